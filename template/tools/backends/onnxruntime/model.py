@@ -1,0 +1,99 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""Stand-in for Triton's ONNX Runtime backend on this machine: the Python package runs the model file.
+
+Only the local Triton uses it; the container has the real backend for the same config.pbtxt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnxruntime as ort  # type: ignore[import-untyped, import-not-found, unused-ignore]
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from tools.backends.python.local_backend import Arrays, LocalBackend
+else:
+    from local_backend import Arrays, LocalBackend
+
+TYPES = {
+    "tensor(float)": "TYPE_FP32",
+    "tensor(float16)": "TYPE_FP16",
+    "tensor(double)": "TYPE_FP64",
+    "tensor(string)": "TYPE_STRING",
+    "tensor(bool)": "TYPE_BOOL",
+    **{f"tensor(int{bits})": f"TYPE_INT{bits}" for bits in (8, 16, 32, 64)},
+    **{f"tensor(uint{bits})": f"TYPE_UINT{bits}" for bits in (8, 16, 32, 64)},
+}
+
+
+class TritonPythonModel(LocalBackend):
+    """Serves any model of backend "onnxruntime" (or platform "onnxruntime_onnx")."""
+
+    default_filename = "model.onnx"
+
+    def load(self, file: Path) -> None:
+        """Load the graph; raise ValueError where config.pbtxt differs from it."""
+        path = file / "model.onnx" if file.is_dir() else file
+        self.session = ort.InferenceSession(path, self._options(), self._providers())
+        self._compare("input", self.session.get_inputs())
+        self._compare("output", self.session.get_outputs())
+        wanted = {spec["name"] for spec in self.config["input"]}
+        if missing := [node.name for node in self.session.get_inputs() if node.name not in wanted]:
+            raise ValueError(f"config.pbtxt lacks input {', '.join(missing)} of the graph")
+
+    def run(self, inputs: Arrays, outputs: Sequence[str]) -> Arrays:
+        """Run the graph once; strings that are not UTF-8 are a ValueError."""
+        feeds = {name: _to_text(name, array) for name, array in inputs.items()}
+        return dict(zip(outputs, self.session.run(list(outputs), feeds)))
+
+    def _options(self) -> ort.SessionOptions:
+        options = ort.SessionOptions()
+        options.log_severity_level = 3
+        if self.instances > 1:
+            # Instances that each take every core, and spin, are half as fast as one.
+            options.intra_op_num_threads = 1
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        if threads := self.parameter("intra_op_thread_count"):
+            options.intra_op_num_threads = int(threads)
+        return options
+
+    def _providers(self) -> list[Any]:
+        cuda = self.on_gpu and "CUDAExecutionProvider" in ort.get_available_providers()
+        gpu = [("CUDAExecutionProvider", {"device_id": self.device_id})] if cuda else []
+        return [*gpu, "CPUExecutionProvider"]
+
+    def _compare(self, kind: str, nodes: Sequence[Any]) -> None:
+        """Refuse what the real backend would: names, data types and dims the graph does not have."""
+        graph = {node.name: node for node in nodes}
+        for spec in self.config[kind]:
+            name, data_type = spec["name"], spec["data_type"]
+            if name not in graph:
+                raise ValueError(f"the graph has no {kind} {name}; it has {', '.join(graph)}")
+            actual = TYPES.get(graph[name].type, graph[name].type)
+            if actual != data_type:
+                raise ValueError(f"{kind} {name} is {actual} in the graph, not {data_type}")
+            self._compare_dims(f"{kind} {name}", graph[name].shape, spec)
+
+    def _compare_dims(self, what: str, shape: Sequence[int | str | None], spec: Any) -> None:
+        dims = spec.get("reshape", {}).get("shape", spec["dims"])
+        declared = [-1, *dims] if self.batches else list(dims)
+        actual = [size if isinstance(size, int) else -1 for size in shape]
+        same_rank = len(actual) == len(declared)
+        if not same_rank or any(a not in (-1, d) for a, d in zip(actual, declared)):
+            batch = " (the first is the batch)" if self.batches else ""
+            raise ValueError(f"{what} has dims {actual} in the graph, not {declared}{batch}")
+
+
+def _to_text(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """ONNX Runtime wants str, Triton gives bytes."""
+    if array.dtype != np.object_:
+        return array
+    try:
+        texts = [text.decode() for text in array.flat]
+    except UnicodeDecodeError:
+        raise ValueError(f"input {name} is not UTF-8 text") from None
+    return np.array(texts, np.object_).reshape(array.shape)

@@ -1,0 +1,131 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""What the local backends share: batches from Triton's requests, responses from their results.
+
+It lies in the folder of the Python backend because Triton has that on the import path.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+from numpy.typing import NDArray
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class LocalBackend(ABC):
+    """A Python-based backend of Triton: a subclass says how to load a model file and how to run it."""
+
+    default_filename: str
+
+    @abstractmethod
+    def load(self, file: Path) -> None:
+        """Load the model file; raise ValueError if it does not have what `self.config` declares."""
+
+    @abstractmethod
+    def run(self, inputs: Arrays, outputs: Sequence[str]) -> Arrays:
+        """Return the named outputs for a batch; raise ValueError for an input the client must correct."""
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        """Load the one model of this instance; `args` is Triton's."""
+        self.config: dict[str, Any] = json.loads(args["model_config"])
+        self.batches: bool = self.config["max_batch_size"] > 0
+        self.on_gpu = args["model_instance_kind"] == "GPU"
+        self.device_id = int(args["model_instance_device_id"])
+        self.instances = sum(group["count"] for group in self.config["instance_group"])
+        self.data_types = {spec["name"]: spec["data_type"] for spec in self._tensors()}
+        name = self.config["default_model_filename"] or self.default_filename
+        file = Path(args["model_repository"], args["model_version"], name)
+        if not file.exists():
+            raise ValueError(f"there is no model file {args['model_version']}/{name}")
+        self.load(file)
+
+    def parameter(self, name: str) -> str | None:
+        """Value of a parameter in the model's config."""
+        value: str | None = self.config["parameters"].get(name, {}).get("string_value")
+        return value
+
+    def execute(self, requests: Sequence[Any]) -> list[Any]:
+        """Answer each request; those whose shapes agree run as one batch."""
+        groups: dict[object, list[int]] = {}
+        arrays = [_arrays(request) for request in requests]
+        for index, request in enumerate(requests):
+            groups.setdefault(self._group(index, request, arrays[index]), []).append(index)
+        responses: dict[int, Any] = {}
+        for members in groups.values():
+            outputs = requests[members[0]].requested_output_names()
+            responses.update(zip(members, self._answer([arrays[i] for i in members], outputs)))
+        return [responses[index] for index in range(len(requests))]
+
+    def _tensors(self) -> Iterator[dict[str, Any]]:
+        yield from self.config["input"]
+        yield from self.config["output"]
+
+    def _group(self, index: int, request: Any, arrays: Arrays) -> object:
+        if not self.batches:
+            return index
+        shapes = tuple((name, array.shape[1:]) for name, array in sorted(arrays.items()))
+        return shapes, tuple(sorted(request.requested_output_names()))
+
+    def _answer(self, group: Sequence[Arrays], outputs: Sequence[str]) -> list[Any]:
+        try:
+            return [_response(part) for part in self._run(group, outputs)]
+        except Exception as error:
+            if len(group) > 1:  # only the request that fails shall fail
+                return [self._answer([arrays], outputs)[0] for arrays in group]
+            return [self._failure(error)]
+
+    def _run(self, group: Sequence[Arrays], outputs: Sequence[str]) -> list[Arrays]:
+        rows = [len(next(iter(arrays.values()))) for arrays in group]
+        inputs = {name: _concatenate([arrays[name] for arrays in group]) for name in group[0]}
+        results = self.run(inputs, outputs)
+        for name in outputs:
+            self._check(name, results[name], sum(rows))
+        if len(group) == 1:
+            return [results]
+        split = {name: np.split(results[name], np.cumsum(rows)[:-1]) for name in outputs}
+        return [{name: parts[i] for name, parts in split.items()} for i in range(len(group))]
+
+    def _check(self, name: str, array: NDArray[Any], rows: int) -> None:
+        """Triton itself passes on whatever a Python-based backend returns."""
+        declared = pb_utils.triton_string_to_numpy(self.data_types[name])
+        if array.dtype != declared:
+            raise RuntimeError(
+                f"output {name} is {array.dtype}, config.pbtxt says {self.data_types[name]}"
+            )
+        if self.batches and array.shape[:1] != (rows,):
+            raise RuntimeError(f"output {name} has shape {array.shape} for a batch of {rows}")
+
+    def _failure(self, error: Exception) -> Any:
+        pb_utils.Logger.log_error(f"model {self.config['name']}: {error!r}")
+        # The text of a runtime may name files of the server, which are no business of a client.
+        text = str(error).partition("\n")[0]
+        reason = "the server's log has the reason" if "/" in text else text
+        code = (
+            pb_utils.TritonError.INVALID_ARG
+            if isinstance(error, ValueError)
+            else pb_utils.TritonError.INTERNAL
+        )
+        message = f"model {self.config['name']} failed: {reason}"
+        return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, code))
+
+
+def _arrays(request: Any) -> Arrays:
+    return {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
+
+
+def _concatenate(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _response(outputs: Arrays) -> Any:
+    tensors = [
+        pb_utils.Tensor(name, np.ascontiguousarray(array)) for name, array in outputs.items()
+    ]
+    return pb_utils.InferenceResponse(tensors)

@@ -1,0 +1,314 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""A real Triton on this machine, without Docker or a GPU: the one in the wheel `nvidia-pytriton`.
+
+In Python: `with LocalTriton(Path("model_repository"), "my_ensemble") as triton: triton.http_url`
+In a shell: `python -m tools.serve model_repository my_ensemble`
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import quote
+from urllib.request import ProxyHandler, build_opener
+
+HOST = "127.0.0.1"
+EXIT_TIMEOUT_S = 5  # one idle client connection holds Triton up for all of it
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+LIBPYTHON = f"libpython{PYTHON}.so.1.0"
+
+
+class ServerError(RuntimeError):
+    """Triton can't start here, or has ended: a line for each cause, and the path of the log."""
+
+
+class LocalTriton:
+    """Triton on this machine, ready to serve `model` of `repository` inside a `with` block.
+
+    A port of 0 is a free one; `timeout` (seconds) is for the start; `server_args` are more flags
+    of tritonserver. Entering the block raises ServerError if Triton refuses the repository.
+    """
+
+    def __init__(
+        self,
+        repository: Path,
+        model: str,
+        *,
+        http_port: int = 0,
+        grpc_port: int = 0,
+        metrics_port: int = 0,
+        timeout: float = 120.0,
+        server_args: Sequence[str] = (),
+    ) -> None:
+        self.repository = repository.resolve()
+        self.model = model
+        self.timeout = timeout
+        self.server_args = server_args
+        self._wanted_ports = {"http": http_port, "grpc": grpc_port, "metrics": metrics_port}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> LocalTriton:
+        if problem := next(_problems(), None) or self._problem():
+            raise ServerError(problem)
+        ports = _free_ports(self._wanted_ports)
+        self.http_url = f"http://{HOST}:{ports['http']}"
+        self.grpc_url = f"grpc://{HOST}:{ports['grpc']}"
+        self.metrics_url = f"http://{HOST}:{ports['metrics']}/metrics"
+        self._folder = Path(tempfile.mkdtemp(prefix="triton-"))
+        self._id = f"{self._folder.name}-"  # the names of its shared memory begin with it
+        self.log = self._folder / "triton.log"
+        try:
+            self._process = self._launch(self._folder / "backends", ports)
+            self._wait_until_ready(self._process)
+        except BaseException as error:
+            self._stop(keep_log=isinstance(error, ServerError))
+            if isinstance(error, OSError):
+                raise ServerError(f"Triton can't be started: {error}") from error
+            raise
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._stop(keep_log=isinstance(raised[1], ServerError))
+
+    def wait(self) -> NoReturn:
+        """Wait for the server to end by itself, which is a ServerError."""
+        assert self._process, "wait() belongs inside the `with` block"
+        raise ServerError(f"Triton ended with exit code {self._process.wait()}\nlog: {self.log}")
+
+    def _problem(self) -> str | None:
+        found = sorted(path.parent.name for path in self.repository.glob("*/config.pbtxt"))
+        if self.model in found:
+            return None
+        return (
+            f"{self.repository}: has no model {self.model!r}; it has {', '.join(found) or 'none'}"
+        )
+
+    def _launch(self, backends: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
+        wheel = _site_packages() / "pytriton" / "tritonserver"
+        names = _copy_backends(wheel, backends)
+        flags = [
+            f"--id={self._id}",
+            f"--model-repository={self.repository}",
+            f"--backend-directory={backends}",
+            f"--cache-directory={wheel / 'caches'}",
+            *(f"--backend-config={name},shm-region-prefix-name={self._id}" for name in names),
+            *(f"--{api}-address={HOST}" for api in ports),
+            *(f"--{api}-port={port}" for api, port in ports.items()),
+            # A chosen port must survive a restart, with old connections still in TIME_WAIT.
+            f"--reuse-http-port={int(self._wanted_ports['http'] > 0)}",
+            f"--exit-timeout-secs={EXIT_TIMEOUT_S}",
+            "--strict-readiness=true",
+            "--disable-auto-complete-config",
+            *self.server_args,
+        ]
+        with self.log.open("wb") as log:
+            return subprocess.Popen(
+                [wheel / "bin" / "tritonserver", *flags],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=_environment(),
+                cwd=self._folder,  # Python models can import from it: not from the project
+                start_new_session=True,  # Ctrl-C in a terminal is for us, not for Triton
+            )
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + self.timeout
+        while not self._is_ready():
+            code, log = process.poll(), self.log.read_text(errors="replace")
+            # Triton waits for ever for a Python model that has no model.py.
+            if code is not None or "Failed to preinitialize Python stub" in log:
+                raise self._error(_reasons(log) or [f"it ended with exit code {code}"])
+            if time.monotonic() > deadline:
+                raise self._error([f"not ready after {self.timeout:g} s{_still_loading(log)}"])
+            time.sleep(0.05)
+
+    def _is_ready(self) -> bool:
+        try:
+            # Another server may hold the port that ours is about to be refused.
+            ours = self._id in _get(f"{self.http_url}/v2")
+            _get(f"{self.http_url}/v2/models/{quote(self.model)}/ready")
+            _get(self.metrics_url)
+        except OSError:
+            return False
+        return ours
+
+    def _error(self, reasons: Sequence[str]) -> ServerError:
+        lines = [f"Triton can't serve {self.repository}", *reasons]
+        return ServerError("\n  ".join(lines) + f"\nlog: {self.log}")
+
+    def _stop(self, *, keep_log: bool) -> None:
+        try:
+            if self._process:
+                _end(self._process)
+        finally:
+            for region in Path("/dev/shm").glob(f"{self._id}*"):
+                region.unlink(missing_ok=True)
+            shutil.rmtree(self._folder / "backends" if keep_log else self._folder, True)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a session gently; by force after the exit timeout, or at once at a second Ctrl-C."""
+    try:
+        process.terminate()
+        process.wait(EXIT_TIMEOUT_S + 2)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        # Always: a model in an endless loop outlives its Triton.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _problems() -> Iterator[str]:
+    """What keeps this environment from running the wheel's Triton, the root cause first."""
+    system, glibc = f"{platform.system()} {platform.machine()}", platform.libc_ver()[1]
+    numpy = _version("numpy") or "none"
+    if system != "Linux x86_64":
+        yield f"the local Triton runs on Linux x86_64, not on {system}; use the container"
+    if glibc and tuple(map(int, glibc.split("."))) < (2, 35):
+        yield f"the local Triton needs glibc 2.35, not {glibc}; use Debian 12 or Ubuntu 22.04"
+    if not (3, 10) <= sys.version_info < (3, 13):
+        yield f"the local Triton runs on Python 3.10 to 3.12, not {PYTHON}; make a new environment"
+    if not _version("nvidia-pytriton"):
+        yield "the local Triton is not installed; run `pip install nvidia-pytriton==0.7.0`"
+    if not numpy.startswith("1."):
+        yield f"the local Triton needs numpy<2, not {numpy}; run `pip install 'numpy<2'`"
+    if not _libpython_folder():
+        yield f"{sys.base_prefix} has no {LIBPYTHON}; use the Python of uv, conda or Debian"
+
+
+def _version(package: str) -> str:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(package)
+    return ""
+
+
+def _site_packages() -> Path:
+    return Path(str(importlib.metadata.distribution("nvidia-pytriton").locate_file("")))
+
+
+def _libpython_folder() -> str | None:
+    libdir, multiarch = sysconfig.get_config_vars("LIBDIR", "MULTIARCH")
+    folders = (libdir, f"{libdir}/{multiarch}", f"{sys.base_prefix}/lib")
+    return next((folder for folder in folders if os.path.exists(f"{folder}/{LIBPYTHON}")), None)
+
+
+def _environment() -> dict[str, str]:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
+    first = {
+        # A Python model runs in the environment of the first `python3` in PATH.
+        "PATH": str(Path(sys.executable).parent),
+        "LD_LIBRARY_PATH": f"{_libpython_folder()}:{_site_packages() / 'nvidia_pytriton.libs'}",
+    }
+    for name, folders in first.items():
+        environment[name] = ":".join(filter(None, (folders, environment.get(name))))
+    return environment
+
+
+def _copy_backends(wheel: Path, folder: Path) -> list[str]:
+    """Fill `folder` with the wheel's Python backend and ours; return the names of all backends.
+
+    Copied for each server, as 3 MB are: Triton refuses links that leave its backend directory, and
+    a shared copy would have to tell apart versions, and starts at the same time.
+    """
+    for source in (wheel / "backends", Path(__file__).parent / "backends"):
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+    stub = wheel / "python_backend_stubs" / PYTHON / "triton_python_backend_stub"
+    shutil.copy(stub, folder / "python")
+    return [entry.name for entry in folder.iterdir()]
+
+
+def _free_ports(wanted: dict[str, int]) -> dict[str, int]:
+    """Replace each 0 by a free port; ServerError if another one is taken."""
+    ports = {}
+    with contextlib.ExitStack() as stack:  # all are held until the last is chosen, so they differ
+        for api, port in wanted.items():
+            probe = stack.enter_context(socket.socket())
+            if port and probe.connect_ex((HOST, port)) == 0:
+                raise ServerError(f"port {port} is in use; stop its owner or choose another")
+            if not port:
+                probe.bind((HOST, 0))
+            ports[api] = port or int(probe.getsockname()[1])
+    return ports
+
+
+def _get(url: str) -> str:
+    """Body of the answer; OSError if there is none, or its status is an error."""
+    direct = build_opener(ProxyHandler({}))  # whatever http_proxy says
+    with direct.open(url, timeout=5) as response:
+        return str(response.read())
+
+
+def _reasons(log: str) -> list[str]:
+    """Why Triton gave up, in its own words: root causes only, each once."""
+    reasons, parse_error = [], ""
+    for line in log.splitlines():
+        if found := re.search(r"Error parsing text-format \S+: (.*)", line):
+            parse_error = found[1]
+        elif found := re.search(r"preinitialize Python stub: (.*)|^.*unrecognized option.*", line):
+            reasons.append(found[1] or found[0])
+        elif found := re.match(r'E.* (?:model_\w+|main)\.cc:\d+\] (".*")$', line):
+            text = _one_line(json.loads(found[1]))
+            reasons.append(
+                f"{text}: {parse_error}" if "failed to read text proto" in text else text
+            )
+    dependent = re.compile(r"depends on '.*' which (has no loaded version|is not valid)")
+    return [text for text in dict.fromkeys(reasons) if not dependent.search(text)]
+
+
+def _one_line(text: str) -> str:
+    """Of a Python exception's stack, only the innermost place is kept."""
+    message, _, stack = text.removeprefix("Invalid argument: ").partition("\n\nAt:\n")
+    place = re.match(r"\s*(.*)\((\d+)\): ", stack)
+    return " ".join(message.split()) + (f" ({place[1]}, line {place[2]})" if place else "")
+
+
+def _still_loading(log: str) -> str:
+    ended = re.findall(r"(?:successfully loaded|failed to load) '(.*?)'", log)
+    names = [name for name in re.findall(r'"loading: (.*):\d+"', log) if name not in ended]
+    return f"; still loading: {', '.join(names)}" if names else ""
+
+
+def main() -> int:
+    """Serve until Ctrl-C (0) or until something fails (1)."""
+    parser = argparse.ArgumentParser(prog="python -m tools.serve", description="Triton, locally.")
+    parser.add_argument("repository", type=Path)
+    parser.add_argument("model", help="the model to wait for")
+    for api, port in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
+        parser.add_argument(f"--{api}-port", type=int, default=port, help="0: a free one")
+    arguments = parser.parse_args()
+    # `kill` and a closed terminal end it as Ctrl-C does: with nothing left behind.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        with LocalTriton(**vars(arguments)) as triton:
+            print(f"{triton.model} is ready; Ctrl-C stops it; log: {triton.log}")
+            print(triton.http_url, triton.grpc_url, triton.metrics_url, sep="\n", flush=True)
+            triton.wait()
+    except KeyboardInterrupt:
+        return 0
+    except ServerError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
