@@ -1,0 +1,45 @@
+# `make` lists the commands. Each does all its own set-up in .venv.
+
+SUPPORTED := 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))'
+PYTHON ?= $(shell for p in python3 python3.12 python3.11 python3.10; do $$p -c $(SUPPORTED) 2>/dev/null && echo $$p && break; done)
+VENV := $(CURDIR)/.venv
+PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
+DEMO := build/demo
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint lock
+
+help: ## list the commands
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+setup: $(VENV)/.ready ## make the environment
+
+$(VENV)/.ready: requirements.lock
+	@$(or $(PYTHON),false) -c $(SUPPORTED) || { echo "Python 3.10, 3.11 or 3.12 is needed; name one: make PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "Making the environment in .venv (about a minute) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --requirement requirements.lock
+	@touch $@
+
+# The TorchScript tests need torch, which is large: only `make test` installs it, with the version that generated projects ask for.
+$(VENV)/.torch: $(VENV)/.ready
+	@echo "Installing torch ..."
+	@$(PIP) install torch==2.13.0
+	@touch $@
+
+demo: setup ## generate the default project in build/demo, serve it, send it real images
+	@rm -rf $(DEMO)
+	@$(VENV)/bin/copier copy --quiet --defaults --vcs-ref HEAD . $(DEMO) 2>/dev/null || $(VENV)/bin/copier copy --defaults --vcs-ref HEAD . $(DEMO)
+	@$(MAKE) --no-print-directory --directory $(DEMO) infer
+
+test: $(VENV)/.torch lint ## lint and all tests
+	@$(VENV)/bin/python -m pytest
+
+lint: setup ## ruff and mypy over the template, its tests and examples
+	@$(VENV)/bin/python -m ruff check .
+	@$(VENV)/bin/python -m ruff format --check .
+	@$(VENV)/bin/python -m mypy hooks scripts template tests examples
+
+lock: setup ## renew requirements.lock and hooks/catalog/locks
+	@$(PIP) install uv
+	@$(VENV)/bin/python scripts/lock.py
