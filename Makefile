@@ -29,8 +29,8 @@ $(VENV)/.torch: $(VENV)/.ready
 
 demo: setup ## generate the default project in build/demo, serve it, send it real images
 	@rm -rf $(DEMO)
-	@$(VENV)/bin/copier copy --quiet --defaults --vcs-ref HEAD . $(DEMO) 2>/dev/null || $(VENV)/bin/copier copy --defaults --vcs-ref HEAD . $(DEMO)
-	@$(MAKE) --no-print-directory --directory $(DEMO) infer
+	@$(VENV)/bin/copier copy --quiet --defaults --vcs-ref HEAD $(CURDIR) $(DEMO)
+	@$(MAKE) --no-print-directory --directory $(DEMO) VENV=$(VENV) infer
 
 test: $(VENV)/.torch lint ## lint and all tests
 	@$(VENV)/bin/python -m pytest

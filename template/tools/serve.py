@@ -275,9 +275,9 @@ def _reasons(log: str) -> list[str]:
 
 
 def _one_line(text: str) -> str:
-    """Of a Python exception's stack, only the innermost place is kept."""
+    """Of a Python exception's stack, only the innermost place in a version folder is kept."""
     message, _, stack = text.removeprefix("Invalid argument: ").partition("\n\nAt:\n")
-    place = re.match(r"\s*(.*)\((\d+)\): ", stack)
+    place = re.search(r"^\s*(.*/\d+/.*)\((\d+)\): ", stack, re.MULTILINE)
     return " ".join(message.split()) + (f" ({place[1]}, line {place[2]})" if place else "")
 
 
