@@ -7,12 +7,14 @@ import http.client
 import json
 import os
 import re
+import runpy
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,10 +27,9 @@ import pytest
 import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
-TEMPLATE = Path(__file__).resolve().parents[1] / "template"
-sys.path.insert(0, str(TEMPLATE))
+from tools.serve import EXIT_TIMEOUT_S, LocalTriton, ServerError
 
-from tools.serve import EXIT_TIMEOUT_S, LocalTriton, ServerError  # noqa: E402
+TEMPLATE = Path(__file__).resolve().parents[1] / "template"
 
 TENSORS = """
 max_batch_size: 8
@@ -115,6 +116,13 @@ def assert_nothing_left(repository: Path, name: str, *ports: int) -> None:
             assert client.connect_ex(("127.0.0.1", port)) != 0, f"port {port} still answers"
 
 
+@pytest.fixture(autouse=True)
+def logs_are_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs of failed starts stay; not in /tmp."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     path = tmp_path / "models"
@@ -154,11 +162,11 @@ def test_metrics_and_grpc_answer(served: LocalTriton) -> None:
 def test_it_listens_on_loopback_only(served: LocalTriton) -> None:
     urls = served.http_url, served.grpc_url, served.metrics_url
     ports = {f"{urlsplit(url).port:04X}" for url in urls}
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    listening = [row[1].split(":") for row in rows if row[3] == "0A"]
-    assert {(host, port) for host, port in listening if port in ports} == {
-        ("0100007F", port) for port in ports
-    }
+    tables = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
+    rows = [line.split() for line in tables.splitlines()]
+    listening = [row[1].split(":") for row in rows if row[3] == "0A" and row[1][-4:] in ports]
+    assert {port for _, port in listening} == ports
+    assert {address[-8:] for address, _ in listening} == {"0100007F"}
 
 
 def test_models_cannot_import_the_project(repository: Path) -> None:
@@ -472,5 +480,90 @@ def test_onnx_config_must_fit_the_graph(repository: Path, old: str, new: str, te
     assert len(str(caught.value).splitlines()) == 3
 
 
-def test_torchscript_model(repository: Path, write_torch: Any) -> None:
-    pass
+PAIR = '{ name: "%s" data_type: TYPE_FP32 dims: [2] }'
+PYTORCH_CONFIG = f"""
+platform: "pytorch_libtorch"
+max_batch_size: 8
+input [ {PAIR}, {PAIR} ]
+output [ {PAIR}, {PAIR} ]
+instance_group {{ kind: KIND_CPU count: 1 }}
+"""
+# Names of x, y, x + y and x - y in config.pbtxt
+TORCH_NAMES = {
+    "by_argument": ("y", "x", "sum", "difference"),
+    "by_index": ("INPUT__1", "INPUT__0", "OUTPUT__1", "OUTPUT__0"),
+    "in_order": ("first", "second", "sum", "difference"),
+}
+
+
+def write_torchscript(path: Path, output: str = "x + y, x - y") -> None:
+    """TorchScript is compiled from source files only, so the module's source is one."""
+    torch = pytest.importorskip("torch")
+    source = path.with_name("module_source.py")
+    source.write_text(
+        "import torch\n\nclass Sum(torch.nn.Module):\n"
+        f"    def forward(self, x: torch.Tensor, y: torch.Tensor):\n        return {output}\n"
+    )
+    module = runpy.run_path(str(source), run_name="module_source")["Sum"]()
+    with warnings.catch_warnings():  # deprecated by PyTorch, still what Triton's backend reads
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.script(module).save(path)
+
+
+@pytest.fixture(scope="module")
+def torchscript(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTriton]:
+    """The same sum and difference, with their tensors named in each of Triton's ways."""
+    repository = tmp_path_factory.mktemp("torchscript")
+    for model, names in TORCH_NAMES.items():
+        write_torchscript(write_model(repository, model, PYTORCH_CONFIG % names) / "model.pt")
+    names = TORCH_NAMES["by_argument"]
+    version = write_model(repository, "dictionary", PYTORCH_CONFIG % names)
+    write_torchscript(version / "model.pt", '{"difference": x - y, "sum": x + y}')
+    with LocalTriton(repository, "by_index") as triton:
+        yield triton
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "y", "total", "difference"),
+    [
+        ("by_argument", "x", "y", "sum", "difference"),
+        ("by_index", "INPUT__0", "INPUT__1", "OUTPUT__0", "OUTPUT__1"),
+        ("in_order", "first", "second", "sum", "difference"),
+        ("dictionary", "x", "y", "sum", "difference"),
+    ],
+)
+def test_torchscript_model(
+    torchscript: LocalTriton, model: str, x: str, y: str, total: str, difference: str
+) -> None:
+    xs, ys = np.array([[1, 2], [3, 4]], np.float32), np.array([[5, 6], [7, 8]], np.float32)
+    answer = infer(torchscript.http_url, model, **{x: xs, y: ys})
+    assert np.array_equal(answer[total], xs + ys)
+    assert np.array_equal(answer[difference], xs - ys)
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (("IN__0", "IN__2", "a", "b"), r"forward has no argument for IN__2; it has x, y\n"),
+        (("x", "x", "a", "b"), r"forward takes y, which no input is for\n"),
+    ],
+)
+def test_torchscript_config_must_fit_forward(
+    repository: Path, names: tuple[str, ...], text: str
+) -> None:
+    write_torchscript(write_model(repository, "a", PYTORCH_CONFIG % names) / "model.pt")
+    with pytest.raises(ServerError, match=text):
+        LocalTriton(repository, "a").__enter__()
+
+
+def test_wrong_result_of_a_model_is_an_error(repository: Path) -> None:
+    """Triton itself would pass on a wrong data type; the client learns no path."""
+    config = PYTORCH_CONFIG % ("x", "y", "sum", "difference")
+    write_torchscript(write_model(repository, "type", config) / "model.pt", "x + y, x.double()")
+    write_torchscript(write_model(repository, "rows", config) / "model.pt", "x + y, x[:1]")
+    row = np.zeros((2, 2), np.float32)
+    with LocalTriton(repository, "type") as triton:
+        with pytest.raises(InferenceServerException, match=r"difference is float64, config.pbtxt"):
+            infer(triton.http_url, "type", x=row, y=row)
+        with pytest.raises(InferenceServerException, match=r"shape \(1, 2\) for a batch of 2"):
+            infer(triton.http_url, "rows", x=row, y=row)

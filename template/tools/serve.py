@@ -89,15 +89,15 @@ class LocalTriton:
     def wait(self) -> NoReturn:
         """Wait for the server to end by itself, which is a ServerError."""
         assert self._process, "wait() belongs inside the `with` block"
-        raise ServerError(f"Triton ended with exit code {self._process.wait()}\nlog: {self.log}")
+        while (code := self._process.poll()) is None:
+            time.sleep(0.2)
+        raise ServerError(f"Triton ended with exit code {code}\nlog: {self.log}")
 
     def _problem(self) -> str | None:
         found = sorted(path.parent.name for path in self.repository.glob("*/config.pbtxt"))
-        if self.model in found:
-            return None
-        return (
-            f"{self.repository}: has no model {self.model!r}; it has {', '.join(found) or 'none'}"
-        )
+        known = ", ".join(found) or "none"
+        missing = f"{self.repository}: has no model {self.model!r}; it has {known}"
+        return None if self.model in found else missing
 
     def _launch(self, backends: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
         wheel = _site_packages() / "pytriton" / "tritonserver"
@@ -167,9 +167,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """End a session gently; by force after the exit timeout, or at once at a second Ctrl-C."""
     try:
         process.terminate()
-        process.wait(EXIT_TIMEOUT_S + 2)
-    except subprocess.TimeoutExpired:
-        pass
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(EXIT_TIMEOUT_S + 2)
     finally:
         # Always: a model in an endless loop outlives its Triton.
         with contextlib.suppress(ProcessLookupError):

@@ -1,5 +1,5 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""Stand-in for Triton's ONNX Runtime backend on this machine: the Python package runs the model file.
+"""Stand-in for Triton's ONNX Runtime backend on this machine, by the Python package.
 
 Only the local Triton uses it; the container has the real backend for the same config.pbtxt.
 """
@@ -48,7 +48,7 @@ class TritonPythonModel(LocalBackend):
     def run(self, inputs: Arrays, outputs: Sequence[str]) -> Arrays:
         """Run the graph once; strings that are not UTF-8 are a ValueError."""
         feeds = {name: _to_text(name, array) for name, array in inputs.items()}
-        return dict(zip(outputs, self.session.run(list(outputs), feeds)))
+        return dict(zip(outputs, self.session.run(list(outputs), feeds), strict=True))
 
     def _options(self) -> ort.SessionOptions:
         options = ort.SessionOptions()
@@ -67,7 +67,7 @@ class TritonPythonModel(LocalBackend):
         return [*gpu, "CPUExecutionProvider"]
 
     def _compare(self, kind: str, nodes: Sequence[Any]) -> None:
-        """Refuse what the real backend would: names, data types and dims the graph does not have."""
+        """Refuse, as the real backend does, names, types and dims that the graph does not have."""
         graph = {node.name: node for node in nodes}
         for spec in self.config[kind]:
             name, data_type = spec["name"], spec["data_type"]
@@ -82,8 +82,10 @@ class TritonPythonModel(LocalBackend):
         dims = spec.get("reshape", {}).get("shape", spec["dims"])
         declared = [-1, *dims] if self.batches else list(dims)
         actual = [size if isinstance(size, int) else -1 for size in shape]
-        same_rank = len(actual) == len(declared)
-        if not same_rank or any(a not in (-1, d) for a, d in zip(actual, declared)):
+        fits = len(actual) == len(declared) and all(
+            a in (-1, d) for a, d in zip(actual, declared, strict=True)
+        )
+        if not fits:
             batch = " (the first is the batch)" if self.batches else ""
             raise ValueError(f"{what} has dims {actual} in the graph, not {declared}{batch}")
 

@@ -20,7 +20,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class LocalBackend(ABC):
-    """A Python-based backend of Triton: a subclass says how to load a model file and how to run it."""
+    """A Python-based backend of Triton; a subclass loads a model file and runs it."""
 
     default_filename: str
 
@@ -30,7 +30,7 @@ class LocalBackend(ABC):
 
     @abstractmethod
     def run(self, inputs: Arrays, outputs: Sequence[str]) -> Arrays:
-        """Return the named outputs for a batch; raise ValueError for an input the client must correct."""
+        """Return the named outputs of a batch; raise ValueError for an input that is wrong."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Load the one model of this instance; `args` is Triton's."""
@@ -60,7 +60,9 @@ class LocalBackend(ABC):
         responses: dict[int, Any] = {}
         for members in groups.values():
             outputs = requests[members[0]].requested_output_names()
-            responses.update(zip(members, self._answer([arrays[i] for i in members], outputs)))
+            responses.update(
+                zip(members, self._answer([arrays[i] for i in members], outputs), strict=True)
+            )
         return [responses[index] for index in range(len(requests))]
 
     def _tensors(self) -> Iterator[dict[str, Any]]:

@@ -1,5 +1,5 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""Stand-in for Triton's PyTorch backend on this machine: the Python package runs the TorchScript file.
+"""Stand-in for Triton's PyTorch backend (TorchScript) on this machine, by the Python package.
 
 Only the local Triton uses it; the container has the real backend for the same config.pbtxt.
 """
@@ -25,7 +25,9 @@ class TritonPythonModel(LocalBackend):
     default_filename = "model.pt"
 
     def load(self, file: Path) -> None:
-        """Load the module; raise ValueError if its forward does not take the inputs of config.pbtxt."""
+        """Load the module; raise ValueError where config.pbtxt does not fit its forward."""
+        if "TYPE_STRING" in self.data_types.values():
+            raise ValueError("PyTorch has no tensors of TYPE_STRING; use a Python step for them")
         if self.instances > 1:
             torch.set_num_threads(1)
         cuda = self.on_gpu and torch.cuda.is_available()
@@ -54,7 +56,7 @@ class TritonPythonModel(LocalBackend):
         return self.module(**{self.arguments[name]: tensor for name, tensor in tensors.items()})
 
     def _match(self, names: Sequence[str]) -> dict[str, str]:
-        """Input of config.pbtxt -> argument of forward: by its name, else NAME__INDEX, else in order."""
+        """Argument of forward for each input: by name, else by NAME__INDEX, else in order."""
         inputs = [spec["name"] for spec in self.config["input"]]
         if set(inputs) <= set(names):
             return {name: name for name in inputs}
@@ -80,5 +82,5 @@ def _positions(names: Sequence[str]) -> dict[str, int]:
     """NAME__INDEX says its position; if one name does not, the order of config.pbtxt does."""
     indexes = [re.fullmatch(r".+__(\d+)", name) for name in names]
     if all(indexes):
-        return {name: int(index[1]) for name, index in zip(names, indexes) if index}
+        return {name: int(index[1]) for name, index in zip(names, indexes, strict=True) if index}
     return {name: position for position, name in enumerate(names)}
