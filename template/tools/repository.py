@@ -13,24 +13,27 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.project import ENSEMBLE, MODEL_FILES, REPOSITORY, ROOT, STEP_MODULES
+from tools.project import MODEL_DATA, MODEL_FILES, REPOSITORY, ROOT, STEP_MODULES
 
 BUILT = REPOSITORY / ".built"
 
 
-def step_files() -> Iterator[tuple[Path, Path]]:
-    """Source and target of each file that a Python model needs: its steps, what they share, and triton_step.py."""
-    of_steps = {module for modules in STEP_MODULES.values() for module in modules}
-    for model, modules in STEP_MODULES.items():
-        version = REPOSITORY / model / "1"
-        yield ROOT / "src" / "triton_step.py", version / "triton_step.py"
+def copies() -> Iterator[tuple[Path, Path]]:
+    """Target and source of each file that is copied: what Python models import, and models' data."""
+    modules = set(STEP_MODULES.values())
+    for version, module in STEP_MODULES.items():
+        yield REPOSITORY / version / "triton_step.py", ROOT / "src" / "triton_step.py"
         for source in sorted((ROOT / "steps").rglob("*")):
-            other_step = source.suffix == ".py" and source.stem in of_steps - set(modules)
+            other_step = source.suffix == ".py" and source.stem in modules - {module}
             if source.is_file() and not other_step and "__pycache__" not in source.parts:
-                yield source, version / "steps" / source.relative_to(ROOT / "steps")
+                yield REPOSITORY / version / "steps" / source.relative_to(ROOT / "steps"), source
+    for path, name in MODEL_DATA.items():
+        yield REPOSITORY / path, ROOT / "models" / name
 
 
 def copy(source: Path, target: Path) -> None:
+    if not source.exists():
+        sys.exit(f"{source.relative_to(ROOT)}: is missing, and {target.relative_to(ROOT)} is made of it; put it there")
     if not target.exists() or not filecmp.cmp(source, target, shallow=False):
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
@@ -51,30 +54,28 @@ def remove(path: Path) -> None:
     """Removes a built file, and the folders that it leaves empty."""
     path.unlink(missing_ok=True)
     for folder in path.parents:
+        shutil.rmtree(folder / "__pycache__", ignore_errors=True)
         if folder == REPOSITORY or not folder.exists() or any(folder.iterdir()):
             return
         folder.rmdir()
 
 
+def paths(lines: set[Path]) -> str:
+    return "".join(f"{path.relative_to(REPOSITORY)}\n" for path in sorted(lines))
+
+
 def main() -> None:
-    before = (
-        {REPOSITORY / line for line in BUILT.read_text().splitlines()} if BUILT.exists() else set()
-    )
-    copies = {target: source for source, target in step_files()}
-    files = {REPOSITORY / model / path: script for model, (script, path) in MODEL_FILES.items()}
-    now = copies.keys() | files.keys()
+    before = {REPOSITORY / line for line in BUILT.read_text().splitlines()} if BUILT.exists() else set()
+    sources = dict(copies())
+    scripts = {REPOSITORY / path: script for path, script in MODEL_FILES.items()}
+    now = sources.keys() | scripts.keys()
     for path in before - now:
         remove(path)
-    BUILT.write_text("".join(f"{path.relative_to(REPOSITORY)}\n" for path in sorted(before | now)))
-    for target, source in copies.items():
+    BUILT.write_text(paths(now))
+    for target, source in sources.items():
         copy(source, target)
-    for target, script in files.items():
+    for target, script in scripts.items():
         make(script, target)
-    BUILT.write_text("".join(f"{path.relative_to(REPOSITORY)}\n" for path in sorted(now)))
-    if not (REPOSITORY / ENSEMBLE / "1").is_dir():
-        sys.exit(
-            f"model_repository/{ENSEMBLE}: has no version folder 1; restore it with git checkout"
-        )
 
 
 if __name__ == "__main__":

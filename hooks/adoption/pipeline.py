@@ -1,0 +1,289 @@
+"""An ensemble and the models it uses -> the answers of the template: tensors, steps and what the ensemble itself says."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from hooks.adoption.fields import GPU_ONLY, Defaults, Fields, declares, of_ensemble, of_model, spec
+from hooks.adoption.refusal import Refused, config_of
+from hooks.adoption.repository import Config, Models, backend_of
+from hooks.adoption.scheduling import is_ensemble, steps
+
+LAST_WITH_TENSORFLOW = "25.02"
+
+
+@dataclass
+class Adoption:
+    """What is the same for an ensemble and those inside it."""
+
+    models: Models
+    defaults: Defaults
+    defined: dict[str, str] = field(default_factory=dict)  # a model: the step that defines it
+    names: set[str] = field(default_factory=set)  # of steps, which must differ
+
+    def name(self, model: str) -> str:
+        """A name for a step of the model: the model's own for the first."""
+        number, name = 1, model
+        while name in self.names or (number > 1 and name in self.models):
+            number += 1
+            name = f"{model}-{number}"
+        self.names.add(name)
+        return name
+
+
+def used(ensemble: str, models: Models) -> list[str]:
+    """The models of an ensemble's steps, and of the ensembles among them."""
+    found = {}
+    queue = [ensemble]
+    for name in queue:
+        for step in steps(models[name]):
+            if step.model_name not in found:
+                found[step.model_name] = None
+                queue.append(step.model_name)
+    return list(found)
+
+
+def answers(ensemble: str, models: Models) -> Fields:
+    config = models[ensemble]
+    configs = [models[name] for name in used(ensemble, models)]
+    defaults = Defaults(config.max_batch_size, usual_delay(configs), gpu_count(configs))
+    adoption = Adoption(models, defaults, names={ensemble})
+    found: Fields = {"starting_pipeline": "my-own", "project_name": ensemble}
+    if re.search("[^A-Za-z0-9_]", ensemble):  # the default has `_` there
+        found["ensemble_name"] = ensemble
+    if any(backend_of(config) == "tensorflow" for config in configs):
+        found["triton_release"] = LAST_WITH_TENSORFLOW
+    for name, value, default in (
+        ("gpu_count", defaults.gpu_count, 0),
+        ("max_batch_size", defaults.max_batch_size, 8),
+        ("max_queue_delay_us", defaults.max_queue_delay_us, 100),
+    ):
+        if value != default:
+            found[name] = value
+    found |= pipeline(ensemble, adoption)
+    found |= border(config, wired(config, adoption), found["tensors"])
+    own = of_ensemble(config, defaults) | all_outputs(config)
+    return found | ({"ensemble": own} if own else {})
+
+
+def gpu_count(configs: Iterable[Config]) -> int:
+    counts = [0]
+    for config in configs:
+        counts.append(int(backend_of(config) in GPU_ONLY))
+        for group in config.instance_group:
+            counts.append(int(group.kind == group.KIND_GPU))
+            counts += [gpu + 1 for gpu in group.gpus]
+    return max(counts)
+
+
+def usual_delay(configs: Iterable[Config]) -> int:
+    """The queue delay that most models have, of those that batch."""
+    delays = Counter(
+        config.dynamic_batching.max_queue_delay_microseconds
+        for config in configs
+        if config.HasField("dynamic_batching")
+    )
+    return delays.most_common(1)[0][0] if delays else 100
+
+
+@dataclass(frozen=True)
+class Wired:
+    """One step of an ensemble, with what its model declares."""
+
+    step: Any
+    model: Config
+
+    def uses(self) -> Iterator[tuple[str, str, str | None, Fields]]:
+        """Side, the model's own name, the ensemble's tensor or none, and the spec as far as it is declared."""
+        for side, declared, mapped in (
+            ("inputs", self.model.input, self.step.input_map),
+            ("outputs", self.model.output, self.step.output_map),
+        ):
+            for tensor in declared:
+                yield side, tensor.name, mapped.get(tensor.name), spec(tensor)
+            if not declared:
+                for name in sorted(mapped):
+                    yield side, name, mapped[name], {}
+
+
+def wired(config: Config, adoption: Adoption) -> list[Wired]:
+    return [Wired(step, adoption.models[step.model_name]) for step in ordered(config)]
+
+
+def ordered(config: Config) -> list[Any]:
+    """The steps, each after those it reads from and else as they stand; as they stand where they go in a circle."""
+    found = steps(config)
+    writers = {tensor: i for i, step in enumerate(found) for tensor in step.output_map.values()}
+    sorter = TopologicalSorter(
+        {
+            i: {writers[tensor] for tensor in step.input_map.values() if tensor in writers}
+            for i, step in enumerate(found)
+        }
+    )
+    try:
+        sorter.prepare()
+    except CycleError:
+        return found
+    order, ready = [], list[int]()
+    while sorter.is_active():
+        for i in sorter.get_ready():
+            heapq.heappush(ready, i)
+        order.append(heapq.heappop(ready))
+        sorter.done(order[-1])
+    return [found[i] for i in order]
+
+
+def pipeline(ensemble: str, adoption: Adoption) -> Fields:
+    """`tensors` and `steps` of one ensemble."""
+    config = adoption.models[ensemble]
+    wiring = wired(config, adoption)
+    table = tensors(ensemble, config, wiring)
+    return {
+        "tensors": {name: short(entry) for name, entry in table.items()},
+        "steps": [step(item, table, adoption) for item in wiring],
+    }
+
+
+def tensors(ensemble: str, config: Config, wiring: list[Wired]) -> dict[str, Fields]:
+    """What crosses a step's border, as the ensemble declares it, or else the step that writes it, or else one that reads it."""
+    inputs = {tensor.name: spec(tensor) for tensor in config.input}
+    outputs = {tensor.name: spec(tensor) for tensor in config.output}
+    found: dict[str, Fields] = {}
+    uses = [use for item in wiring for use in item.uses()]
+    written = {tensor: spec for side, _, tensor, spec in uses if side == "outputs" and tensor}
+    read: dict[str, list[Fields]] = {}
+    for side, _, tensor, of_use in uses:
+        if side == "inputs" and tensor:
+            read.setdefault(tensor, []).append(of_use)
+    inner = [tensor for _, _, tensor, _ in uses if tensor and tensor not in outputs]
+    for name in dict.fromkeys((*inputs, *inner, *outputs)):
+        specs = [inputs.get(name) or outputs.get(name), written.get(name), *read.get(name, [])]
+        known = next((spec for spec in specs if spec), None)
+        if known is None:
+            what = f"ensemble tensor {name} has no known type: no model that reads or writes it declares it"
+            raise Refused(config_of(ensemble), what, "declare the models' inputs and outputs")
+        found[name] = entry(known, written.get(name, {}), read.get(name, []))
+        if name in inputs and inputs[name].get("optional"):
+            found[name]["optional"] = True
+    return found
+
+
+def entry(known: Fields, writer: Fields, readers: list[Fields]) -> Fields:
+    """A row of the table: what its readers agree on is said once."""
+    shared = {
+        key: readers[0][key]
+        for key in ("format", "ragged")
+        if readers and key in readers[0] and all(r.get(key) == readers[0][key] for r in readers)
+    }
+    labels = {"labels": writer["labels"]} if "labels" in writer else {}
+    return {"type": known["type"], "dims": known["dims"], **shared, **labels}
+
+
+def short(entry: Fields) -> str | Fields:
+    """`TYPE[dims]` where that is all."""
+    if entry.keys() == {"type", "dims"} and entry["dims"]:
+        return f"{entry['type']}[{', '.join(map(str, entry['dims']))}]"
+    return entry
+
+
+# What a use has from the table, by its side.
+INHERITED = {
+    "inputs": ("type", "dims", "optional", "ragged", "format"),
+    "outputs": ("type", "dims", "labels"),
+    "border inputs": ("type", "dims", "optional"),
+    "border outputs": ("type", "dims"),
+}
+ABSENT = {"optional": False, "ragged": False, "format": None}
+
+
+def override(side: str, of_use: Fields, of_tensor: Fields) -> Fields:
+    """What a use says otherwise than the table."""
+    has = {key: of_tensor[key] for key in INHERITED[side] if key in of_tensor}
+    found = {key: value for key, value in of_use.items() if has.get(key) != value}
+    return found | {key: ABSENT[key] for key in has if key not in of_use and key in ABSENT}
+
+
+def uses(side: str, item: Wired, table: dict[str, Fields]) -> list[str] | Fields:
+    """The tensors of a step: a list where each has the model's own name, else a mapping."""
+    found: Fields = {}
+    for of_side, name, tensor, of_use in item.uses():
+        if of_side == side and tensor is None:
+            found[name] = of_use
+        elif of_side == side and tensor is not None:
+            changed = override(side, of_use, table[tensor]) if of_use else {}
+            found[name] = {"tensor": tensor, **changed} if changed else tensor
+    return list(found) if all(name == found[name] for name in found) else found
+
+
+def step(item: Wired, table: dict[str, Fields], adoption: Adoption) -> Fields:
+    model = item.step.model_name
+    name = adoption.name(model)
+    found: Fields = {"name": name}
+    first = adoption.defined.setdefault(model, name) == name
+    found |= {"backend": backend_of(item.model)} if first else {"model": adoption.defined[model]}
+    found |= {side: uses(side, item, table) for side in ("inputs", "outputs")}
+    if item.step.model_version != -1:
+        found["version"] = item.step.model_version
+    if not first:
+        return found
+    if is_ensemble(item.model):
+        return found | of_ensemble(item.model, adoption.defaults) | pipeline(model, adoption)
+    fuse = {"fuse": False} if backend_of(item.model) == "python" else {}
+    return found | of_model(item.model, adoption.defaults) | fuse
+
+
+def border(config: Config, wiring: list[Wired], table: dict[str, Any]) -> Fields:
+    """`inputs` and `outputs`, where they are not what no step writes and what no step reads."""
+    written = {tensor for item in wiring for tensor in item.step.output_map.values()}
+    read = {tensor for item in wiring for tensor in item.step.input_map.values()}
+    found: Fields = {}
+    for side, declared, default in (
+        ("inputs", config.input, read - written),
+        ("outputs", config.output, written - read),
+    ):
+        changed = {
+            tensor.name: override(f"border {side}", spec(tensor), long(table[tensor.name]))
+            for tensor in declared
+        }
+        if any(changed.values()):
+            found[side] = {name: changed[name] or name for name in changed}
+        elif changed.keys() != default:
+            found[side] = list(changed)
+    return found
+
+
+def long(entry: str | Fields) -> Fields:
+    """The inverse of `short`, as far as `override` looks."""
+    if isinstance(entry, dict):
+        return entry
+    kind, _, dims = entry.rstrip("]").partition("[")
+    return {"type": kind, "dims": [int(dim) for dim in dims.split(",")]}
+
+
+def all_outputs(config: Config) -> Fields:
+    """Triton loads an exposed intermediate and branches that share no tensor: then every request must ask for all outputs."""
+    read = {tensor for step in steps(config) for tensor in step.input_map.values()}
+    exposed = any(tensor.name in read for tensor in config.output)
+    return {"all_outputs": True} if exposed or apart(steps(config)) else {}
+
+
+def apart(steps: list[Any]) -> bool:
+    """Whether some steps share no tensor with the others."""
+    group: dict[str, str] = {}
+
+    def root(tensor: str) -> str:
+        while group.setdefault(tensor, tensor) != tensor:
+            group[tensor] = tensor = group[group[tensor]]
+        return tensor
+
+    for step in steps:
+        tensors = [*step.input_map.values(), *step.output_map.values()]
+        for tensor in tensors:
+            group[root(tensor)] = root(tensors[0])
+    return len({root(tensor) for tensor in list(group)}) > 1
