@@ -29,16 +29,16 @@ def adopt(folder: Path, wanted: str) -> tuple[dict[str, Any], list[str]]:
     scheduling.check(ensemble, models, folder)
     answers = pipeline.answers(ensemble, models)
     check(answers, ensemble)
-    names = [name for name in pipeline.used(ensemble, models)]
+    names = pipeline.used(ensemble, models)
     return answers, [to_copy(name, models[name], folder / name) for name in names]
 
 
 def check(answers: dict[str, Any], ensemble: str) -> None:
     """Refuses what the template refuses, at the config that is to be changed."""
-    if what := refusal.problem(refusal.SHAPES, answers):
+    if what := refusal.problem("given", answers):
         step = re.match(r"step ([^ :]+): ", what)
         where, what = (step[1], what[step.end() :]) if step else (ensemble, what)
-    elif what := refusal.problem(refusal.WIRING, answers):
+    elif what := refusal.problem("graph", answers):
         where = ensemble
     if what:
         raise Refused(config_of(where), *what.split("; ", 1))

@@ -32,13 +32,13 @@ class Defaults:
     gpu_count: int
 
     def device(self, backend: str) -> str:
-        uses_gpus = catalog("backends").get(backend, {}).get("gpu") and backend != "python"
-        return "auto" if self.gpu_count and uses_gpus else "cpu"
+        own = catalog("backends").get(backend, {}).get("device")
+        return str(own or ("auto" if self.gpu_count else "cpu"))
 
 
 def plain(message: Any) -> Fields:
     """What a protobuf message sets, as YAML has it; enums by name."""
-    found = {}
+    found: Fields = {}
     for field, value in message.ListFields():
         entry = field.message_type and field.message_type.GetOptions().map_entry
         if entry:
@@ -95,8 +95,7 @@ def declare(config: Config, rest: Config, _: Defaults) -> Fields:
     return {}
 
 
-def max_batch_size(config: Config, rest: Config, defaults: Defaults) -> Fields:
-    rest.ClearField("max_batch_size")
+def max_batch_size(config: Config, defaults: Defaults) -> Fields:
     same = config.max_batch_size == defaults.max_batch_size
     return {} if same else {"max_batch_size": config.max_batch_size}
 
@@ -128,7 +127,10 @@ def instances(group: Any, config: Config) -> Fields:
 
 
 def dynamic_batching(config: Config, rest: Config, defaults: Defaults) -> Fields:
+    """Triton ignores it where there is no batch dimension; the grammar does not know that case."""
     default = config.max_batch_size > 1 and not config.HasField("sequence_batching")
+    if not config.max_batch_size:
+        return {}
     rest.ClearField("dynamic_batching")
     if not config.HasField("dynamic_batching"):
         return {"batching": False} if default else {}
@@ -171,23 +173,28 @@ def version_policy(config: Config, rest: Config, _: Defaults) -> Fields:
 
 
 def model_warmup(config: Config, rest: Config, _: Defaults) -> Fields:
-    """Only of tensors as they are declared: the grammar takes their types and dims from there."""
-    declared = {tensor.name: (tensor.data_type, list(tensor.dims)) for tensor in config.input}
+    """Of tensors with their declared types, which the grammar takes from there."""
+    declared = {tensor.name: tensor for tensor in config.input}
     for sample in config.model_warmup:
         for name, tensor in sample.inputs.items():
-            if declared.get(name) != (tensor.data_type, list(tensor.dims)) or -1 in tensor.dims:
+            if name not in declared or declared[name].data_type != tensor.data_type:
                 return {}
     rest.ClearField("model_warmup")
-    return whole("warmup", [warmup(sample) for sample in config.model_warmup])
+    return whole("warmup", [warmup(sample, declared) for sample in config.model_warmup])
 
 
-def warmup(sample: Any) -> Fields:
-    data = {
-        name: tensor.input_data_file or ("random" if tensor.random_data else "zero")
-        for name, tensor in sorted(sample.inputs.items())
+def warmup(sample: Any, declared: dict[str, Any]) -> Fields:
+    data: Fields = {}
+    for name, tensor in sorted(sample.inputs.items()):
+        source = tensor.input_data_file or ("random" if tensor.random_data else "zero")
+        same = list(tensor.dims) == [max(dim, 1) for dim in declared[name].dims]
+        data[name] = source if same else {"data": source, "dims": list(tensor.dims)}
+    return {
+        "name": sample.name,
+        **({} if sample.batch_size == 1 else {"batch_size": sample.batch_size}),
+        **whole("count", sample.count),
+        "inputs": data,
     }
-    found = plain(sample)
-    return {key: data if key == "inputs" else found[key] for key in found}
 
 
 def parameters(config: Config, rest: Config, _: Defaults) -> Fields:
@@ -233,11 +240,11 @@ def verbatim(rest: Config) -> Fields:
 
 
 def named(config: Config) -> Config:
-    """A copy without what the step's `name` and `backend` say."""
+    """A copy without what `name`, `backend` and `max_batch_size` say."""
     rest = model_config_pb2.ModelConfig()
     rest.CopyFrom(config)
-    rest.ClearField("name")
-    rest.ClearField("backend")
+    for field in ("name", "backend", "max_batch_size"):
+        rest.ClearField(field)
     if PLATFORMS.get(config.platform) == backend_of(config) or config.platform == "ensemble":
         rest.ClearField("platform")
     return rest
@@ -245,7 +252,6 @@ def named(config: Config) -> Config:
 
 Translator = Callable[[Config, Config, Defaults], Fields]
 OF_MODEL: tuple[Translator, ...] = (
-    max_batch_size,
     instance_group,
     dynamic_batching,
     sequence_batching,
@@ -258,28 +264,21 @@ OF_MODEL: tuple[Translator, ...] = (
     model_transaction_policy,
     declare,
 )
-# An ensemble has no instances and does not batch; whether it is decoupled follows from its models.
-OF_ENSEMBLE: tuple[Translator, ...] = (
-    max_batch_size,
-    response_cache,
-    version_policy,
-    parameters,
-    declare,
-)
 
 
 def of_model(config: Config, defaults: Defaults) -> Fields:
-    rest, found = named(config), Fields()
+    rest, found = named(config), max_batch_size(config, defaults)
     for translate in OF_MODEL:
         found |= translate(config, rest, defaults)
     return found | verbatim(rest)
 
 
 def of_ensemble(config: Config, defaults: Defaults) -> Fields:
+    """What an ensemble has beside its tensors and steps; whether it is decoupled follows from its models."""
     rest, found = named(config), Fields()
-    for translate in OF_ENSEMBLE:
+    for translate in (response_cache, version_policy, parameters):
         found |= translate(config, rest, defaults)
     found |= whole("max_inflight_requests", config.ensemble_scheduling.max_inflight_requests)
-    for field in ("ensemble_scheduling", "model_transaction_policy"):
+    for field in ("input", "output", "ensemble_scheduling", "model_transaction_policy"):
         rest.ClearField(field)
     return found | verbatim(rest)

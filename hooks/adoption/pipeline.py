@@ -6,11 +6,19 @@ import heapq
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from hooks.adoption.fields import GPU_ONLY, Defaults, Fields, declares, of_ensemble, of_model, spec
+from hooks.adoption.fields import (
+    GPU_ONLY,
+    Defaults,
+    Fields,
+    max_batch_size,
+    of_ensemble,
+    of_model,
+    spec,
+)
 from hooks.adoption.refusal import Refused, config_of
 from hooks.adoption.repository import Config, Models, backend_of
 from hooks.adoption.scheduling import is_ensemble, steps
@@ -39,7 +47,7 @@ class Adoption:
 
 def used(ensemble: str, models: Models) -> list[str]:
     """The models of an ensemble's steps, and of the ensembles among them."""
-    found = {}
+    found: dict[str, None] = {}
     queue = [ensemble]
     for name in queue:
         for step in steps(models[name]):
@@ -130,7 +138,8 @@ def ordered(config: Config) -> list[Any]:
         sorter.prepare()
     except CycleError:
         return found
-    order, ready = [], list[int]()
+    order: list[int] = []
+    ready: list[int] = []
     while sorter.is_active():
         for i in sorter.get_ready():
             heapq.heappush(ready, i)
@@ -209,14 +218,17 @@ def override(side: str, of_use: Fields, of_tensor: Fields) -> Fields:
     return found | {key: ABSENT[key] for key in has if key not in of_use and key in ABSENT}
 
 
-def uses(side: str, item: Wired, table: dict[str, Fields]) -> list[str] | Fields:
-    """The tensors of a step: a list where each has the model's own name, else a mapping."""
+def uses(side: str, item: Wired, table: dict[str, Fields], first: bool) -> list[str] | Fields:
+    """The tensors of a step: a list where each has the model's own name, else a mapping.
+
+    Only the first step of a model says what the model declares.
+    """
     found: Fields = {}
     for of_side, name, tensor, of_use in item.uses():
-        if of_side == side and tensor is None:
+        if of_side == side and tensor is None and first:
             found[name] = of_use
         elif of_side == side and tensor is not None:
-            changed = override(side, of_use, table[tensor]) if of_use else {}
+            changed = override(side, of_use, table[tensor]) if of_use and first else {}
             found[name] = {"tensor": tensor, **changed} if changed else tensor
     return list(found) if all(name == found[name] for name in found) else found
 
@@ -227,15 +239,24 @@ def step(item: Wired, table: dict[str, Fields], adoption: Adoption) -> Fields:
     found: Fields = {"name": name}
     first = adoption.defined.setdefault(model, name) == name
     found |= {"backend": backend_of(item.model)} if first else {"model": adoption.defined[model]}
-    found |= {side: uses(side, item, table) for side in ("inputs", "outputs")}
+    found |= {side: uses(side, item, table, first) for side in ("inputs", "outputs")}
     if item.step.model_version != -1:
         found["version"] = item.step.model_version
     if not first:
         return found
     if is_ensemble(item.model):
-        return found | of_ensemble(item.model, adoption.defaults) | pipeline(model, adoption)
+        return found | nested(model, item.model, adoption)
     fuse = {"fuse": False} if backend_of(item.model) == "python" else {}
     return found | of_model(item.model, adoption.defaults) | fuse
+
+
+def nested(model: str, config: Config, adoption: Adoption) -> Fields:
+    found = max_batch_size(config, adoption.defaults)
+    own = of_ensemble(config, adoption.defaults) | all_outputs(config)
+    inside = replace(
+        adoption, defaults=replace(adoption.defaults, max_batch_size=config.max_batch_size)
+    )
+    return found | ({"ensemble": own} if own else {}) | pipeline(model, inside)
 
 
 def border(config: Config, wiring: list[Wired], table: dict[str, Any]) -> Fields:
@@ -252,7 +273,7 @@ def border(config: Config, wiring: list[Wired], table: dict[str, Any]) -> Fields
             for tensor in declared
         }
         if any(changed.values()):
-            found[side] = {name: changed[name] or name for name in changed}
+            found[side] = changed
         elif changed.keys() != default:
             found[side] = list(changed)
     return found

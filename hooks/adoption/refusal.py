@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import FileSystemLoader, StrictUndefined
+from jinja2 import FileSystemLoader, StrictUndefined, UndefinedError
 from jinja2.sandbox import SandboxedEnvironment
 
 ROOT = Path(__file__).resolve().parents[2]
 
-SHAPES = (
-    "{% from 'hooks/answers.jinja' import answers, keys with context %}"
-    "{% from 'hooks/validate.jinja' import given %}{{ given(answers, keys) }}"
-)
-WIRING = (
-    "{% from 'hooks/answers.jinja' import answers with context %}"
-    "{% from 'hooks/graph.jinja' import graph %}{% from 'hooks/wiring.jinja' import wiring %}"
-    "{{ wiring(graph(answers) | from_json, answers) }}"
-)
+# How Jinja says what a question of copier.yml refuses: as a name that is not defined.
+UNDEFINED = "'dict object' has no attribute "
 
 
 class Refused(Exception):
@@ -70,18 +64,16 @@ def identifier(name: str) -> str:
     return macro("names", "identifier", name)
 
 
-def with_defaults(answers: dict[str, Any]) -> dict[str, Any]:
-    """The answers, with the default of each question that they leave out."""
-    found = dict(answers)
+def problem(question: str, answers: dict[str, Any]) -> str:
+    """What a question of copier.yml that checks the answers says of them; empty: nothing."""
     questions = yaml.safe_load((ROOT / "copier.yml").read_text())
-    for name, question in questions.items():
-        if not name.startswith("_") and question.get("when", True) and name not in found:
-            text = environment().from_string(str(question["default"])).render(found)
-            found[name] = text if question["type"] == "str" else yaml.safe_load(text)
-    return found
-
-
-def problem(check: str, answers: dict[str, Any]) -> str:
-    """What one of the template's checks says of the answers; empty: nothing."""
-    context = {**with_defaults(answers), "_copier_conf": {"data": answers}}
-    return environment().from_string(check).render(context).strip()
+    context = {"_copier_answers": answers, "_copier_conf": {"data": answers}, **answers}
+    for name, asked in questions.items():
+        if not name.startswith("_") and asked.get("when", True) and name not in answers:
+            text = environment().from_string(str(asked["default"])).render(context)
+            context[name] = text if asked["type"] == "str" else yaml.safe_load(text)
+    try:
+        environment().from_string(questions[question]["default"]).render(context)
+    except UndefinedError as error:
+        return str(literal_eval(str(error).removeprefix(UNDEFINED)))
+    return ""

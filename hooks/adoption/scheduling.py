@@ -15,7 +15,7 @@ FORBIDDEN = ("instance_group", "optimization", "model_warmup")
 
 
 def is_ensemble(config: Config) -> bool:
-    return config.platform == "ensemble" or config.HasField("ensemble_scheduling")
+    return bool(config.platform == "ensemble" or config.HasField("ensemble_scheduling"))
 
 
 def steps(config: Config) -> list[Any]:
@@ -58,7 +58,9 @@ def check(name: str, models: Models, repository: Path, above: tuple[str, ...] = 
 def check_alone(name: str, config: Config) -> None:
     where = config_of(name)
     if config.platform != "ensemble":
-        what = f"ensemble scheduling cannot be set for model '{name}' whose platform is not ensemble"
+        what = (
+            f"ensemble scheduling cannot be set for model '{name}' whose platform is not ensemble"
+        )
         raise Refused(where, what, 'write platform: "ensemble"')
     if not config.ensemble_scheduling.step:
         raise Refused(where, f"must specify 'step' for ensemble '{name}'", "add its steps")
@@ -74,7 +76,9 @@ def check_model(name: str, step: Any, models: Models, repository: Path) -> None:
         what = f"ensemble {name} contains models that are not available or ambiguous: {model}"
         raise Refused(config_of(name), what, nearest(model, models, f"add the folder {model}"))
     if version != -1 and version not in loaded(models[model], repository / model):
-        what = f"ensemble '{name}' depends on '{model}' whose required version {version} is not loaded"
+        what = (
+            f"ensemble '{name}' depends on '{model}' whose required version {version} is not loaded"
+        )
         raise Refused(config_of(name), what, "write model_version: -1 for the latest")
     if step.model_namespace:
         what = f"the step of {model} has a model_namespace, which is reserved"

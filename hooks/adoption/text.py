@@ -33,9 +33,7 @@ def block(dumper: Dumper, value: Block) -> yaml.MappingNode:
 
 
 def mapping(dumper: Dumper, value: dict[Any, Any]) -> yaml.MappingNode:
-    return dumper.represent_mapping(
-        "tag:yaml.org,2002:map", value.items(), flow_style=fits(value)
-    )
+    return dumper.represent_mapping("tag:yaml.org,2002:map", value.items(), flow_style=fits(value))
 
 
 def sequence(dumper: Dumper, value: list[Any]) -> yaml.SequenceNode:
@@ -46,7 +44,9 @@ def fits(value: dict[Any, Any] | list[Any]) -> bool:
     """Whether it may stand on one line: it is short, and no text in it has several."""
     items = list(value.values()) if isinstance(value, dict) else value
     flat = not any(isinstance(item, Block) or "\n" in str(item) for item in items)
-    return flat and len(str(value)) < WIDTH - 20
+    return (
+        flat and len(str(value).replace("'", "")) < WIDTH - 20
+    )  # Python quotes what YAML need not
 
 
 Dumper.add_representer(str, text)
@@ -59,9 +59,7 @@ def spread(answers: dict[str, Any]) -> Block:
     """The tables of tensors and steps one entry a line, of an ensemble and of those inside it."""
     found = Block(answers)
     found["tensors"] = Block(answers["tensors"])
-    found["steps"] = [
-        spread(step) if "steps" in step else Block(step) for step in answers["steps"]
-    ]
+    found["steps"] = [spread(step) if "steps" in step else Block(step) for step in answers["steps"]]
     return found
 
 
