@@ -15,7 +15,7 @@ LOCKS = ROOT / "hooks" / "catalog" / "locks"
 # The local Triton needs numpy<2, which has no wheel for Python 3.13.
 PROJECT = "[tool.uv]\nenvironments = [\"python_version < '3.13' and platform_python_implementation == 'CPython'\"]\n"
 BASE = ["numpy<2", "tritonclient[grpc,http]", "nvidia-pytriton==0.7.0", "setuptools", "mypy", "pytest", "ruff"]
-PACKAGES = ["onnx", "onnxruntime", "pillow", "scikit-learn", "skl2onnx"]
+PACKAGES = ["onnx", "onnxruntime", "openvino", "pillow", "scikit-learn", "skl2onnx"]
 DEVELOPMENT = ["copier", "hypothesis", "pexpect", "pre-commit", "protobuf", "pytest-xdist", "pyyaml", "types-pyyaml"]
 
 
