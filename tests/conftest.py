@@ -1,0 +1,64 @@
+"""The template as it stands in the working tree, and projects generated from it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import copier
+import pytest
+from support import ROOT, Generate, Project, run, succeed
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Neither the answers that they fill in, nor the templates that they trust."""
+    settings = tmp_path_factory.mktemp("settings") / "settings.yml"
+    settings.write_text("trust: []\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COPIER_SETTINGS_PATH", str(settings))
+        patch.setenv("MYPY_CACHE_DIR", str(settings.with_name("mypy")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of this repository that git knows or would add, in a plain folder: the quickest to copy from."""
+    folder = tmp_path_factory.mktemp("template")
+    names = succeed(run("git", "ls-files", "-zco", "--exclude-standard", cwd=ROOT))
+    for name in names.rstrip("\0").split("\0"):
+        if (ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def git_template(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same as a git repository with the tag v1.0.0."""
+    folder = tmp_path_factory.mktemp("git") / "template"
+    shutil.copytree(template, folder, symlinks=True)
+    for command in ("init -q", "add --all", "commit -q -m v1", "tag v1.0.0"):
+        succeed(run("git", *command.split(), cwd=folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def generate(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Generate:
+    """Generates a project from answers, the others by default; `unsafe=False`: without trust."""
+
+    def project(**answers: Any) -> Project:
+        folder = tmp_path_factory.mktemp("project") / "p"
+        copier.run_copy(
+            str(template), folder, data=answers, defaults=True, quiet=True, unsafe=False
+        )
+        return Project(folder)
+
+    return project
+
+
+@pytest.fixture(scope="session")
+def default_project(generate: Generate) -> Project:
+    """The project of all defaults. Shared: tests read it, and build in it, but change nothing."""
+    return generate()

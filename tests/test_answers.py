@@ -1,0 +1,475 @@
+"""Bad answers: one line that says where, what and what to write instead; nothing is written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import copier
+import pexpect  # type: ignore[import-untyped]
+import pytest
+import yaml
+from copier.errors import UserMessageError
+from support import COPIER, PREFIX, Generate, Project, problem, run, step
+
+TENSORS = {"A": "FP32[4]", "B": "FP32[4]"}
+STEPS = [step("one", ["A"], ["B"])]
+GOOD = {"tensors": TENSORS, "steps": STEPS}
+FOUR = dict.fromkeys("ABCD", "FP32[1]")
+BACKENDS = (
+    "python, onnxruntime, pytorch, openvino, tensorrt, tensorflow, fil, dali, vllm, tensorrtllm, "
+    "identity, auto, ensemble"
+)
+TYPES = (
+    "BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16, STRING"
+)
+QUESTIONS = (
+    "project_name, ensemble_name, starting_pipeline, triton_release, gpu_count, max_batch_size, "
+    "max_queue_delay_us, tensors, steps, inputs, outputs, ensemble"
+)
+
+
+def steps(*given: Any, **tensors: Any) -> dict[str, Any]:
+    return {"steps": list(given), "tensors": TENSORS | tensors}
+
+
+def one(inputs: Any = ("A",), outputs: Any = ("B",), **fields: Any) -> dict[str, Any]:
+    """The answers of one step, with what is wrong with it."""
+    return {"steps": [step("one", _list(inputs), _list(outputs), **fields)]}
+
+
+def tensor(value: Any) -> dict[str, Any]:
+    return {"tensors": {"A": value, "B": "FP32[4]"}}
+
+
+def _list(uses: Any) -> Any:
+    return list(uses) if isinstance(uses, tuple) else uses
+
+
+# Each answers, in place of GOOD's: the line.
+BAD: list[tuple[dict[str, Any], str]] = [
+    # numbers
+    ({"max_batch_size": -1}, "max_batch_size is -1; write a whole number, 0 or more"),
+    ({"max_batch_size": "many"}, 'max_batch_size is "many"; write a whole number, 0 or more'),
+    ({"max_batch_size": True}, "max_batch_size is true; write a whole number, 0 or more"),
+    ({"max_batch_size": 2.5}, "max_batch_size is 2.5; write a whole number, 0 or more"),
+    ({"max_batch_size": [8]}, "max_batch_size is [8]; write a whole number, 0 or more"),
+    ({"max_batch_size": 2**31}, "max_batch_size is 2147483648; write 2147483647 or less"),
+    ({"gpu_count": -1}, "gpu_count is -1; write a whole number, 0 or more"),
+    ({"max_queue_delay_us": -1}, "max_queue_delay_us is -1; write a whole number, 0 or more"),
+    # names and choices
+    (
+        {"project_name": "a b"},
+        'project_name is "a b"; write a project name of letters, digits, `_`, `-` and `.`',
+    ),
+    (
+        {"ensemble_name": "a/b"},
+        'ensemble_name is "a/b"; write a name of letters, digits, `_`, `-` and `.`',
+    ),
+    (
+        {"starting_pipeline": "x"},
+        'starting_pipeline is "x"; write one of image-classification, my-own',
+    ),
+    ({"triton_release": "26.99"}, "triton_release is 26.99; write one from 24.10 to 26.08"),
+    ({"stepz": []}, "stepz: is no question; did you mean steps?"),
+    ({"colour": "red"}, f"colour: is no question; the questions are {QUESTIONS}"),
+    # the table of tensors
+    ({"tensors": ["A"]}, "tensors: is no mapping; write `NAME: TYPE[dims]` for each tensor"),
+    ({"tensors": {}}, "tensors: is no mapping; write `NAME: TYPE[dims]` for each tensor"),
+    ({"tensors": {"": "FP32[1]"}}, 'tensor "": has no name; write one, in quotes'),
+    ({"tensors": {True: "FP32[1]"}}, "tensor true: has no name; write one, in quotes"),
+    ({"tensors": {1: "FP32[1]", "1": "FP32[1]"}}, "tensor 1: stands twice; drop one"),
+    (tensor("FP32"), 'tensor A: is "FP32"; write TYPE[dims], like FP32[3, 224, 224]'),
+    (tensor("FP32[]"), 'tensor A: is "FP32[]"; write TYPE[dims], like FP32[3, 224, 224]'),
+    (tensor(4), "tensor A: is 4; write TYPE[dims], like FP32[3, 224, 224]"),
+    (tensor("FLOAT[4]"), "tensor A: has the type FLOAT, which Triton does not have; write FP32"),
+    (tensor("fp32[4]"), "tensor A: has the type fp32, which Triton does not have; write FP32"),
+    (
+        tensor("TYPE_FP32[4]"),
+        "tensor A: has the type TYPE_FP32, which Triton does not have; write FP32",
+    ),
+    (
+        tensor("UINT9[4]"),
+        "tensor A: has the type UINT9, which Triton does not have; did you mean UINT8?",
+    ),
+    (
+        tensor("COMPLEX[4]"),
+        f"tensor A: has the type COMPLEX, which Triton does not have; write one of {TYPES}",
+    ),
+    (tensor("FP32[0]"), "tensor A: has the dim 0; write 1 or more, or -1 where it varies"),
+    (tensor("FP32[3, -2]"), "tensor A: has the dim -2; write 1 or more, or -1 where it varies"),
+    (
+        tensor({"type": "FP32", "dims": [2.5]}),
+        "tensor A: has the dim 2.5; write 1 or more, or -1 where it varies",
+    ),
+    (
+        tensor({"type": "FP32", "dims": [True]}),
+        "tensor A: has the dim True; write 1 or more, or -1 where it varies",
+    ),
+    (
+        tensor({"type": "FP32", "dims": 4}),
+        "tensor A: needs its dims, a list like [3, 224, 224]; a single value is [1]",
+    ),
+    (tensor({"type": "FP32"}), "tensor A: needs its `dims`"),
+    (tensor({"dims": [4]}), "tensor A: needs its `type`"),
+    (
+        tensor({"type": "FP32", "dims": [4], "dim": [4]}),
+        "tensor A: has the field `dim`, which is unknown; did you mean dims?",
+    ),
+    # the list of steps
+    ({"steps": "one"}, "steps: is no list; write one `- name: ...` for each step"),
+    ({"steps": {"one": {}}}, "steps: is no list; write one `- name: ...` for each step"),
+    ({"steps": []}, "steps: is no list; write one `- name: ...` for each step"),
+    (
+        {"steps": ["one"]},
+        'step 1: is "one"; write `name:`, `backend:`, `inputs:` and `outputs:`',
+    ),
+    ({"steps": [{"backend": "python"}]}, "step 1: has no `name`"),
+    ({"steps": [{"name": "one", "backend": "python"}]}, "step one: has no `inputs`"),
+    (
+        {"steps": [step("a/b", ["A"], ["B"])]},
+        'step a/b: name is "a/b"; write a name of letters, digits, `_`, `-` and `.`',
+    ),
+    (
+        {"steps": [step("it's", ["A"], ["B"])]},
+        "step it's: name is \"it's\"; write a name of letters, digits, `_`, `-` and `.`",
+    ),
+    ({"steps": STEPS * 2}, "step one: stands twice; give one of them another name"),
+    (one(backend="onnx"), 'step one: backend is "onnx"; did you mean onnxruntime?'),
+    (one(backend="pytorhc"), 'step one: backend is "pytorhc"; did you mean pytorch?'),
+    (one(backend=None), f"step one: backend is null; write one of {BACKENDS}"),
+    (
+        one(instanecs=2),
+        "step one: has the field `instanecs`, which is unknown; did you mean instances?",
+    ),
+    (one(colour=2), "step one: has the field `colour`, which is unknown"),
+    (one(instances=0), "step one: instances is 0; write a whole number, 1 or more"),
+    (
+        one(max_batch_size="x"),
+        'step one: max_batch_size is "x"; write a whole number, 0 or more',
+    ),
+    (
+        one(max_batch_size=4),
+        "step one: takes 4 rows at most, the ensemble 8; raise the one or lower the other",
+    ),
+    (one(parameters=["a"]), "step one: parameters is no mapping; write `name: value` pairs"),
+    (
+        one(requirements=[3]),
+        'step one: requirements lists what is no text; write packages, like "pillow>=10.1"',
+    ),
+    (one(requirements="numpy"), 'step one: requirements is "numpy"; write a list of names'),
+    (
+        {"ensemble_name": "one"},
+        "step one: has the name of another model or of the ensemble; rename one of them",
+    ),
+    # what a step reads and writes
+    (
+        one([]),
+        "step one: must list the tensors it reads in `inputs` and those it writes in `outputs`",
+    ),
+    (
+        one("A"),
+        "step one: must list the tensors it reads in `inputs` and those it writes in `outputs`",
+    ),
+    (
+        one([["A"]]),
+        'step one: lists ["A"] among its tensors; write a name, or make the list a mapping',
+    ),
+    (
+        one([""]),
+        'step one: lists "" among its tensors; write a name, or make the list a mapping',
+    ),
+    (one({"": "A"}), 'step one: has a tensor named ""; write a name, in quotes'),
+    (one(["A", "A"]), "step one: lists A twice in `inputs`; drop one"),
+    (one({"x": None}), "step one: x is no tensor; write the name of one"),
+    (one({"x": {}}), "step one: x needs a `tensor`, or its `type` and `dims`"),
+    (
+        one({"x": {"tensor": "A", "dim": [4]}}),
+        "step one: x has the field `dim`, which is unknown; did you mean dims?",
+    ),
+    (
+        one({"a": "A", "x": {"type": "FP32", "dims": [4]}}),
+        "step one: x is not fed; give it a `tensor`, or make it `optional: true`",
+    ),
+    (
+        one({"x": {"tensor": "A", "dims": [5]}}),
+        "step one: reads A as FP32[5] in each row, but the ensemble has FP32[4] in each row; make them the same, or -1 where a dim varies",
+    ),
+    (
+        one({"x": {"tensor": "A", "type": "INT64"}}),
+        "step one: reads A as INT64[4] in each row, but the ensemble has FP32[4] in each row; make them the same, or -1 where a dim varies",
+    ),
+    (
+        one(["A"], {"x": {"type": "FP32", "dims": [1]}}),
+        "step one: writes no tensor of the pipeline; map one of its `outputs` to a tensor",
+    ),
+    # the wiring
+    (
+        steps(step("one", ["IMAGES"], ["B"]), IMAGE="FP32[4]"),
+        "step one: reads IMAGES, which is not in `tensors`; did you mean IMAGE?",
+    ),
+    (
+        steps(step("one", ["A", "OTHER"], ["B"])),
+        "step one: reads OTHER, which is not in `tensors`; add it there with its TYPE[dims]",
+    ),
+    (
+        steps(step("one", ["A"], ["B"]), step("two", ["A"], ["B"])),
+        "step two: writes B, which step one writes too; give one of them another tensor",
+    ),
+    (
+        steps(step("one", ["A"], {"x": "B", "y": "B"})),
+        "step one: writes B, which step one writes too; give one of them another tensor",
+    ),
+    (
+        steps(step("one", ["A"], ["B"]), C="FP32[1]"),
+        "tensor C: no step reads or writes it; use it or remove it",
+    ),
+    (
+        steps(step("one", ["A"], ["A"])),
+        "steps: go in a circle, one -> one; let one of them read something else",
+    ),
+    (
+        {
+            "tensors": FOUR,
+            "steps": [step("one", ["A", "C"], ["B"]), step("two", ["B"], ["C", "D"])],
+        },
+        "steps: go in a circle, one -> two -> one; let one of them read something else",
+    ),
+    (
+        steps(step("one", ["A"], ["B"]), step("two", ["B"], ["A"])),
+        "steps: go in a circle, one -> two -> one; let one of them read something else",
+    ),
+    (
+        {"tensors": FOUR, "steps": [step("one", ["A"], ["B"]), step("two", ["C"], ["D"])]},
+        "step two: shares no tensor with the others, and Triton deadlocks on requests "
+        "for a part of the outputs; make it a pipeline of its own, or write "
+        "`ensemble: {all_outputs: true}`",
+    ),
+    # what the ensemble returns
+    ({"outputs": "B"}, 'outputs is "B"; write a list of names'),
+    ({"outputs": ["B", "B"]}, "outputs: names B twice; drop one"),
+    ({"outputs": ["A"]}, "outputs: no step writes A; add it to the `outputs` of a step"),
+    (
+        {"outputs": ["OTHER"]},
+        "outputs: OTHER is not in `tensors`; add it there with its TYPE[dims]",
+    ),
+    (
+        {**steps(step("one", ["A"], ["B", "C"]), C="FP32[1]"), "outputs": ["B"]},
+        "step one: writes C, which nothing reads; add it to `outputs`, "
+        "or write its {type: ..., dims: ...} in place of its name",
+    ),
+]
+
+# What is wrong only as a value: its text is the right answer, or no other than the text itself.
+BAD_VALUES: list[tuple[dict[str, Any], str]] = [
+    (
+        {"triton_release": 26.07},
+        'triton_release is the number 26.07; write it in quotes, like "26.07"',
+    ),
+    (
+        {"project_name": 3},
+        "project_name is 3; write a project name of letters, digits, `_`, `-` and `.`",
+    ),
+    (
+        {"ensemble_name": ["x"]},
+        'ensemble_name is ["x"]; write a name of letters, digits, `_`, `-` and `.`',
+    ),
+    ({"max_batch_size": None}, "max_batch_size: is empty; write a value, or leave it out"),
+    ({"triton_release": None}, "triton_release: is empty; write a value, or leave it out"),
+    ({"steps": None}, "steps: is empty; write a value, or leave it out"),
+]
+
+# What is wrong as text, in the way YAML or Python would read it.
+BAD_TEXTS = [
+    ({"max_batch_size": "-1"}, "max_batch_size is -1; write a whole number, 0 or more"),
+    ({"max_batch_size": "true"}, 'max_batch_size is "true"; write a whole number, 0 or more'),
+    ({"gpu_count": "two"}, 'gpu_count is "two"; write a whole number, 0 or more'),
+    ({"steps": "[a: {"}, "steps: is not YAML; check its brackets, quotes and indentation"),
+    (
+        {"tensors": "{A: FP32[4]}"},
+        "tensors: is not YAML; check its brackets, quotes and indentation",
+    ),
+    ({"max_batch_size": "0x10"}, 'max_batch_size is "0x10"; write a whole number, 0 or more'),
+    ({"max_batch_size": "1_0"}, 'max_batch_size is "1_0"; write a whole number, 0 or more'),
+    ({"max_batch_size": "2.0"}, 'max_batch_size is "2.0"; write a whole number, 0 or more'),
+    ({"max_batch_size": "[1"}, 'max_batch_size is "[1"; write a whole number, 0 or more'),
+    ({"max_batch_size": ""}, 'max_batch_size is ""; write a whole number, 0 or more'),
+]
+
+
+def table(rows: list[tuple[dict[str, Any], str]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        ("answers", "line"), [pytest.param(*row, id=row[1]) for row in rows]
+    )
+
+
+def refusal(template: Path, folder: Path, answers: dict[str, Any]) -> str:
+    with pytest.raises(UserMessageError) as caught:
+        copier.run_copy(str(template), folder, data=answers, defaults=True, quiet=True)
+    assert not folder.exists()
+    return problem(caught.value)
+
+
+@table(BAD + BAD_VALUES)
+def test_bad_answer(template: Path, tmp_path: Path, answers: dict[str, Any], line: str) -> None:
+    assert refusal(template, tmp_path / "p", GOOD | answers) == line
+
+
+# Lists and mappings are checked alike once they are read: some stand for all.
+SOME = [
+    (answers, line) for answers, line in BAD if {"tensors", "steps", "outputs"} & answers.keys()
+]
+
+
+def as_text(answers: dict[str, Any]) -> dict[str, str]:
+    """As `--data NAME=TEXT` brings them."""
+    return {
+        name: value if isinstance(value, str) else yaml.safe_dump(value, sort_keys=False)
+        for name, value in answers.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("answers", "line"),
+    SOME[::4] + BAD_TEXTS,
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_answer_as_text(
+    template: Path, tmp_path: Path, answers: dict[str, Any], line: str
+) -> None:
+    assert refusal(template, tmp_path / "p", as_text(GOOD | answers)) == line
+
+
+def test_good_answers_are_taken_as_values_and_as_text(generate: Generate) -> None:
+    values = generate(**GOOD, max_batch_size=4)
+    texts = generate(**as_text(GOOD), max_batch_size="4")
+    assert values.contents() == texts.contents()
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--data", "max_batch_size=-1"], "max_batch_size is -1; write a whole number, 0 or more"),
+        (
+            ["--data", "steps=[a: {"],
+            "steps: is not YAML; check its brackets, quotes and indentation",
+        ),
+        (["--data", "stepz=[]"], "stepz: is no question; did you mean steps?"),
+        (["--data-file", "pipeline.yml"], 'step a: backend is "onnx"; did you mean onnxruntime?'),
+    ],
+)
+def test_the_command_prints_one_line(
+    template: Path, tmp_path: Path, options: list[str], line: str
+) -> None:
+    answers = GOOD | {"steps": [step("a", ["A"], ["B"], backend="onnx")]}
+    (tmp_path / "pipeline.yml").write_text(yaml.safe_dump(answers))
+    command = run(
+        str(COPIER), "copy", "--defaults", *options, str(template), "p", cwd=tmp_path, NO_COLOR="1"
+    )
+    assert (command.returncode, command.stdout) == (1, "")
+    assert command.stderr.splitlines() == [f"{PREFIX}{line!r}"]
+    assert not (tmp_path / "p").exists()
+
+
+ACCEPT = "\x1b\r"  # Esc, Enter: ends a text of several lines
+BACKSPACE = "\x7f"
+SINGLE_LINES = (
+    "Which pipeline do you start from",
+    "What is the project called",
+    "Under which name do clients",
+    "Which Triton release",
+    "How many GPUs",
+    "How many rows",
+    "How long may a request wait",
+)
+
+
+def answer_until_steps(template: Path, folder: Path) -> pexpect.spawn:
+    """A terminal in which all questions before `steps` were answered with Enter."""
+    command = ["copy", str(template), str(folder)]
+    # It would wait a second for each prompt's answer to a question about the cursor.
+    environment = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm"}
+    terminal = pexpect.spawn(
+        str(COPIER), command, dimensions=(60, 200), encoding="utf-8", timeout=20, env=environment
+    )
+    for question in SINGLE_LINES:
+        terminal.expect_exact(question)
+        terminal.send("\r")
+    terminal.expect_exact("Which tensors cross")
+    terminal.send(ACCEPT)
+    terminal.expect_exact("Which steps are there")
+    return terminal
+
+
+def test_prompt_with_all_defaults(template: Path, tmp_path: Path, default_project: Project) -> None:
+    terminal = answer_until_steps(template, tmp_path / "p")
+    terminal.send(ACCEPT)
+    terminal.expect_exact("image-classification is made")
+    terminal.expect(pexpect.EOF)
+    assert (tmp_path / "p/pipeline.yml").read_text() == (
+        default_project / "pipeline.yml"
+    ).read_text()
+
+
+def test_prompt_says_what_is_wrong_and_lets_correct_it(template: Path, tmp_path: Path) -> None:
+    terminal = answer_until_steps(template, tmp_path / "p")
+    terminal.send("S" + ACCEPT)  # behind the last word, SCORE
+    terminal.expect_exact(
+        "step label: writes SCORES, which is not in `tensors`; did you mean SCORE?"
+    )
+    terminal.send(BACKSPACE + ACCEPT)
+    terminal.expect_exact("image-classification is made")
+    terminal.expect(pexpect.EOF)
+    assert (tmp_path / "p/steps/label.py").exists()
+
+
+SAVED = [
+    ({"max_batch_size": -1}, "max_batch_size is -1; write a whole number, 0 or more"),
+    ({"steps": "one"}, "steps: is no list; write one `- name: ...` for each step"),
+    ({"steps": STEPS * 2}, "step one: stands twice; give one of them another name"),
+    (
+        {"steps": [step("one", ["A", "OTHER"], ["B"])]},
+        "step one: reads OTHER, which is not in `tensors`; add it there with its TYPE[dims]",
+    ),
+    (tensor("FLOAT[4]"), "tensor A: has the type FLOAT, which Triton does not have; write FP32"),
+    (one(backend="onnx"), 'step one: backend is "onnx"; did you mean onnxruntime?'),
+    (
+        steps(step("one", ["A"], ["B"]), step("two", ["B"], ["A"])),
+        "steps: go in a circle, one -> two -> one; let one of them read something else",
+    ),
+    (
+        {"triton_release": 26.07},
+        'triton_release is the number 26.07; write it in quotes, like "26.07"',
+    ),
+    ({"steps": None}, "steps: is empty; write a value, or leave it out"),
+]
+
+
+@table(SAVED)
+def test_saved_answers_stop_an_update_before_it_touches_a_file(
+    git_template: Path, tmp_path: Path, answers: dict[str, Any], line: str
+) -> None:
+    copier.run_copy(str(git_template), tmp_path, data=GOOD, defaults=True, quiet=True)
+    project = Project(tmp_path)
+    saved = project / ".copier-answers.yml"
+    saved.write_text(yaml.safe_dump(yaml.safe_load(saved.read_text()) | answers))
+    project.commit()
+    before = project.contents()
+    with pytest.raises(UserMessageError) as caught:
+        copier.run_update(str(tmp_path), defaults=True, quiet=True, overwrite=True)
+    assert problem(caught.value) == line
+    assert project.contents() == before
+    assert not project.changes()
+
+
+def test_saved_answers_that_are_no_yaml_stop_an_update(git_template: Path, tmp_path: Path) -> None:
+    copier.run_copy(str(git_template), tmp_path, data=GOOD, defaults=True, quiet=True)
+    project = Project(tmp_path)
+    (project / ".copier-answers.yml").write_text("steps: [a: {\n")
+    project.commit()
+    before = project.contents()
+    with pytest.raises(yaml.YAMLError):
+        copier.run_update(str(tmp_path), defaults=True, quiet=True, overwrite=True)
+    assert project.contents() == before
+    assert not project.changes()
