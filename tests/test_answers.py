@@ -281,7 +281,7 @@ BAD_VALUES: list[tuple[dict[str, Any], str]] = [
 ]
 
 # What is wrong as text, in the way YAML or Python would read it.
-BAD_TEXTS = [
+BAD_TEXTS: list[tuple[dict[str, Any], str]] = [
     ({"max_batch_size": "-1"}, "max_batch_size is -1; write a whole number, 0 or more"),
     ({"max_batch_size": "true"}, 'max_batch_size is "true"; write a whole number, 0 or more'),
     ({"gpu_count": "two"}, 'gpu_count is "two"; write a whole number, 0 or more'),
@@ -424,7 +424,7 @@ def test_prompt_says_what_is_wrong_and_lets_correct_it(template: Path, tmp_path:
     assert (tmp_path / "p/steps/label.py").exists()
 
 
-SAVED = [
+SAVED: list[tuple[dict[str, Any], str]] = [
     ({"max_batch_size": -1}, "max_batch_size is -1; write a whole number, 0 or more"),
     ({"steps": "one"}, "steps: is no list; write one `- name: ...` for each step"),
     ({"steps": STEPS * 2}, "step one: stands twice; give one of them another name"),

@@ -1,0 +1,269 @@
+"""hooks/graph.jinja alone: answers -> the one model of the pipeline that every template reads."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from copier._main import Worker
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from jinja2.sandbox import SandboxedEnvironment
+from support import step
+
+Graph = Callable[..., dict[str, Any]]
+AWKWARD = [
+    "input.1",
+    "Sigmoid:0",
+    "389",
+    "a/b_0.tmp_1",
+    "Merchant Name",
+    "merchant name",
+    "größe",
+    "名",
+    "class",
+    "class_",
+    "None",
+    "self",
+    "np",
+    "_",
+    "__init__",
+    "_1",
+    "1_",
+    "_x2e_",
+    "_x2d.",
+    "-x2e_",
+    'say "no"',
+    "a\\b",
+    "{{ x }}",
+    "# not a comment",
+    "key: value",
+]
+
+
+@pytest.fixture(scope="module")
+def environment(template: Path) -> SandboxedEnvironment:
+    """Copier's own, with the settings of copier.yml."""
+    return Worker(src_path=str(template)).jinja_env
+
+
+@pytest.fixture(scope="module")
+def graph(environment: SandboxedEnvironment) -> Graph:
+    """The graph of some tensors and steps, all other answers being the defaults."""
+    macro: Any = environment.get_template("hooks/graph.jinja").module
+
+    def graph(tensors: dict[str, Any], steps: list[dict[str, Any]], **answers: Any) -> Any:
+        default = {
+            "project_name": "p",
+            "ensemble_name": "p",
+            "starting_pipeline": "my-own",
+            "triton_release": "26.07",
+            "gpu_count": 0,
+            "max_batch_size": 8,
+            "max_queue_delay_us": 100,
+            "inputs": [],
+            "outputs": [],
+            "ensemble": {},
+        }
+        return json.loads(macro.graph({**default, "tensors": tensors, "steps": steps, **answers}))
+
+    return graph
+
+
+@pytest.fixture(scope="module")
+def identifier(environment: SandboxedEnvironment) -> Callable[[str], str]:
+    macros: Any = environment.get_template("hooks/names.jinja").module
+    return lambda name: str(macros.identifier(name))
+
+
+def names(parts: list[dict[str, Any]]) -> list[str]:
+    return [part["name"] for part in parts]
+
+
+def wires(uses: list[dict[str, Any]]) -> dict[str, str | None]:
+    """The pipeline's tensor of each tensor of a model."""
+    return {use["name"]: use["tensor"] for use in uses}
+
+
+def test_steps_stand_behind_those_they_read_from_in_whatever_order_they_were_given(
+    graph: Graph,
+) -> None:
+    steps = [step("c", ["B"], ["C"]), step("a", ["A"], ["B"]), step("b", ["C"], ["D"])]
+    tensors = dict.fromkeys("ABCD", "FP32[1]")
+    found = graph(tensors, steps)
+    assert names(found["steps"]) == ["a", "c", "b"]
+    assert found["stuck"] == []
+    assert graph(tensors, steps[::-1]) == found
+
+
+def test_what_no_step_writes_comes_in_and_what_no_step_reads_goes_out(graph: Graph) -> None:
+    steps = [step("a", ["A", "C"], ["B", "D"]), step("b", ["B", "C"], ["E"])]
+    found = graph(dict.fromkeys("ABCDE", "FP32[1]"), steps)
+    assert names(found["inputs"]) == ["A", "C"]
+    assert names(found["outputs"]) == ["D", "E"]
+
+
+def test_a_fan_that_joins_again(graph: Graph) -> None:
+    arms = [step(f"arm{i}", ["A"], [f"B{i}"]) for i in range(3)]
+    join = step("join", ["B0", "B1", "B2"], ["C"])
+    found = graph(dict.fromkeys(["A", "B0", "B1", "B2", "C"], "FP32[1]"), [join, *arms])
+    assert names(found["steps"]) == ["arm0", "arm1", "arm2", "join"]
+    edges = [(edge["from"], edge["label"], edge["to"]) for edge in found["edges"]]
+    assert edges == [
+        *[("in1", None, f"s{i}") for i in (1, 2, 3)],
+        *[(f"s{i + 1}", f"B{i}", "s4") for i in range(3)],
+        ("s4", None, "out1"),
+    ]
+
+
+def test_a_model_has_its_own_names_for_tensors(graph: Graph) -> None:
+    a = step("a", {"input": "A"}, {"output": "B"})
+    b = step("b", {"input": "B"}, {"output": {"tensor": "C", "dims": [-1]}})
+    found = graph(dict.fromkeys("ABC", "FP32[4]"), [a, b])
+    assert [wires(s["inputs"]) for s in found["steps"]] == [{"input": "A"}, {"input": "B"}]
+    assert [wires(s["outputs"]) for s in found["steps"]] == [{"output": "B"}, {"output": "C"}]
+    assert found["steps"][1]["outputs"][0]["dims"] == [-1]
+    assert [use["dims"] for use in found["outputs"]] == [[4]]
+
+
+def test_an_output_that_the_pipeline_drops(graph: Graph) -> None:
+    unused = {"type": "INT64", "dims": [2, 3]}
+    found = graph(
+        {"A": "FP32[1]", "B": "FP32[1]"}, [step("a", ["A"], {"B": "B", "features": unused})]
+    )
+    assert wires(found["steps"][0]["outputs"]) == {"B": "B", "features": None}
+    assert found["steps"][0]["outputs"][1]["numpy"] == "int64"
+    assert names(found["outputs"]) == ["B"]
+
+
+def test_the_same_tensor_at_two_inputs_of_a_step(graph: Graph) -> None:
+    found = graph(
+        dict.fromkeys("ABC", "FP32[1]"),
+        [step("a", ["A"], ["B"]), step("b", {"x": "B", "y": "B"}, ["C"])],
+    )
+    assert names(found["steps"]) == ["a", "b"]
+    assert wires(found["steps"][1]["inputs"]) == {"x": "B", "y": "B"}
+    assert len(found["edges"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "type", "dims"),
+    [
+        ("FP32[4]", "FP32", [4]),
+        (" STRING [ 1 ] ", "STRING", [1]),
+        ("INT8[3,-1, 224]", "INT8", [3, -1, 224]),
+        ({"type": "BOOL", "dims": [2]}, "BOOL", [2]),
+    ],
+)
+def test_ways_to_write_a_tensor(graph: Graph, given: Any, type: str, dims: list[int]) -> None:
+    found = graph({"A": given, "B": "FP32[1]"}, [step("a", ["A"], ["B"])])
+    assert (found["inputs"][0]["type"], found["inputs"][0]["dims"]) == (type, dims)
+
+
+def test_the_steps_of_a_cycle_and_those_behind_it_are_stuck(graph: Graph) -> None:
+    steps = [
+        step("free", ["A"], ["B"]),
+        step("one", ["B", "D"], ["C"]),
+        step("two", ["C"], ["D"]),
+        step("behind", ["D"], ["E"]),
+    ]
+    found = graph(dict.fromkeys("ABCDE", "FP32[1]"), steps)
+    assert names(found["steps"]) == ["free"]
+    assert names(found["stuck"]) == ["behind", "one", "two"]
+
+
+def test_a_step_has_the_batch_size_of_the_ensemble_unless_it_says_otherwise(graph: Graph) -> None:
+    steps = [step("a", ["A"], ["B"]), step("b", ["B"], ["C"], max_batch_size=64)]
+    found = graph(dict.fromkeys("ABC", "FP32[1]"), steps, max_batch_size=16)
+    assert [s["max_batch_size"] for s in found["steps"]] == [16, 64]
+
+
+def test_torch_is_a_package_of_projects_that_serve_torchscript_only(graph: Graph) -> None:
+    def packages(backend: str) -> str:
+        tensors = {"A": "FP32[1]", "B": "FP32[1]"}
+        return json.dumps(graph(tensors, [step("a", ["A"], ["B"], backend)])["packages"])
+
+    assert "torch==" in packages("pytorch")
+    assert "onnx" not in packages("pytorch")
+    assert "torch" not in packages("onnxruntime")
+    assert "torch" not in packages("python")
+
+
+def test_the_example_gives_its_code_as_long_as_its_steps_are_unchanged(graph: Graph) -> None:
+    tensors = {"INPUT": "FP32[4]", "FEATURES": "FP32[4]", "OUTPUT": "FP32[2]"}
+    steps = [
+        step("prepare", ["INPUT"], ["FEATURES"]),
+        step("predict", ["FEATURES"], ["OUTPUT"], "onnxruntime"),
+    ]
+    assert graph(tensors, steps)["example"] == "my-own"
+    assert graph({**tensors, "INPUT": "FP32[5]"}, steps)["example"] == ""
+
+
+def test_awkward_names_of_tensors_survive(graph: Graph) -> None:
+    found = graph(dict.fromkeys([*AWKWARD, "B"], "FP32[1]"), [step("a", AWKWARD, ["B"])])
+    assert names(found["steps"][0]["inputs"]) == AWKWARD
+    assert sorted(names(found["inputs"])) == sorted(AWKWARD)
+    arguments = [use["argument"] for use in found["steps"][0]["inputs"]]
+    assert len(set(arguments)) == len(AWKWARD)
+
+
+def test_numbers_are_names_too(graph: Graph) -> None:
+    found = graph({389: "FP32[1]", 390: "FP32[1]"}, [step("a", [389], {0: 390})])
+    assert wires(found["steps"][0]["outputs"]) == {"0": "390"}
+    assert (names(found["inputs"]), names(found["outputs"])) == (["389"], ["390"])
+
+
+def decoded(word: str, reserved: set[str]) -> str:
+    """What hooks/names.jinja says of its words, backwards."""
+    word = re.sub("^_(?=[0-9])", "", word)
+    word = word[:-1] if word[:-1] in reserved and word.endswith("_") else word
+    return re.sub("_x((?:[0-9a-f]{2})+)_", lambda found: bytes.fromhex(found[1]).decode(), word)
+
+
+# Words of this alphabet are, or nearly are, what the spelling itself produces.
+TRICKY = st.text(st.sampled_from("_x25efd.-/ 1aclsé"))
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+def test_identifier_of_an_awkward_name(identifier: Callable[[str], str], name: str) -> None:
+    word = identifier(name)
+    assert word.isidentifier()
+    assert word.isascii()
+    assert not keyword.iskeyword(word)
+
+
+@settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=TRICKY.filter(bool) | TEXTS)
+@example("_x2d.")
+@example("-x2e_")
+def test_no_two_names_have_the_same_identifier(
+    environment: SandboxedEnvironment, identifier: Callable[[str], str], name: str
+) -> None:
+    """A way back from each identifier to its name proves it."""
+    macros: Any = environment.get_template("hooks/names.jinja").module
+    word = identifier(name)
+    assert decoded(word, set(macros.KEYWORDS)) == name
+    assert word.isidentifier()
+    assert not keyword.iskeyword(word)
+
+
+def test_a_chain_of_a_thousand_steps(graph: Graph) -> None:
+    tensors = {f"T{i}": "FP32[1]" for i in range(1001)}
+    steps = [step(f"s{i}", [f"T{i}"], [f"T{i + 1}"]) for i in range(1000)]
+    found = graph(tensors, steps[::-1])
+    assert names(found["steps"]) == [f"s{i}" for i in range(1000)]
+    assert (names(found["inputs"]), names(found["outputs"])) == (["T0"], ["T1000"])
+
+
+def test_a_fan_of_two_thousand_tensors(graph: Graph) -> None:
+    arms = [f"T{i}" for i in range(2000)]
+    tensors = dict.fromkeys(["A", "B", *arms], "FP32[1]")
+    found = graph(tensors, [step("join", arms, ["B"]), step("split", ["A"], arms)])
+    assert names(found["steps"]) == ["split", "join"]
+    assert (names(found["inputs"]), names(found["outputs"])) == (["A"], ["B"])
