@@ -35,13 +35,26 @@ def adopt(folder: Path, wanted: str) -> tuple[dict[str, Any], list[str]]:
 
 def check(answers: dict[str, Any], ensemble: str) -> None:
     """Refuses what the template refuses, at the config that is to be changed."""
-    if what := refusal.problem("given", answers):
-        step = re.match(r"step ([^ :]+): ", what)
-        where, what = (step[1], what[step.end() :]) if step else (ensemble, what)
-    elif what := refusal.problem("graph", answers):
-        where = ensemble
+    answers = answers | {"steps": declared(answers["steps"])}
+    where, what = ensemble, refusal.problem("given", answers)
+    if step := re.match(r"step ([^ :]+): ", what):
+        where, what = step[1], what[step.end() :]
+    what = what or refusal.problem("graph", answers)
     if what:
-        raise Refused(config_of(where), *what.split("; ", 1))
+        what, _, instead = what.partition("; ")
+        raise Refused(config_of(where), what, instead or "change it")
+
+
+def declared(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The steps without `declare: false`, for which the template trusts the model file: what half a config says counts too."""
+    return [
+        {
+            key: declared(value) if key == "steps" else value
+            for key, value in step.items()
+            if key != "declare"
+        }
+        for step in steps
+    ]
 
 
 def to_copy(name: str, config: repository.Config, folder: Path) -> str:
@@ -56,11 +69,13 @@ def to_copy(name: str, config: repository.Config, folder: Path) -> str:
     ]
     code = [file for file in files if backend == "python" and file.endswith(".py")]
     rest = [file for file in files if file not in code]
-    steps = f"the code of {listed(code) or 'model.py'} to steps/{refusal.identifier(name)}.py"
-    copies = f"{listed(rest) or 'the model file'} to model_repository/{name}/"
-    return f"{name}: copy " + "; ".join(
-        part for part, said in ((steps, backend == "python"), (copies, rest or not code)) if said
-    )
+    parts = []
+    if backend == "python":
+        script = f"steps/{refusal.identifier(name)}.py"
+        parts.append(f"the code of {listed(code) or 'model.py'} to {script}")
+    if rest or backend != "python":
+        parts.append(f"{listed(rest) or 'the model file'} to model_repository/{name}/")
+    return f"{name}: copy {', '.join(parts)}"
 
 
 def listed(files: list[str]) -> str:
@@ -68,13 +83,13 @@ def listed(files: list[str]) -> str:
     return ", ".join(files[:LISTED]) + more
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("repository", type=Path, metavar="REPOSITORY")
     parser.add_argument("--ensemble", default="", metavar="NAME", help="the one to adopt")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     try:
         answers, copies = adopt(args.repository, args.ensemble)
     except (Refused, OSError) as error:

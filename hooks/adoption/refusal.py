@@ -49,19 +49,19 @@ def catalog(name: str) -> dict[str, dict[str, Any]]:
     return table
 
 
-def macro(file: str, name: str, *args: Any) -> str:
-    """What a macro of the template's hooks prints."""
-    module = environment().get_template(f"hooks/{file}.jinja").module
-    return str(getattr(module, name)(*args)).strip()
+def variable(file: str, name: str) -> Any:
+    """What the template's hooks define: a table or a macro."""
+    return getattr(environment().get_template(f"hooks/{file}.jinja").module, name)
 
 
 def nearest(word: str, choices: Iterable[str], otherwise: str) -> str:
     """`did you mean X?` where one of the choices is near, else the other remedy."""
-    return macro("nearest", "did_you_mean", word, list(choices)).removeprefix("; ") or otherwise
+    found = str(variable("nearest", "did_you_mean")(word, list(choices)))
+    return found.removeprefix("; ") or otherwise
 
 
 def identifier(name: str) -> str:
-    return macro("names", "identifier", name)
+    return str(variable("names", "identifier")(name))
 
 
 def problem(question: str, answers: dict[str, Any]) -> str:
@@ -75,5 +75,7 @@ def problem(question: str, answers: dict[str, Any]) -> str:
     try:
         environment().from_string(questions[question]["default"]).render(context)
     except UndefinedError as error:
+        if not str(error).startswith(UNDEFINED):
+            raise
         return str(literal_eval(str(error).removeprefix(UNDEFINED)))
     return ""

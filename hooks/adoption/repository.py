@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf import text_format  # type: ignore[import-untyped]
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
-from hooks.adoption.refusal import Refused, catalog, config_of, nearest
+from hooks.adoption.refusal import Refused, catalog, config_of, nearest, variable
 
 Config = Any  # model_config_pb2.ModelConfig, which has no type stubs
 Models = dict[str, Config]
@@ -24,7 +24,6 @@ PLATFORMS = {
 # Platforms that the grammar has no backend for; and one that stands for a text that is filled in later.
 OTHER_PLATFORM = re.compile(r"ensemble|tensorflow_graphdef|torch_aoti|.*\$\{.*")
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-ALIASES = {"BYTES": "TYPE_STRING", "FLOAT": "TYPE_FP32", "DOUBLE": "TYPE_FP64"}
 
 
 def backend_of(config: Config) -> str:
@@ -106,36 +105,26 @@ def model_files(folder: Path) -> Iterator[Path]:
 
 def unparsable(folder: str, error: text_format.ParseError) -> Refused:
     what = re.sub(r"^'.*?': (?=[A-Z])", "", str(error).partition(" : ")[2]).rstrip(".")
-    named = re.search(r'(?:no field|no value) named "?(\w+)', what)
+    unknown = re.search(r'(Message|Enum) type "([\w.]+)" has no .* named "?(\w+)', what)
     instead = "write it as Triton's model_config.proto has it"
-    if named:
-        instead = spelling(named[1])
-    elif re.search(r"[:,] (?:Couldn't parse|got) .*[${]$|integer: [${]", what):
+    if unknown:
+        instead = spelling(*unknown.groups())
+    elif re.search(r"(Couldn't parse|got|Expected) .*[${]$", what):
         instead = "fill in the placeholder first"
     return Refused(f"{config_of(folder)}:{error.GetLine()}", what, instead)
 
 
-def spelling(word: str) -> str:
+def spelling(kind: str, of: str, word: str) -> str:
     """The name in Triton's schema that a word was meant to be."""
+    pool = model_config_pb2.DESCRIPTOR.pool
+    if kind == "Message":
+        return nearest(word, pool.FindMessageTypeByName(of).fields_by_name, "take it out")
+    names = pool.FindEnumTypeByName(of).values_by_name
     bare = word.upper().removeprefix("TYPE_")
-    if bare in ALIASES:
-        return f"write {ALIASES[bare]}"
-    names = schema(model_config_pb2.ModelConfig.DESCRIPTOR, {})
-    if f"TYPE_{bare}" in names:
-        return f"write TYPE_{bare}"
-    return nearest(word, names, "take it out")
-
-
-def schema(message: Any, seen: dict[str, None]) -> dict[str, None]:
-    """The names of all fields and values that a config may have."""
-    for field in message.fields:
-        new = field.name not in seen
-        seen[field.name] = None
-        if field.enum_type:
-            seen.update(dict.fromkeys(field.enum_type.values_by_name))
-        if field.message_type and new:
-            schema(field.message_type, seen)
-    return seen
+    alias = f"TYPE_{variable('shapes', 'ALIASES').get(bare, bare)}"
+    return (
+        f"write {alias}" if alias in names else nearest(word, names, f"it has {', '.join(names)}")
+    )
 
 
 def check_versions(config: Config, folder: Path) -> None:

@@ -74,7 +74,9 @@ def check_model(name: str, step: Any, models: Models, repository: Path) -> None:
     model, version = step.model_name, step.model_version
     if model not in models:
         what = f"ensemble {name} contains models that are not available or ambiguous: {model}"
-        raise Refused(config_of(name), what, nearest(model, models, f"add the folder {model}"))
+        raise Refused(
+            config_of(name), what, nearest(model, models.keys() - {name}, f"add the folder {model}")
+        )
     if version != -1 and version not in loaded(models[model], repository / model):
         what = (
             f"ensemble '{name}' depends on '{model}' whose required version {version} is not loaded"

@@ -1,0 +1,764 @@
+"""hooks/adopt.py: an existing model repository -> a pipeline.yml that generates equal configs, or the reason why Triton would refuse it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import runpy
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from google.protobuf import text_format  # type: ignore[import-untyped]
+from support import ROOT, Generate
+from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
+
+CORPUS = ROOT.parent / "shared" / "corpus"
+MAIN = runpy.run_path(str(ROOT / "hooks" / "adopt.py"))["main"]
+
+IN = 'input { name: "IN" data_type: TYPE_FP32 dims: [4] }'
+OUT = 'output { name: "OUT" data_type: TYPE_FP32 dims: [4] }'
+TENSORS = f"{IN}\n{OUT}\n"
+CPU = "instance_group { count: 1 kind: KIND_CPU }\n"
+PYTHON = f'backend: "python"\n{TENSORS}{CPU}'
+
+
+def step(model: str, inputs: dict[str, str], outputs: dict[str, str], version: int = -1) -> str:
+    maps = [
+        f"{side}_map {{ key: {json.dumps(key)} value: {json.dumps(value)} }}"
+        for side, names in (("input", inputs), ("output", outputs))
+        for key, value in names.items()
+    ]
+    return f'step {{ model_name: "{model}" model_version: {version} {" ".join(maps)} }}'
+
+
+def ensemble(*steps: str, border: str = TENSORS, more: str = "") -> str:
+    return f'platform: "ensemble"\n{border}{more}ensemble_scheduling {{ {" ".join(steps)} }}\n'
+
+
+def alone(**models: str) -> dict[str, str]:
+    """The ensemble `e` of one step, `m`."""
+    return {"e": ensemble(step("m", {"IN": "IN"}, {"OUT": "OUT"})), "m": PYTHON, **models}
+
+
+CHAIN = ensemble(step("a", {"IN": "IN"}, {"OUT": "T"}), step("b", {"IN": "T"}, {"OUT": "OUT"}))
+
+
+def write(folder: Path, models: dict[str, str]) -> Path:
+    for name, config in models.items():
+        (folder / name / "1").mkdir(parents=True)
+        (folder / name / "config.pbtxt").write_text(config)
+    return folder
+
+
+class Adopt:
+    """Runs adopt.py in this process."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.capsys = folder, capsys
+
+    def text(self, models: dict[str, str], *arguments: str) -> str:
+        status = MAIN([str(write(self.folder, models)), *arguments])
+        out, err = self.capsys.readouterr()
+        assert status == 0, err
+        return str(out)
+
+    def answers(self, models: dict[str, str], *arguments: str) -> dict[str, Any]:
+        found: dict[str, Any] = yaml.safe_load(self.text(models, *arguments))
+        return found
+
+    def fields(self, config: str) -> dict[str, Any]:
+        """What a model's config gives its step, beside the names and tensors."""
+        step = self.answers(alone(m=config))["steps"][0]
+        return {key: step[key] for key in step if key not in ("name", "inputs", "outputs")}
+
+    def refusal(self, models: dict[str, str], *arguments: str) -> str:
+        status = MAIN([str(write(self.folder, models)), *arguments])
+        out, err = self.capsys.readouterr()
+        assert (status, out, err.count("\n")) == (1, "", 1), err
+        return str(err).rstrip("\n")
+
+
+@pytest.fixture
+def adopt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Adopt:
+    return Adopt(tmp_path / "repository", capsys)
+
+
+def parsed(path: Path) -> Any:
+    """A config, with what Triton takes as the same written the same."""
+    config = text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
+    config.name = path.parent.name
+    if config.platform == "onnxruntime_onnx":
+        config.backend, config.platform = "onnxruntime", ""
+    for field in (config.input, config.output):
+        field.sort(key=lambda tensor: tensor.name)
+    config.ensemble_scheduling.step.sort(key=lambda step: (step.model_name, str(step)))
+    if not config.ensemble_scheduling.step:
+        config.ClearField("ensemble_scheduling")
+    return config
+
+
+def configs(repository: Path) -> dict[str, Any]:
+    return {path.parent.name: parsed(path) for path in repository.glob("*/config.pbtxt")}
+
+
+def check_round_trip(models: dict[str, str], adopt: Adopt, generate: Generate) -> dict[str, Any]:
+    """What adopt.py prints generates configs equal to those it read; returns the answers."""
+    answers = adopt.answers(models)
+    project = generate(**answers)
+    assert configs(project / "model_repository") == configs(adopt.folder)
+    return answers
+
+
+def test_it_reads_as_a_person_would_write_it(adopt: Adopt) -> None:
+    models = {
+        "digits": ensemble(
+            step("preprocess", {"IMAGE": "IMAGE"}, {"PIXELS": "PIXELS"}),
+            step("classify", {"input.1": "PIXELS"}, {"389": "LOGITS"}, version=1),
+            border='max_batch_size: 16 input { name: "IMAGE" data_type: TYPE_STRING dims: [1] }'
+            'output { name: "LOGITS" data_type: TYPE_FP32 dims: [10] }',
+        ),
+        "preprocess": 'backend: "python" max_batch_size: 16 dynamic_batching { max_queue_delay_microseconds: 100 }'
+        'input { name: "IMAGE" data_type: TYPE_STRING dims: [1] }'
+        f'output {{ name: "PIXELS" data_type: TYPE_FP32 dims: [1, 8, 8] }} {CPU}',
+        "classify": 'platform: "onnxruntime_onnx" max_batch_size: 32 parameters { key: "x" value { string_value: "1" } }'
+        'input { name: "input.1" data_type: TYPE_FP32 dims: [1, -1, -1] }'
+        'output { name: "389" data_type: TYPE_FP32 dims: [10] }'
+        'output { name: "features" data_type: TYPE_FP32 dims: [64] }',
+    }
+    assert adopt.text(models) == (
+        """\
+# From the model repository repository, by hooks/adopt.py.
+# Copy by hand:
+# preprocess: copy the code of model.py to steps/preprocess.py
+# classify: copy the model file to model_repository/classify/
+starting_pipeline: my-own
+project_name: digits
+max_batch_size: 16
+tensors:
+  IMAGE: STRING[1]
+  PIXELS: FP32[1, 8, 8]
+  LOGITS: FP32[10]
+steps:
+  - name: preprocess
+    backend: python
+    inputs: [IMAGE]
+    outputs: [PIXELS]
+    fuse: false
+  - name: classify
+    backend: onnxruntime
+    inputs: {input.1: {tensor: PIXELS, dims: [1, -1, -1]}}
+    outputs: {'389': LOGITS, features: {type: FP32, dims: [64]}}
+    version: 1
+    max_batch_size: 32
+    instances: none
+    batching: false
+    parameters: {x: '1'}
+"""
+    )
+
+
+ONNX = f'backend: "onnxruntime" max_batch_size: 8\n{TENSORS}'
+FUSE = {"backend": "python", "fuse": False}
+PLAIN = {"backend": "onnxruntime", "max_batch_size": 8, "batching": False}
+SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
+    ("nothing", PYTHON, FUSE),
+    ("no instance group", f'backend: "python"\n{TENSORS}', {**FUSE, "instances": "none"}),
+    (
+        "python on GPUs",
+        PYTHON.replace("KIND_CPU", "KIND_GPU gpus: [1]"),
+        {**FUSE, "device": "gpu", "gpus": [1]},
+    ),
+    ("its own mind", ONNX + "instance_group { kind: KIND_CPU }", {**PLAIN, "instances": "auto"}),
+    (
+        "groups",
+        ONNX
+        + "instance_group [{ count: 2 kind: KIND_CPU }, { count: 1 kind: KIND_GPU gpus: [0] }]",
+        {**PLAIN, "instances": [{"device": "cpu", "instances": 2}, {"device": "gpu", "gpus": [0]}]},
+    ),
+    (
+        "rate limiter",
+        ONNX + "instance_group { count: 1 rate_limiter { priority: 2 } }",
+        {
+            **PLAIN,
+            "instances": "none",
+            "config": "instance_group {\n  count: 1\n  rate_limiter {\n    priority: 2\n  }\n}\n",
+        },
+    ),
+    (
+        "batching",
+        ONNX + CPU + "dynamic_batching { preferred_batch_size: [4, 8] preserve_ordering: true"
+        " default_queue_policy { timeout_action: REJECT default_timeout_microseconds: 5 max_queue_size: 9 } }",
+        {
+            "backend": "onnxruntime",
+            "max_batch_size": 8,
+            "batching": {
+                "preferred_batch_size": [4, 8],
+                "preserve_ordering": True,
+                "default_queue_policy": {"default_timeout_us": 5, "max_queue_size": 9},
+            },
+        },
+    ),
+    (
+        "batching without a batch dimension",
+        PYTHON + "dynamic_batching { }",
+        {**FUSE, "config": "dynamic_batching {\n}\n"},
+    ),
+    (
+        "priorities",
+        ONNX + CPU + "dynamic_batching { priority_levels: 2 default_priority_level: 1"
+        " priority_queue_policy { key: 2 value { timeout_action: DELAY } } }",
+        {
+            "backend": "onnxruntime",
+            "max_batch_size": 8,
+            "batching": {
+                "priority_levels": 2,
+                "default_priority_level": 1,
+                "priority_queue_policy": {2: {"timeout_action": "DELAY"}},
+            },
+        },
+    ),
+    (
+        "sequences",
+        ONNX
+        + CPU
+        + "sequence_batching { max_sequence_idle_microseconds: 7 direct { minimum_slot_utilization: 0.1 }"
+        ' control_input { name: "S" control { kind: CONTROL_SEQUENCE_END int32_false_true: [0, 1] } } }',
+        {
+            "backend": "onnxruntime",
+            "max_batch_size": 8,
+            "sequence": {
+                "direct": {"minimum_slot_utilization": 0.1},
+                "max_sequence_idle_microseconds": 7,
+                "control_input": [
+                    {
+                        "name": "S",
+                        "control": [{"kind": "CONTROL_SEQUENCE_END", "int32_false_true": [0, 1]}],
+                    }
+                ],
+            },
+        },
+    ),
+    ("cache", PYTHON + "response_cache { enable: true }", {**FUSE, "cache": True}),
+    ("no cache", PYTHON + "response_cache { enable: false }", FUSE),
+    ("all versions", PYTHON + "version_policy { all { } }", {**FUSE, "versions": "all"}),
+    (
+        "last versions",
+        PYTHON + "version_policy { latest { num_versions: 2 } }",
+        {**FUSE, "versions": {"latest": 2}},
+    ),
+    ("the default said", PYTHON + "version_policy { latest { num_versions: 1 } }", FUSE),
+    (
+        "versions",
+        PYTHON + "version_policy { specific { versions: [1, 3] } }",
+        {**FUSE, "versions": [1, 3]},
+    ),
+    (
+        "warmup",
+        PYTHON
+        + 'model_warmup { name: "w" batch_size: 1 inputs { key: "IN" value { data_type: TYPE_FP32 dims: [4] random_data: true } } }',
+        {**FUSE, "warmup": [{"name": "w", "inputs": {"IN": "random"}}]},
+    ),
+    (
+        "warmup of its own shape",
+        PYTHON.replace("[4]", "[-1]")
+        + 'model_warmup { name: "w" count: 3 inputs { key: "IN" value { data_type: TYPE_FP32 dims: [2] input_data_file: "x" } } }',
+        {
+            **FUSE,
+            "warmup": [
+                {
+                    "name": "w",
+                    "batch_size": 0,
+                    "count": 3,
+                    "inputs": {"IN": {"data": "x", "dims": [2]}},
+                }
+            ],
+        },
+    ),
+    (
+        "accelerators",
+        ONNX + CPU + "dynamic_batching { } optimization { execution_accelerators {"
+        ' gpu_execution_accelerator { name: "tensorrt" parameters { key: "precision_mode" value: "FP16" } }'
+        ' cpu_execution_accelerator { name: "openvino" } } }',
+        {
+            "backend": "onnxruntime",
+            "max_batch_size": 8,
+            "accelerator": {"tensorrt": {"precision_mode": "FP16"}, "openvino": {}},
+        },
+    ),
+    (
+        "graph optimization",
+        PYTHON + "optimization { graph { level: 1 } }",
+        {**FUSE, "config": "optimization {\n  graph {\n    level: 1\n  }\n}\n"},
+    ),
+    ("file", PYTHON + 'default_model_filename: "other.py"', {**FUSE, "file": "other.py"}),
+    ("the file it has anyway", PYTHON + 'default_model_filename: "model.py"', FUSE),
+    (
+        "decoupled",
+        PYTHON + "model_transaction_policy { decoupled: true }",
+        {**FUSE, "decoupled": True},
+    ),
+    ("backend by its file", f'platform: "" {TENSORS}{CPU}', {"backend": "auto"}),
+    (
+        "a text to fill in",
+        f'backend: "${{triton_backend}}" {TENSORS}{CPU}',
+        {"backend": "${triton_backend}"},
+    ),
+    (
+        "another platform",
+        f'platform: "torch_aoti" {TENSORS}{CPU}',
+        {"backend": "auto", "config": 'platform: "torch_aoti"\n'},
+    ),
+    (
+        "nothing declared",
+        f'backend: "onnxruntime" {CPU}',
+        {"backend": "onnxruntime", "declare": False},
+    ),
+    (
+        "half declared",
+        f'backend: "onnxruntime" {IN} {CPU}',
+        {
+            "backend": "onnxruntime",
+            "declare": False,
+            "config": 'input {\n  name: "IN"\n  data_type: TYPE_FP32\n  dims: 4\n}\n',
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "expected"), [pytest.param(c, e, id=i) for i, c, e in SETTINGS])
+def test_a_field_of_a_model_becomes_a_field_of_its_step(
+    config: str, expected: dict[str, Any], adopt: Adopt
+) -> None:
+    assert adopt.fields(config) == expected
+
+
+def test_all_fields_come_back(adopt: Adopt, generate: Generate) -> None:
+    """One ensemble with a model for each setting; texts to fill in can't be generated from."""
+    models = {f"m{i}": config for i, (_, config, _) in enumerate(SETTINGS)}
+    steps = [step(model, {"IN": "IN"}, {"OUT": f"OUT{model}"}) for model in models]
+    outputs = "\n".join(OUT.replace("OUT", f"OUT{model}") for model in models)
+    repository = {"e": ensemble(*steps, border=f"{IN}\n{outputs}\n"), **models}
+    answers = adopt.answers(repository)
+    project = generate(**answers)
+    made, wanted = configs(project / "model_repository"), configs(adopt.folder)
+    for i, (setting, _, expected) in enumerate(SETTINGS):
+        if setting == "the default said":
+            wanted[f"m{i}"].ClearField("version_policy")
+        if setting == "the file it has anyway":
+            wanted[f"m{i}"].ClearField("default_model_filename")
+        if setting == "no cache":
+            wanted[f"m{i}"].ClearField("response_cache")
+        assert made[f"m{i}"] == wanted[f"m{i}"], (setting, expected)
+    assert made == wanted
+
+
+def test_steps_come_in_an_order_in_which_each_is_after_its_writers(adopt: Adopt) -> None:
+    a, b = step("a", {"IN": "IN"}, {"OUT": "T"}), step("b", {"IN": "T"}, {"OUT": "OUT"})
+    answers = adopt.answers({"e": ensemble(b, a), "a": PYTHON, "b": PYTHON})
+    assert [step["name"] for step in answers["steps"]] == ["a", "b"]
+    assert list(answers["tensors"]) == ["IN", "T", "OUT"]
+
+
+def test_names_of_all_kinds_and_another_ensemble_name(adopt: Adopt, generate: Generate) -> None:
+    names = ["389", "Sigmoid:0", "a/b_0.tmp_1", "Merchant Name", "t", "T", "no", "1e3", "Errors?"]
+    tensors = "\n".join(
+        f'input {{ name: "{name}" data_type: TYPE_INT64 dims: [1] }}'
+        f'output {{ name: "{name}" data_type: TYPE_STRING dims: [-1, 2] }}'
+        for name in names
+    )
+    border = tensors.replace('output { name: "', 'output { name: "out ')
+    maps = {name: name for name in names}, {name: f"out {name}" for name in names}
+    config = f'backend: "python" {tensors} {CPU}'
+    models = {"my.e-1": ensemble(step("m.x-y", *maps), border=border), "m.x-y": config}
+    answers = check_round_trip(models, adopt, generate)
+    assert (answers["project_name"], answers["ensemble_name"]) == ("my.e-1", "my.e-1")
+    assert answers["steps"][0]["inputs"] == names
+
+
+def test_one_model_in_two_steps(adopt: Adopt, generate: Generate) -> None:
+    model = PYTHON.replace(OUT, OUT + ' output { name: "MORE" data_type: TYPE_FP32 dims: [1] }')
+    again = step("a", {"IN": "T"}, {"OUT": "OUT"})
+    models = {"e": ensemble(step("a", {"IN": "IN"}, {"OUT": "T"}), again), "a": model}
+    answers = check_round_trip(models, adopt, generate)
+    assert answers["steps"][1] == {
+        "name": "a-2",
+        "model": "a",
+        "inputs": {"IN": "T"},
+        "outputs": ["OUT"],
+    }
+
+
+def test_an_ensemble_in_an_ensemble(adopt: Adopt, generate: Generate) -> None:
+    models = {
+        "outer": ensemble(
+            step("inner", {"IN": "IN"}, {"OUT": "T"}), step("c", {"IN": "T"}, {"OUT": "OUT"})
+        ),
+        "inner": CHAIN,
+        **dict.fromkeys("abc", PYTHON),
+    }
+    answers = check_round_trip(models, adopt, generate)
+    inner = answers["steps"][0]
+    assert answers["project_name"] == "outer"  # the one that no other uses
+    assert (inner["backend"], list(inner["tensors"])) == ("ensemble", ["IN", "T", "OUT"])
+    assert [step["name"] for step in inner["steps"]] == ["a", "b"]
+
+
+def test_an_exposed_intermediate_stays_exposed(adopt: Adopt, generate: Generate) -> None:
+    border = f'{TENSORS} output {{ name: "T" data_type: TYPE_FP32 dims: [4] }}'
+    models = {"e": CHAIN.replace(TENSORS, border), "a": PYTHON, "b": PYTHON}
+    answers = check_round_trip(models, adopt, generate)
+    assert (answers["outputs"], answers["ensemble"]) == (["OUT", "T"], {"all_outputs": True})
+
+
+def test_branches_that_share_no_tensor(adopt: Adopt, generate: Generate) -> None:
+    border = TENSORS + TENSORS.replace("IN", "IN2").replace("OUT", "OUT2")
+    steps = step("a", {"IN": "IN"}, {"OUT": "OUT"}), step("b", {"IN": "IN2"}, {"OUT": "OUT2"})
+    models = {"e": ensemble(*steps, border=border), "a": PYTHON, "b": PYTHON}
+    assert check_round_trip(models, adopt, generate)["ensemble"] == {"all_outputs": True}
+
+
+def test_the_ensembles_own_settings(adopt: Adopt, generate: Generate) -> None:
+    more = (
+        "version_policy { all { } } response_cache { enable: true }"
+        'parameters { key: "k" value { string_value: "v" } } metric_tags { key: "a" value: "b" }'
+    )
+    models = alone(e=ensemble(step("m", {"IN": "IN"}, {"OUT": "OUT"}), more=more))
+    assert check_round_trip(models, adopt, generate)["ensemble"] == {
+        "cache": True,
+        "versions": "all",
+        "parameters": {"k": "v"},
+        "config": 'metric_tags {\n  key: "a"\n  value: "b"\n}\n',
+    }
+
+
+def test_tensors_that_a_use_sees_otherwise(adopt: Adopt, generate: Generate) -> None:
+    """What readers agree on stands in the table; the rest, and what only the ensemble declares, where it is used."""
+    image = 'name: "IN" data_type: TYPE_FP32 dims: [3, -1, -1]'
+    shape = "dims: [1] reshape { shape: [] }"
+    models = {
+        "e": ensemble(
+            step("a", {"IN": "IN", "N": "N"}, {"OUT": "T"}),
+            step("b", {"IN": "T"}, {"OUT": "OUT"}),
+            border=f'max_batch_size: 4 input {{ {image} }} input {{ name: "N" data_type: TYPE_INT32 dims: [1] optional: true }}'
+            'output { name: "OUT" data_type: TYPE_FP32 dims: [4] label_filename: "l.txt" }',
+        ),
+        "a": f'backend: "onnxruntime" max_batch_size: 4 input {{ {image} format: FORMAT_NCHW allow_ragged_batch: true }}'
+        f'input {{ name: "N" data_type: TYPE_INT32 {shape} optional: true }}'
+        'input { name: "UNFED" data_type: TYPE_INT32 dims: [1] optional: true }' + OUT,
+        "b": f'backend: "onnxruntime" {IN.replace("[4]", "[-1, 4]")} {OUT.replace("[4]", "[-1, 4]")}',
+    }
+    answers = check_round_trip(models, adopt, generate)
+    assert answers["tensors"] == {
+        "IN": {"type": "FP32", "dims": [3, -1, -1], "format": "NCHW", "ragged": True},
+        "N": {"type": "INT32", "dims": [1], "optional": True},
+        "T": "FP32[4]",
+        "OUT": "FP32[4]",
+    }
+    assert answers["steps"][0]["inputs"] == {
+        "IN": "IN",
+        "N": {"tensor": "N", "reshape": []},
+        "UNFED": {"type": "INT32", "dims": [1], "optional": True},
+    }
+    assert answers["steps"][1]["inputs"] == {"IN": {"tensor": "T", "dims": [-1, 4]}}
+    assert answers["outputs"] == {"OUT": {"labels": "l.txt"}}
+
+
+def test_old_backends_need_an_old_release(adopt: Adopt) -> None:
+    answers = adopt.answers(alone(m=f'platform: "tensorflow_savedmodel" {TENSORS}'))
+    assert (answers["triton_release"], answers["steps"][0]["backend"]) == ("25.02", "tensorflow")
+
+
+def test_gpus_and_queue_delay_are_those_of_the_models(adopt: Adopt) -> None:
+    batching = "dynamic_batching { max_queue_delay_microseconds: 500 }"
+    config = f"{ONNX} {batching} instance_group {{ count: 1 kind: KIND_GPU gpus: [0, 1] }}"
+    answers = adopt.answers(alone(m=config))
+    assert (answers["gpu_count"], answers["max_queue_delay_us"]) == (2, 500)
+    assert answers["steps"][0] == {
+        "name": "m",
+        "backend": "onnxruntime",
+        "inputs": ["IN"],
+        "outputs": ["OUT"],
+        "max_batch_size": 8,
+        "device": "gpu",
+        "gpus": [0, 1],
+    }
+
+
+def test_what_to_copy_by_hand_is_said_and_not_done(adopt: Adopt) -> None:
+    models = alone(e=CHAIN, a=PYTHON, b=f'backend: "onnxruntime" {TENSORS}')
+    del models["m"]
+    folder = write(adopt.folder, models)
+    for name in ("a/1/model.py", "a/1/lib/more.py", "a/1/vocab.txt", "b/labels.txt"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+    before = sorted(folder.rglob("*"))
+    command = [sys.executable, "hooks/adopt.py", str(folder)]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert process.stderr.splitlines() == [
+        "a: copy the code of 1/lib/more.py, 1/model.py to steps/a.py, 1/vocab.txt to model_repository/a/",
+        "b: copy labels.txt to model_repository/b/",
+    ]
+    assert yaml.safe_load(process.stdout)["steps"][0]["name"] == "a"
+    assert sorted(folder.rglob("*")) == before
+
+
+TWO = {"e": CHAIN, "a": PYTHON, "b": PYTHON}
+LINES: list[tuple[str, dict[str, str], str]] = [
+    (
+        "unknown field",
+        alone(m=PYTHON + "\ninputs { }"),
+        'm/config.pbtxt:6: Message type "inference.ModelConfig" has no field named "inputs"; did you mean input?',
+    ),
+    (
+        "unknown type",
+        alone(m=PYTHON.replace("TYPE_FP32", "TYPE_FLOAT")),
+        'm/config.pbtxt:2: Enum type "inference.DataType" has no value named TYPE_FLOAT; write TYPE_FP32',
+    ),
+    (
+        "type without TYPE_",
+        alone(m=PYTHON.replace("TYPE_FP32", "FP32")),
+        'm/config.pbtxt:2: Enum type "inference.DataType" has no value named FP32; write TYPE_FP32',
+    ),
+    (
+        "placeholder",
+        alone(m=PYTHON + "\nmax_batch_size: ${size}"),
+        "m/config.pbtxt:6: Couldn't parse integer: $; fill in the placeholder first",
+    ),
+    (
+        "trailing comma",
+        alone(m='input [ { name: "IN" }, ]'),
+        'm/config.pbtxt:1: Expected "{"; write it as Triton\'s model_config.proto has it',
+    ),
+    (
+        "name is not the folder",
+        alone(m='name: "n" ' + PYTHON),
+        "m/config.pbtxt: unexpected directory name 'm' for model 'n', directory name must equal model name; write name: \"m\", or rename the folder",
+    ),
+    (
+        "folder name",
+        alone(**{"my model": PYTHON}),
+        "my model/config.pbtxt: Triton refuses the folder's name; write letters, digits, `_`, `-` and `.` only, also in `name` and in the ensemble",
+    ),
+    (
+        "platform python",
+        alone(m=f'platform: "python" {TENSORS}'),
+        'm/config.pbtxt: Could not determine backend for model \'m\', as "python" is no platform; write backend: "python" instead of platform',
+    ),
+    (
+        "no type",
+        alone(m='backend: "python" input { name: "IN" dims: [1] }'),
+        "m/config.pbtxt: model input 'IN' must specify 'data_type'; add its data_type",
+    ),
+    (
+        "one name twice",
+        alone(m=PYTHON + OUT),
+        "m/config.pbtxt: output OUT is declared twice; drop one",
+    ),
+    (
+        "backend ensemble",
+        alone(e='backend: "ensemble"'),
+        "e/config.pbtxt: Ensemble model 'e' must have platform type 'ensemble' and empty backend type; write platform: \"ensemble\" and no backend",
+    ),
+    (
+        "no platform",
+        {"e": CHAIN.replace('platform: "ensemble"', ""), "a": PYTHON, "b": PYTHON},
+        "e/config.pbtxt: ensemble scheduling cannot be set for model 'e' whose platform is not ensemble; write platform: \"ensemble\"",
+    ),
+    (
+        "no steps",
+        {"e": ensemble()},
+        "e/config.pbtxt: must specify 'step' for ensemble 'e'; add its steps",
+    ),
+    (
+        "instances of an ensemble",
+        alone(e=ensemble(step("m", {"IN": "IN"}, {"OUT": "OUT"}), more=CPU)),
+        "e/config.pbtxt: instance_group should not be specified for ensemble 'e'; move it to the models of its steps",
+    ),
+    (
+        "no output map",
+        alone(e=ensemble(step("m", {"IN": "IN"}, {}))),
+        "e/config.pbtxt: must specify 'output_map' in step 0 of ensemble 'e'; add it to step 0 (the first is step 0)",
+    ),
+    (
+        "no such model",
+        alone(e=ensemble(step("n", {"IN": "IN"}, {"OUT": "OUT"}))),
+        "e/config.pbtxt: ensemble e contains models that are not available or ambiguous: n; did you mean m?",
+    ),
+    (
+        "version that is not there",
+        alone(e=ensemble(step("m", {"IN": "IN"}, {"OUT": "OUT"}, version=2))),
+        "e/config.pbtxt: ensemble 'e' depends on 'm' whose required version 2 is not loaded; write model_version: -1 for the latest",
+    ),
+    (
+        "no version",
+        alone(e=ensemble(step("m", {"IN": "IN"}, {"OUT": "OUT"}).replace("model_version: -1", ""))),
+        "e/config.pbtxt: ensemble 'e' depends on 'm' whose required version 0 is not loaded; write model_version: -1 for the latest",
+    ),
+    (
+        "unknown input",
+        alone(e=ensemble(step("m", {"INN": "IN"}, {"OUT": "OUT"}))),
+        "e/config.pbtxt: in ensemble e, ensemble tensor IN is mapping to non-existing input INN in model m; did you mean IN?",
+    ),
+    (
+        "unknown output",
+        alone(e=ensemble(step("m", {"IN": "IN"}, {"LOGITS": "OUT"}))),
+        "e/config.pbtxt: in ensemble e, ensemble tensor OUT is mapped from non-existing output LOGITS in model m; its outputs are OUT",
+    ),
+    (
+        "input that is not fed",
+        alone(m=PYTHON + 'input { name: "MASK" data_type: TYPE_BOOL dims: [1] }'),
+        "e/config.pbtxt: in ensemble e, input MASK in model m is not mapped to any ensemble tensors; add it to the step's input_map",
+    ),
+    (
+        "circle of ensembles",
+        {
+            "e": ensemble(step("f", {"IN": "IN"}, {"OUT": "OUT"})),
+            "f": ensemble(step("e", {"IN": "IN"}, {"OUT": "OUT"})),
+        },
+        "e/config.pbtxt: circular dependency between ensembles: e -> f -> e; break the circle",
+    ),
+    (
+        "types differ",
+        {**TWO, "b": PYTHON.replace(IN, IN.replace("FP32", "INT32"))},
+        "e/config.pbtxt: step b: reads T as INT32[4], but step a writes FP32[4]; make them the same, or -1 where a dim varies",
+    ),
+    (
+        "dims differ",
+        {**TWO, "b": PYTHON.replace(IN, IN.replace("[4]", "[5]"))},
+        "e/config.pbtxt: step b: reads T as FP32[5], but step a writes FP32[4]; make them the same, or -1 where a dim varies",
+    ),
+    (
+        "dims differ in half a config",
+        {**TWO, "b": f'backend: "onnxruntime" {IN.replace("[4]", "[5]")}'},
+        "e/config.pbtxt: step b: reads T as FP32[5], but step a writes FP32[4]; make them the same, or -1 where a dim varies",
+    ),
+]
+
+
+@pytest.mark.parametrize(("models", "line"), [pytest.param(m, line, id=i) for i, m, line in LINES])
+def test_a_repository_that_triton_refuses_is_refused(
+    models: dict[str, str], line: str, adopt: Adopt
+) -> None:
+    arguments = ["--ensemble", "e"] if "f" in models else []
+    assert adopt.refusal(models, *arguments) == line
+
+
+WIRING: list[tuple[str, dict[str, str], str]] = [
+    (
+        "batch size",
+        alone(e="max_batch_size: 8 " + alone()["e"], m="max_batch_size: 4 " + PYTHON),
+        "takes 4 rows at most",
+    ),
+    (
+        "nobody writes",
+        {**TWO, "e": CHAIN.replace('"OUT" value: "T"', '"OUT" value: "U"')},
+        "writes U, which nothing reads",
+    ),
+    ("nobody reads", {**TWO, "e": CHAIN.replace(IN, IN + IN.replace("IN", "IN2"))}, "IN2"),
+    (
+        "nobody writes an output",
+        {**TWO, "e": CHAIN.replace(OUT, OUT + OUT.replace("OUT", "OUT2"))},
+        "OUT2",
+    ),
+    ("two write", {**TWO, "e": CHAIN.replace('value: "OUT"', 'value: "T"')}, "writes T"),
+    (
+        "written input",
+        alone(
+            e=ensemble(
+                step("m", {"IN": "IN"}, {"OUT": "IN"}), border=IN + IN.replace("input", "output")
+            )
+        ),
+        "go in a circle, m -> m",
+    ),
+    (
+        "circle",
+        {
+            **TWO,
+            "e": ensemble(
+                step("a", {"IN": "U"}, {"OUT": "T"}), step("b", {"IN": "T"}, {"OUT": "U"})
+            ),
+        },
+        "",
+    ),
+    ("dims of 0", alone(m=PYTHON.replace("[4]", "[0]")), "0"),
+    ("reshape", alone(m=PYTHON.replace("[4] }", "[4] reshape { shape: [5] } }", 1)), "reshapes IN"),
+    (
+        "preferred size",
+        alone(m=ONNX + "dynamic_batching { preferred_batch_size: 16 }"),
+        "prefers batches of 16",
+    ),
+]
+
+
+@pytest.mark.parametrize(("models", "part"), [pytest.param(m, p, id=i) for i, m, p in WIRING])
+def test_the_templates_own_checks_apply(models: dict[str, str], part: str, adopt: Adopt) -> None:
+    line = adopt.refusal(models)
+    assert line.partition("/config.pbtxt: ")[0] in models
+    assert part in line
+    assert "; " in line
+
+
+def test_folders_that_are_no_models(adopt: Adopt) -> None:
+    (adopt.folder / "docs").mkdir(parents=True)
+    line = "docs/config.pbtxt: is missing, and each folder of a model repository must be a model; add it, or move the folder elsewhere"
+    assert adopt.refusal(alone()) == line
+
+
+def test_a_model_without_a_config_is_known_by_its_file(adopt: Adopt, generate: Generate) -> None:
+    write(adopt.folder, alone(m=""))
+    (adopt.folder / "m" / "config.pbtxt").unlink()
+    (adopt.folder / "m" / "1" / "model.onnx").touch()
+    answers = adopt.answers({})
+    assert answers["steps"][0]["backend"] == "auto"
+    config = parsed(generate(**answers) / "model_repository" / "m" / "config.pbtxt")
+    assert config == model_config_pb2.ModelConfig(name="m")
+
+
+@pytest.mark.parametrize("version", ["v1", "01", "old"])
+def test_version_folders(version: str, adopt: Adopt) -> None:
+    folder = write(adopt.folder, alone()) / "e"
+    (folder / "1").rename(folder / version)
+    line = "e/config.pbtxt: at least one version must be available under the version policy of model 'e'; add the folder e/1 (not 01, not v1)"
+    assert adopt.refusal({}) == line
+
+
+def test_no_directory_and_no_ensemble(adopt: Adopt, capsys: pytest.CaptureFixture[str]) -> None:
+    assert MAIN([str(adopt.folder)]) == 1
+    assert (
+        capsys.readouterr().err == f"{adopt.folder}: no such directory; name a model repository\n"
+    )
+    assert adopt.refusal({"m": PYTHON}).endswith(
+        "has no ensemble; it takes a model that wires others"
+    )
+
+
+def test_several_ensembles(adopt: Adopt) -> None:
+    models = {**TWO, "f": ensemble(step("a", {"IN": "IN"}, {"OUT": "OUT"}))}
+    assert adopt.refusal(models).endswith("has several ensembles: e, f; name one with --ensemble")
+    assert adopt.refusal({}, "--ensemble", "g").endswith("has no ensemble g; did you mean e?")
+    assert adopt.answers({}, "--ensemble", "f")["project_name"] == "f"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="needs the corpus of public ensembles")
+def test_the_corpus_of_public_ensembles() -> None:
+    spec = importlib.util.spec_from_file_location("measure", CORPUS / "measure.py")
+    assert spec is not None
+    assert spec.loader is not None
+    measure = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(measure)
+    records = json.loads((CORPUS / "public-ensembles.json").read_text())
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        verdicts = list(pool.map(lambda record: measure.measure(record, ROOT), records))
+    bad = {
+        record["id"]: verdict
+        for record, verdict in zip(records, verdicts, strict=True)
+        if verdict[0] != "equal" and not (verdict[0] == "refused" and record.get("triton_refuses"))
+    }
+    assert len(records) - len(bad) >= 49, bad
