@@ -33,7 +33,9 @@ def copies() -> Iterator[tuple[Path, Path]]:
 
 def copy(source: Path, target: Path) -> None:
     if not source.exists():
-        sys.exit(f"{source.relative_to(ROOT)}: is missing, and {target.relative_to(ROOT)} is made of it; put it there")
+        sys.exit(
+            f"{source.relative_to(ROOT)}: is missing, and {target.relative_to(ROOT)} is made of it; put it there"
+        )
     if not target.exists() or not filecmp.cmp(source, target, shallow=False):
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
@@ -65,7 +67,9 @@ def paths(lines: set[Path]) -> str:
 
 
 def main() -> None:
-    before = {REPOSITORY / line for line in BUILT.read_text().splitlines()} if BUILT.exists() else set()
+    before = (
+        {REPOSITORY / line for line in BUILT.read_text().splitlines()} if BUILT.exists() else set()
+    )
     sources = dict(copies())
     scripts = {REPOSITORY / path: script for path, script in MODEL_FILES.items()}
     now = sources.keys() | scripts.keys()
