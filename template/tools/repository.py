@@ -10,6 +10,7 @@ import filecmp
 import importlib
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,15 +42,18 @@ def copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def make(script: str, target: Path) -> None:
-    """Lets models/SCRIPT.py write the model file, unless it is there."""
+def make(script: str, target: Path) -> dict[Path, Path]:
+    """Lets models/SCRIPT.py write the model file, unless it is there; the files made, each with the target."""
     if target.exists():
-        return
+        return {}
     print(f"{target.relative_to(ROOT)}: made by models/{script}.py ...", flush=True)
     target.parent.mkdir(parents=True, exist_ok=True)
-    half = target.with_name(f"half-{target.name}")  # a build that fails leaves no model file
-    importlib.import_module(f"models.{script}").build(half)
-    half.rename(target)
+    # A build that fails leaves no model file; one that ends well may leave others beside it, such as weights.
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="half-") as folder:
+        half = Path(folder, target.name)
+        importlib.import_module(f"models.{script}").build(half)
+        beside = sorted(path for path in half.parent.iterdir() if path != half)
+        return {path.rename(target.with_name(path.name)): target for path in [*beside, half]}
 
 
 def remove(path: Path) -> None:
@@ -62,24 +66,34 @@ def remove(path: Path) -> None:
         folder.rmdir()
 
 
-def paths(lines: set[Path]) -> str:
-    return "".join(f"{path.relative_to(REPOSITORY)}\n" for path in sorted(lines))
+def remembered() -> dict[Path, Path]:
+    """What is built: each file, with the one that it was made beside of."""
+    lines = BUILT.read_text().splitlines() if BUILT.exists() else []
+    pairs = [line.partition("\t") for line in lines]
+    return {REPOSITORY / path: REPOSITORY / (target or path) for path, _, target in pairs}
+
+
+def remember(built: dict[Path, Path]) -> None:
+    pairs = sorted((p.relative_to(REPOSITORY), t.relative_to(REPOSITORY)) for p, t in built.items())
+    BUILT.write_text("".join(f"{p}\n" if p == t else f"{p}\t{t}\n" for p, t in pairs))
 
 
 def main() -> None:
-    before = (
-        {REPOSITORY / line for line in BUILT.read_text().splitlines()} if BUILT.exists() else set()
-    )
+    before = remembered()
     sources = dict(copies())
     scripts = {REPOSITORY / path: script for path, script in MODEL_FILES.items()}
-    now = sources.keys() | scripts.keys()
-    for path in before - now:
-        remove(path)
-    BUILT.write_text(paths(now))
+    now = {path: path for path in [*sources, *scripts]}
+    for path, target in before.items():
+        if target in now:
+            now.setdefault(path, target)
+        else:
+            remove(path)
+    remember(now)
     for target, source in sources.items():
         copy(source, target)
     for target, script in scripts.items():
-        make(script, target)
+        now |= make(script, target)
+    remember(now)
 
 
 if __name__ == "__main__":

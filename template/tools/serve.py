@@ -10,10 +10,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.metadata
-import json
 import os
 import platform
-import re
 import shutil
 import signal
 import socket
@@ -27,6 +25,9 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import quote
 from urllib.request import ProxyHandler, build_opener
+
+from tools import server_log
+from tools.local_repository import LocalRepository
 
 HOST = "127.0.0.1"
 EXIT_TIMEOUT_S = 5  # one idle client connection holds Triton up for all of it
@@ -43,6 +44,7 @@ class LocalTriton:
 
     A port of 0 is a free one; `timeout` (seconds) is for the start; `server_args` are more flags
     of tritonserver. Entering the block raises ServerError if Triton refuses the repository.
+    `notes` say, a line each, what runs otherwise here than in the container.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class LocalTriton:
         self.model = model
         self.timeout = timeout
         self.server_args = server_args
+        self.notes: list[str] = []
         self._wanted_ports = {"http": http_port, "grpc": grpc_port, "metrics": metrics_port}
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -102,9 +105,10 @@ class LocalTriton:
     def _launch(self, backends: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
         wheel = _site_packages() / "pytriton" / "tritonserver"
         names = _copy_backends(wheel, backends)
+        local = self._localise(names)
         flags = [
             f"--id={self._id}",
-            f"--model-repository={self.repository}",
+            f"--model-repository={local.path}",
             f"--backend-directory={backends}",
             f"--cache-directory={wheel / 'caches'}",
             *(f"--backend-config={name},shm-region-prefix-name={self._id}" for name in names),
@@ -115,6 +119,7 @@ class LocalTriton:
             f"--exit-timeout-secs={EXIT_TIMEOUT_S}",
             "--strict-readiness=true",
             "--disable-auto-complete-config",
+            *local.flags,
             *self.server_args,
         ]
         with self.log.open("wb") as log:
@@ -128,16 +133,24 @@ class LocalTriton:
                 start_new_session=True,  # Ctrl-C in a terminal is for us, not for Triton
             )
 
+    def _localise(self, backends: Sequence[str]) -> LocalRepository:
+        local = LocalRepository(self.repository, self._folder / "repository", backends)
+        if local.problems:
+            raise self._error(local.problems)
+        self.notes = local.notes
+        return local
+
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + self.timeout
         while not self._is_ready():
             code, log = process.poll(), self.log.read_text(errors="replace")
             # Triton waits for ever for a Python model that has no model.py.
             if code is not None or "Failed to preinitialize Python stub" in log:
-                raise self._error(_reasons(log) or [f"it ended with exit code {code}"])
+                raise self._error(server_log.reasons(log) or [f"it ended with exit code {code}"])
             if time.monotonic() > deadline:
-                raise self._error([f"not ready after {self.timeout:g} s{_still_loading(log)}"])
+                raise self._error([f"not ready after {self.timeout:g} s{server_log.loading(log)}"])
             time.sleep(0.05)
+        self.notes += server_log.stand_ins(self.log.read_text(errors="replace"))
 
     def _is_ready(self) -> bool:
         try:
@@ -150,8 +163,9 @@ class LocalTriton:
         return ours
 
     def _error(self, reasons: Sequence[str]) -> ServerError:
-        lines = [f"Triton can't serve {self.repository}", *reasons]
-        return ServerError("\n  ".join(lines) + f"\nlog: {self.log}")
+        text = "\n  ".join([f"Triton can't serve {self.repository}", *reasons])
+        text = text.replace(str(self._folder / "repository"), str(self.repository))
+        return ServerError(f"{text}\nlog: {self.log}" if self.log.exists() else text)
 
     def _stop(self, *, keep_log: bool) -> None:
         try:
@@ -160,7 +174,8 @@ class LocalTriton:
         finally:
             for region in Path("/dev/shm").glob(f"{self._id}*"):
                 region.unlink(missing_ok=True)
-            shutil.rmtree(self._folder / "backends" if keep_log else self._folder, True)
+            for name in ("backends", "repository") if keep_log and self.log.exists() else ("",):
+                shutil.rmtree(self._folder / name, True)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -211,7 +226,9 @@ def _libpython_folder() -> str | None:
 
 
 def _environment() -> dict[str, str]:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
+    # A step that could import the project here would fail in the container.
+    foreign = ("PYTHONHOME", "PYTHONPATH")
+    environment = {name: value for name, value in os.environ.items() if name not in foreign}
     first = {
         # A Python model runs in the environment of the first `python3` in PATH.
         "PATH": str(Path(sys.executable).parent),
@@ -256,36 +273,6 @@ def _get(url: str) -> str:
         return str(response.read())
 
 
-def _reasons(log: str) -> list[str]:
-    """Why Triton gave up, in its own words: root causes only, each once."""
-    reasons, parse_error = [], ""
-    for line in log.splitlines():
-        if found := re.search(r"Error parsing text-format \S+: (.*)", line):
-            parse_error = found[1]
-        elif found := re.search(r"preinitialize Python stub: (.*)|^.*unrecognized option.*", line):
-            reasons.append(found[1] or found[0])
-        elif found := re.match(r'E.* (?:model_\w+|main)\.cc:\d+\] (".*")$', line):
-            text = _one_line(json.loads(found[1]))
-            reasons.append(
-                f"{text}: {parse_error}" if "failed to read text proto" in text else text
-            )
-    dependent = re.compile(r"depends on '.*' which (has no loaded version|is not valid)")
-    return [text for text in dict.fromkeys(reasons) if not dependent.search(text)]
-
-
-def _one_line(text: str) -> str:
-    """Of a Python exception's stack, only the innermost place in a version folder is kept."""
-    message, _, stack = text.removeprefix("Invalid argument: ").partition("\n\nAt:\n")
-    place = re.search(r"^\s*(.*/\d+/.*)\((\d+)\): ", stack, re.MULTILINE)
-    return " ".join(message.split()) + (f" ({place[1]}, line {place[2]})" if place else "")
-
-
-def _still_loading(log: str) -> str:
-    ended = re.findall(r"(?:successfully loaded|failed to load) '(.*?)'", log)
-    names = [name for name in re.findall(r'"loading: (.*):\d+"', log) if name not in ended]
-    return f"; still loading: {', '.join(names)}" if names else ""
-
-
 def main() -> int:
     """Serve until Ctrl-C (0) or until something fails (1)."""
     parser = argparse.ArgumentParser(prog="python -m tools.serve", description="Triton, locally.")
@@ -299,6 +286,8 @@ def main() -> int:
         signal.signal(number, signal.default_int_handler)
     try:
         with LocalTriton(**vars(arguments)) as triton:
+            for note in triton.notes:
+                print(note)
             print(f"{triton.model} is ready; Ctrl-C stops it; log: {triton.log}")
             print(triton.http_url, triton.grpc_url, triton.metrics_url, sep="\n", flush=True)
             triton.wait()

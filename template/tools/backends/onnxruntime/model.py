@@ -39,11 +39,8 @@ class TritonPythonModel(LocalBackend):
         """Load the graph; raise ValueError where config.pbtxt differs from it."""
         path = file / "model.onnx" if file.is_dir() else file
         self.session = ort.InferenceSession(path, self._options(), self._providers())
-        self._compare("input", self.session.get_inputs())
-        self._compare("output", self.session.get_outputs())
-        wanted = {spec["name"] for spec in self.config["input"]}
-        if missing := [node.name for node in self.session.get_inputs() if node.name not in wanted]:
-            raise ValueError(f"config.pbtxt lacks input {', '.join(missing)} of the graph")
+        self.compare("input", _tensors(self.session.get_inputs()))
+        self.compare("output", _tensors(self.session.get_outputs()))
 
     def run(self, inputs: Arrays, outputs: Sequence[str]) -> Arrays:
         """Run the graph once; strings that are not UTF-8 are a ValueError."""
@@ -66,28 +63,16 @@ class TritonPythonModel(LocalBackend):
         gpu = [("CUDAExecutionProvider", {"device_id": self.device_id})] if cuda else []
         return [*gpu, "CPUExecutionProvider"]
 
-    def _compare(self, kind: str, nodes: Sequence[Any]) -> None:
-        """Refuse, as the real backend does, names, types and dims that the graph does not have."""
-        graph = {node.name: node for node in nodes}
-        for spec in self.config[kind]:
-            name, data_type = spec["name"], spec["data_type"]
-            if name not in graph:
-                raise ValueError(f"the graph has no {kind} {name}; it has {', '.join(graph)}")
-            actual = TYPES.get(graph[name].type, graph[name].type)
-            if actual != data_type:
-                raise ValueError(f"{kind} {name} is {actual} in the graph, not {data_type}")
-            self._compare_dims(f"{kind} {name}", graph[name].shape, spec)
 
-    def _compare_dims(self, what: str, shape: Sequence[int | str | None], spec: Any) -> None:
-        dims = spec.get("reshape", {}).get("shape", spec["dims"])
-        declared = [-1, *dims] if self.batches else list(dims)
-        actual = [size if isinstance(size, int) else -1 for size in shape]
-        fits = len(actual) == len(declared) and all(
-            a in (-1, d) for a, d in zip(actual, declared, strict=True)
+def _tensors(nodes: Sequence[Any]) -> dict[str, tuple[str, list[int]]]:
+    """Type and shape by name; a size that varies has a name, or none."""
+    return {
+        node.name: (
+            TYPES.get(node.type, node.type),
+            [size if isinstance(size, int) else -1 for size in node.shape],
         )
-        if not fits:
-            batch = " (the first is the batch)" if self.batches else ""
-            raise ValueError(f"{what} has dims {actual} in the graph, not {declared}{batch}")
+        for node in nodes
+    }
 
 
 def _to_text(name: str, array: NDArray[Any]) -> NDArray[Any]:

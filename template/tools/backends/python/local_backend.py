@@ -22,7 +22,7 @@ Arrays = Mapping[str, NDArray[Any]]
 class LocalBackend(ABC):
     """A Python-based backend of Triton; a subclass loads a model file and runs it."""
 
-    default_filename: str
+    default_filename = ""
 
     @abstractmethod
     def load(self, file: Path) -> None:
@@ -39,20 +39,70 @@ class LocalBackend(ABC):
         self.on_gpu = args["model_instance_kind"] == "GPU"
         self.device_id = int(args["model_instance_device_id"])
         self.instances = sum(group["count"] for group in self.config["instance_group"])
-        self.data_types = {spec["name"]: spec["data_type"] for spec in self._tensors()}
+        transactions = self.config.get("model_transaction_policy", {})
+        self.decoupled: bool = transactions.get("decoupled", False)
+        self.tensors = {spec["name"]: spec for spec in self._tensors()}
+        self.load(self.find(Path(args["model_repository"], args["model_version"])))
+
+    def find(self, version: Path) -> Path:
+        """The model file in a version folder; ValueError if there is none."""
         name = self.config["default_model_filename"] or self.default_filename
-        file = Path(args["model_repository"], args["model_version"], name)
-        if not file.exists():
-            raise ValueError(f"there is no model file {args['model_version']}/{name}")
-        self.load(file)
+        if not (version / name).exists():
+            raise ValueError(f"there is no model file {version.name}/{name}")
+        return version / name
 
     def parameter(self, name: str) -> str | None:
         """Value of a parameter in the model's config."""
         value: str | None = self.config["parameters"].get(name, {}).get("string_value")
         return value
 
-    def execute(self, requests: Sequence[Any]) -> list[Any]:
+    def compare(self, kind: str, actual: Mapping[str, tuple[str, Sequence[int]]]) -> None:
+        """Refuse, as the real backend does, names, types and dims that the model does not have.
+
+        `kind` is "input" or "output"; `actual` has the model's own type and shape of each.
+        """
+        for spec in self.config[kind]:
+            name = spec["name"]
+            if name not in actual:
+                raise ValueError(f"the graph has no {kind} {name}; it has {', '.join(actual)}")
+            data_type, shape = actual[name]
+            if data_type != spec["data_type"]:
+                raise ValueError(
+                    f"{kind} {name} is {data_type} in the graph, not {spec['data_type']}"
+                )
+            self._compare_dims(f"{kind} {name}", list(shape), spec)
+        fed = {*self._controls(), *(spec["name"] for spec in self.config["input"])}
+        if kind == "input" and (missing := [name for name in actual if name not in fed]):
+            raise ValueError(f"config.pbtxt lacks input {', '.join(missing)} of the graph")
+
+    def _compare_dims(self, what: str, actual: list[int], spec: Mapping[str, Any]) -> None:
+        if self.parameter("undeclared"):  # then the container takes the dims from the file
+            return
+        declared = [-1] * self.batches + model_dims(spec)
+        fits = len(actual) == len(declared) and all(
+            a in (-1, d) for a, d in zip(actual, declared, strict=True)
+        )
+        if not fits:
+            batch = " (the first is the batch)" if self.batches else ""
+            raise ValueError(f"{what} has dims {actual} in the graph, not {declared}{batch}")
+
+    def _controls(self) -> Iterator[str]:
+        """The inputs that Triton itself adds to the requests of a sequence."""
+        sequence = self.config.get("sequence_batching", {})
+        yield from (control["name"] for control in sequence.get("control_input", []))
+        yield from (state["input_name"] for state in sequence.get("state", []))
+
+    def execute(self, requests: Sequence[Any]) -> list[Any] | None:
         """Answer each request; those whose shapes agree run as one batch."""
+        responses = self._responses(requests)
+        if not self.decoupled:
+            return responses
+        for request, response in zip(requests, responses, strict=True):
+            final = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+            request.get_response_sender().send(response, flags=final)
+        return None
+
+    def _responses(self, requests: Sequence[Any]) -> list[Any]:
         groups: dict[object, list[int]] = {}
         arrays = [_arrays(request) for request in requests]
         for index, request in enumerate(requests):
@@ -84,7 +134,7 @@ class LocalBackend(ABC):
             return [self._failure(error)]
 
     def _run(self, group: Sequence[Arrays], outputs: Sequence[str]) -> list[Arrays]:
-        rows = [len(next(iter(arrays.values()))) for arrays in group]
+        rows = [len(next(iter(arrays.values()), [None])) for arrays in group]
         inputs = {name: _concatenate([arrays[name] for arrays in group]) for name in group[0]}
         results = self.run(inputs, outputs)
         for name in outputs:
@@ -96,11 +146,9 @@ class LocalBackend(ABC):
 
     def _check(self, name: str, array: NDArray[Any], rows: int) -> None:
         """Triton itself passes on whatever a Python-based backend returns."""
-        declared = pb_utils.triton_string_to_numpy(self.data_types[name])
-        if array.dtype != declared:
-            raise RuntimeError(
-                f"output {name} is {array.dtype}, config.pbtxt says {self.data_types[name]}"
-            )
+        data_type = self.tensors[name]["data_type"]
+        if array.dtype != pb_utils.triton_string_to_numpy(data_type):
+            raise RuntimeError(f"output {name} is {array.dtype}, config.pbtxt says {data_type}")
         if self.batches and array.shape[:1] != (rows,):
             raise RuntimeError(f"output {name} has shape {array.shape} for a batch of {rows}")
 
@@ -116,6 +164,12 @@ class LocalBackend(ABC):
         )
         message = f"model {self.config['name']} failed: {reason}"
         return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, code))
+
+
+def model_dims(spec: Mapping[str, Any]) -> list[int]:
+    """The dims of a tensor as the model itself sees it, without the batch dimension."""
+    dims: list[int] = spec["reshape"]["shape"] if "reshape" in spec else spec["dims"]
+    return list(map(int, dims))
 
 
 def _arrays(request: Any) -> Arrays:

@@ -26,7 +26,7 @@ class TritonPythonModel(LocalBackend):
 
     def load(self, file: Path) -> None:
         """Load the module; raise ValueError where config.pbtxt does not fit its forward."""
-        if "TYPE_STRING" in self.data_types.values():
+        if "TYPE_STRING" in {spec["data_type"] for spec in self.tensors.values()}:
             raise ValueError("PyTorch has no tensors of TYPE_STRING; use a Python step for them")
         if self.instances > 1:
             torch.set_num_threads(1)

@@ -1,0 +1,42 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""What a Triton's log says, in few words."""
+
+from __future__ import annotations
+
+import json
+import re
+
+
+def reasons(log: str) -> list[str]:
+    """Why Triton gave up, in its own words: root causes only, each once."""
+    found, parse_error = [], ""
+    for line in log.splitlines():
+        if match := re.search(r"Error parsing text-format \S+: (.*)", line):
+            parse_error = match[1]
+        elif match := re.search(r"preinitialize Python stub: (.*)|^.*unrecognized option.*", line):
+            found.append(match[1] or match[0])
+        elif match := re.match(r'E.* (?:model_\w+|main)\.cc:\d+\] (".*")$', line):
+            text = _one_line(json.loads(match[1]))
+            found.append(f"{text}: {parse_error}" if "failed to read text proto" in text else text)
+    dependent = re.compile(r"depends on '.*' which (has no loaded version|is not valid)")
+    return [text for text in dict.fromkeys(found) if not dependent.search(text)]
+
+
+def _one_line(text: str) -> str:
+    """Of a Python exception's stack, only the innermost place in a version folder is kept."""
+    message, _, stack = text.removeprefix("Invalid argument: ").partition("\n\nAt:\n")
+    place = re.search(r"^\s*(.*/\d+/.*)\((\d+)\): ", stack, re.MULTILINE)
+    return " ".join(message.split()) + (f" ({place[1]}, line {place[2]})" if place else "")
+
+
+def loading(log: str) -> str:
+    """Half a sentence that names the models that neither loaded nor failed to, if there are any."""
+    ended = re.findall(r"(?:successfully loaded|failed to load) '(.*?)'", log)
+    names = [name for name in re.findall(r'"loading: (.*):\d+"', log) if name not in ended]
+    return f"; still loading: {', '.join(names)}" if names else ""
+
+
+def stand_ins(log: str) -> list[str]:
+    """What each stand-in for a backend says when it loads."""
+    lines = re.findall(r'\] "(.*: a stand-in .*)"$', log, re.MULTILINE)
+    return [line for line in dict.fromkeys(lines) if " answers " not in line]
