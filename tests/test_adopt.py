@@ -561,6 +561,18 @@ LINES: list[tuple[str, dict[str, str], str]] = [
         "m/config.pbtxt: output OUT is declared twice; drop one",
     ),
     (
+        "warmup of another input",
+        alone(
+            m=PYTHON + 'model_warmup { name: "w" inputs { key: "INN" value { zero_data: true } } }'
+        ),
+        "m/config.pbtxt: model_warmup 'w' has input 'INN', which the model has not; did you mean IN?",
+    ),
+    (
+        "warmup without an input",
+        alone(m=PYTHON + 'model_warmup { name: "w" }'),
+        "m/config.pbtxt: model_warmup 'w' lacks the required input 'IN'; add it",
+    ),
+    (
         "backend ensemble",
         alone(e='backend: "ensemble"'),
         "e/config.pbtxt: Ensemble model 'e' must have platform type 'ensemble' and empty backend type; write platform: \"ensemble\" and no backend",

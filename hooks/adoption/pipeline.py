@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from hooks.adoption.fields import (
@@ -22,6 +20,7 @@ from hooks.adoption.fields import (
 from hooks.adoption.refusal import Refused, config_of
 from hooks.adoption.repository import Config, Models, backend_of
 from hooks.adoption.scheduling import is_ensemble, steps
+from hooks.adoption.wiring import Wired, all_outputs, wired
 
 LAST_WITH_TENSORFLOW = "25.02"
 
@@ -75,7 +74,7 @@ def answers(ensemble: str, models: Models) -> Fields:
         if value != default:
             found[name] = value
     found |= pipeline(ensemble, adoption)
-    found |= border(config, wired(config, adoption), found["tensors"])
+    found |= border(config, wired(config, adoption.models), found["tensors"])
     own = of_ensemble(config, defaults) | all_outputs(config)
     return found | ({"ensemble": own} if own else {})
 
@@ -100,58 +99,10 @@ def usual_delay(configs: Iterable[Config]) -> int:
     return delays.most_common(1)[0][0] if delays else 100
 
 
-@dataclass(frozen=True)
-class Wired:
-    """One step of an ensemble, with what its model declares."""
-
-    step: Any
-    model: Config
-
-    def uses(self) -> Iterator[tuple[str, str, str | None, Fields]]:
-        """Side, the model's own name, the ensemble's tensor or none, and the spec as far as it is declared."""
-        for side, declared, mapped in (
-            ("inputs", self.model.input, self.step.input_map),
-            ("outputs", self.model.output, self.step.output_map),
-        ):
-            for tensor in declared:
-                yield side, tensor.name, mapped.get(tensor.name), spec(tensor)
-            if not declared:
-                for name in sorted(mapped):
-                    yield side, name, mapped[name], {}
-
-
-def wired(config: Config, adoption: Adoption) -> list[Wired]:
-    return [Wired(step, adoption.models[step.model_name]) for step in ordered(config)]
-
-
-def ordered(config: Config) -> list[Any]:
-    """The steps, each after those it reads from and else as they stand; as they stand where they go in a circle."""
-    found = steps(config)
-    writers = {tensor: i for i, step in enumerate(found) for tensor in step.output_map.values()}
-    sorter = TopologicalSorter(
-        {
-            i: {writers[tensor] for tensor in step.input_map.values() if tensor in writers}
-            for i, step in enumerate(found)
-        }
-    )
-    try:
-        sorter.prepare()
-    except CycleError:
-        return found
-    order: list[int] = []
-    ready: list[int] = []
-    while sorter.is_active():
-        for i in sorter.get_ready():
-            heapq.heappush(ready, i)
-        order.append(heapq.heappop(ready))
-        sorter.done(order[-1])
-    return [found[i] for i in order]
-
-
 def pipeline(ensemble: str, adoption: Adoption) -> Fields:
     """`tensors` and `steps` of one ensemble."""
     config = adoption.models[ensemble]
-    wiring = wired(config, adoption)
+    wiring = wired(config, adoption.models)
     table = tensors(ensemble, config, wiring)
     return {
         "tensors": {name: short(entry) for name, entry in table.items()},
@@ -285,26 +236,3 @@ def long(entry: str | Fields) -> Fields:
         return entry
     kind, _, dims = entry.rstrip("]").partition("[")
     return {"type": kind, "dims": [int(dim) for dim in dims.split(",")]}
-
-
-def all_outputs(config: Config) -> Fields:
-    """Triton loads an exposed intermediate and branches that share no tensor: then every request must ask for all outputs."""
-    read = {tensor for step in steps(config) for tensor in step.input_map.values()}
-    exposed = any(tensor.name in read for tensor in config.output)
-    return {"all_outputs": True} if exposed or apart(steps(config)) else {}
-
-
-def apart(steps: list[Any]) -> bool:
-    """Whether some steps share no tensor with the others."""
-    group: dict[str, str] = {}
-
-    def root(tensor: str) -> str:
-        while group.setdefault(tensor, tensor) != tensor:
-            group[tensor] = tensor = group[group[tensor]]
-        return tensor
-
-    for step in steps:
-        tensors = [*step.input_map.values(), *step.output_map.values()]
-        for tensor in tensors:
-            group[root(tensor)] = root(tensors[0])
-    return len({root(tensor) for tensor in list(group)}) > 1

@@ -75,6 +75,7 @@ def read(folder: Path) -> Config:
     check_versions(config, folder)
     check_platform(config, folder.name)
     check_tensors(config, folder.name)
+    check_warmup(config, folder.name)
     return config
 
 
@@ -169,3 +170,16 @@ def check_tensors(config: Config, folder: str) -> None:
                     config_of(folder), f"{side} {tensor.name} is declared twice", "drop one"
                 )
             seen.add(tensor.name)
+
+
+def check_warmup(config: Config, folder: str) -> None:
+    """A warmup request must be one that the model takes."""
+    names = {tensor.name for tensor in config.input}
+    needed = {tensor.name for tensor in config.input if not tensor.optional}
+    for sample in config.model_warmup if names else ():
+        for name in sorted(sample.inputs.keys() - names):
+            what = f"model_warmup '{sample.name}' has input '{name}', which the model has not"
+            raise Refused(config_of(folder), what, nearest(name, names, "take it out"))
+        for name in sorted(needed - sample.inputs.keys()):
+            what = f"model_warmup '{sample.name}' lacks the required input '{name}'"
+            raise Refused(config_of(folder), what, "add it")
