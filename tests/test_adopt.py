@@ -588,6 +588,11 @@ LINES: list[tuple[str, dict[str, str], str]] = [
         "e/config.pbtxt: must specify 'step' for ensemble 'e'; add its steps",
     ),
     (
+        "no outputs",
+        {**TWO, "e": CHAIN.replace(OUT, "")},
+        "e/config.pbtxt: ensemble 'e' declares no output, and Triton finds none itself; add each output with its data_type and dims",
+    ),
+    (
         "instances of an ensemble",
         alone(e=ensemble(step("m", {"IN": "IN"}, {"OUT": "OUT"}), more=CPU)),
         "e/config.pbtxt: instance_group should not be specified for ensemble 'e'; move it to the models of its steps",
@@ -626,6 +631,11 @@ LINES: list[tuple[str, dict[str, str], str]] = [
         "input that is not fed",
         alone(m=PYTHON + 'input { name: "MASK" data_type: TYPE_BOOL dims: [1] }'),
         "e/config.pbtxt: in ensemble e, input MASK in model m is not mapped to any ensemble tensors; add it to the step's input_map",
+    ),
+    (
+        "backend that finds no tensors",
+        alone(m='backend: "pytorch"'),
+        "e/config.pbtxt: in ensemble e, ensemble tensor IN is mapping to non-existing input IN in model m; declare its inputs",
     ),
     (
         "circle of ensembles",
@@ -730,6 +740,13 @@ def test_a_model_without_a_config_is_known_by_its_file(adopt: Adopt, generate: G
     assert answers["steps"][0]["backend"] == "auto"
     config = parsed(generate(**answers) / "model_repository" / "m" / "config.pbtxt")
     assert config == model_config_pb2.ModelConfig(name="m")
+
+
+@pytest.mark.parametrize(("code", "status"), [("", 1), ("def auto_complete_config(c): ...", 0)])
+def test_a_python_model_that_declares_nothing(code: str, status: int, adopt: Adopt) -> None:
+    folder = write(adopt.folder, alone(m='backend: "python"'))
+    (folder / "m" / "1" / "model.py").write_text(code)
+    assert MAIN([str(folder)]) == status
 
 
 @pytest.mark.parametrize("version", ["v1", "01", "old"])

@@ -118,7 +118,8 @@ def instance_group(config: Config, rest: Config, defaults: Defaults) -> Fields:
 def instances(group: Any, config: Config) -> Fields:
     """A Python model without a count has one instance; other backends have their own minds."""
     kind = group.Kind.Name(group.kind)
-    count = group.count or (1 if backend_of(config) == "python" else "auto")
+    none = 1 if backend_of(config) == "python" else "auto"
+    count = group.count if group.count > 0 else none
     return {
         "device": DEVICES[kind],
         **({} if count == 1 else {"instances": count}),

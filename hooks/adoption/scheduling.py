@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hooks.adoption.refusal import Refused, config_of, nearest
-from hooks.adoption.repository import Config, Models, loaded
+from hooks.adoption.repository import Config, Models, backend_of, loaded
 
 FORBIDDEN = ("instance_group", "optimization", "model_warmup")
 
@@ -50,7 +50,7 @@ def check(name: str, models: Models, repository: Path, above: tuple[str, ...] = 
                 what = f"must specify '{field}' in step {index} of ensemble '{name}'"
                 raise Refused(where, what, f"add it to step {index} (the first is step 0)")
         check_model(name, step, models, repository)
-        check_maps(name, step, models[step.model_name])
+        check_maps(name, step, models[step.model_name], repository / step.model_name)
         if is_ensemble(models[step.model_name]):
             check(step.model_name, models, repository, (*above, name))
 
@@ -64,6 +64,10 @@ def check_alone(name: str, config: Config) -> None:
         raise Refused(where, what, 'write platform: "ensemble"')
     if not config.ensemble_scheduling.step:
         raise Refused(where, f"must specify 'step' for ensemble '{name}'", "add its steps")
+    for side in ("input", "output"):
+        if not getattr(config, side):
+            what = f"ensemble '{name}' declares no {side}, and Triton finds none itself"
+            raise Refused(where, what, f"add each {side} with its data_type and dims")
     for field in FORBIDDEN:
         if config.HasField(field) if field == "optimization" else getattr(config, field):
             what = f"{field} should not be specified for ensemble '{name}'"
@@ -87,18 +91,22 @@ def check_model(name: str, step: Any, models: Models, repository: Path) -> None:
         raise Refused(config_of(name), what, "take it out")
 
 
-def check_maps(name: str, step: Any, model: Config) -> None:
-    """Keys that the model does not declare, and inputs that it needs; a model that declares nothing has all."""
+def check_maps(name: str, step: Any, model: Config, folder: Path) -> None:
+    """Keys that the model does not have, and inputs that it needs."""
     into, out_of = dict(step.input_map), dict(step.output_map)
     for way, side, mapped, declared in (
         ("mapping to non-existing", "input", into, [tensor.name for tensor in model.input]),
         ("mapped from non-existing", "output", out_of, [tensor.name for tensor in model.output]),
     ):
-        for key in sorted(mapped.keys() - declared if declared else ()):
+        known = declared or not completes(model, folder)
+        for key in sorted(mapped.keys() - declared if known else ()):
+            listed = (
+                f"its {side}s are {', '.join(declared)}" if declared else f"declare its {side}s"
+            )
             raise Refused(
                 config_of(name),
                 f"in ensemble {name}, ensemble tensor {mapped[key]} is {way} {side} {key} in model {step.model_name}",
-                nearest(key, declared, f"its {side}s are {', '.join(declared)}"),
+                nearest(key, declared, listed),
             )
     for tensor in model.input:
         if tensor.name not in into and not tensor.optional:
@@ -107,3 +115,11 @@ def check_maps(name: str, step: Any, model: Config) -> None:
                 f"in ensemble {name}, input {tensor.name} in model {step.model_name} is not mapped to any ensemble tensors",
                 "add it to the step's input_map",
             )
+
+
+def completes(model: Config, folder: Path) -> bool:
+    """Whether the backend may find tensors that the config leaves out; of a Python model its code says so."""
+    if backend_of(model) != "python":
+        return backend_of(model) != "pytorch"
+    codes = [path.read_text(errors="replace") for path in folder.glob("[0-9]*/model.py")]
+    return not codes or any("auto_complete_config" in code for code in codes)
