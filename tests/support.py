@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import pytest
 from copier.errors import UserMessageError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +30,22 @@ AUTHOR = {
 FOREIGN = ("MAKE", "MFLAGS", "PYTEST", "PYTHONPATH", "TRITON_URL", "VENV", "VIRTUAL_ENV", "GIT_")
 
 
+def variables(**more: str) -> dict[str, str]:
+    """The environment of a command."""
+    inherited = {name: v for name, v in os.environ.items() if not name.startswith(FOREIGN)}
+    return inherited | AUTHOR | more
+
+
+def run(*command: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=cwd, env=variables(**more), capture_output=True, text=True)
+
+
+def succeed(process: subprocess.CompletedProcess[str]) -> str:
+    """What a command printed; fails, with all of it, unless the command succeeded."""
+    assert process.returncode == 0, f"{process.args}\n{process.stdout}\n{process.stderr}"
+    return process.stdout
+
+
 class Project:
     """A folder with a generated project."""
 
@@ -34,26 +55,35 @@ class Project:
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
+    @property
+    def package(self) -> str:
+        [package] = (self / "src").glob("*/__init__.py")
+        return package.parent.name
+
     def files(self) -> list[str]:
         """Its files, without those of git."""
         paths = (path.relative_to(self.path) for path in self.path.rglob("*") if path.is_file())
         return sorted(str(path) for path in paths if path.parts[0] != ".git")
 
     def contents(self) -> dict[str, bytes]:
-        return {name: (self.path / name).read_bytes() for name in self.files()}
+        return {name: (self / name).read_bytes() for name in self.files()}
 
-    def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return run(*command, cwd=self.path, PYTHONPATH="src", **variables)
+    def run(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return run(*command, cwd=self.path, PYTHONPATH="src", **more)
 
-    def make(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Runs `make` with the environment of this repository, which has all that a project needs."""
+    def make_command(self, *arguments: str) -> list[str]:
+        """`make` with the environment of this repository, which has all that a project needs."""
         ready = f"--assume-old={VENV / '.ready'}"
-        return self.run(
-            "make", "--no-print-directory", ready, f"VENV={VENV}", *arguments, **variables
-        )
+        return ["make", "--no-print-directory", ready, f"VENV={VENV}", *arguments]
 
-    def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.run(sys.executable, *arguments)
+    def make(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return self.run(*self.make_command(*arguments), **more)
+
+    def client(self, url: str) -> Any:
+        """The project's own client."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(self / "src")
+            return importlib.import_module(f"{self.package}.client").Client(url, timeout=30)
 
     def commit(self) -> None:
         """Commits the project as it is, the first time into a new git repository."""
@@ -64,26 +94,127 @@ class Project:
         return succeed(run("git", "status", "--porcelain", cwd=self.path))
 
 
+class Server(NamedTuple):
+    """A project that is served, and its URLs by protocol."""
+
+    project: Project
+    urls: dict[str, str]
+
+
+@contextmanager
+def serve(project: Project) -> Iterator[Server]:
+    """Runs `make serve` on free ports, until Ctrl-C."""
+    process = subprocess.Popen(
+        project.make_command("serve", "HTTP_PORT=0", "GRPC_PORT=0", "METRICS_PORT=0"),
+        cwd=project.path,
+        env=variables(PYTHONPATH="src"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout
+    lines: list[str] = []
+    try:
+        while not lines or (lines[-1] and not lines[-1].endswith("/metrics\n")):
+            lines.append(process.stdout.readline())
+        urls = {line.partition("://")[0]: line.strip() for line in lines[-3:-1]}
+        assert urls.keys() == {"http", "grpc"}, "".join(lines)
+        yield Server(project, urls)
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=30)
+
+
 class Generate(Protocol):
     def __call__(self, **answers: Any) -> Project: ...
-
-
-def run(*command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    inherited = {name: v for name, v in os.environ.items() if not name.startswith(FOREIGN)}
-    environment = inherited | AUTHOR | variables
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
-
-
-def succeed(process: subprocess.CompletedProcess[str]) -> str:
-    """What a command printed; fails, with all of it, unless the command succeeded."""
-    assert process.returncode == 0, f"{process.args}\n{process.stdout}\n{process.stderr}"
-    return process.stdout
 
 
 def step(
     name: str, inputs: Any, outputs: Any, backend: str = "python", **fields: Any
 ) -> dict[str, Any]:
     return {"name": name, "backend": backend, "inputs": inputs, "outputs": outputs, **fields}
+
+
+# Answers of small pipelines, by what is special about them.
+PIPELINES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "my own": {"starting_pipeline": "my-own"},
+    "torchscript": {
+        "project_name": "torchscript",
+        "starting_pipeline": "image-classification",
+        "max_queue_delay_us": 200_000,
+        "steps": [
+            step("preprocess", ["IMAGE"], ["PIXELS"], requirements=["pillow>=10.1"]),
+            step(
+                "classify",
+                {"pixels": "PIXELS"},
+                {"logits": "LOGITS"},
+                "pytorch",
+                requirements=["scikit-learn", "torch==2.13.0"],
+            ),
+            step("label", ["LOGITS"], ["LABEL", "SCORE"]),
+        ],
+    },
+    "one step": {
+        "project_name": "lone",
+        "tensors": {"A": "FP32[4]", "B": "INT64[-1, 2]"},
+        "steps": [step("only", ["A"], ["B"])],
+    },
+    "one model": {
+        "project_name": "lone-model",
+        "tensors": {"A": "FP32[-1]", "B": "FP32[4]"},
+        "steps": [step("only", ["A"], ["B"], "onnxruntime")],
+    },
+    "no batch dimension": {
+        "project_name": "unbatched",
+        "max_batch_size": 0,
+        "tensors": {"A": "FP32[4]", "B": "FP32[4]", "C": "STRING[1]"},
+        "steps": [step("pre", ["A"], ["B"]), step("net", ["B"], ["C"], "onnxruntime")],
+    },
+    "fan": {
+        "project_name": "fan",
+        "tensors": {
+            "TEXT": "STRING[1]",
+            "IMAGE": "UINT8[3, 8, 8]",
+            "IDS": "INT64[16]",
+            "PIXELS": "FP32[3, 8, 8]",
+            "SCORE": "FP32[1]",
+            "BOXES": "FP16[-1, 4]",
+        },
+        "steps": [
+            step("tokenize", ["TEXT"], ["IDS"]),
+            step("decode", ["IMAGE"], ["PIXELS"]),
+            step("match", {"ids": "IDS", "image": "PIXELS"}, {"score": "SCORE"}, "onnxruntime"),
+            step("detect", {"image": "PIXELS"}, {"boxes": "BOXES"}, "pytorch"),
+        ],
+    },
+    "awkward names": {
+        "project_name": "Awkward.names-2",
+        "tensors": {
+            "input.1": "FP32[4]",
+            "Merchant Name": "STRING[1]",
+            "merchant name": "STRING[1]",
+            "a/b_0.tmp_1": "FP32[4]",
+            "389": "FP32[2]",
+            "größe": "INT32[1]",
+            "class": "BOOL[1]",
+        },
+        "steps": [
+            step(
+                "pre.process-1",
+                ["input.1", "Merchant Name", "merchant name"],
+                ["a/b_0.tmp_1", "class"],
+            ),
+            step(
+                "1st",
+                {"Sigmoid:0": "a/b_0.tmp_1"},
+                {"389": "389", "_x2e_": "größe"},
+                "onnxruntime",
+            ),
+        ],
+    },
+}
 
 
 def problem(error: UserMessageError) -> str:

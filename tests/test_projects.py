@@ -1,0 +1,197 @@
+"""Generated projects on a real Triton."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from support import PIPELINES, Generate, Project, Server, run, serve, succeed
+
+NOWHERE = "1"  # a port on which no server answers
+PROTOCOLS = ("http", "grpc")
+
+
+@pytest.fixture(scope="module")
+def digits(default_project: Project) -> Iterator[Server]:
+    """The default project, served."""
+    with serve(default_project) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def torchscript(generate: Generate) -> Iterator[Server]:
+    """The same with `backend: pytorch`, which waits for requests that share a batch."""
+    with serve(generate(**PIPELINES["torchscript"])) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def seven(default_project: Project) -> bytes:
+    return (default_project / "samples/digit-7.jpg").read_bytes()
+
+
+def rows(*images: bytes) -> NDArray[np.object_]:
+    return np.array(images, dtype=np.object_).reshape(-1, 1)
+
+
+def labels(printed: str) -> list[str]:
+    """The labels that `make infer` prints: of digit-7-png, digit-7 and digits-2-6."""
+    return re.findall(r"LABEL: (.*)", printed)
+
+
+def test_infer_prints_the_right_labels(default_project: Project) -> None:
+    printed = succeed(default_project.make("infer", HTTP_PORT=NOWHERE))
+    assert labels(printed) == ["7", "7", "2", "6"]
+
+
+def test_a_fresh_clone_of_the_project_still_serves(
+    default_project: Project, tmp_path: Path
+) -> None:
+    """git keeps no empty folder, and nothing that was built."""
+    shutil.copytree(default_project.path, tmp_path / "p")
+    project = Project(tmp_path / "p")
+    succeed(project.make("repository"))
+    project.commit()
+    succeed(run("git", "clone", "-q", str(project.path), "clone", cwd=tmp_path))
+    clone = Project(tmp_path / "clone")
+    assert not list(clone.path.rglob("*.onnx"))
+    printed = succeed(clone.make("infer", HTTP_PORT=NOWHERE))
+    assert labels(printed) == ["7", "7", "2", "6"]
+    assert clone.changes() == ""
+
+
+def test_the_default_project_passes_its_own_tests(default_project: Project) -> None:
+    """Among them that it is as accurate as the model it serves, over HTTP and gRPC."""
+    printed = succeed(default_project.make("test", PYTEST_ADDOPTS="--verbose"))
+    accuracy = "test_the_ensemble_is_as_accurate_as_the_model_it_serves"
+    for protocol in PROTOCOLS:
+        assert f"{accuracy}[{protocol}] PASSED" in printed
+    assert "SKIPPED" not in printed
+
+
+@pytest.mark.parametrize("name", PIPELINES.keys() - {"default", "torchscript"})
+def test_stubs_serve_zeros_and_pass_their_own_tests(generate: Generate, name: str) -> None:
+    project = generate(**PIPELINES[name])
+    succeed(project.make("repository"))
+    succeed(project.run(sys.executable, "-m", "pytest", "-q"))
+
+
+def test_stubs_answer_zeros(generate: Generate) -> None:
+    printed = succeed(generate(**PIPELINES["my own"]).make("infer", HTTP_PORT=NOWHERE))
+    assert "OUTPUT: 0 0\n" in printed
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_torchscript_serves_the_same_digits(torchscript: Server, protocol: str) -> None:
+    url = torchscript.urls[protocol]
+    printed = succeed(torchscript.project.make("infer", TRITON_URL=url))
+    assert labels(printed) == ["7", "7", "2", "6"]
+
+
+def test_torchscript_is_as_accurate(torchscript: Server) -> None:
+    accuracy = (sys.executable, "-m", "pytest", "-q", "tests/test_accuracy.py")
+    printed = succeed(torchscript.project.run(*accuracy, TRITON_URL=torchscript.urls["http"]))
+    assert "1 passed" in printed
+
+
+BAD = {
+    "no image": (rows(b"no image"), "IMAGE, row 0: its 8 bytes are not a complete JPEG or PNG"),
+    "empty": (rows(b""), "IMAGE, row 0: its 0 bytes are not a complete JPEG or PNG"),
+    "no rows": (rows(), "expected 1 string elements for inference input 'IMAGE' .*, got 0"),
+    "too many rows": (rows(*[b""] * 9), "batch-size must be <= 8"),
+    "a row of two": (np.array([[b"", b""]], object), "unexpected shape for input 'IMAGE'"),
+}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("bad", BAD)
+def test_a_bad_request_fails_alone(digits: Server, seven: bytes, protocol: str, bad: str) -> None:
+    images, text = BAD[bad]
+    with digits.project.client(digits.urls[protocol]) as client:
+        with pytest.raises(RuntimeError, match=text) as caught:
+            client.infer({"IMAGE": images})
+        assert client.infer({"IMAGE": rows(seven)})["LABEL"].tolist() == [[b"7"]]
+    assert str(digits.project.path) not in str(caught.value)
+
+
+def ask(server: Server, protocol: str, image: bytes) -> str:
+    """The answer's label, or its error."""
+    with server.project.client(server.urls[protocol]) as client:
+        try:
+            return str(client.infer({"IMAGE": rows(image)})["LABEL"][0, 0], "ascii")
+        except RuntimeError as error:
+            return str(error)
+
+
+def executions(server: Server, model: str) -> int:
+    with urlopen(f"{server.urls['http']}/v2/models/{model}/stats") as response:
+        return int(json.load(response)["model_stats"][0]["execution_count"])
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_of_requests_in_one_batch_only_the_bad_ones_fail(
+    torchscript: Server, seven: bytes, protocol: str
+) -> None:
+    images = [seven, b"first", seven, seven, b"the second", seven, seven, seven]
+    before = executions(torchscript, "preprocess")
+    with ThreadPoolExecutor(len(images)) as pool:
+        answers = list(pool.map(lambda image: ask(torchscript, protocol, image), images))
+    assert executions(torchscript, "preprocess") - before < len(images)
+    assert [answers[i] for i in (0, 2, 3, 5, 6, 7)] == ["7"] * 6
+    assert "IMAGE, row 0: its 5 bytes" in answers[1]
+    assert "IMAGE, row 0: its 10 bytes" in answers[4]
+
+
+def test_an_input_that_the_ensemble_does_not_have(digits: Server) -> None:
+    text = "IMAGES is no input of image_classification"
+    with (
+        digits.project.client(digits.urls["http"]) as client,
+        pytest.raises(ValueError, match=text),
+    ):
+        client.infer({"IMAGES": rows(b"")})
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_server_that_is_not_there(default_project: Project, protocol: str) -> None:
+    process = default_project.make("infer", TRITON_URL=f"{protocol}://127.0.0.1:{NOWHERE}")
+    assert process.returncode != 0
+    assert "Traceback" not in process.stderr
+
+
+def test_repository_copies_code_anew_and_makes_models_once(generate: Generate) -> None:
+    project = generate(**PIPELINES["my own"])
+    assert "made by models/predict.py" in succeed(project.make("repository"))
+    model = project / "model_repository/predict/1/model.onnx"
+    before = model.stat().st_mtime_ns
+    source = project / "steps/prepare.py"
+    source.write_text(source.read_text() + "# edited\n")
+    assert succeed(project.make("repository")) == ""
+    copy = project / "model_repository/prepare/1/steps/prepare.py"
+    assert copy.read_text() == source.read_text()
+    assert model.stat().st_mtime_ns == before
+
+
+def test_a_model_script_that_fails_leaves_no_model_file(generate: Generate) -> None:
+    project = generate(**PIPELINES["my own"])
+    (project / "models/predict.py").write_text(
+        "def build(path):\n    path.write_text('half')\n    raise SystemExit('no data')\n"
+    )
+    process = project.make("repository")
+    assert process.returncode != 0
+    assert "no data" in process.stderr
+    assert not (project / "model_repository/predict/1/model.onnx").exists()
+
+
+def test_make_alone_lists_the_commands(default_project: Project) -> None:
+    printed = succeed(default_project.make())
+    commands = re.findall(r"^  make (\w+)", printed, re.MULTILINE)
+    assert {"setup", "repository", "serve", "infer", "test", "update"} <= set(commands)

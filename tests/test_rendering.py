@@ -1,0 +1,296 @@
+"""What is written: which files, in which form, and that it passes its own linters."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import copier
+import pytest
+import tomllib
+import yaml
+from google.protobuf import text_format  # type: ignore[import-untyped]
+from support import PIPELINES, Generate, Project, run, step, succeed
+from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
+
+# Files of each project.
+ALWAYS = """
+.copier-answers.yml .gitignore .pre-commit-config.yaml Makefile README.md pipeline.yml pyproject.toml requirements.lock
+src/triton_step.py src/PACKAGE/__init__.py src/PACKAGE/client.py src/PACKAGE/tensors.py
+tests/conftest.py tests/test_live.py tests/test_steps.py
+tools/infer.py tools/local_repository.py tools/project.py tools/repository.py tools/samples.py tools/serve.py
+tools/server_log.py
+model_repository/ENSEMBLE/config.pbtxt model_repository/ENSEMBLE/1/README.md
+"""
+TEN = {
+    "project_name": "ten",
+    "tensors": {f"T{i}": "FP32[1]" for i in range(11)},
+    "steps": [step(f"s{i}", [f"T{i}"], [f"T{i + 1}"]) for i in range(10)],
+}
+
+
+@pytest.fixture(scope="module", params=PIPELINES)
+def project(request: pytest.FixtureRequest, generate: Generate) -> Project:
+    return generate(**PIPELINES[request.param])
+
+
+def python_step(name: str, module: str | None = None) -> list[str]:
+    version = f"model_repository/{name}/1"
+    return [
+        f"steps/{module or name}.py",
+        f"model_repository/{name}/config.pbtxt",
+        f"{version}/model.py",
+        f"{version}/step.json",
+    ]
+
+
+def model(name: str, module: str | None = None) -> list[str]:
+    return [f"models/{module or name}.py", f"model_repository/{name}/config.pbtxt"]
+
+
+def always(package: str, ensemble: str) -> list[str]:
+    return ALWAYS.replace("PACKAGE", package).replace("ENSEMBLE", ensemble).split()
+
+
+def backends(*names: str) -> list[str]:
+    return [
+        "tools/backends/python/local_backend.py",
+        *[f"tools/backends/{name}/model.py" for name in names],
+    ]
+
+
+EXAMPLE = """
+models/digits.py tests/test_accuracy.py
+samples/digit-2.jpg samples/digit-6.jpg samples/digit-7.jpg samples/digit-7.png
+samples/digit-7.json samples/digit-7-png.json samples/digits-2-6.json
+"""
+CLASSIFICATION = [
+    *EXAMPLE.split(),
+    *python_step("preprocess"),
+    *model("classify"),
+    *python_step("label"),
+]
+INVENTORIES = {
+    "default": [
+        *always("image_classification", "image_classification"),
+        *CLASSIFICATION,
+        *backends("onnxruntime"),
+    ],
+    "torchscript": [*always("torchscript", "torchscript"), *CLASSIFICATION, *backends("pytorch")],
+    "my own": [
+        *always("my_pipeline", "my_pipeline"),
+        *python_step("prepare"),
+        *model("predict"),
+        *backends("onnxruntime"),
+    ],
+    "one step": [*always("lone", "lone"), *python_step("only")],
+    "one model": [
+        *always("lone_model", "lone_model"),
+        *model("only"),
+        *backends("onnxruntime"),
+    ],
+    "no batch dimension": [
+        *always("unbatched", "unbatched"),
+        *python_step("pre"),
+        *model("net"),
+        *backends("onnxruntime"),
+    ],
+    "fan": [
+        *always("fan", "fan"),
+        *python_step("tokenize"),
+        *python_step("decode"),
+        *model("match"),
+        *model("detect"),
+        *backends("onnxruntime", "pytorch"),
+    ],
+    "awkward names": [
+        *always("awkward_names_2", "Awkward_names_2"),
+        *python_step("pre.process-1", "pre_x2e_process_x2d_1"),
+        *model("1st", "_1st"),
+        *backends("onnxruntime"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_inventory(generate: Generate, name: str) -> None:
+    assert generate(**PIPELINES[name]).files() == sorted(INVENTORIES[name])
+
+
+def test_inventory_of_ten_steps(generate: Generate) -> None:
+    steps = [file for i in range(10) for file in python_step(f"s{i}")]
+    assert generate(**TEN).files() == sorted([*always("ten", "ten"), *steps])
+
+
+def test_no_empty_folders(project: Project) -> None:
+    assert [
+        str(path) for path in project.path.rglob("*") if path.is_dir() and not any(path.iterdir())
+    ] == []
+
+
+def test_configs_are_what_triton_reads(project: Project) -> None:
+    configs = list(project.path.glob("model_repository/*/config.pbtxt"))
+    for path in configs:
+        config = text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
+        assert config.name == path.parent.name
+        assert bool(config.backend) != bool(config.platform)
+        assert all(tensor.dims for side in (config.input, config.output) for tensor in side)
+    folders = (project / "model_repository").iterdir()
+    assert len(configs) == len([folder for folder in folders if folder.is_dir()])
+
+
+def test_the_ensemble_maps_every_tensor_of_its_models(project: Project) -> None:
+    """Checked as Triton checks it; outputs may stay unused."""
+    configs = [
+        text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
+        for path in project.path.glob("model_repository/*/config.pbtxt")
+    ]
+    models = {config.name: config for config in configs}
+    [ensemble] = [config for config in configs if config.platform == "ensemble"]
+    fed = {tensor.name for tensor in ensemble.input}
+    for used in ensemble.ensemble_scheduling.step:
+        assert used.model_version == -1
+        assert set(used.input_map) == {tensor.name for tensor in models[used.model_name].input}
+        assert set(used.output_map) <= {tensor.name for tensor in models[used.model_name].output}
+        assert set(used.input_map.values()) <= fed
+        fed |= set(used.output_map.values())
+    assert {tensor.name for tensor in ensemble.output} <= fed
+
+
+def texts(project: Project) -> dict[str, str]:
+    contents = project.contents().items()
+    return {name: data.decode() for name, data in contents if not name.endswith((".jpg", ".png"))}
+
+
+def test_nothing_is_left_of_the_template_engine(project: Project) -> None:
+    for name, text in texts(project).items():
+        assert not re.search(r"\{%|%\}|\{\{[^}]*\}\}|\{#", text), name
+
+
+def test_no_litter_of_blanks(project: Project) -> None:
+    for name, text in texts(project).items():
+        assert not re.search(r"[ \t]+$", text, re.MULTILINE), name
+        assert re.search(r"\S\n\Z", text), name
+        assert not text.startswith("\n"), name
+        if not name.endswith(".py"):  # which the formatter checks
+            assert "\n\n\n" not in text, name
+
+
+def test_first_line_says_whose_a_file_is(project: Project) -> None:
+    silent = (".json", "1/README.md")  # a sample, a manifest, what keeps a version folder in git
+    for name, text in texts(project).items():
+        if not name.endswith(silent):
+            assert re.match(r"(# |<!-- )(Managed by|Yours: )", text), name
+
+
+def test_each_file_can_be_read_as_what_it_is(project: Project) -> None:
+    readers: dict[str, Any] = {
+        ".json": json.loads,
+        ".yml": yaml.safe_load,
+        ".toml": tomllib.loads if sys.version_info >= (3, 11) else str,
+        ".py": ast.parse,
+    }
+    for name, text in texts(project).items():
+        readers.get(Path(name).suffix, str)(text)
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_the_project_passes_its_own_linters(generate: Generate, name: str) -> None:
+    succeed(generate(**PIPELINES[name]).make("lint"))
+
+
+def test_ten_steps_pass_the_linters(generate: Generate) -> None:
+    """More names than fit in a line, which neither sort nor format as they are written."""
+    succeed(generate(**TEN).make("lint"))
+
+
+def test_torch_is_a_dependency_only_where_torchscript_is_served(generate: Generate) -> None:
+    for name, torch in (
+        ("default", False),
+        ("my own", False),
+        ("torchscript", True),
+        ("fan", True),
+    ):
+        assert ("torch==" in (generate(**PIPELINES[name]) / "pyproject.toml").read_text()) is torch
+
+
+def test_what_needs_no_gpu_says_so(generate: Generate) -> None:
+    on_cpu, on_gpu = generate(), generate(gpu_count=1)
+    config = "model_repository/classify/config.pbtxt"
+    assert "KIND_CPU" in (on_cpu / config).read_text()
+    assert "KIND_CPU" not in (on_gpu / config).read_text()
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_pipeline_yml_gives_the_same_project_again(generate: Generate, name: str) -> None:
+    project = generate(**PIPELINES[name])
+    again = generate(**yaml.safe_load((project / "pipeline.yml").read_text()))
+    assert again.contents() == project.contents()
+
+
+def test_answers_survive_yaml(generate: Generate) -> None:
+    """Texts that YAML would read as something else."""
+    names = [
+        "yes",
+        "null",
+        "1e3",
+        "~",
+        "- a",
+        "a: b",
+        "#",
+        "'",
+        '"',
+        "ä",
+        "[x]",
+        "0x10",
+        "2026-01-01",
+    ]
+    answers = {
+        "tensors": {**dict.fromkeys(names, "FP32[1]"), "B": {"type": "STRING", "dims": [1]}},
+        "steps": [step("one", names, {"on": "B"}, parameters={"no": "off", "release": "1.10"})],
+    }
+    project = generate(**answers)
+    read = yaml.safe_load((project / "pipeline.yml").read_text())
+    assert {field: read[field] for field in answers} == answers
+    saved = yaml.safe_load((project / ".copier-answers.yml").read_text())
+    assert {field: saved[field] for field in answers} == answers
+
+
+def without_answers(folder: Path) -> dict[str, bytes]:
+    """Where a project came from differs, and nothing else."""
+    contents = Project(folder).contents()
+    del contents[".copier-answers.yml"]
+    return contents
+
+
+@pytest.mark.parametrize("reference", [None, "v1.0.0", "HEAD"])
+def test_from_git(
+    git_template: Path, default_project: Project, tmp_path: Path, reference: str | None
+) -> None:
+    copier.run_copy(str(git_template), tmp_path / "p", vcs_ref=reference, defaults=True, quiet=True)
+    want = without_answers(default_project.path)
+    assert without_answers(tmp_path / "p") == want
+
+
+def test_from_a_folder_on_a_machine_without_git(
+    template: Path, default_project: Project, tmp_path: Path
+) -> None:
+    (tmp_path / "bin").mkdir()
+    command = (sys.executable, "-m", "copier", "copy", "--defaults", "--quiet", str(template), "p")
+    succeed(run(*command, cwd=tmp_path, PATH=str(tmp_path / "bin")))
+    assert without_answers(tmp_path / "p") == without_answers(default_project.path)
+
+
+def test_the_same_answers_give_the_same_bytes(generate: Generate) -> None:
+    assert generate(**PIPELINES["fan"]).contents() == generate(**PIPELINES["fan"]).contents()
+
+
+def test_the_order_of_steps_means_nothing(generate: Generate) -> None:
+    steps = PIPELINES["fan"]["steps"]
+    one, two = (generate(**{**PIPELINES["fan"], "steps": order}) for order in (steps, steps[::-1]))
+    differing = [name for name, data in one.contents().items() if two.contents()[name] != data]
+    assert sorted(differing) == [".copier-answers.yml", "pipeline.yml"]
