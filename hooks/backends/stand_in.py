@@ -29,8 +29,9 @@ class TritonPythonModel(LocalBackend):
 
     def load(self, file: Path) -> None:
         """Say what this is."""
-        self.name = f"{self.config['name']}: a stand-in for {Path(__file__).parent.name}"
-        pb_utils.Logger.log_warn(f"{self.name}, whose answers are zeros and empty texts")
+        name, backend = self.config["name"], Path(__file__).parent.name
+        self.warning = f"{name}: a stand-in for {backend} answers with zeros and empty texts"
+        pb_utils.Logger.log_warn(self.warning)
 
     def run(self, inputs: Arrays, outputs: Sequence[str]) -> Arrays:
         """Blank outputs; raise ValueError for an input that config.pbtxt does not allow."""
@@ -38,7 +39,7 @@ class TritonPythonModel(LocalBackend):
             if name in self.tensors:
                 self._check_input(name, array)
         rows = len(next(iter(inputs.values()), [None]))
-        pb_utils.Logger.log_warn(f"{self.name} answers {', '.join(outputs)} with nothing in it")
+        pb_utils.Logger.log_warn(f"{self.warning}: {rows} rows of {', '.join(outputs)}")
         return {name: self._blank(name, rows) for name in outputs}
 
     def _check_input(self, name: str, array: NDArray[Any]) -> None:

@@ -55,6 +55,11 @@ class LocalRepository:
         self.path = folder if self.notes else repository
         if self.notes:
             _link(repository, folder, {name: configs[name] for name in found if found[name]})
+        self.notes += [
+            f"{name}: the state of a sequence is not kept here"
+            for name, config in configs.items()
+            if config.sequence_batching.state
+        ]
 
 
 def gpu_count() -> int:

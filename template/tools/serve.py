@@ -105,7 +105,10 @@ class LocalTriton:
     def _launch(self, backends: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
         wheel = _site_packages() / "pytriton" / "tritonserver"
         names = _copy_backends(wheel, backends)
-        local = self._localise(names)
+        local = LocalRepository(self.repository, self._folder / "repository", names)
+        if local.problems:
+            raise self._error(local.problems)
+        self.notes = local.notes
         flags = [
             f"--id={self._id}",
             f"--model-repository={local.path}",
@@ -132,13 +135,6 @@ class LocalTriton:
                 cwd=self._folder,  # Python models can import from it: not from the project
                 start_new_session=True,  # Ctrl-C in a terminal is for us, not for Triton
             )
-
-    def _localise(self, backends: Sequence[str]) -> LocalRepository:
-        local = LocalRepository(self.repository, self._folder / "repository", backends)
-        if local.problems:
-            raise self._error(local.problems)
-        self.notes = local.notes
-        return local
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + self.timeout
@@ -286,10 +282,9 @@ def main() -> int:
         signal.signal(number, signal.default_int_handler)
     try:
         with LocalTriton(**vars(arguments)) as triton:
-            for note in triton.notes:
-                print(note)
-            print(f"{triton.model} is ready; Ctrl-C stops it; log: {triton.log}")
-            print(triton.http_url, triton.grpc_url, triton.metrics_url, sep="\n", flush=True)
+            ready = f"{triton.model} is ready; Ctrl-C stops it; log: {triton.log}"
+            urls = triton.http_url, triton.grpc_url, triton.metrics_url
+            print(*triton.notes, ready, *urls, sep="\n", flush=True)
             triton.wait()
     except KeyboardInterrupt:
         return 0

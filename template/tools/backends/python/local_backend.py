@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +71,16 @@ class LocalBackend(ABC):
                     f"{kind} {name} is {data_type} in the graph, not {spec['data_type']}"
                 )
             self._compare_dims(f"{kind} {name}", list(shape), spec)
-        fed = {*self._controls(), *(spec["name"] for spec in self.config["input"])}
-        if kind == "input" and (missing := [name for name in actual if name not in fed]):
+        if kind == "input":
+            self._compare_names(actual.keys())
+
+    def _compare_names(self, graph: Set[str]) -> None:
+        """All inputs of the graph are fed, and those that Triton adds are in the graph."""
+        fed = {*self.controls, *(spec["name"] for spec in self.config["input"])}
+        if missing := [name for name in graph if name not in fed]:
             raise ValueError(f"config.pbtxt lacks input {', '.join(missing)} of the graph")
+        if missing := [name for name in self.controls if name not in graph]:
+            raise ValueError(f"the graph has no input {', '.join(missing)} of sequence_batching")
 
     def _compare_dims(self, what: str, actual: list[int], spec: Mapping[str, Any]) -> None:
         if self.parameter("undeclared"):  # then the container takes the dims from the file
@@ -86,11 +93,12 @@ class LocalBackend(ABC):
             batch = " (the first is the batch)" if self.batches else ""
             raise ValueError(f"{what} has dims {actual} in the graph, not {declared}{batch}")
 
-    def _controls(self) -> Iterator[str]:
+    @property
+    def controls(self) -> list[str]:
         """The inputs that Triton itself adds to the requests of a sequence."""
         sequence = self.config.get("sequence_batching", {})
-        yield from (control["name"] for control in sequence.get("control_input", []))
-        yield from (state["input_name"] for state in sequence.get("state", []))
+        controls = [control["name"] for control in sequence.get("control_input", [])]
+        return controls + [state["input_name"] for state in sequence.get("state", [])]
 
     def execute(self, requests: Sequence[Any]) -> list[Any] | None:
         """Answer each request; those whose shapes agree run as one batch."""

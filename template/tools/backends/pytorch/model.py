@@ -57,7 +57,7 @@ class TritonPythonModel(LocalBackend):
 
     def _match(self, names: Sequence[str]) -> dict[str, str]:
         """Argument of forward for each input: by name, else by NAME__INDEX, else in order."""
-        inputs = [spec["name"] for spec in self.config["input"]]
+        inputs = [spec["name"] for spec in self.config["input"]] + self.controls
         if set(inputs) <= set(names):
             return {name: name for name in inputs}
         positions = _positions(inputs)
