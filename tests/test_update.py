@@ -1,0 +1,217 @@
+"""`copier update`: what a project owns stays as it is; the rest becomes what a fresh copy would be."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import copier
+import pytest
+import yaml
+from support import COPIER, Project, run, step, succeed
+
+TENSORS = dict.fromkeys("ABCD", "FP32[4]")
+ONE = step("one", ["A"], ["B"])
+TWO = step("two", ["B"], ["C"], "onnxruntime")
+THREE = step("three", ["C"], ["D"])
+
+Copy = Callable[..., Project]
+
+
+def answers(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:
+    used = {tensor for step in steps for side in ("inputs", "outputs") for tensor in step[side]}
+    tensors = {name: spec for name, spec in TENSORS.items() if name in used}
+    return {"tensors": tensors, "steps": list(steps), **more}
+
+
+@pytest.fixture
+def origin(git_template: Path, tmp_path: Path) -> Path:
+    """A template that a test may change: it has the tag v1.0.0."""
+    return Path(shutil.copytree(git_template, tmp_path / "template", symlinks=True))
+
+
+@pytest.fixture
+def copy(origin: Path, tmp_path: Path) -> Copy:
+    """Copies the newest version into a new folder, and commits it there."""
+
+    def copy(name: str = "p", **data: Any) -> Project:
+        copier.run_copy(
+            str(origin), tmp_path / name, data=data, defaults=True, quiet=True, unsafe=False
+        )
+        project = Project(tmp_path / name)
+        project.commit()
+        return project
+
+    return copy
+
+
+def update(project: Project, **data: Any) -> None:
+    copier.run_update(
+        str(project.path), data=data, defaults=True, overwrite=True, quiet=True, unsafe=False
+    )
+
+
+def release(origin: Path, version: str, **changed: str) -> None:
+    """A new version of the template, with a line added to some of its files."""
+    for name in changed.values():
+        with (origin / "template" / name).open("a") as file:
+            file.write(f"# {version}\n")
+    for command in ("add --all", f"commit -q --allow-empty -m {version}", f"tag {version}"):
+        succeed(run("git", *command.split(), cwd=origin))
+
+
+def without_version(project: Project) -> dict[str, bytes]:
+    contents = project.contents()
+    del contents[".copier-answers.yml"]
+    return contents
+
+
+OWNED = [
+    "pipeline.yml",
+    "steps/one.py",
+    "models/two.py",
+    "tests/test_steps.py",
+    "requirements.lock",
+]
+
+
+def test_owned_files_stay_as_they_are(origin: Path, copy: Copy) -> None:
+    project = copy(**answers(ONE, TWO))
+    edited, deleted = OWNED[:3], OWNED[3:]
+    for name in edited:
+        (project / name).write_text(f"# mine: {name}\n")
+    for name in deleted:
+        (project / name).unlink()
+    project.commit()
+    release(origin, "v1.1.0", managed="src/triton_step.py", stub="../hooks/stubs/step.py.jinja")
+    update(project, max_batch_size=4)
+    assert [(project / name).read_text() for name in edited] == [f"# mine: {n}\n" for n in edited]
+    assert not [name for name in deleted if (project / name).exists()]
+    assert (project / "src/triton_step.py").read_text().endswith("# v1.1.0\n")
+    assert "max_batch_size: 4" in (project / "model_repository/one/config.pbtxt").read_text()
+
+
+def test_edits_of_managed_files_are_merged(origin: Path, copy: Copy) -> None:
+    project = copy(**answers(ONE))
+    makefile = project / "Makefile"
+    makefile.write_text("# mine\n" + makefile.read_text())
+    project.commit()
+    release(origin, "v1.1.0", managed="Makefile.jinja")
+    update(project)
+    assert makefile.read_text().startswith("# mine\n")
+    assert makefile.read_text().endswith("# v1.1.0\n")
+    assert "<<<<<<<" not in makefile.read_text()
+
+
+def test_update_of_an_untouched_project_is_a_fresh_copy(origin: Path, copy: Copy) -> None:
+    project = copy(**answers(ONE, TWO))
+    release(origin, "v1.1.0", one="src/triton_step.py", two="tools/repository.py")
+    update(project)
+    assert without_version(project) == without_version(copy("fresh", **answers(ONE, TWO)))
+
+
+def test_update_with_nothing_new_changes_nothing(copy: Copy) -> None:
+    project = copy(**answers(ONE, TWO))
+    update(project)
+    assert project.changes() == ""
+
+
+def test_pipeline_yml_drives_an_update(copy: Copy, tmp_path: Path) -> None:
+    """What `make update` runs, by a user who has added a step to pipeline.yml."""
+    project = copy(**answers(ONE, TWO))
+    changed = yaml.safe_load((project / "pipeline.yml").read_text()) | answers(ONE, TWO, THREE)
+    (project / "pipeline.yml").write_text(yaml.safe_dump(changed, sort_keys=False))
+    project.commit()
+    makefile = (project / "Makefile").read_text()
+    command = "copier update --defaults --data-file pipeline.yml"
+    assert command in makefile
+    succeed(project.run(str(COPIER), *command.split()[1:]))
+    fresh = copy("fresh", **changed)
+    assert {name for name in project.files() if name not in fresh.files()} == set()
+    kept = {"pipeline.yml", "tests/test_steps.py", "requirements.lock", ".copier-answers.yml"}
+    differing = {
+        name for name, data in fresh.contents().items() if (project / name).read_bytes() != data
+    }
+    assert differing <= kept
+    assert "class Step" in (project / "steps/three.py").read_text()
+
+
+def test_a_new_step_gets_its_stub_and_the_others_keep_their_code(copy: Copy) -> None:
+    project = copy(**answers(ONE, TWO))
+    (project / "steps/one.py").write_text("# mine\n")
+    project.commit()
+    update(project, **answers(ONE, TWO, THREE))
+    assert (project / "steps/one.py").read_text() == "# mine\n"
+    assert (project / "steps/three.py").read_text().startswith("# Yours: ")
+    assert (project / "model_repository/three/config.pbtxt").exists()
+
+
+def test_a_removed_step_keeps_its_code_and_is_named(
+    copy: Copy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = copy(**answers(ONE, TWO, THREE))
+    (project / "steps/three.py").write_text("# mine\n")
+    project.commit()
+    copier.run_update(
+        str(project.path), data=answers(ONE, TWO), defaults=True, overwrite=True, unsafe=False
+    )
+    assert "kept because it is yours: steps/three.py" in capsys.readouterr().err
+    assert (project / "steps/three.py").read_text() == "# mine\n"
+    assert not (project / "model_repository/three").exists()
+
+
+def test_a_removed_step_that_comes_back_finds_its_code(copy: Copy) -> None:
+    project = copy(**answers(ONE, TWO, THREE))
+    (project / "steps/three.py").write_text("# mine\n")
+    for steps in ((ONE, TWO), (ONE, TWO, THREE)):
+        project.commit()
+        update(project, **answers(*steps))
+    assert (project / "steps/three.py").read_text() == "# mine\n"
+    assert (project / "model_repository/three/config.pbtxt").exists()
+
+
+def test_a_renamed_step_keeps_its_code_where_its_owner_moved_it(copy: Copy) -> None:
+    project = copy(**answers(ONE, TWO))
+    (project / "steps/one.py").rename(project / "steps/first.py")
+    (project / "steps/first.py").write_text("# mine\n")
+    project.commit()
+    update(project, **answers({**ONE, "name": "first"}, TWO))
+    assert (project / "steps/first.py").read_text() == "# mine\n"
+    assert not (project / "steps/one.py").exists()
+    assert not (project / "model_repository/one").exists()
+
+
+def test_a_step_that_changes_its_backend_keeps_its_code(copy: Copy) -> None:
+    project = copy(**answers(ONE, TWO))
+    update(project, **answers({**ONE, "backend": "onnxruntime"}, TWO))
+    assert (project / "steps/one.py").exists()
+    assert (project / "models/one.py").read_text().startswith("# Yours: ")
+    assert not (project / "model_repository/one/1/model.py").exists()
+
+
+def test_what_was_built_for_a_removed_step_goes_with_the_next_make_repository(copy: Copy) -> None:
+    """A folder without a config stops Triton."""
+    project = copy(**answers(ONE, TWO, THREE))
+    succeed(project.make("repository"))
+    assert (project / "model_repository/three/1/steps/three.py").exists()
+    update(project, **answers(ONE))
+    project.commit()
+    succeed(project.make("repository"))
+    folders = [path.name for path in (project / "model_repository").iterdir() if path.is_dir()]
+    assert sorted(folders) == ["my_pipeline", "one"]
+
+
+def test_the_order_of_steps_in_the_answers_means_nothing(copy: Copy) -> None:
+    project = copy(**answers(ONE, TWO, THREE))
+    update(project, **answers(THREE, ONE, TWO))
+    changed = {line.split()[-1] for line in project.changes().splitlines()}
+    assert changed <= {".copier-answers.yml"}
+
+
+def test_refused_answers_change_nothing(copy: Copy) -> None:
+    project = copy(**answers(ONE, TWO))
+    with pytest.raises(copier.errors.UserMessageError, match="reads Z, which is not in"):
+        update(project, **answers(step("one", ["Z"], ["B"]), TWO) | {"tensors": TENSORS})
+    assert project.changes() == ""
