@@ -220,7 +220,11 @@ def test_a_project_has_the_local_backends_that_it_uses(modern: Served, generate:
         {*STAND_INS.values(), "onnxruntime", "openvino", "python"}
     )
     only_python = {"tensors": {"A": "FP32[1]", "B": "FP32[1]"}, "steps": [step("a", ["A"], ["B"])]}
-    assert folders(generate(**only_python)) == []
+    project = generate(**only_python)
+    assert folders(project) == []
+    with serve(project) as served:
+        zeros = ("FP32", np.zeros((1, 1), np.float32))
+        assert served.infer("my_pipeline", A=zeros).as_numpy("B").shape == (1, 1)
 
 
 def test_what_differs_here_is_said_at_the_start(modern: Served) -> None:
@@ -502,6 +506,15 @@ def test_a_stand_in_takes_what_the_config_allows(stand_in: Any) -> None:
     for arrays in ({"x": X, "s": S}, {"x": X, "START": X}):
         assert stand_in.run(arrays, ["y"])["y"].shape == (3, 3, 1)
     assert stand_in.run({}, ["y"])["y"].shape == (1, 3, 1)
+
+
+def test_an_undeclared_model_answers(modern: Served) -> None:
+    """Its config stays as bare as it is in the container."""
+    assert (
+        modern.infer("undeclared", B=("INT64", np.ones((2, 2), np.int64))).as_numpy("D").any() == 0
+    )
+    config = modern.project / "model_repository/undeclared/config.pbtxt"
+    assert "input" not in config.read_text()
 
 
 VINO = """

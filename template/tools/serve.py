@@ -241,7 +241,8 @@ def _copy_backends(wheel: Path, folder: Path) -> list[str]:
     Copied for each server, as 3 MB are: Triton refuses links that leave its backend directory, and
     a shared copy would have to tell apart versions, and starts at the same time.
     """
-    for source in (wheel / "backends", Path(__file__).parent / "backends"):
+    ours = Path(__file__).parent / "backends"  # none, if all models are Python
+    for source in (wheel / "backends", *([ours] if ours.exists() else [])):
         shutil.copytree(source, folder, dirs_exist_ok=True)
     stub = wheel / "python_backend_stubs" / PYTHON / "triton_python_backend_stub"
     shutil.copy(stub, folder / "python")

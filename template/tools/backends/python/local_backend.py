@@ -111,6 +111,11 @@ class LocalBackend(ABC):
         return None
 
     def _responses(self, requests: Sequence[Any]) -> list[Any]:
+        if "TYPE_BF16" in {spec["data_type"] for spec in self.tensors.values()}:
+            reason = ValueError(
+                "the local Triton loads models with BF16 tensors but can't run them"
+            )
+            return [self._failure(reason) for _ in requests]
         groups: dict[object, list[int]] = {}
         arrays = [_arrays(request) for request in requests]
         for index, request in enumerate(requests):
