@@ -1,0 +1,133 @@
+"""The commands of README.md and of a generated project's README: each one is run by a test."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import COPIER, ROOT, VENV, Generate, Project, run, serve, succeed
+
+# A command, and the test that runs it, or where a test cannot, what it stands for.
+TESTED = {
+    r"make": "test_projects.py::test_make_alone_lists_the_commands",
+    r"make demo": "test_readme.py::test_demo",
+    r"make test": "test_projects.py::test_the_default_project_passes_its_own_tests",
+    r"make setup": "test_readme.py::test_demo",
+    r"make lint": "test_rendering.py::test_the_project_passes_its_own_linters",
+    r"make repository": "test_projects.py::test_repository_copies_code_anew_and_makes_models_once",
+    r"make serve( \w+_PORT=\d+)*": "test_projects.py::test_a_bad_request_fails_alone",
+    r"make infer": "test_projects.py::test_infer_prints_the_right_labels",
+    r"TRITON_URL=\S+ make (infer|test)": "test_projects.py::test_torchscript_serves_the_same_digits",
+    r"make update|copier update --defaults --data-file pipeline.yml": "test_update.py::test_pipeline_yml_drives_an_update",
+    r"(uvx |pipx run |\S*bin/)?copier copy( --defaults)?( --vcs-ref \S+)? \S+ \S+": "test_rendering.py::test_from_git",
+    r"(uvx |pipx run |\S*bin/)?copier copy --data-file \S+ \S+ \S+": "test_answers.py::test_the_command_prints_one_line",
+    r"(python3? -m )?(pip|pipx|uv tool) install '?copier\S*": "test_answers.py::test_the_command_prints_one_line",
+    r"cd \S+|git (init|add --all|commit .*|clone .*)": "test_projects.py::test_a_fresh_clone_of_the_project_still_serves",
+    r"docker run .*": "test_readme.py::test_docker_command",
+}
+
+README = pytest.mark.xfail(not (ROOT / "README.md").exists(), reason="it is yet to be written")
+
+
+def commands(text: str) -> list[str]:
+    """Those in blocks of shell, and the `make ...` and `copier ...` in the text."""
+    blocks = re.findall(r"^```(?:sh|bash|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    parts = [part for line in lines for part in re.sub(r"(^|\s)#.*", "", line).split("&&")]
+    inline = re.findall(r"`((?:\w+=\S+ )*(?:make|copier)\b[^`]*)`", text)
+    return [" ".join(part.split()) for part in parts + inline if part.strip()]
+
+
+def assert_tested(text: str) -> None:
+    found = commands(text)
+    assert found
+    untested = [c for c in found if not any(re.fullmatch(known, c) for known in TESTED)]
+    assert untested == []
+
+
+@README
+def test_commands_of_the_readme() -> None:
+    assert_tested((ROOT / "README.md").read_text())
+
+
+def test_commands_of_a_generated_readme(generate: Generate) -> None:
+    assert_tested((generate(gpu_count=1) / "README.md").read_text())
+
+
+def test_the_tests_that_run_the_commands_exist() -> None:
+    for reference in TESTED.values():
+        name, _, test = reference.partition("::")
+        assert f"def {test}(" in (ROOT / "tests" / name).read_text(), reference
+
+
+@README
+def test_links_of_the_readme_lead_to_files() -> None:
+    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", (ROOT / "README.md").read_text())
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """An environment that has what ours has, and that a test may install into."""
+    succeed(run(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=tmp_path))
+    [packages] = tmp_path.glob("venv/lib/python*/site-packages")
+    [ours] = VENV.glob("lib/python*/site-packages")
+    (packages / "ours.pth").write_text(f"{ours}\n")
+    for name in ("copier", "pip"):
+        (tmp_path / "venv/bin" / name).write_text(
+            f'#!/bin/sh\nexec {tmp_path}/venv/bin/python -m {name} "$@"\n'
+        )
+        (tmp_path / "venv/bin" / name).chmod(0o755)
+    return tmp_path / "venv"
+
+
+def test_demo(git_template: Path, environment: Path, tmp_path: Path) -> None:
+    """The project makes its environment itself; that of this repository is the one the tests run in."""
+    ready = f"--assume-old={environment / '.ready'}"
+    options = (ready, f"VENV={environment}", f"DEMO={tmp_path / 'demo'}", "HTTP_PORT=1")
+    printed = succeed(run("make", *options, "demo", cwd=git_template, PIP_NO_INDEX="1"))
+    assert re.findall(r"LABEL: (.*)", printed) == ["7", "7", "2", "6"]
+
+
+def test_the_ci_runs_the_readmes_test_command() -> None:
+    assert (ROOT / ".ci/run").read_text().rstrip().endswith("\nmake test")
+
+
+def test_python_of_a_generated_readme(default_project: Project) -> None:
+    """Its `...` is a request, its address that of a server."""
+    readme = (default_project / "README.md").read_text()
+    [code] = re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    image = (default_project / "samples/digit-7.jpg").read_bytes()
+    with serve(default_project) as server, pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(default_project / "src")
+        names = {"image": np.array([[image]], dtype=object)}
+        assert code.count("...") == 1
+        code = code.replace("...", "image").replace("http://127.0.0.1:8000", server.urls["http"])
+        exec(code, names)
+    assert names["outputs"]["LABEL"].tolist() == [[b"7"]]
+
+
+@pytest.mark.parametrize("gpu_count", [0, 2])
+def test_docker_command(generate: Generate, gpu_count: int) -> None:
+    """There is no Docker here: what it names must be there, and its options those that the local Triton takes."""
+    project = generate(gpu_count=gpu_count, triton_release="25.03")
+    [command] = [c for c in commands((project / "README.md").read_text()) if c.startswith("docker")]
+    words = shlex.split(command)
+    assert "nvcr.io/nvidia/tritonserver:25.03-py3" in words
+    assert "$PWD/model_repository:/models:ro" in words
+    assert ("--gpus" in words) is bool(gpu_count)
+    options = words[words.index("tritonserver") + 1 :]
+    assert options[:2] == ["--model-repository", "/models"]
+    assert all(option in (project / "tools/serve.py").read_text() for option in options[2:])
+
+
+def test_copier_is_new_enough() -> None:
+    """The oldest version that copier.yml allows is not above the one that tests run with."""
+    wanted = re.search(r'_min_copier_version: "(.*)"', (ROOT / "copier.yml").read_text())
+    assert wanted
+    version = succeed(run(str(COPIER), "--version", cwd=ROOT)).split()[-1]
+    assert [int(n) for n in version.split(".")] >= [int(n) for n in wanted[1].split(".")]

@@ -1,0 +1,154 @@
+"""Rules that hold for the files of this repository, whatever they do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support import ROOT, run, succeed
+from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
+
+NAMES = (
+    succeed(run("git", "ls-files", "-zco", "--exclude-standard", cwd=ROOT)).rstrip("\0").split("\0")
+)
+SETTINGS = {
+    "_min_copier_version",
+    "_subdirectory",
+    "_templates_suffix",
+    "_envops",
+    "_exclude",
+    "_skip_if_exists",
+    "_message_before_copy",
+    "_message_after_copy",
+    "_message_before_update",
+    "_message_after_update",
+}
+QUESTION = {
+    "type",
+    "help",
+    "default",
+    "choices",
+    "validator",
+    "when",
+    "ask",
+    "multiline",
+    "placeholder",
+}
+
+
+@pytest.fixture(scope="module")
+def copier_yml() -> dict[str, Any]:
+    return dict(yaml.safe_load((ROOT / "copier.yml").read_text()))
+
+
+@pytest.fixture(scope="module")
+def questions(copier_yml: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {name: given for name, given in copier_yml.items() if not name.startswith("_")}
+
+
+def catalog(name: str) -> dict[str, Any]:
+    return dict(yaml.safe_load((ROOT / f"hooks/catalog/{name}.yml").read_text()))
+
+
+def test_copier_yml_has_only_settings_that_copier_knows_and_none_that_needs_trust(
+    copier_yml: dict[str, Any],
+) -> None:
+    """Copier ignores those that it does not know; _tasks, _migrations and _jinja_extensions need trust."""
+    assert {name for name in copier_yml if name.startswith("_")} <= SETTINGS
+
+
+def test_questions_have_only_keys_that_copier_knows(questions: dict[str, dict[str, Any]]) -> None:
+    assert {
+        name: given.keys() - QUESTION
+        for name, given in questions.items()
+        if given.keys() - QUESTION
+    } == {}
+
+
+def test_each_question_that_is_asked_says_what_it_asks(
+    questions: dict[str, dict[str, Any]],
+) -> None:
+    for name, given in questions.items():
+        if given.get("when") is not False:
+            assert re.search(r"[?.]", given["help"]), name
+            assert "default" in given, name
+
+
+def test_each_answer_is_checked(questions: dict[str, dict[str, Any]]) -> None:
+    asked = {name for name, given in questions.items() if given.get("when") is not False}
+    assert catalog("fields")["answer"].keys() == asked
+
+
+def test_paths_can_be_checked_out_on_windows() -> None:
+    assert [name for name in NAMES if re.search(r'["|<>:?*\\]', name) or len(name) > 200] == []
+
+
+def test_template_files_are_rendered_or_have_nothing_to_render() -> None:
+    """A file without the suffix is copied as it is, template syntax and all."""
+    copied = [
+        name for name in NAMES if name.startswith("template/") and not name.endswith(".jinja")
+    ]
+    assert [name for name in copied if has_template_syntax(ROOT / name)] == []
+
+
+def test_example_files_are_no_templates() -> None:
+    """Templates include them, so they are rendered."""
+    examples = [ROOT / name for name in NAMES if name.startswith("examples/")]
+    assert examples
+    assert [path for path in examples if has_template_syntax(path)] == []
+
+
+def has_template_syntax(path: Path) -> bool:
+    return path.is_file() and bool(re.search(rb"\{\{|\{%|\{#", path.read_bytes()))
+
+
+def test_each_example_is_offered(questions: dict[str, dict[str, Any]]) -> None:
+    folders = {path.parent.name for path in ROOT.glob("examples/*/pipeline.yml")}
+    assert set(questions["starting_pipeline"]["choices"].values()) == folders
+
+
+def test_lock_files_name_versions_and_hashes_and_no_index() -> None:
+    locks = [ROOT / "requirements.lock", *(ROOT / "hooks/catalog/locks").glob("*.txt")]
+    for path in locks:
+        entries = path.read_text().replace("\\\n", " ").splitlines()
+        for entry in entries:
+            assert re.fullmatch(r"\S+==\S+( ; .*?)?( +--hash=sha256:[0-9a-f]{64})+ *", entry), (
+                path.name,
+                entry[:80],
+            )
+
+
+def test_a_package_has_one_version_everywhere() -> None:
+    """Where it is written out, not locked."""
+    found: dict[str, set[str]] = {}
+    for name in NAMES:
+        path = ROOT / name
+        if (
+            path.is_file()
+            and path.suffix in {".jinja", ".yml", ".py", ""}
+            and not name.startswith("tests/")
+        ):
+            for package, version in re.findall(
+                rb"\b(torch|nvidia-pytriton)==([0-9.]+[0-9])", path.read_bytes()
+            ):
+                found.setdefault(package.decode(), set()).add(version.decode())
+    assert {package: len(versions) for package, versions in found.items()} == {
+        "torch": 1,
+        "nvidia-pytriton": 1,
+    }
+
+
+def test_the_data_types_are_those_of_triton() -> None:
+    known = {
+        value.name.removeprefix("TYPE_") for value in model_config_pb2.DataType.DESCRIPTOR.values
+    }
+    assert catalog("types").keys() == known - {"INVALID"}
+
+
+def test_releases_are_texts_in_order() -> None:
+    releases = list(catalog("releases"))
+    assert all(re.fullmatch(r"2\d\.(0[1-9]|1[0-2])", release) for release in releases)
+    assert releases == sorted(releases)
