@@ -62,23 +62,19 @@ def ordered(config: Config) -> list[Any]:
 
 
 def all_outputs(config: Config) -> Fields:
-    """Triton loads an exposed intermediate and branches that share no tensor: then every request must ask for all outputs."""
+    """Triton loads an exposed intermediate, and outputs of different inputs that no step joins: then every request must ask for all outputs."""
     read = {tensor for step in steps(config) for tensor in step.input_map.values()}
     exposed = any(tensor.name in read for tensor in config.output)
-    return {"all_outputs": True} if exposed or apart(steps(config)) else {}
+    return {"all_outputs": True} if exposed or unjoined(config) else {}
 
 
-def apart(steps: list[Any]) -> bool:
-    """Whether some steps share no tensor with the others."""
-    group: dict[str, str] = {}
-
-    def root(tensor: str) -> str:
-        while group.setdefault(tensor, tensor) != tensor:
-            group[tensor] = tensor = group[group[tensor]]
-        return tensor
-
-    for step in steps:
-        tensors = [*step.input_map.values(), *step.output_map.values()]
-        for tensor in tensors:
-            group[root(tensor)] = root(tensors[0])
-    return len({root(tensor) for tensor in list(group)}) > 1
+def unjoined(config: Config) -> bool:
+    """Whether an output depends on some of the inputs only, and no step on all."""
+    inputs = {tensor.name for tensor in config.input}
+    needs = {name: {name} for name in inputs}
+    joined = False
+    for step in ordered(config):
+        of_step = set().union(*(needs.get(tensor, set()) for tensor in step.input_map.values()))
+        needs |= dict.fromkeys(step.output_map.values(), of_step)
+        joined |= of_step == inputs
+    return not joined and any(needs.get(tensor.name) != inputs for tensor in config.output)
