@@ -330,11 +330,7 @@ def as_text(answers: dict[str, Any]) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(
-    ("answers", "line"),
-    SOME[::4] + BAD_TEXTS,
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+@table(SOME[::4] + BAD_TEXTS)
 def test_bad_answer_as_text(
     template: Path, tmp_path: Path, answers: dict[str, Any], line: str
 ) -> None:
