@@ -151,13 +151,14 @@ def test_the_ensemble_maps_every_tensor_of_its_models(project: Project) -> None:
     ]
     models = {config.name: config for config in configs}
     [ensemble] = [config for config in configs if config.platform == "ensemble"]
+    steps = ensemble.ensemble_scheduling.step  # in whatever order
     fed = {tensor.name for tensor in ensemble.input}
-    for used in ensemble.ensemble_scheduling.step:
+    fed |= {tensor for used in steps for tensor in used.output_map.values()}
+    for used in steps:
         assert used.model_version == -1
         assert set(used.input_map) == {tensor.name for tensor in models[used.model_name].input}
         assert set(used.output_map) <= {tensor.name for tensor in models[used.model_name].output}
         assert set(used.input_map.values()) <= fed
-        fed |= set(used.output_map.values())
     assert {tensor.name for tensor in ensemble.output} <= fed
 
 
