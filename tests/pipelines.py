@@ -50,13 +50,15 @@ class Pipeline:
         name = step.get("model", step["name"])
         return next(other for other in self.steps if other["name"] == name)
 
+    def size(self, base: Answers, own: str) -> tuple[int, ...]:
+        """Of a row of an output of a model."""
+        tensor = uses(base["outputs"])[own].get("tensor")
+        return self.sizes.get(tensor, ()) if tensor else self.dropped.get((base["name"], own), ())
+
     def outputs(self, base: Answers) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Type and size of a row of each output of a model."""
         return {
-            own: (
-                self.type(use),
-                self.sizes[use["tensor"]] if "tensor" in use else self.dropped[base["name"], own],
-            )
+            own: (self.type(use), self.size(base, own))
             for own, use in uses(base["outputs"]).items()
         }
 
@@ -67,6 +69,12 @@ class Pipeline:
 
     def border(self) -> tuple[list[str], list[str]]:
         return border(self.answers)
+
+    def optional(self) -> set[str]:
+        """Inputs that a request may leave out."""
+        tensors = self.answers["tensors"]
+        given = {name: tensors[name] for name in self.border()[0]}
+        return {name for name, g in given.items() if isinstance(g, dict) and g.get("optional")}
 
     def request(self) -> dict[str, Array]:
         """Values for each input."""
@@ -305,7 +313,10 @@ def plain(given: dict[str, Any]) -> Any:
     return list(given) if all(own == use for own, use in given.items()) else given
 
 
-def short(given: Answers) -> Any:
+def short(given: Answers, wanted: bool) -> Any:
+    """`TYPE[dims]`, where that says all."""
+    if "optional" in given or not wanted:
+        return given
     return f"{given['type']}{given['dims']}"
 
 
@@ -321,6 +332,15 @@ def joined(pipeline: Pipeline) -> bool:
             return True
         found |= {name: needs for name in fed(step["outputs"]).values()}
     return False
+
+
+def may_be_optional(pipeline: Pipeline, name: str) -> bool:
+    """Whether each step that reads the input has another that is always there."""
+    readers = [step for step in pipeline.steps if name in fed(step["inputs"]).values()]
+    left_out = pipeline.optional() | {name}
+    return all(
+        "model" not in step and set(fed(step["inputs"]).values()) - left_out for step in readers
+    )
 
 
 @st.composite
@@ -343,8 +363,11 @@ def pipelines(draw: Draw, max_steps: int = 12) -> Pipeline:
     for side, names in (("inputs", inputs), ("outputs", outputs + exposed)):
         if (side == "outputs" and exposed) or builder.rarely():
             answers[side] = draw(st.permutations(names))
+    for name in inputs:
+        if builder.rarely() and may_be_optional(found, name):
+            answers["tensors"][name]["optional"] = True
     answers["tensors"] = {
-        name: short(answers["tensors"][name]) if draw(st.booleans()) else answers["tensors"][name]
+        name: short(answers["tensors"][name], draw(st.booleans()))
         for name in draw(st.permutations(list(answers["tensors"])))
     }
     answers["steps"] = draw(st.permutations(answers["steps"]))

@@ -16,10 +16,12 @@ import numpy as np
 import pytest
 import tritonclient.http as triton_http  # type: ignore[import-untyped]
 import yaml
+from copier._main import Worker
 from copier.errors import UserMessageError
 from google.protobuf import text_format  # type: ignore[import-untyped]
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from mutations import Mutant, Reference, mutants
 from pipelines import Pipeline, pipelines, tagged, uses
 from reference_step import Array
 from support import problem, run, succeed
@@ -28,8 +30,9 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype  # t
 
 from tools.serve import LocalTriton
 
-# More, and others: PIPELINES=1000 SEED=7 python -m pytest tests/test_properties.py
+# More, and others: PIPELINES=1000 MUTATIONS=5000 SEED=7 python -m pytest tests/test_properties.py
 PIPELINES = int(os.environ.get("PIPELINES", 16))
+MUTATIONS = int(os.environ.get("MUTATIONS", 90))
 SEED = int(os.environ.get("SEED", 0))
 MODELS_PER_SERVER = 60  # a process each
 
@@ -155,9 +158,13 @@ def subsets(pipeline: Pipeline) -> list[list[str]]:
 
 def wrong_answer(client: triton_http.InferenceServerClient, model: str, pipeline: Pipeline) -> str:
     """What a request comes to that it should not."""
-    request = pipeline.request()
-    want = pipeline.walk(request)
-    for outputs in subsets(pipeline):
+    everything, optional = pipeline.request(), pipeline.optional()
+    requests = [(everything, outputs) for outputs in subsets(pipeline)]
+    if optional:
+        less = {name: array for name, array in everything.items() if name not in optional}
+        requests.append((less, pipeline.border()[1]))
+    for request, outputs in requests:
+        want = pipeline.walk(request)
         try:
             have = infer(client, model, request, outputs)
         except (InferenceServerException, OSError) as error:
@@ -211,3 +218,76 @@ def test_any_valid_pipeline_loads_and_answers_as_numpy_does(template: Path, tmp_
     assert not found, (
         f"{len(found)} of {len(examples)} fail:\n{lines}\nthe shortest:\n{min(found, key=len)}"
     )
+
+
+DEFAULTS = {
+    "project_name": "p",
+    "starting_pipeline": "my-own",
+    "triton_release": "24.10",
+    "gpu_count": 0,
+    "max_queue_delay_us": 100,
+    "inputs": [],
+    "outputs": [],
+    "ensemble": {},
+}
+
+
+class Gatekeeper:
+    """The template's own checks, in Copier's environment."""
+
+    def __init__(self, template: Path) -> None:
+        environment = Worker(src_path=str(template)).jinja_env
+        macros = ("validate", "graph", "wiring")
+        self.of: dict[str, Any] = {
+            name: environment.get_template(f"hooks/{name}.jinja").module for name in macros
+        }
+
+    def line(self, answers: dict[str, Any]) -> str:
+        """Why the template refuses the answers; empty where it does not."""
+        answers = DEFAULTS | answers
+        wrong = str(self.of["validate"].given(answers, [], list(answers)))
+        if wrong:
+            return wrong
+        graph = json.loads(self.of["graph"].graph(answers))
+        return str(self.of["wiring"].wiring(graph, answers)).strip()
+
+
+def disagreement(
+    client: triton_http.InferenceServerClient, line: str, reason: str, name: str, pipeline: Pipeline
+) -> str:
+    """How the template and Triton differ on a pipeline."""
+    if reason and not line:
+        return f"accepted, but Triton: {reason}"
+    if not line or reason or "Triton never answers" in line:
+        return ""
+    return "" if wrong_answer(client, name, pipeline) else f"Triton serves it, but refused: {line}"
+
+
+def disagreements(keeper: Gatekeeper, group: Sequence[Mutant], folder: Path) -> list[str]:
+    reference, found = Reference(folder), []
+    for i, mutant in enumerate(group):
+        reference.add(f"e{i}", mutant.pipeline)
+    with serving(folder) as client:
+        why = reasons(client)
+        for i, mutant in enumerate(group):
+            line = keeper.line(mutant.pipeline.answers)
+            wrong = disagreement(client, line, why[f"e{i}"], f"e{i}", mutant.pipeline)
+            if wrong:
+                found.append(shown(mutant.pipeline.answers, f"{mutant.mutation}: {wrong}"))
+    return found
+
+
+@pytest.mark.slow
+def test_a_mutation_is_refused_exactly_when_triton_refuses_it(
+    template: Path, tmp_path: Path
+) -> None:
+    families = drawn(mutants(), max(MUTATIONS // 6, 1))
+    keeper, found = Gatekeeper(template), []
+    for i in range(0, len(families), 15):
+        group = [mutant for family in families[i : i + 15] for mutant in family]
+        found += disagreements(keeper, group, tmp_path / str(i))
+        shutil.rmtree(tmp_path / str(i))
+    lines = "".join(f"{text.splitlines()[0]}\n" for text in found)
+    tried = sum(map(len, families))
+    shortest = min(found, key=len, default="")
+    assert not found, f"{len(found)} of {tried} differ:\n{lines}\nthe shortest:\n{shortest}"
