@@ -227,7 +227,9 @@ def pruned(answers: Answers) -> Answers:
 def mutants(draw: Draw, each: int = 6) -> list[Mutant]:
     """Some mutants of a pipeline."""
     base, found = draw(pipelines(max_steps=5)), []
-    for name in draw(st.lists(st.sampled_from(MUTATIONS), min_size=each, max_size=each)):
+    for name in draw(
+        st.lists(st.sampled_from(MUTATIONS), min_size=each, max_size=each, unique=True)
+    ):
         pipeline = Pipeline(normal(base.answers), base.rows, base.sizes, base.dropped)
         getattr(Mutations(draw, pipeline), name)()
         pipeline.answers = pruned(pipeline.answers)

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import tritonclient.http as triton_http  # type: ignore[import-untyped]
 import yaml
-from copier._main import Worker
 from copier.errors import UserMessageError
+from gatekeeper import Gatekeeper
 from google.protobuf import text_format  # type: ignore[import-untyped]
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -218,38 +218,6 @@ def test_any_valid_pipeline_loads_and_answers_as_numpy_does(template: Path, tmp_
     assert not found, (
         f"{len(found)} of {len(examples)} fail:\n{lines}\nthe shortest:\n{min(found, key=len)}"
     )
-
-
-DEFAULTS = {
-    "project_name": "p",
-    "starting_pipeline": "my-own",
-    "triton_release": "24.10",
-    "gpu_count": 0,
-    "max_queue_delay_us": 100,
-    "inputs": [],
-    "outputs": [],
-    "ensemble": {},
-}
-
-
-class Gatekeeper:
-    """The template's own checks, in Copier's environment."""
-
-    def __init__(self, template: Path) -> None:
-        environment = Worker(src_path=str(template)).jinja_env
-        macros = ("validate", "graph", "wiring")
-        self.of: dict[str, Any] = {
-            name: environment.get_template(f"hooks/{name}.jinja").module for name in macros
-        }
-
-    def line(self, answers: dict[str, Any]) -> str:
-        """Why the template refuses the answers; empty where it does not."""
-        answers = DEFAULTS | answers
-        wrong = str(self.of["validate"].given(answers, [], list(answers)))
-        if wrong:
-            return wrong
-        graph = json.loads(self.of["graph"].graph(answers))
-        return str(self.of["wiring"].wiring(graph, answers)).strip()
 
 
 def disagreement(

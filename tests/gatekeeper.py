@@ -1,0 +1,45 @@
+"""The template's checks without a copy, for tests that ask thousands of times."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from copier._main import Worker
+
+DEFAULTS = {
+    "project_name": "p",
+    "ensemble_name": "p",
+    "starting_pipeline": "my-own",
+    "triton_release": "24.10",
+    "gpu_count": 0,
+    "max_queue_delay_us": 100,
+    "inputs": [],
+    "outputs": [],
+    "ensemble": {},
+}
+
+
+class Gatekeeper:
+    """The template's own checks, in Copier's environment."""
+
+    def __init__(self, template: Path) -> None:
+        environment = Worker(src_path=str(template)).jinja_env
+        macros = ("validate", "graph", "wiring")
+        self.of: dict[str, Any] = {
+            name: environment.get_template(f"hooks/{name}.jinja").module for name in macros
+        }
+
+    def graph(self, answers: dict[str, Any]) -> dict[str, Any]:
+        """The one model of the pipeline that every template reads."""
+        found: dict[str, Any] = json.loads(self.of["graph"].graph(DEFAULTS | answers))
+        return found
+
+    def line(self, answers: dict[str, Any]) -> str:
+        """Why the template refuses the answers; empty where it does not."""
+        answers = DEFAULTS | answers
+        wrong = str(self.of["validate"].given(answers, [], list(answers)))
+        if wrong:
+            return wrong
+        return str(self.of["wiring"].wiring(self.graph(answers), answers)).strip()

@@ -1,0 +1,170 @@
+"""Named wirings, most of them found by test_properties.py: what the template says of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gatekeeper import Gatekeeper
+from support import step
+
+ALL = {"ensemble": {"all_outputs": True}}
+PARTS = (
+    ", and Triton deadlocks on requests for a part of the outputs; make it a pipeline of its own, "
+    "or write `ensemble: {all_outputs: true}`"
+)
+STRANGERS = "which does not; Triton puts no such tensors together, so let a write both"
+
+
+def wired(*steps: Any, **answers: Any) -> dict[str, Any]:
+    """Tensors of one letter are FP32[4]."""
+    letters = {
+        name: "FP32[4]" for s in steps for side in ("inputs", "outputs") for name in names(s, side)
+    }
+    return {"max_batch_size": 8, "tensors": letters, "steps": list(steps), **answers}
+
+
+def names(step: dict[str, Any], side: str) -> list[str]:
+    found = step[side] if isinstance(step[side], list) else step[side].values()
+    return [use.get("tensor") or "" if isinstance(use, dict) else use for use in found]
+
+
+def sized(*dims: int) -> dict[str, Any]:
+    return {"tensor": "M", "dims": list(dims)}
+
+
+OPEN = {"A": "FP32[4]", "M": "FP32[-1]", "X": "FP32[4]", "Y": "FP32[4]"}
+MAYBE = {"A": "FP32[4]", "B": {"type": "FP32", "dims": [4], "optional": True}, "X": "FP32[4]"}
+
+# Each: the answers, and the line that refuses them; empty where they are accepted.
+WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
+    "chain": (wired(step("a", ["A"], ["M"]), step("b", ["M"], ["X"])), ""),
+    "diamond": (
+        wired(
+            step("a", ["A"], ["M"]),
+            step("b", ["M"], ["N"]),
+            step("c", ["M"], ["O"]),
+            step("d", ["N", "O"], ["X"]),
+        ),
+        "",
+    ),
+    "an input that enters late": (
+        wired(step("a", ["A"], ["M"]), step("b", ["M"], ["X"]), step("c", ["M", "B"], ["Y"])),
+        "",
+    ),
+    "two late inputs, which no step joins": (
+        wired(step("a", ["A"], ["M"]), step("b", ["M", "B"], ["X"]), step("c", ["M", "C"], ["Y"])),
+        "outputs: X depends on some of the inputs, and no step on all" + PARTS,
+    ),
+    "two late inputs, all outputs at once": (
+        wired(
+            step("a", ["A"], ["M"]),
+            step("b", ["M", "B"], ["X"]),
+            step("c", ["M", "C"], ["Y"]),
+            **ALL,
+        ),
+        "",
+    ),
+    "steps apart": (
+        wired(step("a", ["A"], ["X"]), step("b", ["B"], ["Y"])),
+        "step b: shares no tensor with the others" + PARTS,
+    ),
+    "a decoupled step": (
+        wired(step("a", ["A"], ["M"], decoupled=True), step("b", ["M"], ["X"])),
+        "",
+    ),
+    "two outputs of a decoupled step that meet": (
+        wired(step("a", ["A"], ["M", "N"], decoupled=True), step("b", ["M", "N"], ["X"])),
+        "",
+    ),
+    "a decoupled step and an input that passes it by": (
+        wired(step("a", ["A"], ["M"], decoupled=True), step("b", ["M", "A"], ["X"])),
+        f"step b: reads M, which comes of the decoupled step a, and A, {STRANGERS}",
+    ),
+    "two decoupled steps that meet": (
+        wired(
+            step("a", ["A"], ["M"], decoupled=True),
+            step("b", ["A"], ["N"], decoupled=True),
+            step("c", ["M", "N"], ["X"]),
+        ),
+        f"step c: reads M, which comes of the decoupled step a, and N, {STRANGERS}",
+    ),
+    "a decoupled output next to a plain one": (
+        wired(step("a", ["A"], ["X"], decoupled=True), step("b", ["A"], ["Y"])),
+        f"outputs: has X, which comes of the decoupled step a, and Y, {STRANGERS}",
+    ),
+    "two readers of an open dim that agree": (
+        wired(
+            step("a", ["A"], ["M"]),
+            step("b", {"i": sized(4)}, ["X"]),
+            step("c", {"i": sized(4)}, ["Y"]),
+        )
+        | {"tensors": OPEN},
+        "",
+    ),
+    "two readers of an open dim that differ": (
+        wired(
+            step("a", ["A"], ["M"]),
+            step("b", {"i": sized(4)}, ["X"]),
+            step("c", {"i": sized(5)}, ["Y"]),
+        )
+        | {"tensors": OPEN},
+        "step b: reads M as FP32[4] in each row, but step c reads FP32[5] in each row; "
+        "make them the same, or -1 where a dim varies",
+    ),
+    "an input that a request may leave out": (
+        wired(step("a", ["A", "B"], ["X"])) | {"tensors": MAYBE},
+        "",
+    ),
+    "an input that a request may leave out, and the step may not": (
+        wired(step("a", {"A": "A", "b": {"tensor": "B", "optional": False}}, ["X"]))
+        | {"tensors": MAYBE},
+        "step a: needs B, which requests may leave out; write `optional: true` here too, or drop it there",
+    ),
+    "an optional output": (
+        wired(step("a", ["A"], {"x": {"tensor": "X", "optional": True}})),
+        "step a: has `optional` on x, one of its outputs; only inputs have it, drop it",
+    ),
+    "labels of an input": (
+        wired(step("a", {"i": {"tensor": "A", "labels": "names.txt"}}, ["X"])),
+        "step a: has `labels` on i, one of its inputs; only outputs have it, drop it",
+    ),
+    "an optional output of the ensemble": (
+        wired(step("a", ["A"], ["X"]), outputs={"X": {"optional": True}}),
+        "the ensemble has `optional` on X, one of its outputs; only inputs have it, drop it",
+    ),
+    "the model of no step": (
+        wired(
+            step("a", ["A"], ["M"]), {"name": "b", "model": "z", "inputs": ["M"], "outputs": ["X"]}
+        ),
+        "step b: is served by the model of z, which is no step with a model of its own",
+    ),
+    "the model of the step itself": (
+        wired(
+            step("a", ["A"], ["M"]), {"name": "b", "model": "b", "inputs": ["M"], "outputs": ["X"]}
+        ),
+        "step b: is served by the model of b, which is no step with a model of its own",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def keeper(template: Path) -> Gatekeeper:
+    return Gatekeeper(template)
+
+
+@pytest.mark.parametrize(("answers", "line"), WIRINGS.values(), ids=WIRINGS)
+def test_a_wiring_is_accepted_or_refused_with_a_line(
+    keeper: Gatekeeper, answers: dict[str, Any], line: str
+) -> None:
+    assert keeper.line(answers) == line
+
+
+def test_a_step_that_depends_on_all_inputs_is_listed_first(keeper: Gatekeeper) -> None:
+    def models(name: str) -> list[str]:
+        return [step["model"] for step in keeper.graph(WIRINGS[name][0])["scheduling"]]
+
+    assert models("an input that enters late") == ["c", "a", "b"]
+    assert models("two late inputs, all outputs at once") == ["a", "b", "c"]
+    assert models("diamond") == ["a", "b", "c", "d"]
