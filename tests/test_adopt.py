@@ -338,16 +338,18 @@ def test_a_field_of_a_model_becomes_a_field_of_its_step(
     assert adopt.fields(config) == expected
 
 
-def test_all_fields_come_back(adopt: Adopt, generate: Generate) -> None:
-    """One ensemble with a model for each setting; texts to fill in can't be generated from."""
-    models = {f"m{i}": config for i, (_, config, _) in enumerate(SETTINGS)}
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_all_fields_come_back(decoupled: bool, adopt: Adopt, generate: Generate) -> None:
+    """One ensemble with a model for each setting, which Triton allows only for those that are not decoupled."""
+    settings = [entry for entry in SETTINGS if ("decoupled" in entry[2]) == decoupled]
+    models = {f"m{i}": config for i, (_, config, _) in enumerate(settings)}
     steps = [step(model, {"IN": "IN"}, {"OUT": f"OUT{model}"}) for model in models]
     outputs = "\n".join(OUT.replace("OUT", f"OUT{model}") for model in models)
     repository = {"e": ensemble(*steps, border=f"{IN}\n{outputs}\n"), **models}
     answers = adopt.answers(repository)
     project = generate(**answers)
     made, wanted = configs(project / "model_repository"), configs(adopt.folder)
-    for i, (setting, _, expected) in enumerate(SETTINGS):
+    for i, (setting, _, expected) in enumerate(settings):
         if setting == "the default said":
             wanted[f"m{i}"].ClearField("version_policy")
         if setting == "the file it has anyway":
