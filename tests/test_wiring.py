@@ -113,6 +113,15 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         "step b: reads M as FP32[4] in each row, but step c reads FP32[5] in each row; "
         "make them the same, or -1 where a dim varies",
     ),
+    "one row, read in two ways": (
+        wired(
+            step("a", ["A"], ["M"]),
+            step("b", {"i": sized(4), "j": sized(-1, 4)}, ["X"], max_batch_size=0),
+            max_batch_size=1,
+        )
+        | {"tensors": {"A": "FP32[4]", "M": "FP32[4]", "X": "FP32[-1, 4]"}},
+        "",
+    ),
     "an input that a request may leave out": (
         wired(step("a", ["A", "B"], ["X"])) | {"tensors": MAYBE},
         "",
