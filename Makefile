@@ -38,7 +38,7 @@ test: $(VENV)/.torch lint ## lint and all tests
 lint: setup ## ruff and mypy over the template, its tests and examples
 	@$(VENV)/bin/python -m ruff check .
 	@$(VENV)/bin/python -m ruff format --check .
-	@$(VENV)/bin/python -m mypy hooks scripts template tests examples
+	@$(VENV)/bin/python -m mypy hooks scripts template tests examples benchmarks
 
 lock: setup ## renew requirements.lock and hooks/catalog/locks
 	@$(PIP) install uv

@@ -14,9 +14,26 @@ ROOT = Path(__file__).parent.parent
 LOCKS = ROOT / "hooks" / "catalog" / "locks"
 # The local Triton needs numpy<2, which has no wheel for Python 3.13.
 PROJECT = "[tool.uv]\nenvironments = [\"python_version < '3.13' and platform_python_implementation == 'CPython'\"]\n"
-BASE = ["numpy<2", "tritonclient[grpc,http]", "nvidia-pytriton==0.7.0", "setuptools", "mypy", "pytest", "ruff"]
+BASE = [
+    "numpy<2",
+    "tritonclient[grpc,http]",
+    "nvidia-pytriton==0.7.0",
+    "setuptools",
+    "mypy",
+    "pytest",
+    "ruff",
+]
 PACKAGES = ["onnx", "onnxruntime", "openvino", "pillow", "scikit-learn", "skl2onnx"]
-DEVELOPMENT = ["copier", "hypothesis", "pexpect", "pre-commit", "protobuf", "pytest-xdist", "pyyaml", "types-pyyaml"]
+DEVELOPMENT = [
+    "copier",
+    "hypothesis",
+    "pexpect",
+    "pre-commit",
+    "protobuf",
+    "pytest-xdist",
+    "pyyaml",
+    "types-pyyaml",
+]
 
 
 def compiled(requirements: list[str], versions: Path | None) -> str:
@@ -24,10 +41,21 @@ def compiled(requirements: list[str], versions: Path | None) -> str:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "pyproject.toml").write_text(PROJECT)
         Path(folder, "packages.in").write_text("\n".join(requirements))
-        options = ["--universal", "--python-version=3.10", "--generate-hashes", "--no-emit-index-url"]
-        options += ["--no-header", "--no-annotate", *(["--constraints", str(versions)] if versions else [])]
+        options = [
+            "--universal",
+            "--python-version=3.10",
+            "--generate-hashes",
+            "--no-emit-index-url",
+        ]
+        options += [
+            "--no-header",
+            "--no-annotate",
+            *(["--constraints", str(versions)] if versions else []),
+        ]
         command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", *options, "packages.in"]
-        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=folder).stdout
+        return subprocess.run(
+            command, check=True, stdout=subprocess.PIPE, text=True, cwd=folder
+        ).stdout
 
 
 def entries(lock: str) -> list[str]:
@@ -42,7 +70,9 @@ def main() -> None:
     base = entries(compiled(BASE, everything))
     parts = {"base": base}
     for package in PACKAGES:
-        parts[package] = [entry for entry in entries(compiled([package, *BASE], everything)) if entry not in base]
+        parts[package] = [
+            entry for entry in entries(compiled([package, *BASE], everything)) if entry not in base
+        ]
     LOCKS.mkdir(exist_ok=True)
     for name, part in parts.items():
         (LOCKS / f"{name}.txt").write_text("\n".join(part).replace("\0", "\n") + "\n")

@@ -24,8 +24,8 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
-import tritonclient.http as triton_http
-from tritonclient.utils import InferenceServerException
+import tritonclient.http as triton_http  # type: ignore[import-untyped]
+from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from tools.serve import EXIT_TIMEOUT_S, LocalTriton, ServerError
 
