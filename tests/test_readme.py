@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import COPIER, ROOT, VENV, Generate, Project, run, serve, succeed
+import yaml
+from copier.errors import UserMessageError
+from support import COPIER, ROOT, VENV, Generate, Project, problem, run, serve, succeed
 
 # A command, and the test that runs it, or where a test cannot, what it stands for.
 TESTED = {
@@ -22,7 +24,7 @@ TESTED = {
     r"make serve( \w+_PORT=\d+)*": "test_projects.py::test_a_bad_request_fails_alone",
     r"make infer": "test_projects.py::test_infer_prints_the_right_labels",
     r"TRITON_URL=\S+ make (infer|test)": "test_projects.py::test_torchscript_serves_the_same_digits",
-    r"make update|copier update --defaults --data-file pipeline.yml": "test_update.py::test_pipeline_yml_drives_an_update",
+    r"make update|copier update( --defaults --data-file pipeline.yml)?": "test_update.py::test_pipeline_yml_drives_an_update",
     r"(uvx |pipx run |\S*bin/)?copier copy( --defaults)?( --vcs-ref \S+)? \S+ \S+": "test_rendering.py::test_from_git",
     r"(uvx |pipx run |\S*bin/)?copier copy --data-file \S+ \S+ \S+": "test_answers.py::test_the_command_prints_one_line",
     r"(python3? -m )?(pip|pipx|uv tool) install '?copier\S*": "test_answers.py::test_the_command_prints_one_line",
@@ -30,13 +32,16 @@ TESTED = {
     r"docker run .*": "test_readme.py::test_docker_command",
 }
 
-README = pytest.mark.xfail(not (ROOT / "README.md").exists(), reason="it is yet to be written")
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def commands(text: str) -> list[str]:
     """Those in blocks of shell, and the `make ...` and `copier ...` in the text."""
-    blocks = re.findall(r"^```(?:sh|bash|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    lines = "\n".join(blocks("sh", text)).replace("\\\n", " ").splitlines()
     parts = [part for line in lines for part in re.sub(r"(^|\s)#.*", "", line).split("&&")]
     inline = re.findall(r"`((?:\w+=\S+ )*(?:make|copier)\b[^`]*)`", text)
     return [" ".join(part.split()) for part in parts + inline if part.strip()]
@@ -49,9 +54,8 @@ def assert_tested(text: str) -> None:
     assert untested == []
 
 
-@README
 def test_commands_of_the_readme() -> None:
-    assert_tested((ROOT / "README.md").read_text())
+    assert_tested(README)
 
 
 def test_commands_of_a_generated_readme(generate: Generate) -> None:
@@ -64,9 +68,8 @@ def test_the_tests_that_run_the_commands_exist() -> None:
         assert f"def {test}(" in (ROOT / "tests" / name).read_text(), reference
 
 
-@README
 def test_links_of_the_readme_lead_to_files() -> None:
-    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", (ROOT / "README.md").read_text())
+    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", README)
     assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
@@ -93,6 +96,25 @@ def test_demo(git_template: Path, environment: Path, tmp_path: Path) -> None:
     assert re.findall(r"LABEL: (.*)", printed) == ["7", "7", "2", "6"]
 
 
+def test_the_pipeline_and_the_step_of_the_readme(generate: Generate) -> None:
+    [answers], [step] = blocks("yaml"), blocks("python")
+    project = generate(**yaml.safe_load(answers))
+    (project / step.split()[1]).write_text(step)
+    succeed(project.make("lint"))
+    with serve(project) as server, project.client(server.urls["http"]) as client:
+        items = np.arange(100, 200)[None]
+        outputs = client.infer({"USER": np.ones((1, 1), dtype=np.int64), "ITEMS": items})
+    assert sorted(outputs["BEST"][0]) == sorted(set(outputs["BEST"][0]) & set(items[0]))
+
+
+def test_the_error_of_the_readme(generate: Generate) -> None:
+    [answers], [line] = blocks("yaml"), blocks("console")
+    wrong = answers.replace("[SCORES, ITEMS]", "[SCORE, ITEMS]")
+    with pytest.raises(UserMessageError) as raised:
+        generate(**yaml.safe_load(wrong))
+    assert problem(raised.value) == line.strip()
+
+
 def test_the_ci_runs_the_readmes_test_command() -> None:
     assert (ROOT / ".ci/run").read_text().rstrip().endswith("\nmake test")
 
@@ -100,7 +122,7 @@ def test_the_ci_runs_the_readmes_test_command() -> None:
 def test_python_of_a_generated_readme(default_project: Project) -> None:
     """Its `...` is a request, its address that of a server."""
     readme = (default_project / "README.md").read_text()
-    [code] = re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    [code] = blocks("python", readme)
     image = (default_project / "samples/digit-7.jpg").read_bytes()
     with serve(default_project) as server, pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(default_project / "src")

@@ -270,20 +270,20 @@ def without_answers(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("reference", [None, "v1.0.0", "HEAD"])
 def test_from_git(
-    git_template: Path, default_project: Project, tmp_path: Path, reference: str | None
+    git_template: Path, generate: Generate, tmp_path: Path, reference: str | None
 ) -> None:
     copier.run_copy(str(git_template), tmp_path / "p", vcs_ref=reference, defaults=True, quiet=True)
-    want = without_answers(default_project.path)
+    want = without_answers(generate().path)
     assert without_answers(tmp_path / "p") == want
 
 
 def test_from_a_folder_on_a_machine_without_git(
-    template: Path, default_project: Project, tmp_path: Path
+    template: Path, generate: Generate, tmp_path: Path
 ) -> None:
     (tmp_path / "bin").mkdir()
     command = (sys.executable, "-m", "copier", "copy", "--defaults", "--quiet", str(template), "p")
     succeed(run(*command, cwd=tmp_path, PATH=str(tmp_path / "bin")))
-    assert without_answers(tmp_path / "p") == without_answers(default_project.path)
+    assert without_answers(tmp_path / "p") == without_answers(generate().path)
 
 
 def test_the_same_answers_give_the_same_bytes(generate: Generate) -> None:
