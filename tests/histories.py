@@ -1,0 +1,263 @@
+"""Histories of a project: edits, other answers, new versions of the template, commits undone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import copier
+import yaml
+from hypothesis import strategies as st
+from support import Project, run, step, succeed
+
+ANSWERS = ".copier-answers.yml"
+VERSIONS = ("v1.0.0", "v1.1.0", "v1.2.0")
+Answers = dict[str, Any]
+
+START: Answers = {
+    "project_name": "p",
+    "tensors": {"A": "FP32[4]", "B": "FP32[4]", "C": "FP32[4]"},
+    "steps": [step("one", ["A"], ["B"]), step("two", ["B"], ["C"], "onnxruntime")],
+}
+
+
+def add(answers: Answers, n: int) -> None:
+    """A step at the end of the chain."""
+    end, new = list(answers["tensors"])[-1], f"T{n}"
+    if new not in answers["tensors"] and f"step-{n}" not in {s["name"] for s in answers["steps"]}:
+        answers["tensors"][new] = "FP32[4]"
+        answers["steps"].append(step(f"step-{n}", [end], [new], ["python", "onnxruntime"][n % 2]))
+
+
+def remove(answers: Answers, n: int) -> None:
+    """The last step of the chain."""
+    if len(answers["steps"]) > 1:
+        last = max(answers["steps"], key=lambda s: list(answers["tensors"]).index(*s["outputs"]))
+        answers["steps"].remove(last)
+        [tensor] = last["outputs"]
+        del answers["tensors"][tensor]
+
+
+def rename(answers: Answers, n: int) -> None:
+    if f"renamed.{n}" not in {s["name"] for s in answers["steps"]}:
+        answers["steps"][n % len(answers["steps"])]["name"] = f"renamed.{n}"
+
+
+def rebase(answers: Answers, n: int) -> None:
+    """Another backend."""
+    chosen = answers["steps"][n % len(answers["steps"])]
+    chosen["backend"] = {"python": "onnxruntime", "onnxruntime": "python"}[chosen["backend"]]
+
+
+def retype(answers: Answers, n: int) -> None:
+    answers["tensors"][list(answers["tensors"])[n % len(answers["tensors"])]] = f"INT32[{n + 1}]"
+
+
+def reorder(answers: Answers, n: int) -> None:
+    answers["steps"].reverse()
+
+
+def rename_project(answers: Answers, n: int) -> None:
+    """And with it the package and the ensemble."""
+    answers["project_name"] = f"project-{n}"
+
+
+def rename_ensemble(answers: Answers, n: int) -> None:
+    answers["ensemble_name"] = f"ensemble-{n}"
+
+
+def settle(answers: Answers, n: int) -> None:
+    """Another setting of each model."""
+    answers["max_batch_size"] = n
+
+
+CHANGES = {
+    change.__name__: change
+    for change in (
+        add, remove, rename, rebase, retype, reorder, rename_project, rename_ensemble, settle
+    )
+}  # fmt: skip
+
+events = st.one_of(
+    st.tuples(st.just("edit"), st.integers(0, 200), st.integers(0, 100)),
+    st.tuples(st.just("delete"), st.integers(0, 20)),
+    st.tuples(st.just("answer"), st.sampled_from(sorted(CHANGES)), st.integers(0, 5)),
+    st.tuples(st.just("update"), st.sampled_from(VERSIONS)),
+    st.tuples(st.just("undo")),
+)
+
+
+def versions(template: Path, folder: Path) -> Path:
+    """A git repository of the template, with two later versions that change, add and remove managed files."""
+    shutil.copytree(template, folder, symlinks=True)
+    commit(folder, "v1.0.0")
+    mark(folder, "v1.1.0", "Makefile.jinja", "src/triton_step.py", "README.md.jinja")
+    (folder / "template/tools/new.py").write_text("# Managed\n")
+    commit(folder, "v1.1.0")
+    configs = [path.relative_to(folder / "template") for path in folder.rglob("config.pbtxt.jinja")]
+    mark(folder, "v1.2.0", *configs, "../hooks/stubs/step.py.jinja", "Makefile.jinja")
+    (folder / "template/tools/new.py").unlink()
+    commit(folder, "v1.2.0")
+    succeed(run("git", "gc", "-q", cwd=folder))
+    return folder
+
+
+def mark(folder: Path, version: str, *names: str | Path) -> None:
+    """Another last line: a comment of most formats."""
+    for name in names:
+        with (folder / "template" / name).open("a") as file:
+            file.write(f"# {version}\n")
+
+
+def commit(folder: Path, tag: str = "") -> None:
+    if not (folder / ".git").exists():
+        succeed(run("git", "init", "-q", cwd=folder))
+    succeed(run("git", "add", "--all", cwd=folder))
+    succeed(run("git", "commit", "-q", "--allow-empty", "-m", tag or "project", cwd=folder))
+    if tag:
+        succeed(run("git", "tag", tag, cwd=folder))
+
+
+class State(NamedTuple):
+    """What a commit of the project stands for."""
+
+    answers: Answers
+    version: str
+
+
+class Fresh:
+    """Projects as they are when just copied, each made once."""
+
+    def __init__(self, origin: Path, folder: Path) -> None:
+        self.origin, self.folder = origin, folder
+        self.known: dict[tuple[str, str], dict[str, bytes]] = {}
+
+    def __call__(self, state: State) -> dict[str, bytes]:
+        key = json.dumps(state.answers), state.version
+        if key not in self.known:
+            self.known[key] = self._copied(state)
+        return self.known[key]
+
+    def _copied(self, state: State) -> dict[str, bytes]:
+        source, target = self.folder / state.version, self.folder / "p"
+        if not source.exists():
+            command = ("git", "worktree", "add", "-q", str(source), state.version)
+            succeed(run(*command, cwd=self.origin))
+            (source / ".git").unlink()
+        copier.run_copy(str(source), target, data=state.answers, defaults=True, quiet=True)
+        contents = without_answers(Project(target).contents())
+        shutil.rmtree(target)
+        return contents
+
+
+def without_answers(contents: dict[str, bytes]) -> dict[str, bytes]:
+    """What updates are about: not Copier's own file, nor the one that tells which answers are wanted."""
+    return {name: c for name, c in contents.items() if name not in (ANSWERS, "pipeline.yml")}
+
+
+class History:
+    """A project, and what was done to it."""
+
+    def __init__(self, origin: Path, fresh: Fresh, folder: Path) -> None:
+        self.fresh = fresh
+        self.project = Project(folder)
+        self.wanted = deepcopy(START)
+        self.lines = 0
+        self.states = [State(deepcopy(START), VERSIONS[0])]
+        copier.run_copy(
+            str(origin), folder, data=START, defaults=True, quiet=True, vcs_ref=VERSIONS[0]
+        )
+        self.project.commit()
+
+    def owned(self) -> list[str]:
+        return list(yaml.safe_load((self.project / ANSWERS).read_text())["owned"])
+
+    def edit(self, which: int, where: int) -> None:
+        """A line of one's own, anywhere in any file."""
+        names = sorted(without_answers(self.project.contents()))
+        path = self.project / names[which % len(names)]
+        lines = path.read_bytes().splitlines(keepends=True)
+        self.lines += 1
+        lines.insert(where * len(lines) // 100, b"# mine: %d\n" % self.lines)
+        path.write_bytes(b"".join(lines))
+        self._commit(self.states[-1])
+
+    def delete(self, which: int) -> None:
+        """A file that is one's own."""
+        names = [name for name in self.owned() if name != "pipeline.yml"]
+        (self.project / names[which % len(names)]).unlink(missing_ok=True)
+        self._commit(self.states[-1])
+
+    def answer(self, change: str, n: int) -> None:
+        CHANGES[change](self.wanted, n)
+        (self.project / "pipeline.yml").write_text(yaml.safe_dump(self.wanted, sort_keys=False))
+        self._commit(self.states[-1])
+
+    def undo(self) -> None:
+        """The last commit."""
+        if len(self.states) > 1:
+            succeed(run("git", "reset", "-q", "--hard", "HEAD~1", cwd=self.project.path))
+            self.states.pop()
+            text = (self.project / "pipeline.yml").read_text()
+            self.wanted = yaml.safe_load(text) if len(self.states) > 1 else deepcopy(START)
+
+    def update(self, version: str) -> None:
+        """To that version, or to the same where Copier would not go back, with pipeline.yml."""
+        last = self.states[-1]
+        new = State(deepcopy(self.wanted), max(version, last.version))
+        before, owned = without_answers(self.project.contents()), self.owned()
+        copier.run_update(
+            str(self.project.path),
+            data=new.answers,
+            vcs_ref=new.version,
+            defaults=True,
+            overwrite=True,
+            quiet=True,
+            unsafe=False,
+        )
+        after = without_answers(self.project.contents())
+        yours = {name for name in {*owned, *self.owned()} if not name.endswith("/")}
+        want = expected(before, self.fresh(last), self.fresh(new), yours, set(owned))
+        assert {name: text.decode() for name, text in after.items()} == want
+        self._commit(new)
+
+    def _commit(self, state: State) -> None:
+        self.states.append(state)
+        self.project.commit()
+
+
+def expected(
+    before: dict[str, bytes],
+    old: dict[str, bytes],
+    new: dict[str, bytes],
+    yours: set[str],
+    known: set[str],
+) -> dict[str, str]:
+    """The project after an update from `old` to `new`, as it should be by git's own merge."""
+    found = {name: text for name, text in before.items() if name in yours or name not in old}
+    for name, text in new.items():
+        if name in yours:
+            if name not in known:  # new to the pipeline, unless its owner wrote it already
+                found.setdefault(name, text)
+        elif name in before and name in old:
+            found[name] = merged(before[name], old[name], text)
+        else:
+            found[name] = text
+    return {name: text.decode() for name, text in found.items()}
+
+
+def merged(mine: bytes, old: bytes, new: bytes) -> bytes:
+    """The three-way merge; without lines of its own, the new text."""
+    if mine == old:
+        return new
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in (("mine", mine), ("old", old), ("new", new)):
+            Path(folder, name).write_bytes(text)
+        labels = ["-L", "before updating", "-L", "last update", "-L", "after updating"]
+        command = ["git", "merge-file", "-p", *labels, "mine", "old", "new"]
+        return subprocess.run(command, cwd=folder, capture_output=True).stdout
