@@ -31,9 +31,10 @@ def _templates_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def compile(self: jinja2.Environment, source: str, *file: Any, **more: Any) -> Any:
         if not any(file):
             return compiled(self, source, *file, **more)
-        if (source, *file) not in known:
-            known[source, *file] = compiled(self, source, *file, **more)
-        return known[source, *file]
+        key = (source, *file)
+        if key not in known:
+            known[key] = compiled(self, source, *file, **more)
+        return known[key]
 
     monkeypatch.setattr(jinja2.Environment, "compile", compile)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -47,9 +48,9 @@ def copy(origin: Path, tmp_path: Path) -> Copy:
     return copy
 
 
-def update(project: Project, **data: Any) -> None:
+def update(project: Project, *, quiet: bool = True, **data: Any) -> None:
     copier.run_update(
-        str(project.path), data=data, defaults=True, overwrite=True, quiet=True, unsafe=False
+        str(project.path), data=data, defaults=True, overwrite=True, quiet=quiet, unsafe=False
     )
 
 
@@ -154,9 +155,7 @@ def test_a_removed_step_keeps_its_code_and_is_named(
     project = copy(**answers(ONE, TWO, THREE))
     (project / "steps/three.py").write_text("# mine\n")
     project.commit()
-    copier.run_update(
-        str(project.path), data=answers(ONE, TWO), defaults=True, overwrite=True, unsafe=False
-    )
+    update(project, quiet=False, **answers(ONE, TWO))
     assert "kept because it is yours: steps/three.py" in capsys.readouterr().err
     assert (project / "steps/three.py").read_text() == "# mine\n"
     assert not (project / "model_repository/three").exists()
@@ -181,6 +180,19 @@ def test_a_renamed_step_keeps_its_code_where_its_owner_moved_it(copy: Copy) -> N
     assert (project / "steps/first.py").read_text() == "# mine\n"
     assert not (project / "steps/one.py").exists()
     assert not (project / "model_repository/one").exists()
+
+
+def test_a_renamed_step_whose_code_was_not_moved_is_noticed(
+    copy: Copy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = copy(**answers(ONE, TWO))
+    (project / "steps/one.py").write_text("# mine\n")
+    project.commit()
+    update(project, quiet=False, **answers({**ONE, "name": "first"}, TWO))
+    [command] = re.findall("git mv .*", capsys.readouterr().err)
+    succeed(project.run(*command.split()))
+    assert (project / "steps/first.py").read_text() == "# mine\n"
+    assert not (project / "steps/one.py").exists()
 
 
 def test_a_step_that_changes_its_backend_keeps_its_code(copy: Copy) -> None:

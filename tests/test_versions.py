@@ -1,0 +1,111 @@
+"""Updates from each released version and from the commit before, and with the oldest and the newest Copier."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import copier
+import pytest
+from support import ROOT, Project, run, step, succeed
+
+OLDEST = re.search(r'_min_copier_version: "(.*)"', (ROOT / "copier.yml").read_text())
+ANSWERS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "two steps": {
+        "tensors": dict.fromkeys("ABC", "FP32[4]"),
+        "steps": [step("one", ["A"], ["B"]), step("two", ["B"], ["C"], "onnxruntime")],
+    },
+}
+
+
+def released() -> list[str]:
+    """The tags and the commit before, as far as this clone has them."""
+    before = run("git", "rev-parse", "--verify", "HEAD~1", cwd=ROOT)
+    return [*run("git", "tag", cwd=ROOT).stdout.split(), *before.stdout.split()]
+
+
+@pytest.fixture(scope="module")
+def origin(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This repository with all its versions, and the working tree as the newest."""
+    folder = tmp_path_factory.mktemp("origin") / "template"
+    succeed(run("git", "clone", "-q", str(ROOT), str(folder), cwd=ROOT))
+    succeed(run("git", "rm", "-rq", ".", cwd=folder))
+    shutil.copytree(template, folder, symlinks=True, dirs_exist_ok=True)
+    for command in ("add --all", "commit -q --allow-empty -m newest", "tag v1000.0.0"):
+        succeed(run("git", *command.split(), cwd=folder))
+    return folder
+
+
+def copied(origin: Path, folder: Path, answers: dict[str, Any], version: str) -> Project:
+    copier.run_copy(
+        str(origin), folder, data=answers, defaults=True, quiet=True, vcs_ref=version, unsafe=False
+    )
+    project = Project(folder)
+    project.commit()
+    return project
+
+
+def updated(project: Project) -> dict[str, bytes]:
+    copier.run_update(
+        str(project.path),
+        defaults=True,
+        overwrite=True,
+        quiet=True,
+        vcs_ref="v1000.0.0",
+        unsafe=False,
+    )
+    return project.contents()
+
+
+@pytest.mark.parametrize("answers", ANSWERS.values(), ids=ANSWERS.keys())
+@pytest.mark.parametrize("version", released())
+def test_an_untouched_project_becomes_a_fresh_one(
+    origin: Path, tmp_path: Path, version: str, answers: dict[str, Any]
+) -> None:
+    """But for what it owns, which stays as it was written."""
+    fresh = copied(origin, tmp_path / "fresh", answers, "v1000.0.0").contents()
+    project = copied(origin, tmp_path / "p", answers, version)
+    old = project.contents()
+    yours = {name for name, text in old.items() if b"Yours: " in text.partition(b"\n")[0]}
+    after = updated(project)
+    assert {name: after.get(name) for name in yours} == {name: old[name] for name in yours}
+    kept = {*yours, "requirements.lock"} | {name for name in old if name.startswith("samples/")}
+    assert after.keys() - kept == fresh.keys() - kept
+    assert [name for name in fresh.keys() - kept if after[name] != fresh[name]] == []
+
+
+@pytest.mark.parametrize("version", released())
+def test_an_edited_project_keeps_each_line(origin: Path, tmp_path: Path, version: str) -> None:
+    project = copied(origin, tmp_path / "p", {}, version)
+    edited = [n for n in project.files() if not n.startswith((".copier", "samples/"))]
+    for name in edited:
+        with (project / name).open("a") as file:
+            file.write(f"# mine: {name}\n")
+    project.commit()
+    after = updated(project)
+    assert [n for n in edited if n in after and f"# mine: {n}\n".encode() not in after[n]] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "version", [f"=={OLDEST[1] if OLDEST else ''}", ""], ids=["oldest", "newest"]
+)
+def test_copy_and_update_with_copier(origin: Path, tmp_path: Path, version: str) -> None:
+    succeed(run(sys.executable, "-m", "venv", "venv", cwd=tmp_path))
+    install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"copier{version}")
+    succeed(run(str(tmp_path / "venv/bin/python"), *install, cwd=tmp_path))
+    command = str(tmp_path / "venv/bin/copier")
+    succeed(run(command, "copy", "--defaults", "--quiet", str(origin), "p", cwd=tmp_path))
+    project = Project(tmp_path / "p")
+    project.commit()
+    settings = (project / "pipeline.yml").read_text()
+    (project / "pipeline.yml").write_text(
+        settings.replace("max_batch_size: 8", "max_batch_size: 4")
+    )
+    project.commit()
+    succeed(project.run(command, "update", "--defaults", "--data-file", "pipeline.yml"))
+    assert "max_batch_size: 4" in (project / "model_repository/label/config.pbtxt").read_text()
