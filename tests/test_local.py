@@ -360,7 +360,8 @@ def test_a_repository_that_needs_nothing_is_served_as_it_is(write: Write, tmp_pa
     write("a", 'backend: "python" instance_group { kind: KIND_CPU count: 1 }')
     repository = write("b", "no config, which is for Triton to say")
     local = adapted(repository, tmp_path)
-    assert (local.path, local.flags, local.notes, local.problems) == (repository, [], [], [])
+    assert (local.flags, local.notes, local.problems) == ([], [], [])
+    assert (tmp_path / "links/a").resolve() == repository / "a"
 
 
 GPU = "GPU instances run on the CPU here"
@@ -392,11 +393,11 @@ def test_instances_where_there_are_gpus(
     local = adapted(repository, tmp_path)
     assert local.notes == ([f"a: {note}"] if note else [])
     if kind:
-        text = (local.path / "a/config.pbtxt").read_text()
+        text = (tmp_path / "links/a/config.pbtxt").read_text()
         config = text_format.Parse(text, model_config_pb2.ModelConfig())
         [instances] = config.instance_group
         assert (instances.kind, list(instances.gpus)) == (instances.Kind.Value(kind), [])
-        assert (local.path / "a/1/model.py").exists()
+        assert (tmp_path / "links/a/1/model.py").exists()
 
 
 @pytest.mark.parametrize(
@@ -426,7 +427,7 @@ def test_newer_fields_are_left_out(write: Write, tmp_path: Path) -> None:
     repository = write("a", f'backend: "python" {metrics}')
     local = adapted(repository, tmp_path)
     assert local.notes == ["a: model_metrics is left out here, Triton 24.10 does not have it"]
-    assert "model_metrics" not in (local.path / "a/config.pbtxt").read_text()
+    assert "model_metrics" not in (tmp_path / "links/a/config.pbtxt").read_text()
 
 
 def test_a_backend_that_only_the_file_tells(write: Write) -> None:

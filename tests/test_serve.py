@@ -86,28 +86,32 @@ def infer(url: str, model: str, **arrays: Any) -> dict[str, Any]:
         return {o["name"]: result.as_numpy(o["name"]) for o in result.get_response()["outputs"]}
 
 
-def processes(repository: Path) -> list[str]:
-    """Command lines of the Triton of this repository, and of its stubs."""
+def processes(part: str) -> list[str]:
+    """Command lines with that part: of Triton and of its stubs."""
     found = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             command = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            if str(repository) in command and "/triton" in command:
+            if part in command and "/triton" in command:
                 found.append(command)
     return found
 
 
 def server_id(repository: Path) -> str:
-    """What names the server of this repository; waits for it to start."""
-    while not (found := re.search(r"--id=(\S+)", " ".join(processes(repository)))):
+    """What names the server that has links to this repository; waits for it to start."""
+    while True:
+        for command in processes("--model-repository="):
+            options = dict(re.findall(r"--(id|model-repository)=(\S+)", command))
+            links = Path(options["model-repository"]).rglob("*")
+            if any(link.resolve().is_relative_to(repository) for link in links):
+                return options["id"]
         time.sleep(0.01)
-    return found[1]
 
 
-def assert_nothing_left(repository: Path, name: str, *ports: int) -> None:
-    """`name` begins the names of the server's shared memory."""
+def assert_nothing_left(name: str, *ports: int) -> None:
+    """`name` is the server's: its folder and its shared memory begin with it."""
     deadline = time.monotonic() + 2  # a killed process takes a moment to go
-    while (left := processes(repository)) and time.monotonic() < deadline:
+    while (left := processes(name.rstrip("-"))) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert left == []
     assert [region for region in os.listdir("/dev/shm") if region.startswith(name)] == []
@@ -220,7 +224,7 @@ def assert_refused(repository: Path, *texts: str, **options: Any) -> None:
         assert [reason for reason in reasons if re.search(text, reason)], (text, reasons)
     folder = Path(log.removeprefix("log: ")).parent
     assert os.listdir(folder) == ["triton.log"]
-    assert_nothing_left(repository, folder.name)
+    assert_nothing_left(folder.name)
 
 
 def test_wiring_that_only_loading_shows(identity: Path) -> None:
@@ -252,6 +256,27 @@ def test_port_in_use(identity: Path, served: LocalTriton, api: str) -> None:
     options: dict[str, Any] = {f"{api}_port": port}
     with pytest.raises(ServerError, match=f"^port {port} is in use;"):
         LocalTriton(identity, "a", **options).__enter__()
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_port_that_is_none(identity: Path, port: int) -> None:
+    with pytest.raises(ServerError, match=f"^http can't have port {port};"):
+        LocalTriton(identity, "a", http_port=port).__enter__()
+
+
+def test_ports_must_differ(identity: Path, served: LocalTriton) -> None:
+    with pytest.raises(ServerError, match=r"^grpc can't have port 1;"):
+        LocalTriton(identity, "a", http_port=1, grpc_port=1).__enter__()
+
+
+@pytest.mark.parametrize("name", ["a b", "q'x", 'd"x', "p(x", "a;b", "e$x", "ü", "-x", "~"])
+def test_any_path_serves(tmp_path: Path, name: str) -> None:
+    """Triton gives the paths of Python models to a shell."""
+    repository = tmp_path / name / "models"
+    write_python(repository, "a")
+    with LocalTriton(repository, "a", timeout=20) as triton:
+        x = np.ones((1, 4), dtype=np.float32)
+        assert (infer(triton.http_url, "a", IN=x)["OUT"] == x).all()
 
 
 def test_port_that_only_triton_finds_in_use(identity: Path) -> None:
@@ -305,7 +330,7 @@ def test_idle_client_and_endless_model_do_not_hold_up_the_stop(identity: Path) -
         name = server_id(identity)
         start = time.monotonic()
     assert time.monotonic() - start < EXIT_TIMEOUT_S + 3
-    assert_nothing_left(identity, name, port)
+    assert_nothing_left(name, port)
     assert not triton.log.parent.exists()
     idle.close()
     stuck.close()
@@ -346,10 +371,10 @@ def test_a_signal_ends_the_command(tmp_path: Path) -> None:
     names = [server_id(repository) for repository in repositories]
     for command, number in zip(commands, numbers, strict=True):
         command.send_signal(number)
-    for command, repository, name, own in zip(commands, repositories, names, ports, strict=True):
+    for command, name, own in zip(commands, names, ports, strict=True):
         assert len(own) == 3
         assert_stopped_well(command)
-        assert_nothing_left(repository, name, *own)
+        assert_nothing_left(name, *own)
 
 
 @pytest.mark.parametrize("delay_s", [0, 0.1, 0.3])
@@ -360,7 +385,32 @@ def test_ctrl_c_during_the_start(repository: Path, delay_s: float) -> None:
     time.sleep(delay_s)
     command.send_signal(signal.SIGINT)
     assert_stopped_well(command)
-    assert_nothing_left(repository, name)
+    assert_nothing_left(name)
+
+
+@pytest.mark.parametrize("gap_s", [0, 0.0005, 0.01, 0.1])
+def test_signals_in_a_burst_leave_nothing(identity: Path, gap_s: float) -> None:
+    command = start_command(identity)
+    ports = ports_when_ready(command)
+    name = server_id(identity)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        command.send_signal(number)
+        time.sleep(gap_s)
+    assert_stopped_well(command)
+    assert_nothing_left(name, *ports)
+    assert not list(Path(os.environ["TMPDIR"]).glob("triton-*"))
+
+
+def test_a_program_that_serves_can_be_killed(identity: Path) -> None:
+    code = (
+        "import pathlib, sys, time; from tools.serve import LocalTriton\n"
+        "with LocalTriton(pathlib.Path(sys.argv[1]), 'a'): time.sleep(60)"
+    )
+    program = subprocess.Popen([sys.executable, "-c", code, str(identity)], cwd=TEMPLATE, stderr=-3)
+    name = server_id(identity)
+    program.send_signal(signal.SIGTERM)
+    program.wait(15)
+    assert_nothing_left(name)
 
 
 def test_second_ctrl_c_ends_it_at_once(identity: Path) -> None:
@@ -373,7 +423,7 @@ def test_second_ctrl_c_ends_it_at_once(identity: Path) -> None:
     start = time.monotonic()
     assert_stopped_well(command)
     assert time.monotonic() - start < 1
-    assert_nothing_left(identity, name, *ports)
+    assert_nothing_left(name, *ports)
 
 
 def test_command_says_why_it_failed_and_no_more(repository: Path) -> None:
@@ -393,7 +443,7 @@ def test_server_that_ends_by_itself(identity: Path) -> None:
     _, errors = command.communicate(timeout=15)
     assert command.returncode == 1
     assert re.fullmatch(r"Triton ended with exit code -9\nlog: /.*/triton.log\n", errors)
-    assert_nothing_left(identity, name, *ports)
+    assert_nothing_left(name, *ports)
 
 
 def test_eight_start_at_once(identity: Path) -> None:
@@ -406,7 +456,7 @@ def test_eight_start_at_once(identity: Path) -> None:
     for command in commands:
         assert_stopped_well(command)
     assert len(set(ports)) == 3 * 8
-    assert processes(identity) == []
+    assert not list(Path(os.environ["TMPDIR"]).glob("triton-*"))
 
 
 def write_onnx(path: Path) -> None:

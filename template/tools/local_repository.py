@@ -1,8 +1,10 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""What the local Triton serves: model_repository/ as it is, or links to it beside adapted configs.
+"""What the local Triton serves: links to what model_repository/ has, beside adapted configs.
 
 The local Triton is release 24.10, often without a GPU; the container is neither. What it would
-refuse is left out of a config for the local run alone, and said in a line for each model.
+refuse is left out of a config for the local run alone, and said in a line for each model. All
+models are linked, because Triton hands a Python model's path to a shell: with a blank or a quote in
+it, it waits for ever.
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ CACHE_BYTES = 64 << 20
 
 
 class LocalRepository:
-    """`path` is to be served with `flags`; `notes` say what differs, `problems` what can't run.
+    """`folder` gets the links, and is to be served with `flags`.
 
-    `folder` is for the links, if any are needed; `backends` are those that the local Triton has.
+    `notes` say what differs, `problems` what can't run; `backends` are those of the local Triton.
     """
 
     def __init__(self, repository: Path, folder: Path, backends: Collection[str]) -> None:
@@ -52,9 +54,7 @@ class LocalRepository:
         gpus = gpu_count()
         found = {name: list(_adapted(name, config, gpus)) for name, config in configs.items()}
         self.notes = [f"{name}: {'; '.join(notes)}" for name, notes in found.items() if notes]
-        self.path = folder if self.notes else repository
-        if self.notes:
-            _link(repository, folder, {name: configs[name] for name in found if found[name]})
+        _link(repository, folder, {name: configs[name] for name in found if found[name]})
         self.notes += [
             f"{name}: the state of a sequence is not kept here"
             for name, config in configs.items()

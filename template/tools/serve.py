@@ -19,9 +19,11 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import NoReturn
 from urllib.parse import quote
 from urllib.request import ProxyHandler, build_opener
@@ -69,6 +71,7 @@ class LocalTriton:
     def __enter__(self) -> LocalTriton:
         if problem := next(_problems(), None) or self._problem():
             raise ServerError(problem)
+        _signals(_interrupt)
         ports = _free_ports(self._wanted_ports)
         self.http_url = f"http://{HOST}:{ports['http']}"
         self.grpc_url = f"grpc://{HOST}:{ports['grpc']}"
@@ -111,7 +114,7 @@ class LocalTriton:
         self.notes = local.notes
         flags = [
             f"--id={self._id}",
-            f"--model-repository={local.path}",
+            f"--model-repository={self._folder / 'repository'}",
             f"--backend-directory={backends}",
             f"--cache-directory={wheel / 'caches'}",
             *(f"--backend-config={name},shm-region-prefix-name={self._id}" for name in names),
@@ -174,10 +177,23 @@ class LocalTriton:
                 shutil.rmtree(self._folder / name, True)
 
 
+def _signals(handler: signal.Handlers | Callable[[int, FrameType | None], object]) -> None:
+    """`kill` and a closed terminal end a program as Ctrl-C does: with nothing left behind."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, handler)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    _signals(signal.SIG_IGN)  # a second one would cut short what ends the server
+    raise KeyboardInterrupt
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End a session gently; by force after the exit timeout, or at once at a second Ctrl-C."""
     try:
         process.terminate()
+        _signals(_interrupt)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(EXIT_TIMEOUT_S + 2)
     finally:
@@ -250,13 +266,19 @@ def _copy_backends(wheel: Path, folder: Path) -> list[str]:
 
 
 def _free_ports(wanted: dict[str, int]) -> dict[str, int]:
-    """Replace each 0 by a free port; ServerError if another one is taken."""
-    ports = {}
+    """Replace each 0 by a free port; ServerError if another one is taken, or no port."""
+    ports: dict[str, int] = {}
     with contextlib.ExitStack() as stack:  # all are held until the last is chosen, so they differ
         for api, port in wanted.items():
+            if not 0 <= port < 2**16 or port in {*ports.values()} - {0}:
+                raise ServerError(
+                    f"{api} can't have port {port}; choose another, or 0 for a free one"
+                )
             probe = stack.enter_context(socket.socket())
             if port and probe.connect_ex((HOST, port)) == 0:
-                raise ServerError(f"port {port} is in use; stop its owner or choose another")
+                raise ServerError(
+                    f"port {port} is in use; choose another by {api.upper()}_PORT=..."
+                )
             if not port:
                 probe.bind((HOST, 0))
             ports[api] = port or int(probe.getsockname()[1])
@@ -278,9 +300,6 @@ def main() -> int:
     for api, port in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
         parser.add_argument(f"--{api}-port", type=int, default=port, help="0: a free one")
     arguments = parser.parse_args()
-    # `kill` and a closed terminal end it as Ctrl-C does: with nothing left behind.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
     try:
         with LocalTriton(**vars(arguments)) as triton:
             ready = f"{triton.model} is ready; Ctrl-C stops it; log: {triton.log}"
