@@ -22,8 +22,8 @@ ALWAYS = """
 .copier-answers.yml .gitignore .pre-commit-config.yaml Makefile README.md pipeline.yml pyproject.toml requirements.lock
 src/triton_step.py src/PACKAGE/__init__.py src/PACKAGE/client.py src/PACKAGE/tensors.py
 tests/conftest.py tests/test_live.py tests/test_steps.py
-tools/infer.py tools/local_repository.py tools/project.py tools/repository.py tools/samples.py tools/serve.py
-tools/server_log.py
+tools/infer.py tools/local_repository.py tools/project.py tools/repository.py tools/samples.py tools/serve.py tools/server_environment.py
+tools/server_log.py tools/update.py
 model_repository/ENSEMBLE/config.pbtxt model_repository/ENSEMBLE/1/README.md
 """
 TEN = {

@@ -101,7 +101,7 @@ def server_id(repository: Path) -> str:
     """What names the server that has links to this repository; waits for it to start."""
     while True:
         for command in processes("--model-repository="):
-            options = dict(re.findall(r"--(id|model-repository)=(\S+)", command))
+            options: dict[str, str] = dict(re.findall(r"--(id|model-repository)=(\S+)", command))
             links = Path(options["model-repository"]).rglob("*")
             if any(link.resolve().is_relative_to(repository) for link in links):
                 return options["id"]
@@ -300,9 +300,13 @@ def refuse(*_: object, **__: object) -> None:
         ("platform.machine", lambda: "arm64", "runs on Linux x86_64, not on Linux arm64"),
         ("platform.libc_ver", lambda: ("glibc", "2.31"), "needs glibc 2.35, not 2.31"),
         ("sys.version_info", (3, 13, 0), "runs on Python 3.10 to 3.12"),
-        ("tools.serve._version", {"numpy": "1.26.4"}.get, "pip install nvidia-pytriton==0.7.0"),
-        ("tools.serve._version", lambda package: "2.1.0", "needs numpy<2, not 2.1.0"),
-        ("tools.serve.LIBPYTHON", "libnosuch.so", "has no libnosuch.so"),
+        (
+            "tools.server_environment._version",
+            {"numpy": "1.26.4"}.get,
+            "pip install nvidia-pytriton==0.7.0",
+        ),
+        ("tools.server_environment._version", lambda package: "2.1.0", "needs numpy<2, not 2.1.0"),
+        ("tools.server_environment.LIBPYTHON", "libnosuch.so", "has no libnosuch.so"),
         ("subprocess.Popen", refuse, "Triton can't be started: "),
     ],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import copier
 import pytest
 import yaml
-from support import COPIER, Project, run, step, succeed
+from support import Project, run, step, succeed
 
 TENSORS = dict.fromkeys("ABCD", "FP32[4]")
 ONE = step("one", ["A"], ["B"])
@@ -52,6 +54,12 @@ def update(project: Project, *, quiet: bool = True, **data: Any) -> None:
     copier.run_update(
         str(project.path), data=data, defaults=True, overwrite=True, quiet=quiet, unsafe=False
     )
+
+
+def make_update(project: Project) -> subprocess.CompletedProcess[str]:
+    """`make update`, with the Copier of this repository."""
+    assert "python -m tools.update" in (project / "Makefile").read_text()
+    return project.run(sys.executable, "-m", "tools.update")
 
 
 def release(origin: Path, version: str, **changed: str) -> None:
@@ -125,10 +133,7 @@ def test_pipeline_yml_drives_an_update(copy: Copy, tmp_path: Path) -> None:
     changed = yaml.safe_load((project / "pipeline.yml").read_text()) | answers(ONE, TWO, THREE)
     (project / "pipeline.yml").write_text(yaml.safe_dump(changed, sort_keys=False))
     project.commit()
-    makefile = (project / "Makefile").read_text()
-    command = "copier update --defaults --data-file pipeline.yml"
-    assert command in makefile
-    succeed(project.run(str(COPIER), *command.split()[1:]))
+    succeed(make_update(project))
     fresh = copy("fresh", **changed)
     assert {name for name in project.files() if name not in fresh.files()} == set()
     kept = {"pipeline.yml", "tests/test_steps.py", "requirements.lock", ".copier-answers.yml"}
@@ -137,6 +142,40 @@ def test_pipeline_yml_drives_an_update(copy: Copy, tmp_path: Path) -> None:
     }
     assert differing <= kept
     assert "class Step" in (project / "steps/three.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("steps: [unclosed\n", "pipeline.yml:2: expected ',' or ']'"),
+        ("a:\n\t- b\n", "pipeline.yml:2: found character '\\t' that cannot start any token"),
+        ("- a\n", "pipeline.yml: has no answers"),
+        ("", "pipeline.yml: has no answers"),
+        ("max_batch_size: -1\n", "max_batch_size"),
+        ("tensors: {A: 'FLOAT[1]'}\n", "tensor A: has the type FLOAT"),
+        ("tensor: {}\n", "tensor: is no question; did you mean tensors?"),
+    ],
+)
+def test_a_pipeline_yml_that_is_wrong_is_one_line(copy: Copy, text: str, line: str) -> None:
+    project = copy(**answers(ONE, TWO))
+    (project / "pipeline.yml").write_text(text)
+    project.commit()
+    process = make_update(project)
+    assert process.returncode
+    assert process.stderr.splitlines()[-1].startswith(line)
+    assert "Traceback" not in process.stderr
+    assert project.changes() == ""
+
+
+def test_a_conflict_is_named_and_fails(copy: Copy) -> None:
+    project = copy(**answers(ONE, TWO))
+    config, settings = project / "model_repository/one/config.pbtxt", project / "pipeline.yml"
+    config.write_text(config.read_text().replace("max_batch_size: 8", "max_batch_size: 12"))
+    settings.write_text(settings.read_text().replace("max_batch_size: 8", "max_batch_size: 16"))
+    project.commit()
+    process = make_update(project)
+    assert process.returncode
+    assert process.stderr.splitlines()[-1].startswith("model_repository/one/config.pbtxt: both")
 
 
 def test_a_new_step_gets_its_stub_and_the_others_keep_their_code(copy: Copy) -> None:

@@ -9,32 +9,27 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.metadata
 import os
-import platform
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 from urllib.parse import quote
 from urllib.request import ProxyHandler, build_opener
 
-from tools import server_log
+from tools import server_environment, server_log
 from tools.local_repository import LocalRepository
 
 HOST = "127.0.0.1"
 EXIT_TIMEOUT_S = 5  # one idle client connection holds Triton up for all of it
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-LIBPYTHON = f"libpython{PYTHON}.so.1.0"
 
 
 class ServerError(RuntimeError):
@@ -69,7 +64,7 @@ class LocalTriton:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> LocalTriton:
-        if problem := next(_problems(), None) or self._problem():
+        if problem := next(server_environment.problems(), None) or self._problem():
             raise ServerError(problem)
         _signals(_interrupt)
         ports = _free_ports(self._wanted_ports)
@@ -106,7 +101,7 @@ class LocalTriton:
         return None if self.model in found else missing
 
     def _launch(self, backends: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
-        wheel = _site_packages() / "pytriton" / "tritonserver"
+        wheel = server_environment.site_packages() / "pytriton" / "tritonserver"
         names = _copy_backends(wheel, backends)
         local = LocalRepository(self.repository, self._folder / "repository", names)
         if local.problems:
@@ -134,7 +129,7 @@ class LocalTriton:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=_environment(),
+                env=server_environment.variables(),
                 cwd=self._folder,  # Python models can import from it: not from the project
                 start_new_session=True,  # Ctrl-C in a terminal is for us, not for Triton
             )
@@ -203,54 +198,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _problems() -> Iterator[str]:
-    """What keeps this environment from running the wheel's Triton, the root cause first."""
-    system, glibc = f"{platform.system()} {platform.machine()}", platform.libc_ver()[1]
-    numpy = _version("numpy") or "none"
-    if system != "Linux x86_64":
-        yield f"the local Triton runs on Linux x86_64, not on {system}; use the container"
-    if glibc and tuple(map(int, glibc.split("."))) < (2, 35):
-        yield f"the local Triton needs glibc 2.35, not {glibc}; use Debian 12 or Ubuntu 22.04"
-    if not (3, 10) <= sys.version_info < (3, 13):
-        yield f"the local Triton runs on Python 3.10 to 3.12, not {PYTHON}; make a new environment"
-    if not _version("nvidia-pytriton"):
-        yield "the local Triton is not installed; run `pip install nvidia-pytriton==0.7.0`"
-    if not numpy.startswith("1."):
-        yield f"the local Triton needs numpy<2, not {numpy}; run `pip install 'numpy<2'`"
-    if not _libpython_folder():
-        yield f"{sys.base_prefix} has no {LIBPYTHON}; use the Python of uv, conda or Debian"
-
-
-def _version(package: str) -> str:
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version(package)
-    return ""
-
-
-def _site_packages() -> Path:
-    return Path(str(importlib.metadata.distribution("nvidia-pytriton").locate_file("")))
-
-
-def _libpython_folder() -> str | None:
-    libdir, multiarch = sysconfig.get_config_vars("LIBDIR", "MULTIARCH")
-    folders = (libdir, f"{libdir}/{multiarch}", f"{sys.base_prefix}/lib")
-    return next((folder for folder in folders if os.path.exists(f"{folder}/{LIBPYTHON}")), None)
-
-
-def _environment() -> dict[str, str]:
-    # A step that could import the project here would fail in the container.
-    foreign = ("PYTHONHOME", "PYTHONPATH")
-    environment = {name: value for name, value in os.environ.items() if name not in foreign}
-    first = {
-        # A Python model runs in the environment of the first `python3` in PATH.
-        "PATH": str(Path(sys.executable).parent),
-        "LD_LIBRARY_PATH": f"{_libpython_folder()}:{_site_packages() / 'nvidia_pytriton.libs'}",
-    }
-    for name, folders in first.items():
-        environment[name] = ":".join(filter(None, (folders, environment.get(name))))
-    return environment
-
-
 def _copy_backends(wheel: Path, folder: Path) -> list[str]:
     """Fill `folder` with the wheel's Python backend and ours; return the names of all backends.
 
@@ -260,7 +207,7 @@ def _copy_backends(wheel: Path, folder: Path) -> list[str]:
     ours = Path(__file__).parent / "backends"  # none, if all models are Python
     for source in (wheel / "backends", *([ours] if ours.exists() else [])):
         shutil.copytree(source, folder, dirs_exist_ok=True)
-    stub = wheel / "python_backend_stubs" / PYTHON / "triton_python_backend_stub"
+    stub = wheel / "python_backend_stubs" / server_environment.PYTHON / "triton_python_backend_stub"
     shutil.copy(stub, folder / "python")
     return [entry.name for entry in folder.iterdir()]
 

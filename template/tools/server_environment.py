@@ -1,0 +1,64 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""The Python environment that the local Triton and its Python models run in."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+LIBPYTHON = f"libpython{PYTHON}.so.1.0"
+
+
+def problems() -> Iterator[str]:
+    """What keeps this environment from running the wheel's Triton, the root cause first."""
+    system, glibc = f"{platform.system()} {platform.machine()}", platform.libc_ver()[1]
+    numpy = _version("numpy") or "none"
+    if system != "Linux x86_64":
+        yield f"the local Triton runs on Linux x86_64, not on {system}; use the container"
+    if glibc and tuple(map(int, glibc.split("."))) < (2, 35):
+        yield f"the local Triton needs glibc 2.35, not {glibc}; use Debian 12 or Ubuntu 22.04"
+    if not (3, 10) <= sys.version_info < (3, 13):
+        yield f"the local Triton runs on Python 3.10 to 3.12, not {PYTHON}; make a new environment"
+    if not _version("nvidia-pytriton"):
+        yield "the local Triton is not installed; run `pip install nvidia-pytriton==0.7.0`"
+    if not numpy.startswith("1."):
+        yield f"the local Triton needs numpy<2, not {numpy}; run `pip install 'numpy<2'`"
+    if not _libpython_folder():
+        yield f"{sys.base_prefix} has no {LIBPYTHON}; use the Python of uv, conda or Debian"
+
+
+def _version(package: str) -> str:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(package)
+    return ""
+
+
+def site_packages() -> Path:
+    return Path(str(importlib.metadata.distribution("nvidia-pytriton").locate_file("")))
+
+
+def _libpython_folder() -> str | None:
+    libdir, multiarch = sysconfig.get_config_vars("LIBDIR", "MULTIARCH")
+    folders = (libdir, f"{libdir}/{multiarch}", f"{sys.base_prefix}/lib")
+    return next((folder for folder in folders if os.path.exists(f"{folder}/{LIBPYTHON}")), None)
+
+
+def variables() -> dict[str, str]:
+    # A step that could import the project here would fail in the container.
+    foreign = ("PYTHONHOME", "PYTHONPATH")
+    environment = {name: value for name, value in os.environ.items() if name not in foreign}
+    first = {
+        # A Python model runs in the environment of the first `python3` in PATH.
+        "PATH": str(Path(sys.executable).parent),
+        "LD_LIBRARY_PATH": f"{_libpython_folder()}:{site_packages() / 'nvidia_pytriton.libs'}",
+    }
+    for name, folders in first.items():
+        environment[name] = ":".join(filter(None, (folders, environment.get(name))))
+    return environment
