@@ -1,6 +1,6 @@
 """An existing Triton model repository -> pipeline.yml, from which the template generates equal configs.
 
-    python hooks/adopt.py REPOSITORY [--ensemble NAME] > pipeline.yml
+    .venv/bin/python hooks/adopt.py REPOSITORY [--ensemble NAME] > pipeline.yml
 
 It copies nothing: stderr says for each model what to copy by hand. A repository that Triton would refuse
 is refused: one line on stderr, exit status 1. docs/adopt.md says more.
@@ -16,8 +16,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a program it sees hooks/ only
 
-from hooks.adoption import pipeline, refusal, repository, scheduling, text
-from hooks.adoption.refusal import Refused, config_of
+try:
+    from hooks.adoption import pipeline, refusal, repository, scheduling, text
+    from hooks.adoption.refusal import Refused, config_of
+except ModuleNotFoundError as error:
+    sys.exit(f"{error.name} is missing; run `make setup`, then .venv/bin/python hooks/adopt.py")
 
 LISTED = 6  # files that a line names
 

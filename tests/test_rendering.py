@@ -14,7 +14,7 @@ import pytest
 import tomllib
 import yaml
 from google.protobuf import text_format  # type: ignore[import-untyped]
-from support import PIPELINES, Generate, Project, run, step, succeed
+from support import PIPELINES, ROOT, Generate, Project, run, step, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 # Files of each project.
@@ -259,6 +259,24 @@ def test_answers_survive_yaml(generate: Generate) -> None:
     assert {field: read[field] for field in answers} == answers
     saved = yaml.safe_load((project / ".copier-answers.yml").read_text())
     assert {field: saved[field] for field in answers} == answers
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [
+        ("json", "json_client"),
+        ("Urllib", "urllib_client"),
+        ("numpy", "numpy_client"),
+        ("a.b", "a_b"),
+    ],
+)
+def test_the_package_hides_no_other(generate: Generate, name: str, package: str) -> None:
+    assert generate(project_name=name).package == package
+
+
+def test_no_module_of_python_is_hidden() -> None:
+    modules = yaml.safe_load((ROOT / "hooks/catalog/modules.yml").read_text())["python"].split()
+    assert {name for name in sys.stdlib_module_names if name[0] != "_"} <= {*modules}
 
 
 def without_answers(folder: Path) -> dict[str, bytes]:
