@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 from copier.errors import UserMessageError
-from support import COPIER, ROOT, VENV, Generate, Project, problem, run, serve, succeed
+from support import COPIER, PIPELINES, ROOT, VENV, Generate, Project, problem, run, serve, succeed
 
 # A command, and the test that runs it, or where a test cannot, what it stands for.
 TESTED = {
@@ -24,6 +24,7 @@ TESTED = {
     r"make serve( \w+_PORT=\d+)*": "test_projects.py::test_a_bad_request_fails_alone",
     r"make infer": "test_projects.py::test_infer_prints_the_right_labels",
     r"TRITON_URL=\S+ make (infer|test)": "test_projects.py::test_torchscript_serves_the_same_digits",
+    r"make lock": "test_readme.py::test_lock",
     r"make update|copier update": "test_update.py::test_pipeline_yml_drives_an_update",
     r"(uvx |pipx run |\S*bin/)?copier copy( --defaults)?( --vcs-ref \S+)? \S+ \S+": "test_rendering.py::test_from_git",
     r"(uvx |pipx run |\S*bin/)?copier copy --defaults --data-file \S+ \S+ \S+": "test_answers.py::test_the_command_prints_one_line",
@@ -113,6 +114,19 @@ def test_the_error_of_the_readme(generate: Generate) -> None:
     with pytest.raises(UserMessageError) as raised:
         generate(**yaml.safe_load(wrong))
     assert problem(raised.value) == line.strip()
+
+
+@pytest.mark.slow
+def test_lock(generate: Generate, environment: Path) -> None:
+    """What it writes is enough for `make setup`, whose last step builds without isolation."""
+    project = generate(**PIPELINES["my own"])
+    ready = f"--assume-old={environment / '.ready'}"
+    succeed(project.run("make", ready, f"VENV={environment}", "lock"))
+    lock = (project / "requirements.lock").read_text()
+    assert re.findall(r"^#.*", lock, re.MULTILINE)[-1].split("#")[-1].strip() == "make lock"
+    assert {"setuptools", "nvidia-pytriton"} <= {*re.findall(r"^[\w-]+(?===)", lock, re.MULTILINE)}
+    assert "--hash=sha256:" in lock
+    assert "://" not in lock
 
 
 def test_the_ci_runs_the_readmes_test_command() -> None:
