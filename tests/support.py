@@ -140,6 +140,9 @@ def step(
 PIPELINES: dict[str, dict[str, Any]] = {
     "default": {},
     "my own": {"starting_pipeline": "my-own"},
+    "chain": {"starting_pipeline": "text-classification"},
+    "shared intermediate": {"starting_pipeline": "face-attributes"},
+    "fan that joins": {"starting_pipeline": "ad-ranking"},
     "torchscript": {
         "project_name": "torchscript",
         "starting_pipeline": "image-classification",

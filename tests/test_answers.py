@@ -70,7 +70,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"starting_pipeline": "x"},
-        'starting_pipeline is "x"; write one of image-classification, my-own',
+        'starting_pipeline is "x"; write one of image-classification, text-classification, face-attributes, ad-ranking, my-own',
     ),
     ({"triton_release": "26.99"}, "triton_release is 26.99; write one from 24.10 to 26.08"),
     ({"stepz": []}, "stepz: is no question; did you mean steps?"),
