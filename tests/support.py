@@ -159,6 +159,22 @@ PIPELINES: dict[str, dict[str, Any]] = {
             step("label", ["LOGITS"], ["LABEL", "SCORE"]),
         ],
     },
+    "sequence": {
+        "project_name": "sequence",
+        "tensors": {"A": "FP32[2]", "B": "FP32[2]"},
+        "steps": [step("net", ["A"], ["B"], "onnxruntime", sequence={"direct": {}})],
+    },
+    "decoupled": {
+        "project_name": "decoupled",
+        "max_batch_size": 0,
+        "tensors": {"PROMPT": "STRING[1]", "TEXT": "STRING[-1]"},
+        "steps": [step("llm", {"i": "PROMPT"}, {"o": "TEXT"}, "vllm", decoupled=True)],
+    },
+    "BF16": {
+        "project_name": "half",
+        "tensors": {"A": "BF16[4]", "B": "BF16[4]"},
+        "steps": [step("net", {"a": "A"}, {"b": "B"}, "tensorrt")],
+    },
     "one step": {
         "project_name": "lone",
         "tensors": {"A": "FP32[4]", "B": "INT64[-1, 2]"},

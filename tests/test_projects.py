@@ -90,6 +90,29 @@ def test_stubs_answer_zeros(generate: Generate) -> None:
     assert "OUTPUT: 0 0\n" in printed
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("sequence", "  B: 0 0\n"),
+        ("decoupled", "Decoupled models answer over a gRPC stream only: "),
+        ("BF16", "The local Triton can't run BF16 tensors; set TRITON_URL to a server that can\n"),
+    ],
+)
+def test_infer_answers_or_says_why_it_cannot(generate: Generate, name: str, said: str) -> None:
+    assert said in succeed(generate(**PIPELINES[name]).make("infer", HTTP_PORT=NOWHERE))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_sequence_is_one_for_the_client(generate: Generate, protocol: str) -> None:
+    with serve(generate(**PIPELINES["sequence"])) as server:
+        with server.project.client(server.urls[protocol]) as client:
+            row = {"A": [[0, 0]]}
+            assert client.infer(row, 7, start=True)["B"].shape == (1, 2)
+            assert client.infer(row, 7, end=True)["B"].shape == (1, 2)
+            with pytest.raises(RuntimeError, match="must specify the START flag"):
+                client.infer(row, 7)
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_torchscript_serves_the_same_digits(torchscript: Server, protocol: str) -> None:
     url = torchscript.urls[protocol]
