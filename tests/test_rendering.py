@@ -295,3 +295,16 @@ def test_the_order_of_steps_means_nothing(generate: Generate) -> None:
     one, two = (generate(**{**PIPELINES["fan"], "steps": order}) for order in (steps, steps[::-1]))
     differing = [name for name, data in one.contents().items() if two.contents()[name] != data]
     assert sorted(differing) == [".copier-answers.yml", "pipeline.yml"]
+
+
+@pytest.mark.parametrize(("release", "python"), [("24.11", "3.10"), ("26.07", "3.12")])
+def test_the_release_and_the_cache_decide_how_the_container_is_started(
+    generate: Generate, release: str, python: str
+) -> None:
+    """Without the flag Triton says nothing and caches nothing."""
+    requirements = {"steps": [step("a", ["A"], ["B"], cache=True, requirements=["pillow"])]}
+    tensors = {"tensors": {"A": "FP32[1]", "B": "FP32[1]"}}
+    text = (generate(**tensors, **requirements, triton_release=release) / "README.md").read_text()
+    assert f"tritonserver:{release}-py3 tritonserver" in text
+    assert "--cache-config local,size=67108864\n" in text
+    assert f"Its image has Python {python}, without" in text

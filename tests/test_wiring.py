@@ -212,6 +212,18 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         ),
         "step inner, inside: ensemble: max_inflight_requests came with Triton 25.11; raise `triton_release` from 25.10, or drop it",
     ),
+    "a model file of a later release": (
+        wired(step("a", ["A"], ["X"], "pytorch", file="model.pt2"), triton_release="26.02"),
+        "step a: model.pt2 came with Triton 26.03; raise `triton_release` from 26.02, or drop it",
+    ),
+    "a field of a later release, verbatim": (
+        wired(step("a", ["A"], ["X"], config="model_metrics { }"), triton_release="24.10"),
+        "step a: model_metrics came with Triton 24.11; raise `triton_release` from 24.10, or drop it",
+    ),
+    "a backend that a release dropped": (
+        wired(step("a", ["A"], ["X"], "tensorflow"), triton_release="25.03"),
+        "step a: needs tensorflow, which Triton had until 25.02; export the model to ONNX, or lower `triton_release`",
+    ),
     "an ensemble inside whose tensor is another": (
         wired(inside({"x": "A"}, {"y": "X"}, tensors={"x": "FP32[5]", "y": "FP32[4]"})),
         "step inner: reads A as FP32[5] in each row, but the ensemble has FP32[4] in each row; "
