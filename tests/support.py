@@ -175,6 +175,25 @@ PIPELINES: dict[str, dict[str, Any]] = {
         "tensors": {"A": "BF16[4]", "B": "BF16[4]"},
         "steps": [step("net", {"a": "A"}, {"b": "B"}, "tensorrt")],
     },
+    "ensemble inside, borders of their own": {
+        "project_name": "nested",
+        "tensors": {"A": "FP32[4]", "M": "FP32[4]", "X": "FP32[4]"},
+        "inputs": {"A": {"dims": [2, 2], "reshape": [4]}},
+        "outputs": {"X": {"dims": [4, 1], "reshape": [4], "labels": "names.txt"}, "M": None},
+        "steps": [
+            {
+                "name": "inner",
+                "backend": "ensemble",
+                "version": 2,
+                "inputs": {"x": {"tensor": "A", "dims": [4], "reshape": [2, 2]}},
+                "outputs": {"y": "M"},
+                "tensors": {"x": "FP32[2, 2]", "y": "FP32[4]"},
+                "steps": [step("within", ["x"], ["y"], warmup=[{"inputs": {"x": "random"}}])],
+                "ensemble": {"cache": True, "versions": [1, 2], "parameters": {"a": True}},
+            },
+            step("outside", ["M"], ["X"]),
+        ],
+    },
     "one step": {
         "project_name": "lone",
         "tensors": {"A": "FP32[4]", "B": "INT64[-1, 2]"},
