@@ -104,13 +104,15 @@ def test_infer_answers_or_says_why_it_cannot(generate: Generate, name: str, said
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_sequence_is_one_for_the_client(generate: Generate, protocol: str) -> None:
-    with serve(generate(**PIPELINES["sequence"])) as server:
-        with server.project.client(server.urls[protocol]) as client:
-            row = {"A": [[0, 0]]}
-            assert client.infer(row, 7, start=True)["B"].shape == (1, 2)
-            assert client.infer(row, 7, end=True)["B"].shape == (1, 2)
-            with pytest.raises(RuntimeError, match="must specify the START flag"):
-                client.infer(row, 7)
+    row = {"A": [[0, 0]]}
+    with (
+        serve(generate(**PIPELINES["sequence"])) as server,
+        server.project.client(server.urls[protocol]) as client,
+    ):
+        assert client.infer(row, 7, start=True)["B"].shape == (1, 2)
+        assert client.infer(row, 7, end=True)["B"].shape == (1, 2)
+        with pytest.raises(RuntimeError, match="must specify the START flag"):
+            client.infer(row, 7)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
