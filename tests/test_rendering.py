@@ -14,7 +14,7 @@ import pytest
 import tomllib
 import yaml
 from google.protobuf import text_format  # type: ignore[import-untyped]
-from support import PIPELINES, Generate, Project, run, step, succeed
+from support import PIPELINES, UNUSUAL, Generate, Project, run, step, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 # Files of each project.
@@ -116,7 +116,7 @@ INVENTORIES = {
 }
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("name", INVENTORIES)
 def test_inventory(generate: Generate, name: str) -> None:
     assert generate(**PIPELINES[name]).files() == sorted(INVENTORIES[name])
 
@@ -199,9 +199,9 @@ def test_each_file_can_be_read_as_what_it_is(project: Project) -> None:
         readers.get(Path(name).suffix, str)(text)
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("name", PIPELINES | UNUSUAL)
 def test_the_project_passes_its_own_linters(generate: Generate, name: str) -> None:
-    succeed(generate(**PIPELINES[name]).make("lint"))
+    succeed(generate(**(PIPELINES | UNUSUAL)[name]).make("lint"))
 
 
 def test_ten_steps_pass_the_linters(generate: Generate) -> None:
