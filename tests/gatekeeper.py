@@ -39,7 +39,8 @@ class Gatekeeper:
     def line(self, answers: dict[str, Any]) -> str:
         """Why the template refuses the answers; empty where it does not."""
         answers = DEFAULTS | answers
-        wrong = str(self.of["validate"].given(answers, [], list(answers)))
+        empty = [name for name, value in answers.items() if value is None]
+        wrong = str(self.of["validate"].given(answers, empty, list(answers)))
         if wrong:
             return wrong
         return str(self.of["wiring"].wiring(self.graph(answers), answers)).strip()

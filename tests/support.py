@@ -140,6 +140,9 @@ def step(
 PIPELINES: dict[str, dict[str, Any]] = {
     "default": {},
     "my own": {"starting_pipeline": "my-own"},
+    "chain": {"starting_pipeline": "text-classification"},
+    "shared intermediate": {"starting_pipeline": "face-attributes"},
+    "fan that joins": {"starting_pipeline": "ad-ranking"},
     "torchscript": {
         "project_name": "torchscript",
         "starting_pipeline": "image-classification",
@@ -212,6 +215,45 @@ PIPELINES: dict[str, dict[str, Any]] = {
                 {"389": "389", "_x2e_": "größe"},
                 "onnxruntime",
             ),
+        ],
+    },
+}
+
+# What clients and ensembles do otherwise.
+UNUSUAL: dict[str, dict[str, Any]] = {
+    "sequence": {
+        "project_name": "sequence",
+        "tensors": {"A": "FP32[2]", "B": "FP32[2]"},
+        "steps": [step("net", ["A"], ["B"], "onnxruntime", sequence={"direct": {}})],
+    },
+    "decoupled": {
+        "project_name": "decoupled",
+        "max_batch_size": 0,
+        "tensors": {"PROMPT": "STRING[1]", "TEXT": "STRING[-1]"},
+        "steps": [step("llm", {"i": "PROMPT"}, {"o": "TEXT"}, "vllm", decoupled=True)],
+    },
+    "BF16": {
+        "project_name": "half",
+        "tensors": {"A": "BF16[4]", "B": "BF16[4]"},
+        "steps": [step("net", {"a": "A"}, {"b": "B"}, "tensorrt")],
+    },
+    "ensemble inside, borders of their own": {
+        "project_name": "nested",
+        "tensors": {"A": "FP32[4]", "M": "FP32[4]", "X": "FP32[4]"},
+        "inputs": {"A": {"dims": [2, 2], "reshape": [4]}},
+        "outputs": {"X": {"dims": [4, 1], "reshape": [4], "labels": "names.txt"}, "M": None},
+        "steps": [
+            {
+                "name": "inner",
+                "backend": "ensemble",
+                "version": 2,
+                "inputs": {"x": {"tensor": "A", "dims": [4], "reshape": [2, 2]}},
+                "outputs": {"y": "M"},
+                "tensors": {"x": "FP32[2, 2]", "y": "FP32[4]"},
+                "steps": [step("within", ["x"], ["y"], warmup=[{"inputs": {"x": "random"}}])],
+                "ensemble": {"cache": True, "versions": [1, 2], "parameters": {"a": True}},
+            },
+            step("outside", ["M"], ["X"]),
         ],
     },
 }

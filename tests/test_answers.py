@@ -11,6 +11,7 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 import yaml
 from copier.errors import UserMessageError
+from gatekeeper import Gatekeeper
 from support import COPIER, PREFIX, Generate, Project, problem, run, step
 
 TENSORS = {"A": "FP32[4]", "B": "FP32[4]"}
@@ -69,7 +70,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"starting_pipeline": "x"},
-        'starting_pipeline is "x"; write one of image-classification, my-own',
+        'starting_pipeline is "x"; write one of image-classification, text-classification, face-attributes, ad-ranking, my-own',
     ),
     ({"triton_release": "26.99"}, "triton_release is 26.99; write one from 24.10 to 26.08"),
     ({"stepz": []}, "stepz: is no question; did you mean steps?"),
@@ -78,7 +79,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"tensors": ["A"]}, "tensors: is no mapping; write `NAME: TYPE[dims]` for each tensor"),
     ({"tensors": {}}, "tensors: is no mapping; write `NAME: TYPE[dims]` for each tensor"),
     ({"tensors": {"": "FP32[1]"}}, 'tensor "": has no name; write one, in quotes'),
-    ({"tensors": {True: "FP32[1]"}}, "tensor true: has no name; write one, in quotes"),
+    ({"tensors": {True: "FP32[1]"}}, "tensors: has the key true; write it in quotes"),
     ({"tensors": {1: "FP32[1]", "1": "FP32[1]"}}, "tensor 1: stands twice; drop one"),
     (tensor("FP32"), 'tensor A: is "FP32"; write TYPE[dims], like FP32[3, 224, 224]'),
     (tensor("FP32[]"), 'tensor A: is "FP32[]"; write TYPE[dims], like FP32[3, 224, 224]'),
@@ -125,8 +126,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"steps": ["one"]},
         'step 1: is "one"; write `name:`, `backend:`, `inputs:` and `outputs:`',
     ),
-    ({"steps": [{"backend": "python"}]}, "step 1: has no `name`"),
-    ({"steps": [{"name": "one", "backend": "python"}]}, "step one: has no `inputs`"),
+    ({"steps": [{"backend": "python"}]}, "step 1: needs its `name`"),
+    ({"steps": [{"name": "one", "backend": "python"}]}, "step one: needs its `inputs`"),
     (
         {"steps": [step("a/b", ["A"], ["B"])]},
         'step a/b: name is "a/b"; write a name of letters, digits, `_`, `-` and `.`',
@@ -138,6 +139,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"steps": STEPS * 2}, "step one: stands twice; give one of them another name"),
     (one(backend="onnx"), 'step one: backend is "onnx"; did you mean onnxruntime?'),
     (one(backend="pytorhc"), 'step one: backend is "pytorhc"; did you mean pytorch?'),
+    (one(backend="tensorrt_llm"), 'step one: backend is "tensorrt_llm"; did you mean tensorrtllm?'),
+    (one(backend="Python"), 'step one: backend is "Python"; did you mean python?'),
+    (one(backend="vlm"), 'step one: backend is "vlm"; did you mean vllm?'),
     (one(backend=None), f"step one: backend is null; write one of {BACKENDS}"),
     (
         one(instanecs=2),
@@ -320,6 +324,13 @@ def test_bad_answer(template: Path, tmp_path: Path, answers: dict[str, Any], lin
 SOME = [
     (answers, line) for answers, line in BAD if {"tensors", "steps", "outputs"} & answers.keys()
 ]
+
+
+@pytest.mark.parametrize(
+    "backend", ["tensorrt_rtx", "pytorch2", "vllm2", "python_vision", "my_python", "openvino_2024"]
+)
+def test_a_backend_of_ones_own(template: Path, backend: str) -> None:
+    assert Gatekeeper(template).line(GOOD | {"max_batch_size": 8} | one(backend=backend)) == ""
 
 
 def as_text(answers: dict[str, Any]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support import PIPELINES, Generate, Project, Server, run, serve, succeed
+from support import PIPELINES, UNUSUAL, Generate, Project, Server, run, serve, succeed
 
 NOWHERE = "1"  # a port on which no server answers
 PROTOCOLS = ("http", "grpc")
@@ -78,9 +78,9 @@ def test_the_default_project_passes_its_own_tests(default_project: Project) -> N
     assert "SKIPPED" not in printed
 
 
-@pytest.mark.parametrize("name", PIPELINES.keys() - {"default", "torchscript"})
+@pytest.mark.parametrize("name", (PIPELINES | UNUSUAL).keys() - {"default", "torchscript"})
 def test_stubs_serve_zeros_and_pass_their_own_tests(generate: Generate, name: str) -> None:
-    project = generate(**PIPELINES[name])
+    project = generate(**(PIPELINES | UNUSUAL)[name])
     succeed(project.make("repository"))
     succeed(project.run(sys.executable, "-m", "pytest", "-q"))
 
@@ -88,6 +88,31 @@ def test_stubs_serve_zeros_and_pass_their_own_tests(generate: Generate, name: st
 def test_stubs_answer_zeros(generate: Generate) -> None:
     printed = succeed(generate(**PIPELINES["my own"]).make("infer", HTTP_PORT=NOWHERE))
     assert "OUTPUT: 0 0\n" in printed
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("sequence", "  B: 0 0\n"),
+        ("decoupled", "Decoupled models answer over a gRPC stream only: "),
+        ("BF16", "The local Triton can't run BF16 tensors; set TRITON_URL to a server that can\n"),
+    ],
+)
+def test_infer_answers_or_says_why_it_cannot(generate: Generate, name: str, said: str) -> None:
+    assert said in succeed(generate(**UNUSUAL[name]).make("infer", HTTP_PORT=NOWHERE))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_sequence_is_one_for_the_client(generate: Generate, protocol: str) -> None:
+    row = {"A": [[0, 0]]}
+    with (
+        serve(generate(**UNUSUAL["sequence"])) as server,
+        server.project.client(server.urls[protocol]) as client,
+    ):
+        assert client.infer(row, 7, start=True)["B"].shape == (1, 2)
+        assert client.infer(row, 7, end=True)["B"].shape == (1, 2)
+        with pytest.raises(RuntimeError, match="must specify the START flag"):
+            client.infer(row, 7)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

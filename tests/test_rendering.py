@@ -14,7 +14,7 @@ import pytest
 import tomllib
 import yaml
 from google.protobuf import text_format  # type: ignore[import-untyped]
-from support import PIPELINES, ROOT, Generate, Project, run, step, succeed
+from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, run, step, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 # Files of each project.
@@ -116,7 +116,7 @@ INVENTORIES = {
 }
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("name", INVENTORIES)
 def test_inventory(generate: Generate, name: str) -> None:
     assert generate(**PIPELINES[name]).files() == sorted(INVENTORIES[name])
 
@@ -199,9 +199,9 @@ def test_each_file_can_be_read_as_what_it_is(project: Project) -> None:
         readers.get(Path(name).suffix, str)(text)
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("name", PIPELINES | UNUSUAL)
 def test_the_project_passes_its_own_linters(generate: Generate, name: str) -> None:
-    succeed(generate(**PIPELINES[name]).make("lint"))
+    succeed(generate(**(PIPELINES | UNUSUAL)[name]).make("lint"))
 
 
 def test_ten_steps_pass_the_linters(generate: Generate) -> None:
@@ -313,3 +313,16 @@ def test_the_order_of_steps_means_nothing(generate: Generate) -> None:
     one, two = (generate(**{**PIPELINES["fan"], "steps": order}) for order in (steps, steps[::-1]))
     differing = [name for name, data in one.contents().items() if two.contents()[name] != data]
     assert sorted(differing) == [".copier-answers.yml", "pipeline.yml"]
+
+
+@pytest.mark.parametrize(("release", "python"), [("24.11", "3.10"), ("26.07", "3.12")])
+def test_the_release_and_the_cache_decide_how_the_container_is_started(
+    generate: Generate, release: str, python: str
+) -> None:
+    """Without the flag Triton says nothing and caches nothing."""
+    requirements = {"steps": [step("a", ["A"], ["B"], cache=True, requirements=["pillow"])]}
+    tensors = {"tensors": {"A": "FP32[1]", "B": "FP32[1]"}}
+    text = (generate(**tensors, **requirements, triton_release=release) / "README.md").read_text()
+    assert f"tritonserver:{release}-py3 tritonserver" in text
+    assert "--cache-config local,size=67108864\n" in text
+    assert f"Its image has Python {python}, without" in text

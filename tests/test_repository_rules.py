@@ -152,3 +152,9 @@ def test_releases_are_texts_in_order() -> None:
     releases = list(catalog("releases"))
     assert all(re.fullmatch(r"2\d\.(0[1-9]|1[0-2])", release) for release in releases)
     assert releases == sorted(releases)
+
+
+def test_each_field_of_the_grammar_is_documented() -> None:
+    page = (ROOT / "docs/pipeline.md").read_text()
+    fields = {field for kind in catalog("fields").values() for field in kind}
+    assert {field for field in fields if not re.search(rf"[`{{ ]{field}[`:,}}]", page)} == set()

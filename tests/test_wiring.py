@@ -34,6 +34,17 @@ def sized(*dims: int) -> dict[str, Any]:
     return {"tensor": "M", "dims": list(dims)}
 
 
+def inside(inputs: Any, outputs: Any, **fields: Any) -> dict[str, Any]:
+    """A step that is an ensemble of one step."""
+    own = {"tensors": {"x": "FP32[4]", "y": "FP32[4]"}, "steps": [step("within", ["x"], ["y"])]}
+    return step("inner", inputs, outputs, "ensemble", **{**own, **fields})
+
+
+def correlated(data_type: str) -> dict[str, Any]:
+    control = {"kind": "CONTROL_SEQUENCE_CORRID", "data_type": data_type}
+    return {"direct": {}, "control_input": [{"name": "ID", "control": [control]}]}
+
+
 OPEN = {"A": "FP32[4]", "M": "FP32[-1]", "X": "FP32[4]", "Y": "FP32[4]"}
 MAYBE = {"A": "FP32[4]", "B": {"type": "FP32", "dims": [4], "optional": True}, "X": "FP32[4]"}
 
@@ -142,6 +153,126 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     "an optional output of the ensemble": (
         wired(step("a", ["A"], ["X"]), outputs={"X": {"optional": True}}),
         "the ensemble has `optional` on X, one of its outputs; only inputs have it, drop it",
+    ),
+    "an output of the ensemble reshaped to another size": (
+        wired(step("a", ["A"], ["X"]), outputs={"X": {"reshape": [5]}}),
+        "the ensemble reshapes X from [4] to [5]; they must hold as many values",
+    ),
+    "an output of the ensemble reshaped for clients": (
+        wired(step("a", ["A"], ["X"]), outputs={"X": {"dims": [2, 2], "reshape": [4]}}),
+        "",
+    ),
+    "an input of the ensemble reshaped to what no step reads": (
+        wired(step("a", ["A"], ["X"]), inputs={"A": {"reshape": [2, 2]}}),
+        "step a: reads A as FP32[4] in each row, but the ensemble has FP32[2, 2] in each row; "
+        "make them the same, or -1 where a dim varies",
+    ),
+    "a format of an input of the ensemble": (
+        wired(step("a", ["A"], ["X"]), inputs={"A": {"format": "NCHW"}}),
+        "the ensemble has A of format NCHW, which needs 3 dims, not 1",
+    ),
+    "an output of the ensemble without dims": (
+        wired(step("a", ["A"], ["X"]), outputs={"X": {"dims": []}}),
+        "step a: writes X as FP32[4] in each row, but the ensemble has FP32[] in each row; "
+        "make them the same, or -1 where a dim varies",
+    ),
+    "a warmup of an unknown input": (
+        wired(step("a", {"input": "A"}, ["X"], warmup=[{"inputs": {"inputs": "zero"}}])),
+        "step a: warms up its input inputs, which it does not have; did you mean input?",
+    ),
+    "a warmup without an input": (
+        wired(step("a", ["A", "B"], ["X"], warmup=[{"inputs": {"A": "zero"}}])),
+        "step a: warms up without its input B; add `B: zero`",
+    ),
+    "a warmup of other dims": (
+        wired(step("a", ["A"], ["X"], warmup=[{"inputs": {"A": {"data": "zero", "dims": [5]}}}])),
+        "step a: warms up its input A with the dims [5], which has [4]; make them the same",
+    ),
+    "a warmup of too many rows": (
+        wired(step("a", ["A"], ["X"], warmup=[{"batch_size": 9, "inputs": {"A": "zero"}}])),
+        "step a: warms up with a batch of 9, but its `max_batch_size` is 8; lower the one or raise the other",
+    ),
+    "a sequence of two kinds": (
+        wired(step("a", ["A"], ["X"], sequence={"direct": {}, "oldest": {}})),
+        "step a: has a `sequence` both `direct` and `oldest`; drop one",
+    ),
+    "a correlation id of a type that Triton does not have for it": (
+        wired(step("a", ["A"], ["X"], sequence=correlated("TYPE_FP32"))),
+        "step a: has correlation ids of TYPE_FP32; write one of TYPE_UINT64, TYPE_INT64, TYPE_UINT32, TYPE_INT32, TYPE_STRING",
+    ),
+    "an ensemble inside": (wired(inside({"x": "A"}, {"y": "X"})), ""),
+    "an ensemble inside that has settings": (
+        wired(inside({"x": "A"}, {"y": "X"}, ensemble={"cache": True, "versions": [2]})),
+        "",
+    ),
+    "an ensemble inside that has too new settings": (
+        wired(
+            inside({"x": "A"}, {"y": "X"}, ensemble={"max_inflight_requests": 2}),
+            triton_release="25.10",
+        ),
+        "step inner, inside: ensemble: max_inflight_requests came with Triton 25.11; raise `triton_release` from 25.10, or drop it",
+    ),
+    "a model file of a later release": (
+        wired(step("a", ["A"], ["X"], "pytorch", file="model.pt2"), triton_release="26.02"),
+        "step a: model.pt2 came with Triton 26.03; raise `triton_release` from 26.02, or drop it",
+    ),
+    "a field of a later release, verbatim": (
+        wired(step("a", ["A"], ["X"], config="model_metrics { }"), triton_release="24.10"),
+        "step a: model_metrics came with Triton 24.11; raise `triton_release` from 24.10, or drop it",
+    ),
+    "a backend that a release dropped": (
+        wired(step("a", ["A"], ["X"], "tensorflow"), triton_release="25.03"),
+        "step a: needs tensorflow, which Triton had until 25.02; export the model to ONNX, or lower `triton_release`",
+    ),
+    "an ensemble inside whose tensor is another": (
+        wired(inside({"x": "A"}, {"y": "X"}, tensors={"x": "FP32[5]", "y": "FP32[4]"})),
+        "step inner: reads A as FP32[5] in each row, but the ensemble has FP32[4] in each row; "
+        "make them the same, or -1 where a dim varies",
+    ),
+    "an ensemble inside that declares other dims": (
+        wired(
+            inside(
+                {"x": {"tensor": "A", "dims": [4]}},
+                {"y": "X"},
+                tensors={"x": "FP32[-1]", "y": "FP32[4]"},
+            )
+        ),
+        "",
+    ),
+    "an ensemble inside that reshapes": (
+        wired(
+            inside(
+                {"x": {"tensor": "A", "dims": [4], "reshape": [2, 2]}},
+                {"y": "X"},
+                tensors={"x": "FP32[2, 2]", "y": "FP32[4]"},
+            )
+        ),
+        "",
+    ),
+    "a field of a step at an ensemble": (
+        wired(inside({"x": "A"}, {"y": "X"}, instances=2)),
+        "step inner: has `instances`, but is an ensemble; write it at a step inside",
+    ),
+    "a field of an ensemble at its step": (
+        wired(inside({"x": "A"}, {"y": "X"}, cache=True)),
+        "step inner: has `cache`, but is an ensemble; write `ensemble: {cache: ...}`",
+    ),
+    "a field of an ensemble at another step": (
+        wired(step("a", ["A"], ["X"], tensors={"x": "FP32[4]"})),
+        "step a: has `tensors`, which only a step of `backend: ensemble` has; drop it",
+    ),
+    "a field of a model at a step that is served by another's": (
+        wired(
+            step("a", ["A"], ["M"]),
+            {
+                "name": "b",
+                "model": "a",
+                "inputs": {"A": "M"},
+                "outputs": {"M": "X"},
+                "instances": 2,
+            },
+        ),
+        "step b: has `instances`, but is served by the model of a; write it there",
     ),
     "the model of no step": (
         wired(
