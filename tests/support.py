@@ -221,6 +221,16 @@ PIPELINES: dict[str, dict[str, Any]] = {
 
 # What clients and ensembles do otherwise.
 UNUSUAL: dict[str, dict[str, Any]] = {
+    "optional input first": {
+        "project_name": "optional",
+        "max_batch_size": 0,
+        "tensors": {
+            "OPTION": {"type": "FP32", "dims": [3], "optional": True},
+            "X": "INT32[-1]",
+            "Y": "BOOL[2]",
+        },
+        "steps": [step("only", ["OPTION", "X"], ["Y"])],
+    },
     "sequence": {
         "project_name": "sequence",
         "tensors": {"A": "FP32[2]", "B": "FP32[2]"},

@@ -268,6 +268,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
 # What is wrong only as a value: its text is the right answer, or no other than the text itself.
 BAD_VALUES: list[tuple[dict[str, Any], str]] = [
     (
+        {"starting_pipeline": "image-classification", "max_batch_size": 0},
+        "max_batch_size: the steps of image-classification take batches; write 1 or more, or `starting_pipeline: my-own` and fill in your own",
+    ),
+    (
         {"triton_release": 26.07},
         'triton_release is the number 26.07; write it in quotes, like "26.07"',
     ),
