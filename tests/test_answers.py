@@ -160,7 +160,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (one(parameters=["a"]), "step one: parameters is no mapping; write `name: value` pairs"),
     (
         one(requirements=[3]),
-        'step one: requirements lists what is no text; write packages, like "pillow>=10.1"',
+        'step one: requirements has 3; write packages, like "pillow>=10.1"',
     ),
     (one(requirements="numpy"), 'step one: requirements is "numpy"; write a list of names'),
     (
@@ -267,6 +267,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 # What is wrong only as a value: its text is the right answer, or no other than the text itself.
 BAD_VALUES: list[tuple[dict[str, Any], str]] = [
+    ({"ensemble_name": "e" * 101}, "ensemble_name has 101 characters; write 100 or less"),
+    (
+        one(requirements=["a b; c"]),
+        'step one: requirements has "a b; c"; write packages, like "pillow>=10.1"',
+    ),
     (
         {"starting_pipeline": "image-classification", "max_batch_size": 0},
         "max_batch_size: the steps of image-classification take batches; write 1 or more, or `starting_pipeline: my-own` and fill in your own",
