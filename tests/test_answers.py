@@ -273,10 +273,6 @@ BAD_VALUES: list[tuple[dict[str, Any], str]] = [
         'step one: requirements has "a b; c"; write packages, like "pillow>=10.1"',
     ),
     (
-        {"starting_pipeline": "image-classification", "max_batch_size": 0},
-        "max_batch_size: the steps of image-classification take batches; write 1 or more, or `starting_pipeline: my-own` and fill in your own",
-    ),
-    (
         {"triton_release": 26.07},
         'triton_release is the number 26.07; write it in quotes, like "26.07"',
     ),
@@ -416,6 +412,13 @@ def answer_until_steps(template: Path, folder: Path) -> pexpect.spawn:
     terminal.send(ACCEPT)
     terminal.expect_exact("Which steps are there")
     return terminal
+
+
+def test_an_example_refuses_what_its_code_cannot_do(generate: Generate) -> None:
+    with pytest.raises(UserMessageError) as caught:
+        generate(max_batch_size=0)
+    line = "max_batch_size: the steps of image-classification take batches; write 1 or more, or "
+    assert problem(caught.value).startswith(line)
 
 
 def test_prompt_with_all_defaults(template: Path, tmp_path: Path, default_project: Project) -> None:
