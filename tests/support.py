@@ -21,6 +21,12 @@ VENV = Path(sys.prefix)
 COPIER = VENV / "bin" / "copier"
 PREFIX = "'dict object' has no attribute "
 
+# What a version folder of a Python model holds besides its own step and what is rendered.
+ADAPTER = [
+    *ROOT.glob("template/model_repository/*python_models*/*/model.py"),
+    *ROOT.glob("template/src/triton_*.py"),
+]
+
 AUTHOR = {
     f"GIT_{role}_{field}": value
     for role in ("AUTHOR", "COMMITTER")

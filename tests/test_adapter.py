@@ -1,0 +1,541 @@
+"""The adapter of Python steps on a real Triton, all models in one server, and in the harness: the same answers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from queue import Queue
+from typing import Any
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+import tritonclient.grpc as triton_grpc  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+from support import ADAPTER
+from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
+
+from tools.harness import Harness, HarnessError
+from tools.serve import LocalTriton, ServerError
+
+Arrays = dict[str, NDArray[Any]]
+HEAD = """
+import numpy as np
+from triton_step import InvalidRequest, text
+class Step:
+    def __init__(self, context):
+        self.context = context
+"""
+
+MANIFEST = {"module": "it", "arrays": "numpy", "results": {}, "calls": {}}
+
+
+def write_step(
+    repository: Path,
+    name: str,
+    call: str,
+    inputs: str = "IN FP32 4",
+    outputs: str = "OUT FP32 4",
+    more: str = "",
+    batch: int = 8,
+    **manifest: Any,
+) -> Path:
+    """Write a model whose step has the body `call`; tensors are `NAME TYPE DIMS [FLAG ...]`, with `;` between them."""
+    version = repository / name / "1"
+    (version / "steps").mkdir(parents=True)
+    for file in ADAPTER:
+        shutil.copy(file, version)
+    names = [tensor.split()[0] for tensor in inputs.split(";")]
+    arguments = {name: name for name in names}
+    manifest = {**MANIFEST, "name": name, "arguments": arguments, **manifest}
+    (version / "step.json").write_text(json.dumps(manifest))
+    body = "".join(f"    {line}\n" for line in call.strip("\n").split("\n"))
+    (version / "steps" / "it.py").write_text(HEAD + body)
+    scheduling = "" if "batching" in more or not batch else "dynamic_batching {}"
+    (version.parent / "config.pbtxt").write_text(
+        f'backend: "python"\nmax_batch_size: {batch}\n{tensors("input", inputs)}'
+        f"{tensors('output', outputs)}instance_group {{ kind: KIND_CPU }}\n{scheduling}\n{more}"
+    )
+    return version
+
+
+def tensors(side: str, given: str) -> str:
+    found = ""
+    for tensor in given.split(";"):
+        name, kind, dims, *flags = tensor.split()
+        more = " ".join(f"{flag}: true" for flag in flags)
+        found += f'{side} {{ name: "{name}" data_type: TYPE_{kind} dims: [{dims}] {more} }}\n'
+    return found
+
+
+MISBEHAVES = """
+def __call__(self, IN):
+    codes = set(IN[:, 0].astype(int).tolist())
+    out = IN * 2
+    if 1 in codes: raise InvalidRequest("IN: 1 is refused; send another")
+    if 2 in codes: raise RuntimeError("/secret/path is missing")
+    if 3 in codes: out = out.astype(np.float64)
+    if 4 in codes: out = out[:, :3]
+    if 5 in codes: return {}
+    if 6 in codes: return {"OUT": out, "MORE": out}
+    if 7 in codes: return None
+    if 8 in codes: return (out,)
+    if 9 in codes: out = out[1:]
+    if 10 in codes: IN[:] = 0
+    if 11 in codes: return {"OUT": out.tolist()}
+    return {"OUT": out}
+"""
+
+
+def called(model: str, outputs: list[str], **arguments: str) -> dict[str, Any]:
+    return {"name": model, "version": -1, "arguments": arguments, "outputs": outputs}
+
+
+ERRORS = {
+    1: "step bad: IN: 1 is refused; send another",
+    2: "step bad failed; the server's log says why",
+    3: "step bad: returned float64 for OUT, which is float32; convert it with astype",
+    4: "step bad: returned the shape [1, 3] for OUT, not [1, 4]",
+    5: "step bad: returned no OUT",
+    6: "step bad: returned MORE, which is none of its outputs",
+    7: "step bad: returned NoneType; return a mapping from output names to arrays",
+    8: "step bad: returned tuple; return a mapping from output names to arrays",
+    9: "step bad: returned the shape [0, 4] for OUT, not [1, 4]",
+    10: "step bad failed; the server's log says why",
+    11: "step bad: returned list for OUT; return a NumPy array",
+}
+
+
+def write_models(repository: Path) -> None:
+    write_step(repository, "bad", MISBEHAVES)
+    write_step(repository, "rows", "def __call__(self, IN):\n    return {'OUT': IN * 0 + len(IN)}")
+    write_step(
+        repository,
+        "ragged",
+        """
+def __call__(self, A, B):
+    total = A.sum(axis=1, keepdims=True)
+    return {"SUM": total if B is None else total + B, "WIDE": A}
+""",
+        "A FP32 -1 allow_ragged_batch; B FP32 1 optional allow_ragged_batch",
+        "SUM FP32 1; WIDE FP32 -1",
+    )
+    write_step(
+        repository,
+        "texts",
+        """
+def __call__(self, IN):
+    out = np.array([t.upper() for t in text(IN).flat], dtype=object).reshape(IN.shape)
+    if (IN == b"none").any(): out[:] = None
+    if (IN == b"numpy").any(): out = out.astype(np.str_)
+    return {"OUT": out}
+""",
+        "IN STRING -1",
+        "OUT STRING -1",
+    )
+    write_step(
+        repository,
+        "unbatched",
+        "def __call__(self, IN):\n    return {'OUT': IN[::-1]}",
+        "IN INT64 -1",
+        "OUT INT64 -1",
+        batch=0,
+    )
+    write_step(
+        repository,
+        "odd_names",
+        """
+def __call__(self, in_, _1):
+    from dataclasses import dataclass
+    @dataclass
+    class Outputs:
+        class_: object
+    return Outputs(class_=in_ + _1)
+""",
+        "in FP32 2; 1 FP32 2",
+        "class FP32 2",
+        arguments={"in_": "in", "_1": "1"},
+        results={"class_": "class"},
+    )
+    asynchronous = """
+async def __call__(self, IN):
+    import asyncio
+    await asyncio.sleep(0.05)
+    if IN[0, 0] == 1: raise InvalidRequest("no 1")
+    return {"OUT": IN + 1}
+"""
+    write_step(
+        repository, "asynchronous", asynchronous, "IN FP32 -1 allow_ragged_batch", "OUT FP32 -1"
+    )
+    calls = {
+        "rag_ged": called("ragged", ["SUM"], a="A", B="B"),
+        "bad": called("bad", ["OUT"], IN="IN"),
+    }
+    write_step(
+        repository,
+        "caller",
+        """
+def __call__(self, IN):
+    total = self.context.calls.rag_ged(a=IN, B=None)["SUM"]
+    return {"OUT": self.context.calls.bad(IN=IN)["OUT"] + total}
+""",
+        calls=calls,
+    )
+    write_step(
+        repository,
+        "async_caller",
+        """
+async def __call__(self, IN):
+    import asyncio
+    calls = self.context.calls
+    a, b = await asyncio.gather(calls.rag_ged(a=IN, B=None), calls.bad(IN=IN))
+    return {"OUT": a["SUM"] + b["OUT"]}
+""",
+        calls=calls,
+    )
+    decoupled = "model_transaction_policy { decoupled: true }"
+    stream = """
+{}def __call__(self, IN):
+    for i in range(int(IN[0, 0])):
+        if i == 3: raise InvalidRequest("at most 3")
+        yield {{"OUT": IN + i}}
+"""
+    write_step(repository, "stream", stream.format(""), more=decoupled)
+    write_step(repository, "async_stream", stream.format("async "), more=decoupled)
+    write_step(
+        repository,
+        "sequence",
+        """
+state = {}
+def __call__(self, sequence, /, IN):
+    if sequence.start: self.state[sequence.id] = IN * 0
+    self.state[sequence.id] = self.state[sequence.id] + IN
+    total = self.state.pop(sequence.id) if sequence.end else self.state[sequence.id]
+    return {"OUT": total}
+""",
+        more="sequence_batching { oldest { max_candidate_sequences: 8 } }",
+    )
+    write_step(
+        repository,
+        "slow",
+        """
+def __call__(self, IN):
+    import time
+    time.sleep(0.3)
+    self.context.metrics.counter("slow_rows_total", "Rows").add(len(IN))
+    self.context.logger.warning("has slept, %s", self.context.version)
+    return {"OUT": IN}
+""",
+    )
+    if find_spec("torch"):
+        torch = """
+def __call__(self, IN, TEXT):
+    import torch
+    assert isinstance(IN, torch.Tensor)
+    return {"OUT": (IN.T * 2).T, "TEXT_OUT": TEXT}
+"""
+        write_step(
+            repository,
+            "torch_step",
+            torch,
+            "IN FP32 4; TEXT STRING 1",
+            "OUT FP32 4; TEXT_OUT STRING 1",
+            arrays="torch",
+        )
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("steps")
+    write_models(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def triton(repository: Path) -> Iterator[LocalTriton]:
+    with LocalTriton(repository, "rows") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(triton: LocalTriton) -> Iterator[triton_grpc.InferenceServerClient]:
+    with triton_grpc.InferenceServerClient(triton.grpc_url.removeprefix("grpc://")) as client:
+        yield client
+
+
+TYPES = {"float32": "FP32", "object": "BYTES", "int64": "INT64"}
+
+
+def as_inputs(arrays: Arrays) -> list[triton_grpc.InferInput]:
+    inputs = []
+    for name, array in arrays.items():
+        tensor = triton_grpc.InferInput(name, list(array.shape), TYPES[str(array.dtype)])
+        tensor.set_data_from_numpy(array)
+        inputs.append(tensor)
+    return inputs
+
+
+def arrays_of(result: triton_grpc.InferResult) -> Arrays:
+    return {o.name: result.as_numpy(o.name) for o in result.get_response().outputs}
+
+
+Client = Any  # tritonclient has no types
+Ask = Callable[[str, Arrays], Arrays | str]
+
+
+def asked(client: Client, model: str, arrays: Arrays, **options: Any) -> Arrays | str:
+    try:
+        return arrays_of(client.infer(model, as_inputs(arrays), client_timeout=20, **options))
+    except InferenceServerException as error:
+        return str(error.message())
+
+
+@pytest.fixture(params=["triton", "harness"])
+def ask(request: pytest.FixtureRequest, repository: Path) -> Iterator[Ask]:
+    """One request to a model of the server, or of the harness."""
+    if request.param == "triton":
+        client = request.getfixturevalue("client")
+        yield lambda model, arrays: asked(client, model, arrays)
+        return
+    running: dict[str, Harness] = {}
+
+    def ask(model: str, arrays: Arrays) -> Arrays | str:
+        if model not in running:
+            running[model] = Harness(repository / model / "1").__enter__()
+        return running[model].execute([arrays])[0]
+
+    yield ask
+    for harness in running.values():
+        harness.__exit__()
+
+
+def four(first: float, rows: int = 1) -> NDArray[Any]:
+    array = np.zeros((rows, 4), np.float32)
+    array[:, 0] = first
+    return array
+
+
+def strings(*rows: list[Any]) -> NDArray[Any]:
+    return np.array(rows, dtype=np.object_)
+
+
+def assert_answer(answer: Arrays | str, **expected: Any) -> None:
+    assert isinstance(answer, dict), answer
+    assert answer.keys() == expected.keys()
+    for name, array in expected.items():
+        assert answer[name].dtype == np.asarray(array).dtype
+        assert answer[name].tolist() == np.asarray(array).tolist()
+
+
+def test_rows_come_back(ask: Ask) -> None:
+    assert_answer(ask("bad", {"IN": four(20, rows=8)}), OUT=four(40, rows=8))
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_each_mistake_has_its_line(ask: Ask, code: int) -> None:
+    assert ask("bad", {"IN": four(code)}) == ERRORS[code]
+
+
+def test_optional_inputs_are_none(ask: Ask) -> None:
+    a = np.ones((2, 3), np.float32)
+    assert_answer(ask("ragged", {"A": a}), SUM=a[:, :1] * 3, WIDE=a)
+    assert_answer(ask("ragged", {"B": a[:, :1], "A": a}), SUM=a[:, :1] * 4, WIDE=a)
+
+
+def test_texts(ask: Ask) -> None:
+    given = strings(["grüße".encode(), b""], [b"a\x00", b"b"])
+    wanted = strings(["GRÜSSE".encode(), b""], [b"A\x00", b"B"])
+    assert_answer(ask("texts", {"IN": given}), OUT=wanted)
+    assert "element [0, 1] is no UTF-8 text" in ask("texts", {"IN": strings([b"a", b"\xff"])})
+
+
+def test_texts_that_triton_would_change_silently(ask: Ask) -> None:
+    answer = ask("texts", {"IN": strings([b"none"])})
+    assert answer == "step texts: returned NoneType in OUT, which holds bytes or str"
+    assert "returned <U5 for OUT, which is object" in ask("texts", {"IN": strings([b"numpy"])})
+
+
+def test_without_batch_dimension(ask: Ask) -> None:
+    given = np.arange(3)
+    assert_answer(ask("unbatched", {"IN": given}), OUT=given[::-1])
+
+
+def test_names_that_are_no_identifiers(ask: Ask) -> None:
+    given = np.ones((2, 2), np.float32)
+    assert_answer(ask("odd_names", {"1": given, "in": given}), **{"class": given * 2})
+
+
+def test_async_step(ask: Ask) -> None:
+    assert_answer(ask("asynchronous", {"IN": four(0)}), OUT=four(0) + 1)
+    assert ask("asynchronous", {"IN": four(1)}) == "step asynchronous: no 1"
+
+
+@pytest.mark.skipif(not find_spec("torch"), reason="needs torch")
+def test_torch_step(ask: Ask) -> None:
+    given = np.arange(8, dtype=np.float32).reshape(2, 4)
+    text = strings([b"a"], [b"b"])
+    assert_answer(ask("torch_step", {"IN": given, "TEXT": text}), OUT=given * 2, TEXT_OUT=text)
+
+
+def at_once(client: Client, model: str, requests: list[Arrays]) -> list[Arrays | str]:
+    with ThreadPoolExecutor(len(requests)) as pool:
+        return list(pool.map(lambda arrays: asked(client, model, arrays), requests))
+
+
+def test_requests_share_calls(client: Client) -> None:
+    """The more so as they arrive together; each gets its own rows back."""
+    answers = [a for _ in range(20) for a in at_once(client, "rows", [{"IN": four(0)}] * 16)]
+    assert max(float(answer["OUT"][0, 0]) for answer in answers if isinstance(answer, dict)) > 1
+
+
+def test_a_bad_request_fails_alone(client: Client) -> None:
+    codes = [0, 20, 1, 30, 2, 40, 3, 50, 9, 60, 7, 0, 70, 80, 10, 90]
+    for _ in range(20):
+        answers = at_once(client, "bad", [{"IN": four(code)} for code in codes])
+        for code, answer in zip(codes, answers, strict=True):
+            if code in ERRORS:
+                assert answer == ERRORS[code]
+            else:
+                assert_answer(answer, OUT=four(2 * code))
+
+
+def test_mixed_shapes_and_optional_inputs(client: Client) -> None:
+    requests = []
+    for i in range(24):
+        a = np.full((1 + i % 2, 1 + i % 3), i, np.float32)
+        requests.append({"A": a, "B": a[:, :1]} if i % 4 == 0 else {"A": a})
+    for _ in range(10):
+        for given, answer in zip(requests, at_once(client, "ragged", requests), strict=True):
+            total = given["A"].sum(axis=1, keepdims=True) + given.get("B", np.float32(0))
+            assert_answer(answer, SUM=total, WIDE=given["A"])
+
+
+def test_async_requests_wait_together(client: Client) -> None:
+    """Shapes that no call can share: 8 waits of 50 ms take hardly longer than one."""
+    requests = [{"IN": np.zeros((1, i + 2), np.float32)} for i in range(8)]
+    start = time.monotonic()
+    answers = at_once(client, "asynchronous", requests)
+    assert all(isinstance(answer, dict) for answer in answers)
+    assert time.monotonic() - start < 0.3
+
+
+@pytest.mark.parametrize("model", ["caller", "async_caller"])
+def test_calls_of_other_models(client: Client, model: str) -> None:
+    assert_answer(asked(client, model, {"IN": four(20)}), OUT=four(40) + 20)
+    assert (
+        asked(client, model, {"IN": four(1)}) == f"step {model} failed; the server's log says why"
+    )
+
+
+def test_only_the_requested_output(client: Client) -> None:
+    inputs = as_inputs({"A": np.ones((1, 3), np.float32)})
+    wanted = [triton_grpc.InferRequestedOutput("SUM")]
+    assert arrays_of(client.infer("ragged", inputs, outputs=wanted)).keys() == {"SUM"}
+
+
+@pytest.mark.parametrize("model", ["stream", "async_stream"])
+def test_decoupled(triton: LocalTriton, model: str) -> None:
+    assert [float(a["OUT"][0, 0]) for a in streamed(triton, model, 2)] == [2, 3]
+    *good, error = streamed(triton, model, 5)
+    assert (len(good), error) == (3, f"step {model}: at most 3")
+    assert streamed(triton, model, 0) == []
+
+
+def streamed(triton: LocalTriton, model: str, count: int) -> list[Any]:
+    found: Queue[Any] = Queue()
+    with triton_grpc.InferenceServerClient(triton.grpc_url.removeprefix("grpc://")) as client:
+        client.start_stream(lambda result, error: found.put((result, error)))
+        client.async_stream_infer(
+            model, as_inputs({"IN": four(count)}), enable_empty_final_response=True
+        )
+        answers = []
+        while True:
+            result, error = found.get(timeout=10)
+            if error:
+                answers.append(error.message())
+                return answers
+            response = result.get_response()
+            if response.outputs:
+                answers.append(arrays_of(result))
+            if response.parameters["triton_final_response"].bool_param:
+                return answers
+
+
+def test_sequences_keep_their_state(client: Client) -> None:
+    for i in range(3):
+        for sequence in (7, 8):
+            position = {"sequence_id": sequence, "sequence_start": i == 0, "sequence_end": i == 2}
+            answer = asked(client, "sequence", {"IN": four(sequence)}, **position)
+            assert_answer(answer, OUT=four(sequence * (i + 1)))
+
+
+def test_cancelled_requests_are_not_run(client: Client, triton: LocalTriton) -> None:
+    """The step is slow enough for the adapter to ask: of those that wait in a batch, none is run."""
+    asked(client, "slow", {"IN": four(0)})
+    before = metric(triton, "slow_rows_total")
+    first = client.async_infer("slow", as_inputs({"IN": four(0)}), lambda result, error: None)
+    waiting = [
+        client.async_infer("slow", as_inputs({"IN": four(0)}), lambda result, error: None)
+        for _ in range(4)
+    ]
+    time.sleep(0.1)
+    for call in waiting:
+        call.cancel()
+    asked(client, "slow", {"IN": four(0)})
+    assert first
+    assert metric(triton, "slow_rows_total") - before == 2
+
+
+def metric(triton: LocalTriton, name: str, **labels: str) -> float:
+    time.sleep(1)
+    with urlopen(triton.metrics_url, timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    wanted = [f'{label}="{value}"' for label, value in labels.items()]
+    found = [x for x in lines if x.startswith(name + "{") and all(text in x for text in wanted)]
+    return sum(float(line.split()[-1]) for line in found)
+
+
+def test_metrics_count_rejected_failed_and_seconds(client: Client, triton: LocalTriton) -> None:
+    names = ["step_rejected_total", "step_failed_total", "step_calls_total"]
+    before = [metric(triton, name, model="bad", step="bad", version="1") for name in names]
+    for code in (1, 1, 2, 3, 0):
+        asked(client, "bad", {"IN": four(code)})
+    after = [metric(triton, name, model="bad", step="bad", version="1") for name in names]
+    assert [b - a for a, b in zip(before, after, strict=True)] == [2, 2, 5]
+    assert metric(triton, "step_seconds_total", model="slow") > 0.25
+
+
+def test_the_log_says_why(client: Client, triton: LocalTriton) -> None:
+    asked(client, "bad", {"IN": four(2)})
+    asked(client, "slow", {"IN": four(0)})
+    time.sleep(0.3)
+    log = triton.log.read_text()
+    assert "step bad failed" in log
+    assert "/secret/path is missing" in log
+    assert "steps/it.py" in log
+    assert "has slept, 1" in log
+
+
+NOT_LOADED = {
+    "def call(self, IN): ...": "step a: class Step has no method __call__",
+    "def __call__(self, INPUT): ...": "step a: Step.__call__: missing a required argument: 'INPUT'",
+    "def __call__(self): ...": "step a: Step.__call__: got an unexpected keyword argument 'IN'",
+}
+
+
+@pytest.mark.parametrize("call", NOT_LOADED)
+def test_a_step_that_cannot_be_called_is_not_loaded(tmp_path: Path, call: str) -> None:
+    version = write_step(tmp_path, "a", call)
+    with pytest.raises(HarnessError, match=NOT_LOADED[call]):
+        Harness(version).__enter__()
+
+
+def test_triton_refuses_it_as_well(tmp_path: Path) -> None:
+    write_step(tmp_path, "a", "def call(self, IN): ...")
+    with pytest.raises(ServerError, match="class Step has no method __call__"):
+        LocalTriton(tmp_path, "a").__enter__()
