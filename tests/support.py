@@ -195,6 +195,22 @@ PIPELINES: dict[str, dict[str, Any]] = {
             step("detect", {"image": "PIXELS"}, {"boxes": "BOXES"}, "pytorch"),
         ],
     },
+    "kinds of steps": {
+        "project_name": "kinds",
+        "gpu_count": 1,
+        "tensors": {
+            "TEXT": "STRING[1]",
+            "HINT": {"type": "FP32", "dims": [2], "optional": True},
+            "IDS": "INT64[-1]",
+            "VECTOR": "FP32[4]",
+            "SCORE": "FP32[1]",
+        },
+        "steps": [
+            step("tokenize", ["TEXT", "HINT"], ["IDS"]),
+            step("embed", ["IDS"], ["VECTOR"], device="gpu", requirements=["torch==2.13.0"]),
+            step("score", ["VECTOR"], ["SCORE"], calls=["tokenize", "embed"]),
+        ],
+    },
     "awkward names": {
         "project_name": "Awkward.names-2",
         "tensors": {

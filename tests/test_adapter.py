@@ -2,99 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
-from queue import Queue
 from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc  # type: ignore[import-untyped]
+from asking import Arrays, Client, arrays_of, as_inputs, asked, connect, streamed
 from numpy.typing import NDArray
-from support import ADAPTER
-from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
+from step_models import write_models, write_step
 
 from tools.harness import Harness, HarnessError
 from tools.serve import LocalTriton, ServerError
-
-Arrays = dict[str, NDArray[Any]]
-HEAD = """
-import numpy as np
-from triton_step import InvalidRequest, text
-class Step:
-    def __init__(self, context):
-        self.context = context
-"""
-
-MANIFEST = {"module": "it", "arrays": "numpy", "results": {}, "calls": {}}
-
-
-def write_step(
-    repository: Path,
-    name: str,
-    call: str,
-    inputs: str = "IN FP32 4",
-    outputs: str = "OUT FP32 4",
-    more: str = "",
-    batch: int = 8,
-    **manifest: Any,
-) -> Path:
-    """Write a model whose step has the body `call`; tensors are `NAME TYPE DIMS [FLAG ...]`, with `;` between them."""
-    version = repository / name / "1"
-    (version / "steps").mkdir(parents=True)
-    for file in ADAPTER:
-        shutil.copy(file, version)
-    names = [tensor.split()[0] for tensor in inputs.split(";")]
-    arguments = {name: name for name in names}
-    manifest = {**MANIFEST, "name": name, "arguments": arguments, **manifest}
-    (version / "step.json").write_text(json.dumps(manifest))
-    body = "".join(f"    {line}\n" for line in call.strip("\n").split("\n"))
-    (version / "steps" / "it.py").write_text(HEAD + body)
-    scheduling = "" if "batching" in more or not batch else "dynamic_batching {}"
-    (version.parent / "config.pbtxt").write_text(
-        f'backend: "python"\nmax_batch_size: {batch}\n{tensors("input", inputs)}'
-        f"{tensors('output', outputs)}instance_group {{ kind: KIND_CPU }}\n{scheduling}\n{more}"
-    )
-    return version
-
-
-def tensors(side: str, given: str) -> str:
-    found = ""
-    for tensor in given.split(";"):
-        name, kind, dims, *flags = tensor.split()
-        more = " ".join(f"{flag}: true" for flag in flags)
-        found += f'{side} {{ name: "{name}" data_type: TYPE_{kind} dims: [{dims}] {more} }}\n'
-    return found
-
-
-MISBEHAVES = """
-def __call__(self, IN):
-    codes = set(IN[:, 0].astype(int).tolist())
-    out = IN * 2
-    if 1 in codes: raise InvalidRequest("IN: 1 is refused; send another")
-    if 2 in codes: raise RuntimeError("/secret/path is missing")
-    if 3 in codes: out = out.astype(np.float64)
-    if 4 in codes: out = out[:, :3]
-    if 5 in codes: return {}
-    if 6 in codes: return {"OUT": out, "MORE": out}
-    if 7 in codes: return None
-    if 8 in codes: return (out,)
-    if 9 in codes: out = out[1:]
-    if 10 in codes: IN[:] = 0
-    if 11 in codes: return {"OUT": out.tolist()}
-    return {"OUT": out}
-"""
-
-
-def called(model: str, outputs: list[str], **arguments: str) -> dict[str, Any]:
-    return {"name": model, "version": -1, "arguments": arguments, "outputs": outputs}
-
 
 ERRORS = {
     1: "step bad: IN: 1 is refused; send another",
@@ -111,144 +35,6 @@ ERRORS = {
 }
 
 
-def write_models(repository: Path) -> None:
-    write_step(repository, "bad", MISBEHAVES)
-    write_step(repository, "rows", "def __call__(self, IN):\n    return {'OUT': IN * 0 + len(IN)}")
-    write_step(
-        repository,
-        "ragged",
-        """
-def __call__(self, A, B):
-    total = A.sum(axis=1, keepdims=True)
-    return {"SUM": total if B is None else total + B, "WIDE": A}
-""",
-        "A FP32 -1 allow_ragged_batch; B FP32 1 optional allow_ragged_batch",
-        "SUM FP32 1; WIDE FP32 -1",
-    )
-    write_step(
-        repository,
-        "texts",
-        """
-def __call__(self, IN):
-    out = np.array([t.upper() for t in text(IN).flat], dtype=object).reshape(IN.shape)
-    if (IN == b"none").any(): out[:] = None
-    if (IN == b"numpy").any(): out = out.astype(np.str_)
-    return {"OUT": out}
-""",
-        "IN STRING -1",
-        "OUT STRING -1",
-    )
-    write_step(
-        repository,
-        "unbatched",
-        "def __call__(self, IN):\n    return {'OUT': IN[::-1]}",
-        "IN INT64 -1",
-        "OUT INT64 -1",
-        batch=0,
-    )
-    write_step(
-        repository,
-        "odd_names",
-        """
-def __call__(self, in_, _1):
-    from dataclasses import dataclass
-    @dataclass
-    class Outputs:
-        class_: object
-    return Outputs(class_=in_ + _1)
-""",
-        "in FP32 2; 1 FP32 2",
-        "class FP32 2",
-        arguments={"in_": "in", "_1": "1"},
-        results={"class_": "class"},
-    )
-    asynchronous = """
-async def __call__(self, IN):
-    import asyncio
-    await asyncio.sleep(0.05)
-    if IN[0, 0] == 1: raise InvalidRequest("no 1")
-    return {"OUT": IN + 1}
-"""
-    write_step(
-        repository, "asynchronous", asynchronous, "IN FP32 -1 allow_ragged_batch", "OUT FP32 -1"
-    )
-    calls = {
-        "rag_ged": called("ragged", ["SUM"], a="A", B="B"),
-        "bad": called("bad", ["OUT"], IN="IN"),
-    }
-    write_step(
-        repository,
-        "caller",
-        """
-def __call__(self, IN):
-    total = self.context.calls.rag_ged(a=IN, B=None)["SUM"]
-    return {"OUT": self.context.calls.bad(IN=IN)["OUT"] + total}
-""",
-        calls=calls,
-    )
-    write_step(
-        repository,
-        "async_caller",
-        """
-async def __call__(self, IN):
-    import asyncio
-    calls = self.context.calls
-    a, b = await asyncio.gather(calls.rag_ged(a=IN, B=None), calls.bad(IN=IN))
-    return {"OUT": a["SUM"] + b["OUT"]}
-""",
-        calls=calls,
-    )
-    decoupled = "model_transaction_policy { decoupled: true }"
-    stream = """
-{}def __call__(self, IN):
-    for i in range(int(IN[0, 0])):
-        if i == 3: raise InvalidRequest("at most 3")
-        yield {{"OUT": IN + i}}
-"""
-    write_step(repository, "stream", stream.format(""), more=decoupled)
-    write_step(repository, "async_stream", stream.format("async "), more=decoupled)
-    write_step(
-        repository,
-        "sequence",
-        """
-state = {}
-def __call__(self, sequence, /, IN):
-    if sequence.start: self.state[sequence.id] = IN * 0
-    self.state[sequence.id] = self.state[sequence.id] + IN
-    total = self.state.pop(sequence.id) if sequence.end else self.state[sequence.id]
-    return {"OUT": total}
-""",
-        more="sequence_batching { oldest { max_candidate_sequences: 8 } }",
-    )
-    write_step(
-        repository,
-        "slow",
-        """
-def __call__(self, IN):
-    import time
-    time.sleep(0.3)
-    self.context.metrics.counter("slow_rows_total", "Rows").add(len(IN))
-    self.context.logger.warning("has slept, %s", self.context.version)
-    return {"OUT": IN}
-""",
-    )
-    if find_spec("torch"):
-        torch = """
-def __call__(self, IN, TEXT):
-    import torch
-    assert isinstance(IN, torch.Tensor)
-    return {"OUT": (IN.T * 2).T, "TEXT_OUT": TEXT}
-"""
-        write_step(
-            repository,
-            "torch_step",
-            torch,
-            "IN FP32 4; TEXT STRING 1",
-            "OUT FP32 4; TEXT_OUT STRING 1",
-            arrays="torch",
-        )
-
-
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("steps")
@@ -263,36 +49,12 @@ def triton(repository: Path) -> Iterator[LocalTriton]:
 
 
 @pytest.fixture(scope="module")
-def client(triton: LocalTriton) -> Iterator[triton_grpc.InferenceServerClient]:
-    with triton_grpc.InferenceServerClient(triton.grpc_url.removeprefix("grpc://")) as client:
+def client(triton: LocalTriton) -> Iterator[Client]:
+    with connect(triton) as client:
         yield client
 
 
-TYPES = {"float32": "FP32", "object": "BYTES", "int64": "INT64"}
-
-
-def as_inputs(arrays: Arrays) -> list[triton_grpc.InferInput]:
-    inputs = []
-    for name, array in arrays.items():
-        tensor = triton_grpc.InferInput(name, list(array.shape), TYPES[str(array.dtype)])
-        tensor.set_data_from_numpy(array)
-        inputs.append(tensor)
-    return inputs
-
-
-def arrays_of(result: triton_grpc.InferResult) -> Arrays:
-    return {o.name: result.as_numpy(o.name) for o in result.get_response().outputs}
-
-
-Client = Any  # tritonclient has no types
 Ask = Callable[[str, Arrays], Arrays | str]
-
-
-def asked(client: Client, model: str, arrays: Arrays, **options: Any) -> Arrays | str:
-    try:
-        return arrays_of(client.infer(model, as_inputs(arrays), client_timeout=20, **options))
-    except InferenceServerException as error:
-        return str(error.message())
 
 
 @pytest.fixture(params=["triton", "harness"])
@@ -440,38 +202,31 @@ def test_only_the_requested_output(client: Client) -> None:
 
 @pytest.mark.parametrize("model", ["stream", "async_stream"])
 def test_decoupled(triton: LocalTriton, model: str) -> None:
-    assert [float(a["OUT"][0, 0]) for a in streamed(triton, model, 2)] == [2, 3]
-    *good, error = streamed(triton, model, 5)
+    two = streamed(triton, model, {"IN": four(2)})
+    assert [answer["OUT"][0, 0] for answer in two if isinstance(answer, dict)] == [2, 3]
+    *good, error = streamed(triton, model, {"IN": four(5)})
     assert (len(good), error) == (3, f"step {model}: at most 3")
-    assert streamed(triton, model, 0) == []
+    assert streamed(triton, model, {"IN": four(0)}) == []
 
 
-def streamed(triton: LocalTriton, model: str, count: int) -> list[Any]:
-    found: Queue[Any] = Queue()
-    with triton_grpc.InferenceServerClient(triton.grpc_url.removeprefix("grpc://")) as client:
-        client.start_stream(lambda result, error: found.put((result, error)))
-        client.async_stream_infer(
-            model, as_inputs({"IN": four(count)}), enable_empty_final_response=True
-        )
-        answers = []
-        while True:
-            result, error = found.get(timeout=10)
-            if error:
-                answers.append(error.message())
-                return answers
-            response = result.get_response()
-            if response.outputs:
-                answers.append(arrays_of(result))
-            if response.parameters["triton_final_response"].bool_param:
-                return answers
+@pytest.mark.parametrize("model", ["oldest", "direct"])
+def test_sequences_keep_their_state(client: Client, triton: LocalTriton, model: str) -> None:
+    """Those of a direct batch leave slots empty while others go on, of which the step sees nothing."""
+    failed = metric(triton, "step_failed_total", model=model)
+    for i in range(4):
+        for sequence in (7, 8, 9):
+            if i == 1 and sequence != 9:
+                continue
+            position = {"sequence_id": sequence, "sequence_start": i == 0, "sequence_end": i == 3}
+            answer = asked(client, model, {"IN": four(sequence)}, **position)
+            times = i + 1 if sequence == 9 or i == 0 else i
+            assert_answer(answer, OUT=four(sequence * times))
+    assert metric(triton, "step_failed_total", model=model) == failed
 
 
-def test_sequences_keep_their_state(client: Client) -> None:
-    for i in range(3):
-        for sequence in (7, 8):
-            position = {"sequence_id": sequence, "sequence_start": i == 0, "sequence_end": i == 2}
-            answer = asked(client, "sequence", {"IN": four(sequence)}, **position)
-            assert_answer(answer, OUT=four(sequence * (i + 1)))
+def test_the_harness_adds_the_control_tensors_of_a_sequence(repository: Path) -> None:
+    with Harness(repository / "direct" / "1") as model:
+        assert_answer(model.execute([{"IN": four(5)}])[0], OUT=four(5))
 
 
 def test_cancelled_requests_are_not_run(client: Client, triton: LocalTriton) -> None:

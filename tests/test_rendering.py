@@ -115,6 +115,12 @@ INVENTORIES = {
         *model("detect"),
         *backends("onnxruntime", "pytorch"),
     ],
+    "kinds of steps": [
+        *always("kinds", "kinds"),
+        *python_step("tokenize"),
+        *python_step("embed"),
+        *python_step("score"),
+    ],
     "awkward names": [
         *always("awkward_names_2", "Awkward_names_2"),
         *python_step("pre.process-1", "pre_x2e_process_x2d_1"),
@@ -217,12 +223,33 @@ def test_ten_steps_pass_the_linters(generate: Generate) -> None:
     succeed(generate(**TEN).make("lint"))
 
 
+START = {"kind": "CONTROL_SEQUENCE_START", "fp32_false_true": [0, 1]}
+CONTROLS = {"direct": {}, "control_input": [{"name": "class", "control": [START]}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "rows"), [({"sequence": CONTROLS}, 8), ({"decoupled": True}, 8), ({}, 0)]
+)
+def test_stubs_of_all_kinds_are_tested_and_clean(
+    generate: Generate, fields: dict[str, Any], rows: int
+) -> None:
+    """What a project's own tests and linters say where its smoke tests need other clients."""
+    tensors = {"A": "FP32[4]", "B": "STRING[2]"}
+    steps = [step("a", ["A"], ["B"], **fields)]
+    project = generate(tensors=tensors, max_batch_size=rows, steps=steps)
+    succeed(project.make("lint"))
+    succeed(project.make("repository"))
+    tests = ("tests/test_steps.py", "tests/test_contract.py")
+    succeed(project.run(sys.executable, "-m", "pytest", "-q", *tests))
+
+
 def test_torch_is_a_dependency_only_where_torchscript_is_served(generate: Generate) -> None:
     for name, torch in (
         ("default", False),
         ("my own", False),
         ("torchscript", True),
         ("fan", True),
+        ("kinds of steps", True),
     ):
         assert ("torch==" in (generate(**PIPELINES[name]) / "pyproject.toml").read_text()) is torch
 

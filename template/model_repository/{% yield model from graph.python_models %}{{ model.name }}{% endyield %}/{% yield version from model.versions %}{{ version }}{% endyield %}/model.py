@@ -35,6 +35,10 @@ SEQUENCE_END = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END
 SLOW_SECONDS = 0.005
 
 
+class EmptySlot(Exception):
+    """No request at all: the direct sequence batcher fills slots without one with whatever memory holds."""
+
+
 class Pace:
     """Whether one call for several requests is faster than a call for each: measured, as for some work it is not.
 
@@ -124,8 +128,9 @@ class TritonPythonModel:
             return failure("cancelled", pb_utils.TritonError.CANCELLED)
         start = perf_counter()
         try:
+            first = self._first(request) if self._sequential else ()
             inputs = self._read(request)
-            outputs = self._step.start(inputs, self._first(request) if self._sequential else ())
+            outputs = self._step.start(inputs, first)
             return self._response(self._step.checked(outputs, self._rows(inputs)))
         except Exception as error:
             return self._refusal(error)
@@ -197,9 +202,12 @@ class TritonPythonModel:
         """What the step takes before its inputs."""
         if not self._sequential:
             return ()
-        flags = request.flags()
-        start, end = bool(flags & SEQUENCE_START), bool(flags & SEQUENCE_END)
-        return (SequencePosition(request.correlation_id(), start, end),)
+        sequence, flags = request.correlation_id(), request.flags()
+        if not sequence:
+            raise EmptySlot
+        return (
+            SequencePosition(sequence, bool(flags & SEQUENCE_START), bool(flags & SEQUENCE_END)),
+        )
 
     def _joined(self, inputs: list[Inputs]) -> Inputs:
         return [
@@ -271,6 +279,8 @@ class TritonPythonModel:
 
     def _refusal(self, error: Exception) -> Any:
         name = self._step.name
+        if isinstance(error, EmptySlot):
+            return pb_utils.InferenceResponse([])
         if isinstance(error, InvalidRequest):
             self._step.rejected.add()
             return failure(f"step {name}: {error}", pb_utils.TritonError.INVALID_ARG)
