@@ -231,6 +231,24 @@ def test_what_a_python_step_takes(graph: Graph) -> None:
     assert parameters == ["FORCE_CPU_ONLY_INPUT_TENSORS"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "threads"),
+    [
+        ({}, None),
+        ({"instances": 2}, "1"),
+        ({"instances": 2, "parameters": {"intra_op_thread_count": 4}}, "4"),
+        ({"instances": 2, "device": "gpu"}, None),
+    ],
+)
+def test_instances_of_onnx_on_a_cpu_have_a_thread_each(
+    graph: Graph, fields: dict[str, Any], threads: str | None
+) -> None:
+    steps = [step("a", ["A"], ["B"], "onnxruntime", **{"device": "cpu", **fields})]
+    found = graph({"A": "FP32[1]", "B": "FP32[1]"}, steps, gpu_count=1)["models"][0]["settings"]
+    values = [given["value"]["string_value"] for given in found.get("parameters", [])]
+    assert values == ([threads] if threads else [])
+
+
 def test_types_have_names_of_their_own(graph: Graph) -> None:
     tensors = {name: "FP32[1]" for name in "ABCDE"}
     wiring = zip(["read_image", "readImage", "read.image", "1st"], "ABCD", "BCDE", strict=True)
