@@ -118,8 +118,8 @@ def ratio(found: dict[str, list[float]], mine: str, *kinds: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.steps", description=__doc__)
     parser.add_argument("cases", nargs="*", default=CASES, metavar="CASE", help=", ".join(CASES))
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=0.6, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--seconds", type=float, default=0.1, help="of each measurement")
     parser.add_argument("--concurrency", type=int, nargs="+", default=CONCURRENCIES)
     options = parser.parse_args()
     print("| case | concurrency | adapter/s | / by request | / fastest by hand | control |")
@@ -134,7 +134,7 @@ def main() -> None:
                     for kind in KINDS
                 }
                 for concurrency in options.concurrency:
-                    measure(loads, concurrency, 1, 0.3)  # warms up
+                    measure(loads, concurrency, 1, 1.0)  # warms up
                     found = measure(loads, concurrency, options.rounds, options.seconds)
                     middle = statistics.median(found["adapter"])
                     ratios = [
