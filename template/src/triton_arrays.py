@@ -18,6 +18,7 @@ DTYPES = {
     "TYPE_FP64": "float64",
     "TYPE_STRING": "object",
 }
+TEXTS = frozenset({bytes, str})
 
 
 def dtype_name(data_type: str) -> str:
@@ -50,7 +51,7 @@ class NumpyArrays:
         """A view of an input may be memory that other steps read too."""
         for array in arrays:
             if type(array) is np.ndarray:
-                array.flags.writeable = False
+                array.setflags(write=False)
 
 
 class TorchArrays(NumpyArrays):
@@ -160,5 +161,7 @@ class Output:
 
     def _check_elements(self, value: Any) -> None:
         """Triton would send the text of any object, such as `None` or `b'...'`."""
-        for kind in set(map(type, value.ravel().tolist())) - {bytes, str}:
+        kinds = list(map(type, value.ravel().tolist()))
+        if not TEXTS.issuperset(kinds):
+            kind = next(kind for kind in kinds if kind not in TEXTS)
             raise StepError(f"returned {kind.__name__} in {self.name}, which holds bytes or str")
