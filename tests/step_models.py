@@ -203,6 +203,15 @@ def __call__(self, position, /, IN{}):
         arguments={name: name for name in ("IN", *kinds)},
         more=f"sequence_batching {{ direct {{}} control_input [ {controls} ] }}",
     )
+    fixed_cost = """
+def __call__(self, IN):
+    import time
+    if (IN < 0).any(): raise InvalidRequest("below 0")
+    time.sleep(0.003)
+    self.context.metrics.counter("fixed_calls_total", "Calls").add(1)
+    return {"OUT": IN * 2}
+"""
+    write_step(repository, "fixed_cost", fixed_cost)
     write_step(
         repository,
         "slow",

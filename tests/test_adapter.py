@@ -155,6 +155,22 @@ def test_requests_share_calls(client: Client) -> None:
     assert max(float(answer["OUT"][0, 0]) for answer in answers if isinstance(answer, dict)) > 1
 
 
+def test_a_costly_call_is_shared_by_all_that_wait(client: Client, triton: LocalTriton) -> None:
+    """Clients that ask again at once wait for one call, not for the end of one and then another."""
+    before = metric(triton, "fixed_calls_total")
+
+    def asks(i: int) -> list[Arrays | str]:
+        return [asked(client, "fixed_cost", {"IN": four(i)}) for _ in range(100)]
+
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(asks, range(6)))
+    for i, answers in enumerate(found):
+        for answer in answers:
+            assert_answer(answer, OUT=four(2 * i))
+    assert metric(triton, "fixed_calls_total") - before < 300
+    assert asked(client, "fixed_cost", {"IN": four(-1)}) == "step fixed_cost: below 0"
+
+
 def test_a_bad_request_fails_alone(client: Client) -> None:
     codes = [0, 20, 1, 30, 2, 40, 3, 50, 9, 60, 7, 0, 70, 80, 10, 90]
     for _ in range(20):

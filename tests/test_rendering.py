@@ -40,7 +40,8 @@ def project(request: pytest.FixtureRequest, generate: Generate) -> Project:
 
 # Files that each project with Python steps has once.
 PYTHON = """
-src/step_types.py src/triton_arrays.py src/triton_context.py src/triton_step.py src/triton_user_step.py
+src/step_types.py src/triton_arrays.py src/triton_context.py src/triton_pace.py
+src/triton_step.py src/triton_user_step.py
 tests/test_contract.py tools/fake_triton.py tools/harness.py
 """
 

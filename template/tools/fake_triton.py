@@ -188,7 +188,10 @@ def answers(model: Any, inputs: list[dict[str, NDArray[Any]]]) -> list[Any]:
     responses = model.execute(requests)
     if responses is None:
         return [[answer(response) for response in request.sender.sent] for request in requests]
-    return [answer(response) for response in responses]
+    return [
+        answer(response or request.sender.sent[0])
+        for request, response in zip(requests, responses, strict=True)
+    ]
 
 
 def answer(response: InferenceResponse) -> dict[str, NDArray[Any]] | tuple[str, int]:

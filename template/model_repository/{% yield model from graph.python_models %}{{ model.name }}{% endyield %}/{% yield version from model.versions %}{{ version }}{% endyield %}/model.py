@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
@@ -24,6 +24,7 @@ sys.path.insert(0, str(HERE))  # before whatever else is called `steps`
 
 from triton_arrays import LIBRARIES, StepError  # noqa: E402
 from triton_context import device  # noqa: E402
+from triton_pace import Pace  # noqa: E402
 from triton_step import InvalidRequest, SequencePosition  # noqa: E402
 from triton_user_step import Inputs, UserStep  # noqa: E402
 
@@ -39,32 +40,6 @@ class EmptySlot(Exception):
     """No request at all: the direct sequence batcher fills slots without one with whatever memory holds."""
 
 
-class Pace:
-    """Whether one call for several requests is faster than a call for each: measured, as for some work it is not.
-
-    A time is the least of the recent ones, because noise only adds. The slower way is tried again
-    after 4, 16, 64 and then each 100 times as long as it takes: once warm, 1 % of the time goes there.
-    """
-
-    def __init__(self) -> None:
-        self._seconds = [0.0, 0.0]  # a request takes alone, together; 0 until known
-        self._until_trial = 0.0
-        self._patience = 4.0
-
-    def together(self) -> bool:
-        faster = self._seconds[True] <= self._seconds[False]
-        return faster if self._until_trial > 0 else not faster
-
-    def learn(self, together: bool, seconds: float) -> None:
-        known = self._seconds[together]
-        self._seconds[together] = min(seconds, 1.1 * known) if known else seconds
-        if self._until_trial > 0:
-            self._until_trial -= seconds
-        else:
-            self._until_trial = self._patience * seconds
-            self._patience = min(4 * self._patience, 100.0)
-
-
 class TritonPythonModel:
     """What Triton's Python backend loads, one object for each instance."""
 
@@ -74,7 +49,8 @@ class TritonPythonModel:
         self._arrays = LIBRARIES[manifest["arrays"]](device(args))
         self._step = UserStep(manifest, args, config, self._arrays)
         self._loop = asyncio.new_event_loop() if self._step.asynchronous else None
-        self._batched = config["max_batch_size"] > 0
+        self._max_rows = config["max_batch_size"]
+        self._batched = self._max_rows > 0
         self._decoupled = config.get("model_transaction_policy", {}).get("decoupled", False)
         self._sequential = "sequence_batching" in config
         self._joinable = self._batched and not self._sequential
@@ -102,10 +78,20 @@ class TritonPythonModel:
             if together
             else [self._answer(request) for request in requests]
         )
-        seconds = (perf_counter() - start) / len(requests)
-        self._slow = seconds > SLOW_SECONDS
-        pace.learn(together, seconds)
-        return responses
+        seconds = perf_counter() - start
+        self._slow = seconds / len(requests) > SLOW_SECONDS
+        pace.learn(together, seconds / len(requests))
+        pause = pace.pause(seconds) if together and len(requests) < self._max_rows else 0
+        return self._answered_before(pause, requests, responses) if pause else responses
+
+    def _answered_before(
+        self, pause: float, requests: list[Any], responses: list[Any]
+    ) -> list[None]:
+        """Answers now, and leaves Triton to collect requests for a while."""
+        for request, response in zip(requests, responses, strict=True):
+            request.get_response_sender().send(response, FINAL)
+        sleep(pause)
+        return [None] * len(requests)
 
     def finalize(self) -> None:
         if self._loop:
