@@ -95,19 +95,25 @@ def request_of(case: str) -> NDArray[np.generic]:
     return values.astype({"FP32": np.float32, "UINT8": np.uint8}[kind])
 
 
+Rounds = dict[str, list[float]]  # by kind, a number for each round
+
+
 def measure(
     loads: dict[str, Load], concurrency: int, rounds: int, seconds: float
-) -> dict[str, list[float]]:
-    """Answers a second of each kind, round by round; the order turns, so that none is always first."""
-    found: dict[str, list[float]] = {kind: [] for kind in loads}
+) -> tuple[Rounds, Rounds]:
+    """Answers a second and processor time for an answer; the order turns, so that none is always first."""
+    throughputs: Rounds = {kind: [] for kind in loads}
+    costs: Rounds = {kind: [] for kind in loads}
     for i in range(rounds):
         kinds = list(loads)
         for kind in kinds[i % len(kinds) :] + kinds[: i % len(kinds)]:
-            found[kind].append(loads[kind].throughput(concurrency, seconds))
-    return found
+            throughput, cost = loads[kind].measure(concurrency, seconds)
+            throughputs[kind].append(throughput)
+            costs[kind].append(cost)
+    return throughputs, costs
 
 
-def ratio(found: dict[str, list[float]], mine: str, *kinds: str) -> float:
+def ratio(found: Rounds, mine: str, *kinds: str) -> float:
     """The throughput of `mine` over that of the fastest of `kinds`: the median of the rounds' ratios."""
     return min(
         statistics.median(one / other for one, other in zip(found[mine], found[kind], strict=True))
@@ -122,8 +128,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.1, help="of each measurement")
     parser.add_argument("--concurrency", type=int, nargs="+", default=CONCURRENCIES)
     options = parser.parse_args()
-    print("| case | concurrency | adapter/s | / by request | / fastest by hand | control |")
-    print("|---|---|---|---|---|---|")
+    columns = "case, concurrency, adapter/s, / by request, / fastest by hand, control"
+    columns += "".join(f", us {kind}" for kind in KINDS[:-1])
+    print(f"| {columns.replace(', ', ' | ')} |\n{'|---' * len(columns.split(', '))}|")
     with tempfile.TemporaryDirectory() as folder:
         for case in options.cases:
             write_models(Path(folder), case)
@@ -135,14 +142,16 @@ def main() -> None:
                 }
                 for concurrency in options.concurrency:
                     measure(loads, concurrency, 1, 1.0)  # warms up
-                    found = measure(loads, concurrency, options.rounds, options.seconds)
+                    found, costs = measure(loads, concurrency, options.rounds, options.seconds)
                     middle = statistics.median(found["adapter"])
                     ratios = [
                         ratio(found, "adapter", "by_request"),
                         ratio(found, "adapter", "loop", "joined"),
                         ratio(found, CONTROL, "by_request"),
                     ]
+                    cpu = [statistics.median(costs[kind]) for kind in KINDS[:-1]]
                     cells = [case, concurrency, f"{middle:.0f}", *(f"{one:.2f}" for one in ratios)]
+                    cells += [f"{one:.0f}" for one in cpu]
                     print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 

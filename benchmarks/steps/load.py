@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import selectors
 import socket
 import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -21,9 +23,16 @@ class Load:
         with socket.create_connection(self._address) as connection:
             connection.sendall(self._request)
             self._length = response_length(connection)
+        self._process = process_of(model)
 
-    def throughput(self, concurrency: int, seconds: float) -> float:
-        """Answers a second."""
+    def measure(self, concurrency: int, seconds: float) -> tuple[float, float]:
+        """Answers a second, and the processor time of the model's process for an answer (us)."""
+        before = cpu_seconds(self._process)
+        throughput = self._throughput(concurrency, seconds)
+        used = cpu_seconds(self._process) - before
+        return throughput, 1e6 * used / max(1.0, throughput * seconds)
+
+    def _throughput(self, concurrency: int, seconds: float) -> float:
         with selectors.DefaultSelector() as selector:
             for _ in range(concurrency):
                 connection = socket.create_connection(self._address)
@@ -77,3 +86,19 @@ def response_length(connection: socket.socket) -> int:
     while len(body) < length:
         body += connection.recv(65536)
     return len(head) + 4 + length
+
+
+def process_of(model: str) -> Path:
+    """/proc/PID of the process in which Triton runs a Python model."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (process / "cmdline").read_bytes().decode(errors="replace")
+            if "triton_python_backend_stub" in command and f"/{model}/1/" in command:
+                return process
+    raise RuntimeError(f"no process serves {model}")
+
+
+def cpu_seconds(process: Path) -> float:
+    """The time that all threads of a process have run: whatever else the machine does, it hardly adds to that."""
+    times = (path.read_text().split()[0] for path in process.glob("task/*/schedstat"))
+    return sum(map(int, times)) / 1e9

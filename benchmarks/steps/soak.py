@@ -24,6 +24,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "template"))
 
 from benchmarks.steps.__main__ import write_adapter  # noqa: E402
+from benchmarks.steps.load import process_of  # noqa: E402
 from tools.serve import LocalTriton  # noqa: E402
 
 MODEL = "soak"
@@ -95,16 +96,9 @@ def client_of(url: str, requests: int, seed: int) -> Counter[str]:
 
 
 def memory_of(model: str) -> int:
-    """Bytes that the stub process of a model holds, without what it shares."""
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes().decode(errors="replace")
-            if "triton_python_backend_stub" in command and f"/{model}/1/" in command:
-                lines = (process / "status").read_text().splitlines()
-                return 1024 * sum(int(x.split()[1]) for x in lines if x.startswith("RssAnon"))
-        except OSError:
-            continue
-    raise RuntimeError(f"no process serves {model}")
+    """Bytes that the process of a model holds, without what it shares."""
+    lines = (process_of(model) / "status").read_text().splitlines()
+    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
 
 
 def soak(requests: int, concurrency: int = 32) -> Report:
