@@ -21,6 +21,12 @@ VENV = Path(sys.prefix)
 COPIER = VENV / "bin" / "copier"
 PREFIX = "'dict object' has no attribute "
 
+# What a version folder of a Python model holds besides its own step and what is rendered.
+ADAPTER = [
+    *ROOT.glob("template/model_repository/*python_models*/*/model.py"),
+    *ROOT.glob("template/src/triton_*.py"),
+]
+
 AUTHOR = {
     f"GIT_{role}_{field}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -190,6 +196,22 @@ PIPELINES: dict[str, dict[str, Any]] = {
             step("decode", ["IMAGE"], ["PIXELS"]),
             step("match", {"ids": "IDS", "image": "PIXELS"}, {"score": "SCORE"}, "onnxruntime"),
             step("detect", {"image": "PIXELS"}, {"boxes": "BOXES"}, "pytorch"),
+        ],
+    },
+    "kinds of steps": {
+        "project_name": "kinds",
+        "gpu_count": 1,
+        "tensors": {
+            "TEXT": "STRING[1]",
+            "HINT": {"type": "FP32", "dims": [2], "optional": True},
+            "IDS": "INT64[-1]",
+            "VECTOR": "FP32[4]",
+            "SCORE": "FP32[1]",
+        },
+        "steps": [
+            step("tokenize", ["TEXT", "HINT"], ["IDS"]),
+            step("embed", ["IDS"], ["VECTOR"], device="gpu", requirements=["torch==2.13.0"]),
+            step("score", ["VECTOR"], ["SCORE"], calls=["tokenize", "embed"]),
         ],
     },
     "awkward names": {

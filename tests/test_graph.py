@@ -204,6 +204,71 @@ def test_the_example_gives_its_code_as_long_as_its_steps_are_unchanged(graph: Gr
     assert graph({**tensors, "INPUT": "FP32[5]"}, steps)["example"] == ""
 
 
+def test_what_a_python_step_takes(graph: Graph) -> None:
+    """Inputs, then what Triton adds to the requests of a sequence; texts are NumPy's on a GPU too."""
+    start = {"kind": "CONTROL_SEQUENCE_START", "fp32_false_true": [0, 1]}
+    tensors = {
+        "A": {"type": "FP32", "dims": [1], "optional": True},
+        "B": "STRING[1]",
+        "C": "INT8[1]",
+    }
+    controls = {"direct": {}, "control_input": [{"name": "class", "control": [start]}]}
+    on_gpu: dict[str, Any] = {"device": "gpu", "requirements": ["torch==2.13.0"]}
+    steps = [
+        step("in-order", ["A"], ["B"], sequence=controls),
+        step("scale", ["B"], ["C"], **on_gpu),
+    ]
+    first, second = graph(tensors, steps, gpu_count=1)["python_models"]
+    assert [(use["argument"], use["annotation"]) for use in first["takes"]] == [
+        ("A", "NDArray[np.float32] | None"),
+        ("class_", "NDArray[np.float32]"),
+    ]
+    assert [use["annotation"] for use in second["takes"] + second["gives"]] == [
+        "NDArray[np.object_]",
+        "torch.Tensor",
+    ]
+    parameters = [given["key"] for given in second["settings"]["parameters"]]
+    assert parameters == ["FORCE_CPU_ONLY_INPUT_TENSORS"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "threads"),
+    [
+        ({}, None),
+        ({"instances": 2}, "1"),
+        ({"instances": 2, "parameters": {"intra_op_thread_count": 4}}, "4"),
+        ({"instances": 2, "device": "gpu"}, None),
+    ],
+)
+def test_instances_of_onnx_on_a_cpu_have_a_thread_each(
+    graph: Graph, fields: dict[str, Any], threads: str | None
+) -> None:
+    steps = [step("a", ["A"], ["B"], "onnxruntime", **{"device": "cpu", **fields})]
+    found = graph({"A": "FP32[1]", "B": "FP32[1]"}, steps, gpu_count=1)["models"][0]["settings"]
+    values = [given["value"]["string_value"] for given in found.get("parameters", [])]
+    assert values == ([threads] if threads else [])
+
+
+def test_types_have_names_of_their_own(graph: Graph) -> None:
+    tensors = {name: "FP32[1]" for name in "ABCDE"}
+    wiring = zip(["read_image", "readImage", "read.image", "1st"], "ABCD", "BCDE", strict=True)
+    found = graph(tensors, [step(name, [a], [b]) for name, a, b in wiring])["python_models"]
+    assert [model["types"] for model in found] == ["ReadImage", "Readimage", "ReadX2eImage", "_1st"]
+
+
+def test_the_models_that_a_step_calls(graph: Graph) -> None:
+    """By the step's name, whatever model serves it."""
+    tensors = {name: "FP32[1]" for name in "ABCD"}
+    steps = [
+        step("one", {"x.1": "A"}, {"y": "B"}),
+        {"name": "a-gain", "model": "one", "inputs": {"x.1": "B"}, "outputs": {"y": "C"}},
+        step("two", ["C"], ["D"], calls=["a-gain"]),
+    ]
+    [called] = [m["called"] for m in graph(tensors, steps)["python_models"] if m["called"]]
+    one = {"name": "one", "version": -1, "arguments": {"x_x2e_1": "x.1"}, "outputs": ["y"]}
+    assert called == {"a_x2d_gain": one}
+
+
 def test_awkward_names_of_tensors_survive(graph: Graph) -> None:
     found = graph(dict.fromkeys([*AWKWARD, "B"], "FP32[1]"), [step("a", AWKWARD, ["B"])])
     assert names(found["steps"][0]["inputs"]) == AWKWARD

@@ -20,7 +20,7 @@ from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 # Files of each project.
 ALWAYS = """
 .copier-answers.yml .gitignore .pre-commit-config.yaml Makefile README.md pipeline.yml pyproject.toml requirements.lock
-src/triton_step.py src/PACKAGE/__init__.py src/PACKAGE/client.py src/PACKAGE/tensors.py
+src/PACKAGE/__init__.py src/PACKAGE/client.py src/PACKAGE/tensors.py
 tests/conftest.py tests/test_live.py tests/test_steps.py
 tools/infer.py tools/local_repository.py tools/project.py tools/repository.py tools/samples.py tools/serve.py tools/server_environment.py
 tools/server_log.py tools/update.py
@@ -38,9 +38,18 @@ def project(request: pytest.FixtureRequest, generate: Generate) -> Project:
     return generate(**PIPELINES[request.param])
 
 
+# Files that each project with Python steps has once.
+PYTHON = """
+src/step_types.py src/triton_arrays.py src/triton_context.py src/triton_pace.py
+src/triton_step.py src/triton_user_step.py
+tests/test_contract.py tools/fake_triton.py tools/harness.py
+"""
+
+
 def python_step(name: str, module: str | None = None) -> list[str]:
     version = f"model_repository/{name}/1"
     return [
+        *PYTHON.split(),
         f"steps/{module or name}.py",
         f"model_repository/{name}/config.pbtxt",
         f"{version}/model.py",
@@ -107,6 +116,12 @@ INVENTORIES = {
         *model("detect"),
         *backends("onnxruntime", "pytorch"),
     ],
+    "kinds of steps": [
+        *always("kinds", "kinds"),
+        *python_step("tokenize"),
+        *python_step("embed"),
+        *python_step("score"),
+    ],
     "awkward names": [
         *always("awkward_names_2", "Awkward_names_2"),
         *python_step("pre.process-1", "pre_x2e_process_x2d_1"),
@@ -118,12 +133,12 @@ INVENTORIES = {
 
 @pytest.mark.parametrize("name", INVENTORIES)
 def test_inventory(generate: Generate, name: str) -> None:
-    assert generate(**PIPELINES[name]).files() == sorted(INVENTORIES[name])
+    assert generate(**PIPELINES[name]).files() == sorted(set(INVENTORIES[name]))
 
 
 def test_inventory_of_ten_steps(generate: Generate) -> None:
     steps = [file for i in range(10) for file in python_step(f"s{i}")]
-    assert generate(**TEN).files() == sorted([*always("ten", "ten"), *steps])
+    assert generate(**TEN).files() == sorted({*always("ten", "ten"), *steps})
 
 
 def test_no_empty_folders(project: Project) -> None:
@@ -209,12 +224,33 @@ def test_ten_steps_pass_the_linters(generate: Generate) -> None:
     succeed(generate(**TEN).make("lint"))
 
 
+START = {"kind": "CONTROL_SEQUENCE_START", "fp32_false_true": [0, 1]}
+CONTROLS = {"direct": {}, "control_input": [{"name": "class", "control": [START]}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "rows"), [({"sequence": CONTROLS}, 8), ({"decoupled": True}, 8), ({}, 0)]
+)
+def test_stubs_of_all_kinds_are_tested_and_clean(
+    generate: Generate, fields: dict[str, Any], rows: int
+) -> None:
+    """What a project's own tests and linters say where its smoke tests need other clients."""
+    tensors = {"A": "FP32[4]", "B": "STRING[2]"}
+    steps = [step("a", ["A"], ["B"], **fields)]
+    project = generate(tensors=tensors, max_batch_size=rows, steps=steps)
+    succeed(project.make("lint"))
+    succeed(project.make("repository"))
+    tests = ("tests/test_steps.py", "tests/test_contract.py")
+    succeed(project.run(sys.executable, "-m", "pytest", "-q", *tests))
+
+
 def test_torch_is_a_dependency_only_where_torchscript_is_served(generate: Generate) -> None:
     for name, torch in (
         ("default", False),
         ("my own", False),
         ("torchscript", True),
         ("fan", True),
+        ("kinds of steps", True),
     ):
         assert ("torch==" in (generate(**PIPELINES[name]) / "pyproject.toml").read_text()) is torch
 

@@ -7,10 +7,43 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 class InvalidRequest(ValueError):
     """Raise it for an input that the client must correct: the text goes to the client, as status 400 or INVALID_ARGUMENT."""
+
+
+class SequencePosition(NamedTuple):
+    """Where a request stands in its sequence; a step of a sequence model gets it before the inputs."""
+
+    id: int | str
+    start: bool
+    end: bool
+
+
+class Counter:
+    """A number that only grows; Triton's /metrics shows it within a second."""
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def add(self, amount: float = 1.0) -> None:
+        self.value += amount
+
+
+class Metrics:
+    """The counters of a step."""
+
+    def __init__(self) -> None:
+        self.counters: dict[tuple[str, str], Counter] = {}
+
+    def counter(self, name: str, description: str) -> Counter:
+        """The counter of this name, as in Prometheus: `cache_misses_total`."""
+        return self.counters.setdefault((name, description), Counter())
 
 
 @dataclass(frozen=True)
@@ -19,11 +52,30 @@ class Context:
 
     parameters: the step's `parameters` in pipeline.yml.
     directory: the model's version folder, for files that lie next to the code.
+    version: the model's version.
     device: "cpu", or "cuda:N" for the GPU that this instance was given.
     logger: writes to Triton's log.
+    metrics: `metrics.counter(name, description).add(1)` shows up in Triton's /metrics.
+    calls: the models that the step may call, as functions: `calls.NAME(INPUT=array)["OUTPUT"]`.
+        They raise RuntimeError if the model fails, and are awaited in an async step.
     """
 
     parameters: Mapping[str, str] = field(default_factory=dict)
     directory: Path = Path()
+    version: str = "1"
     device: str = "cpu"
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("step"))
+    metrics: Metrics = field(default_factory=Metrics)
+    calls: Any = None
+
+
+def text(array: NDArray[np.object_]) -> NDArray[np.object_]:
+    """The bytes of a STRING tensor as `str`, in an array of the same shape; InvalidRequest if one is no UTF-8."""
+    data: Any  # bytes, which NumPy's types do not say
+    decoded = np.empty_like(array)
+    for position, data in np.ndenumerate(array):
+        try:
+            decoded[position] = data.decode()
+        except UnicodeDecodeError as error:
+            raise InvalidRequest(f"element {list(position)} is no UTF-8 text: {error}") from error
+    return decoded

@@ -23,7 +23,8 @@ def copies() -> Iterator[tuple[Path, Path]]:
     """Target and source of each file that is copied: what Python models import, and models' data."""
     modules = set(STEP_MODULES.values())
     for version, module in STEP_MODULES.items():
-        yield REPOSITORY / version / "triton_step.py", ROOT / "src" / "triton_step.py"
+        for shared in sorted((ROOT / "src").glob("*.py")):
+            yield REPOSITORY / version / shared.name, shared
         for source in sorted((ROOT / "steps").rglob("*")):
             other_step = source.suffix == ".py" and source.stem in modules - {module}
             if source.is_file() and not other_step and "__pycache__" not in source.parts:

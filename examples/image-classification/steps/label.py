@@ -4,11 +4,10 @@
 Tested without a server by tests/test_steps.py.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from step_types import LabelOutputs
 from triton_step import Context
 
 LABELS = np.array([b"0", b"1", b"2", b"3", b"4", b"5", b"6", b"7", b"8", b"9"], dtype=np.object_)
@@ -25,7 +24,7 @@ class Step:
         """Called once, when the model loads. `context` has the step's parameters, directory, device
         and a logger; this step needs none of them."""
 
-    def __call__(self, LOGITS: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
+    def __call__(self, LOGITS: NDArray[np.float32]) -> LabelOutputs:
         best = LOGITS.argmax(axis=1, keepdims=True)
         return {"LABEL": LABELS[best], "SCORE": softmax(LOGITS).max(axis=1, keepdims=True)}
 

@@ -5,12 +5,12 @@ Tested without a server by tests/test_steps.py.
 """
 
 from io import BytesIO
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from step_types import PreprocessOutputs
 from triton_step import Context, InvalidRequest
 
 SIZE = (8, 8)
@@ -31,7 +31,7 @@ class Step:
         """Called once, when the model loads. `context` has the step's parameters, directory, device
         and a logger; this step needs none of them."""
 
-    def __call__(self, IMAGE: NDArray[np.object_]) -> dict[str, NDArray[Any]]:
+    def __call__(self, IMAGE: NDArray[np.object_]) -> PreprocessOutputs:
         shades = [_shrink(_decode(data, row)) for row, data in enumerate(IMAGE[:, 0])]
         ink = 1 - np.array(shades, dtype=np.float32).reshape(-1, 64) / 255
         return {"PIXELS": ink}

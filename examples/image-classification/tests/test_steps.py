@@ -20,7 +20,8 @@ TOLERANCE = 0.02  # JPEG is lossy
 
 def preprocess(*images: bytes) -> NDArray[np.float32]:
     rows = np.array(images, dtype=np.object_).reshape(-1, 1)
-    return Preprocess(Context())(IMAGE=rows)["PIXELS"]
+    pixels: NDArray[np.float32] = Preprocess(Context())(IMAGE=rows)["PIXELS"]
+    return pixels
 
 
 def label(*logits: list[float]) -> tuple[list[bytes], list[float]]:

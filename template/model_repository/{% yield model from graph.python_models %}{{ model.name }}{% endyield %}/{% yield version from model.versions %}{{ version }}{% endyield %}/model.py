@@ -6,119 +6,38 @@ The same file in each Python model. What it serves stands in `step.json`, names 
 
 from __future__ import annotations
 
-import importlib
+import asyncio
 import json
-import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import accumulate, pairwise
 from pathlib import Path
+from time import perf_counter, sleep
 from typing import Any
 
-import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
-from numpy.typing import NDArray
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # before whatever else is called `steps`
 
-from triton_step import Context, InvalidRequest  # noqa: E402
+from triton_arrays import LIBRARIES, StepError  # noqa: E402
+from triton_context import device  # noqa: E402
+from triton_pace import Pace  # noqa: E402
+from triton_step import InvalidRequest, SequencePosition  # noqa: E402
+from triton_user_step import Inputs, UserStep  # noqa: E402
 
-Arrays = dict[str, NDArray[Any]]
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+SEQUENCE_START = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START
+SEQUENCE_END = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END
 
-
-class StepError(RuntimeError):
-    """A step broke its contract; the text names the step and the tensor and may go to clients."""
-
-
-class TritonHandler(logging.Handler):
-    """Hands log records to Triton's log."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text, logger = self.format(record), pb_utils.Logger
-        if record.levelno >= logging.ERROR:
-            logger.log_error(text)
-        elif record.levelno >= logging.WARNING:
-            logger.log_warn(text)
-        else:
-            logger.log_info(text)
+# Asking Triton whether a request is cancelled takes 70 us: worth it where that saves far more.
+SLOW_SECONDS = 0.005
 
 
-def step_logger(name: str) -> logging.Logger:
-    logger = logging.getLogger(name)
-    logger.handlers, logger.propagate = [TritonHandler()], False
-    logger.setLevel(logging.INFO)
-    return logger
-
-
-def triton_device(args: Mapping[str, str]) -> str:
-    return (
-        f"cuda:{args['model_instance_device_id']}"
-        if args["model_instance_kind"] == "GPU"
-        else "cpu"
-    )
-
-
-class Output:
-    """What a step must return for one of its outputs, as the model's config declares it."""
-
-    def __init__(self, config: Mapping[str, Any], batched: bool) -> None:
-        self.name: str = config["name"]
-        self.dims = [-1] * batched + [int(dim) for dim in config["dims"]]
-        self.dtype = np.dtype(pb_utils.triton_string_to_numpy(config["data_type"]))
-
-    def check(self, value: object, rows: int | None) -> NDArray[Any]:
-        """The value as Triton takes it; raises StepError, because Triton itself checks neither type nor shape."""
-        if not isinstance(value, np.ndarray):
-            raise StepError(
-                f"returned {type(value).__name__} for {self.name}; return a NumPy array"
-            )
-        if value.dtype != self.dtype:
-            raise StepError(
-                f"returned {value.dtype} for {self.name}, which is {self.dtype}; convert it with astype"
-            )
-        want = [rows, *self.dims[1:]] if rows is not None else self.dims
-        if len(want) != value.ndim or any(
-            w not in (-1, have) for w, have in zip(want, value.shape, strict=True)
-        ):
-            raise StepError(
-                f"returned the shape {list(value.shape)} for {self.name}, which has {want}"
-            )
-        return value
-
-
-class Step:
-    """A step of the user, between the model's tensors and its own arguments."""
-
-    def __init__(self, manifest: Mapping[str, Any], context: Context) -> None:
-        self.name: str = manifest["name"]
-        self._arguments: dict[str, str] = manifest["arguments"]
-        self._call = importlib.import_module(f"steps.{manifest['module']}").Step(context)
-
-    def __call__(self, inputs: Mapping[str, NDArray[Any] | None]) -> Mapping[str, object]:
-        returned = self._call(
-            **{argument: inputs[name] for argument, name in self._arguments.items()}
-        )
-        if not isinstance(returned, Mapping):
-            raise StepError(
-                f"returned {type(returned).__name__}; return a mapping from output names to arrays"
-            )
-        return returned
-
-
-def concatenated(
-    batches: Sequence[Mapping[str, NDArray[Any] | None]],
-) -> dict[str, NDArray[Any] | None]:
-    """The rows of all batches, tensor by tensor; absent optional inputs stay None."""
-    if len(batches) == 1:
-        return dict(batches[0])
-    joined: dict[str, NDArray[Any] | None] = {}
-    for name, first in batches[0].items():
-        joined[name] = (
-            None
-            if first is None
-            else np.concatenate([np.asarray(batch[name]) for batch in batches])
-        )
-    return joined
+class EmptySlot(Exception):
+    """No request at all: the direct sequence batcher fills slots without one with whatever memory holds."""
 
 
 class TritonPythonModel:
@@ -127,103 +46,238 @@ class TritonPythonModel:
     def initialize(self, args: Mapping[str, str]) -> None:
         config = json.loads(args["model_config"])
         manifest = json.loads((HERE / "step.json").read_text())
-        parameters = {key: value["string_value"] for key, value in config["parameters"].items()}
-        self._logger = step_logger(manifest["name"])
-        self._batched = config["max_batch_size"] > 0
-        self._inputs = [tensor["name"] for tensor in config["input"]]
-        self._outputs = [Output(tensor, self._batched) for tensor in config["output"]]
-        self._step = Step(manifest, Context(parameters, HERE, triton_device(args), self._logger))
+        self._arrays = LIBRARIES[manifest["arrays"]](device(args))
+        self._step = UserStep(manifest, args, config, self._arrays)
+        self._loop = asyncio.new_event_loop() if self._step.asynchronous else None
+        self._max_rows = config["max_batch_size"]
+        self._batched = self._max_rows > 0
+        self._decoupled = config.get("model_transaction_policy", {}).get("decoupled", False)
+        self._sequential = "sequence_batching" in config
+        self._joinable = self._batched and not self._sequential
+        self._inputs = list(manifest["arguments"].values())
+        self._lone = len(self._inputs) == 1 and not self._sequential
+        self._uniform = not any(
+            tensor.get("optional") or any(int(dim) < 0 for dim in tensor["dims"])
+            for tensor in config["input"]
+        )
+        self._paces: defaultdict[int, Pace] = defaultdict(Pace)
+        self._slow = False
 
-    def execute(self, requests: Sequence[Any]) -> list[Any]:
-        responses: dict[int, Any] = {}
-        groups: dict[tuple[object, ...], list[int]] = {}
+    def execute(self, requests: list[Any]) -> list[Any] | None:
+        if self._decoupled:
+            self._stream_all(requests)
+            return None
+        if self._loop:
+            return self._side_by_side(self._answer_async, requests)
+        if len(requests) == 1 or not self._joinable:
+            return [self._answer(request) for request in requests]
+        start, pace = perf_counter(), self._paces[len(requests).bit_length()]
+        together = pace.together()
+        responses = (
+            self._answer_together(requests)
+            if together
+            else [self._answer(request) for request in requests]
+        )
+        seconds = perf_counter() - start
+        self._slow = seconds / len(requests) > SLOW_SECONDS
+        pace.learn(together, seconds / len(requests))
+        pause = pace.pause(seconds) if together and len(requests) < self._max_rows else 0
+        return self._answered_before(pause, requests, responses) if pause else responses
+
+    def _answered_before(
+        self, pause: float, requests: list[Any], responses: list[Any]
+    ) -> list[None]:
+        """Answers now, and leaves Triton to collect requests for a while."""
+        for request, response in zip(requests, responses, strict=True):
+            request.get_response_sender().send(response, FINAL)
+        sleep(pause)
+        return [None] * len(requests)
+
+    def finalize(self) -> None:
+        if self._loop:
+            self._loop.close()
+
+    def _side_by_side(
+        self, answer: Callable[[Any], Coroutine[Any, Any, Any]], requests: list[Any]
+    ) -> list[Any]:
+        """Async steps wait for many requests at once, instead of joining them."""
+
+        async def answers() -> list[Any]:
+            return await asyncio.gather(*map(answer, requests))
+
+        assert self._loop is not None
+        return self._loop.run_until_complete(answers())
+
+    def _answer(self, request: Any) -> Any:
+        """The response to one request. The shortest way: after a wait, a line of Python takes several times as long as in a loop."""
+        if self._slow and request.is_cancelled():
+            return failure("cancelled", pb_utils.TritonError.CANCELLED)
+        start = perf_counter()
+        try:
+            first = self._first(request) if self._sequential else ()
+            inputs = self._read(request)
+            outputs = self._step.start(inputs, first)
+            return self._response(self._step.checked(outputs, self._rows(inputs)))
+        except Exception as error:
+            return self._refusal(error)
+        finally:
+            seconds = perf_counter() - start
+            self._slow = seconds > SLOW_SECONDS
+            self._step.count(seconds)
+
+    async def _answer_async(self, request: Any) -> Any:
+        start = perf_counter()
+        try:
+            inputs = self._read(request)
+            outputs = await self._step.start(inputs, self._first(request))
+            return self._response(self._step.checked(outputs, self._rows(inputs)))
+        except Exception as error:
+            return self._refusal(error)
+        finally:
+            self._step.count(perf_counter() - start)
+
+    def _answer_together(self, requests: list[Any]) -> list[Any]:
+        """One call for those whose rows have the same shapes; if it fails, one for each."""
+        if self._slow and any(request.is_cancelled() for request in requests):
+            return [self._answer(request) for request in requests]
         inputs = [self._read(request) for request in requests]
-        for i, request in enumerate(requests):
-            if request.is_cancelled():
-                responses[i] = self._failure("cancelled", pb_utils.TritonError.CANCELLED)
-            else:
-                groups.setdefault(self._group(inputs[i], i), []).append(i)
-        for members in groups.values():
-            results = self._run([inputs[i] for i in members])
-            responses.update(
-                (i, self._response(requests[i], result))
-                for i, result in zip(members, results, strict=True)
-            )
+        if self._uniform:
+            return self._answer_group(requests, inputs)
+        responses: dict[int, Any] = {}
+        for group in self._groups(inputs):
+            members = [requests[i] for i in group], [inputs[i] for i in group]
+            responses.update(zip(group, self._answer_group(*members), strict=True))
         return [responses[i] for i in range(len(requests))]
 
-    def _read(self, request: Any) -> dict[str, NDArray[Any] | None]:
-        arrays: dict[str, NDArray[Any] | None] = {}
-        for name in self._inputs:
-            tensor = pb_utils.get_input_tensor_by_name(request, name)
-            arrays[name] = None if tensor is None else tensor.as_numpy()
-        return arrays
-
-    def _group(self, inputs: Mapping[str, NDArray[Any] | None], alone: int) -> tuple[object, ...]:
-        """Requests of equal row shapes share a call; without a batch dimension each has its own."""
-        if not self._batched:
-            return (alone,)
-        return tuple(None if array is None else array.shape[1:] for array in inputs.values())
-
-    def _run(
-        self, batches: Sequence[Mapping[str, NDArray[Any] | None]]
-    ) -> list[Arrays | Exception]:
-        """The outputs of each batch, or what went wrong with it; a failing call is made again for each batch alone."""
+    def _answer_group(self, requests: list[Any], inputs: list[Inputs]) -> list[Any]:
+        if len(requests) == 1:
+            return [self._answer(requests[0])]
+        start, rows = perf_counter(), [self._rows(arrays) for arrays in inputs]
         try:
-            return self._split(self._called(concatenated(batches)), batches)
-        except Exception as error:
-            if len(batches) == 1:
-                return [error]
-            return [self._run([batch])[0] for batch in batches]
+            outputs = self._step.start(self._joined(inputs))
+            self._step.count(perf_counter() - start)
+            return self._shares(self._step.checked(outputs, sum(rows)), rows)
+        except Exception:
+            return [self._answer(request) for request in requests]
 
-    def _called(self, inputs: Mapping[str, NDArray[Any] | None]) -> Arrays:
-        for array in inputs.values():
-            if array is not None:
-                array.flags.writeable = False  # it may be the memory that other steps read
-        rows = (
-            next(len(array) for array in inputs.values() if array is not None)
-            if self._batched
-            else None
+    def _read(self, request: Any) -> Inputs:
+        tensors = request.inputs()
+        if self._lone and tensors:
+            return [self._arrays.read(tensors[0])]
+        arrays = {tensor.name(): self._arrays.read(tensor) for tensor in tensors}
+        return [arrays.get(name) for name in self._inputs]
+
+    def _rows(self, inputs: Inputs) -> Any:
+        """None: without a batch dimension, or without an input to tell."""
+        if not self._batched:
+            return None
+        if inputs[0] is not None:
+            return len(inputs[0])
+        return next((len(array) for array in inputs if array is not None), None)
+
+    def _groups(self, inputs: list[Inputs]) -> Iterable[list[int]]:
+        """The requests by the shapes of their rows."""
+        groups: defaultdict[object, list[int]] = defaultdict(list)
+        for i, arrays in enumerate(inputs):
+            shapes = tuple(None if array is None else array.shape[1:] for array in arrays)
+            nothing = all(shape is None for shape in shapes)
+            groups[i if nothing else shapes].append(i)
+        return groups.values()
+
+    def _first(self, request: Any) -> tuple[Any, ...]:
+        """What the step takes before its inputs."""
+        if not self._sequential:
+            return ()
+        sequence, flags = request.correlation_id(), request.flags()
+        if not sequence:
+            raise EmptySlot
+        return (
+            SequencePosition(sequence, bool(flags & SEQUENCE_START), bool(flags & SEQUENCE_END)),
         )
-        returned = self._step(inputs)
-        for name in returned.keys() - {output.name for output in self._outputs}:
-            raise StepError(f"returned {name}, which is none of its outputs")
-        for output in self._outputs:
-            if output.name not in returned:
-                raise StepError(f"returned no {output.name}")
-        return {output.name: output.check(returned[output.name], rows) for output in self._outputs}
 
-    def _split(
-        self, outputs: Arrays, batches: Sequence[Mapping[str, NDArray[Any] | None]]
-    ) -> list[Arrays | Exception]:
-        if len(batches) == 1:
-            return [outputs]
-        rows = [
-            next(len(array) for array in batch.values() if array is not None) for batch in batches
-        ]
-        ends = np.cumsum(rows).tolist()
+    def _joined(self, inputs: list[Inputs]) -> Inputs:
         return [
-            {name: array[end - count : end] for name, array in outputs.items()}
-            for count, end in zip(rows, ends, strict=True)
+            None if column[0] is None else self._arrays.join(column)
+            for column in zip(*inputs, strict=True)
         ]
 
-    def _response(self, request: Any, result: Arrays | Exception) -> Any:
-        if isinstance(result, InvalidRequest):
-            return self._failure(
-                f"step {self._step.name}: {result}", pb_utils.TritonError.INVALID_ARG
-            )
-        if isinstance(result, StepError):
-            return self._failure(f"step {self._step.name}: {result}", pb_utils.TritonError.INTERNAL)
-        if isinstance(result, Exception):
-            # Its text and traceback may hold paths and data: they are for the log, not for clients.
-            self._logger.error("step %s failed", self._step.name, exc_info=result)
-            return self._failure(
-                f"step {self._step.name} failed; the server's log says why",
-                pb_utils.TritonError.INTERNAL,
-            )
-        wanted = request.requested_output_names()
-        return pb_utils.InferenceResponse(
-            [pb_utils.Tensor(name, result[name]) for name in result if name in wanted]
-        )
+    def _response(self, outputs: Mapping[str, Any]) -> Any:
+        tensor = self._arrays.tensor
+        return pb_utils.InferenceResponse([tensor(name, outputs[name]) for name in outputs])
 
-    def _failure(self, text: str, code: int) -> Any:
-        return pb_utils.InferenceResponse(error=pb_utils.TritonError(text, code))
+    def _shares(self, outputs: Mapping[str, Any], rows: list[int]) -> list[Any]:
+        """A response for each of those whose rows the outputs have, one after the other."""
+        tensor, response = self._arrays.tensor, pb_utils.InferenceResponse
+        spans = list(pairwise(accumulate(rows, initial=0)))
+        columns = [
+            [tensor(name, array[start:end]) for start, end in spans]
+            for name, array in outputs.items()
+        ]
+        return [response(list(tensors)) for tensors in zip(*columns, strict=True)]
+
+    def _stream_all(self, requests: list[Any]) -> None:
+        """One after the other; the async ones side by side."""
+        if self._loop:
+            self._side_by_side(self._stream_async, requests)
+            return
+        for request in requests:
+            self._stream(request)
+
+    def _stream(self, request: Any) -> None:
+        with self._sent(request) as send:
+            for returned in self._generator(request, "__next__"):
+                if not send(returned):
+                    break
+
+    async def _stream_async(self, request: Any) -> None:
+        with self._sent(request) as send:
+            async for returned in self._generator(request, "__anext__"):
+                if not send(returned):
+                    break
+
+    def _generator(self, request: Any, method: str) -> Any:
+        returned = self._step.start(self._read(request), self._first(request))
+        if not hasattr(returned, method):
+            raise StepError(f"returned {type(returned).__name__}; a decoupled step yields mappings")
+        return returned
+
+    @contextmanager
+    def _sent(self, request: Any) -> Iterator[Callable[[Any], bool]]:
+        """Sends a response for what a decoupled step yields, and says whether the client wants more."""
+        sender, start = request.get_response_sender(), perf_counter()
+        asked = start
+
+        def send(returned: Any) -> bool:
+            nonlocal asked
+            sender.send(self._response(self._step.checked(returned, None)))
+            if perf_counter() - asked < SLOW_SECONDS:
+                return True
+            asked = perf_counter()
+            return not sender.is_cancelled()
+
+        try:
+            yield send
+        except Exception as error:
+            sender.send(self._refusal(error))
+        finally:
+            self._step.count(perf_counter() - start)
+            sender.send(flags=FINAL)
+
+    def _refusal(self, error: Exception) -> Any:
+        name = self._step.name
+        if isinstance(error, EmptySlot):
+            return pb_utils.InferenceResponse([])
+        if isinstance(error, InvalidRequest):
+            self._step.rejected.add()
+            return failure(f"step {name}: {error}", pb_utils.TritonError.INVALID_ARG)
+        self._step.failed.add()
+        # The text and the traceback may hold paths and data: they are for the log, not for clients.
+        self._step.logger.error("step %s failed", name, exc_info=error)
+        text = (
+            f": {error}" if isinstance(error, StepError) else " failed; the server's log says why"
+        )
+        return failure(f"step {name}{text}", pb_utils.TritonError.INTERNAL)
+
+
+def failure(text: str, code: int) -> Any:
+    return pb_utils.InferenceResponse(error=pb_utils.TritonError(text, code))

@@ -1,0 +1,167 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""Tensors of Triton as the arrays that a step takes and returns: NumPy, or PyTorch and CuPy on the tensor's own device."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from operator import methodcaller
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+
+DTYPES = {
+    "TYPE_FP16": "float16",
+    "TYPE_BF16": "bfloat16",
+    "TYPE_FP32": "float32",
+    "TYPE_FP64": "float64",
+    "TYPE_STRING": "object",
+}
+TEXTS = frozenset({bytes, str})
+
+
+def dtype_name(data_type: str) -> str:
+    """TYPE_INT8 -> int8."""
+    return DTYPES.get(data_type) or data_type.removeprefix("TYPE_").lower()
+
+
+class StepError(RuntimeError):
+    """A step broke its contract; the text names what is wrong and goes to clients."""
+
+
+class NumpyArrays:
+    """Arrays in the host's memory; those read from Triton are views."""
+
+    type: Any = np.ndarray
+    asked = "a NumPy array"
+
+    def __init__(self) -> None:
+        # Not methods of ours, to save the calls.
+        self.tensor: Callable[[str, Any], Any] = pb_utils.Tensor
+        self.read: Callable[[Any], Any] = methodcaller("as_numpy")
+
+    def dtype(self, name: str) -> Any:
+        return np.dtype(name)
+
+    def join(self, arrays: Sequence[Any]) -> Any:
+        return np.concatenate(arrays)
+
+    def protect(self, arrays: Sequence[Any]) -> None:
+        """A view of an input may be memory that other steps read too."""
+        for array in arrays:
+            if type(array) is np.ndarray:
+                array.setflags(write=False)
+
+
+class TorchArrays(NumpyArrays):
+    """PyTorch's, shared with Triton by DLPack: what lies on the GPU stays there. STRING stays NumPy."""
+
+    asked = "a PyTorch tensor"
+    library = "torch"
+
+    def __init__(self, device: str) -> None:
+        super().__init__()
+        self.tensor, self.read = self._tensor, self._read
+        self._library = importlib.import_module(self.library)
+        self._device = device
+        self.type = self._library.Tensor
+
+    def dtype(self, name: str) -> Any:
+        return np.dtype(name) if name == "object" else getattr(self._library, name)
+
+    def _read(self, tensor: Any) -> Any:
+        try:
+            return self._shared(tensor)
+        except pb_utils.TritonModelException:  # DLPack has no texts
+            return tensor.as_numpy()
+
+    def join(self, arrays: Sequence[Any]) -> Any:
+        if isinstance(arrays[0], np.ndarray):
+            return super().join(arrays)
+        return self._library.concatenate(arrays)
+
+    def _tensor(self, name: str, array: Any) -> Any:
+        if isinstance(array, np.ndarray):
+            return pb_utils.Tensor(name, array)
+        return pb_utils.Tensor.from_dlpack(name, self._contiguous(array))
+
+    def _shared(self, tensor: Any) -> Any:
+        # A request from outside begins in the host's memory; `to` copies only what lies elsewhere.
+        return self._library.from_dlpack(tensor.to_dlpack()).to(self._device)
+
+    def _contiguous(self, array: Any) -> Any:
+        return array.detach().contiguous()
+
+
+class CupyArrays(TorchArrays):
+    """CuPy's, in the same way."""
+
+    asked = "a CuPy array"
+    library = "cupy"
+
+    def __init__(self, device: str) -> None:
+        super().__init__(device)
+        self.type = self._library.ndarray
+        self._library.cuda.Device(int(device.partition(":")[2] or 0)).use()
+
+    def dtype(self, name: str) -> Any:
+        return np.dtype(name)
+
+    def _shared(self, tensor: Any) -> Any:
+        if tensor.is_cpu():
+            return self._library.asarray(tensor.as_numpy())
+        return self._library.from_dlpack(tensor.to_dlpack())
+
+    def _contiguous(self, array: Any) -> Any:
+        return self._library.ascontiguousarray(array)
+
+
+LIBRARIES: dict[str, Callable[[str], NumpyArrays]] = {
+    "numpy": lambda device: NumpyArrays(),
+    "torch": TorchArrays,
+    "cupy": CupyArrays,
+}
+
+
+class Output:
+    """What a step must return for one of its outputs, as the model's config declares it."""
+
+    def __init__(self, config: Mapping[str, Any], batched: bool, arrays: NumpyArrays) -> None:
+        self.name: str = config["name"]
+        self._text = config["data_type"] == "TYPE_STRING"
+        self._dtype = arrays.dtype(dtype_name(config["data_type"]))
+        self._type: Any = np.ndarray if self._text else arrays.type
+        self._asked = NumpyArrays.asked if self._text else arrays.asked
+        self._batched = batched
+        self._dims = tuple(int(dim) for dim in config["dims"])
+
+    def check(self, value: Any, rows: int | None) -> None:
+        """StepError unless Triton may have it: Triton checks neither type nor shape. `rows` of None: any number."""
+        if not isinstance(value, self._type):
+            raise StepError(
+                f"returned {type(value).__name__} for {self.name}; return {self._asked}"
+            )
+        if value.dtype != self._dtype:
+            raise StepError(
+                f"returned {value.dtype} for {self.name}, which is {self._dtype}; convert it with astype"
+            )
+        want = (-1 if rows is None else rows, *self._dims) if self._batched else self._dims
+        if value.shape != want:
+            self._check_shape(value.shape, want)
+        if self._text:
+            self._check_elements(value)
+
+    def _check_shape(self, shape: tuple[int, ...], want: tuple[int, ...]) -> None:
+        """A dim of -1 may have any size."""
+        if len(shape) != len(want) or any(
+            dim not in (-1, have) for dim, have in zip(want, shape, strict=True)
+        ):
+            raise StepError(f"returned the shape {list(shape)} for {self.name}, not {list(want)}")
+
+    def _check_elements(self, value: Any) -> None:
+        """Triton would send the text of any object, such as `None` or `b'...'`."""
+        kinds = list(map(type, value.ravel().tolist()))
+        if not TEXTS.issuperset(kinds):
+            kind = next(kind for kind in kinds if kind not in TEXTS)
+            raise StepError(f"returned {kind.__name__} in {self.name}, which holds bytes or str")

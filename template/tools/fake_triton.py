@@ -1,0 +1,233 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""What Triton's Python backend is to a model.py, without Triton: tools/harness.py runs it in a process of its own.
+
+Standing in for `triton_python_backend_utils`, it has what the adapter uses of it and nothing more.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import pickle
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
+TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
+TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
+CONTROL_TYPES = {"fp32": "float32", "int32": "int32", "bool": "bool"}
+
+
+class TritonError:
+    UNKNOWN, INTERNAL, NOT_FOUND, INVALID_ARG, UNAVAILABLE, UNSUPPORTED, ALREADY_EXISTS = range(7)
+    CANCELLED = 7
+
+    def __init__(self, message: str, code: int = INTERNAL) -> None:
+        self._message, self.code = message, code
+
+    def message(self) -> str:
+        return self._message
+
+
+class TritonModelException(Exception):
+    pass
+
+
+class Tensor:
+    """A named array; texts become bytes, as on their way through Triton."""
+
+    def __init__(self, name: str, array: NDArray[Any]) -> None:
+        self._name = name
+        self._array = np.ascontiguousarray(array).reshape(array.shape)
+        if array.dtype == object:
+            self._array = as_bytes(array)
+
+    def name(self) -> str:
+        return self._name
+
+    def as_numpy(self) -> NDArray[Any]:
+        return self._array
+
+    def is_cpu(self) -> bool:
+        return True
+
+    def to_dlpack(self) -> Any:
+        if self._array.dtype == object:
+            raise TritonModelException("DLPack does not have support for string tensors.")
+        return self._array.__dlpack__()
+
+    @staticmethod
+    def from_dlpack(name: str, array: Any) -> Tensor:
+        return Tensor(name, np.from_dlpack(array).copy())
+
+
+def as_bytes(array: NDArray[Any]) -> NDArray[Any]:
+    encoded = np.empty_like(array)
+    for position, item in np.ndenumerate(array):
+        encoded[position] = item if type(item) is bytes else str(item).encode()
+    return encoded
+
+
+class InferenceResponse:
+    def __init__(self, output_tensors: Any = (), error: TritonError | None = None) -> None:
+        self._tensors, self._error = list(output_tensors), error
+
+    def output_tensors(self) -> list[Tensor]:
+        return self._tensors
+
+    def has_error(self) -> bool:
+        return self._error is not None
+
+    def error(self) -> TritonError | None:
+        return self._error
+
+
+class ResponseSender:
+    def __init__(self) -> None:
+        self.sent: list[InferenceResponse] = []
+
+    def send(self, response: InferenceResponse | None = None, flags: int = 0) -> None:
+        self.sent += [response] if response else []
+
+    def is_cancelled(self) -> bool:
+        return False
+
+
+class InferenceRequest:
+    """One to the model; or, made by a step, one to another model, which only a server could answer."""
+
+    def __init__(self, inputs: Any = (), model_name: str = "", **_: Any) -> None:
+        self._inputs, self._model = list(inputs), model_name
+        self.sender = ResponseSender()
+
+    def inputs(self) -> list[Tensor]:
+        return self._inputs
+
+    def is_cancelled(self) -> bool:
+        return False
+
+    def flags(self) -> int:
+        return TRITONSERVER_REQUEST_FLAG_SEQUENCE_START | TRITONSERVER_REQUEST_FLAG_SEQUENCE_END
+
+    def correlation_id(self) -> int:
+        return 1
+
+    def get_response_sender(self) -> ResponseSender:
+        return self.sender
+
+    def exec(self) -> InferenceResponse:
+        return InferenceResponse(error=TritonError(f"{self._model} needs a server"))
+
+    async def async_exec(self) -> InferenceResponse:
+        return self.exec()
+
+
+class MetricFamily:
+    COUNTER = 0
+
+    def __init__(self, name: str, description: str, kind: int) -> None:
+        self.name = name
+
+    def Metric(self, labels: Mapping[str, str]) -> MetricFamily:
+        return self
+
+    def increment(self, amount: float) -> None:
+        pass
+
+
+class Logger:
+    @staticmethod
+    def log_info(text: str) -> None:
+        print(text, file=sys.stderr)
+
+    log_warn = log_error = log_info
+
+
+def load(folder: Path, config: str) -> Any:
+    """The model of a version folder, initialized."""
+    sys.modules["triton_python_backend_utils"] = sys.modules[__name__]
+    spec = importlib.util.spec_from_file_location("model", folder / "model.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["model"] = module
+    spec.loader.exec_module(module)
+    model = module.TritonPythonModel()
+    names = {"model_name": folder.parent.name, "model_version": folder.name}
+    model.initialize({"model_config": config, "model_instance_kind": "CPU", **names})
+    return model
+
+
+def controls(config: str) -> dict[str, NDArray[Any]]:
+    """What Triton adds to a request that is a sequence of its own."""
+    given = json.loads(config)
+    shape = [1] * (2 if given["max_batch_size"] else 1)
+    found = {}
+    for tensor in given.get("sequence_batching", {}).get("control_input", []):
+        [control] = tensor["control"]
+        values = next((f for f in CONTROL_TYPES if control.get(f"{f}_false_true")), None)
+        kind = CONTROL_TYPES[values] if values else control["data_type"].removeprefix("TYPE_")
+        true = control[f"{values}_false_true"][1] if values else 1
+        found[tensor["name"]] = np.full(shape, true, kind.lower())
+    return found
+
+
+def answers(model: Any, inputs: list[dict[str, NDArray[Any]]]) -> list[Any]:
+    """For each request the arrays of its response, or text and code of its error; a list of them from a decoupled model."""
+    requests = [
+        InferenceRequest([Tensor(name, array) for name, array in arrays.items()])
+        for arrays in inputs
+    ]
+    responses = model.execute(requests)
+    if responses is None:
+        return [[answer(response) for response in request.sender.sent] for request in requests]
+    return [
+        answer(response or request.sender.sent[0])
+        for request, response in zip(requests, responses, strict=True)
+    ]
+
+
+def answer(response: InferenceResponse) -> dict[str, NDArray[Any]] | tuple[str, int]:
+    if error := response.error():
+        return error.message(), error.code
+    return {tensor.name(): tensor.as_numpy() for tensor in response.output_tensors()}
+
+
+@contextmanager
+def own_stdout(printed: int) -> Iterator[BinaryIO]:
+    """The stream to the harness; what the step prints goes to the file `printed`."""
+    with os.fdopen(os.dup(1), "wb") as stream:
+        os.dup2(printed, 1)
+        yield stream
+
+
+def main() -> None:
+    """Reads the config, then lists of requests, as pickles; writes None or what went wrong, then their answers."""
+    with own_stdout(int(sys.argv[2])) as stream:
+        config = pickle.load(sys.stdin.buffer)
+        added = controls(config)
+        reply: Any = None
+        try:
+            model = load(Path(sys.argv[1]), config)
+        except Exception as error:
+            reply = f"{type(error).__name__}: {error}"
+        while True:
+            sys.stdout.flush()
+            pickle.dump(reply, stream)
+            stream.flush()
+            try:
+                requests = pickle.load(sys.stdin.buffer)
+                reply = answers(model, [{**request, **added} for request in requests])
+            except EOFError:
+                return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Requests to a running Triton, over gRPC: arrays in, arrays or the text of an error out."""
+
+from __future__ import annotations
+
+from queue import Queue
+from typing import Any
+
+import tritonclient.grpc as triton_grpc  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+from tritonclient.utils import (  # type: ignore[import-untyped]
+    InferenceServerException,
+    np_to_triton_dtype,
+)
+
+from tools.serve import LocalTriton
+
+Arrays = dict[str, NDArray[Any]]
+Client = Any  # tritonclient has no types
+
+
+def connect(triton: LocalTriton) -> Client:
+    return triton_grpc.InferenceServerClient(triton.grpc_url.removeprefix("grpc://"))
+
+
+def as_inputs(arrays: Arrays) -> list[triton_grpc.InferInput]:
+    inputs = []
+    for name, array in arrays.items():
+        kind = np_to_triton_dtype(array.dtype)
+        inputs.append(triton_grpc.InferInput(name, list(array.shape), kind))
+        inputs[-1].set_data_from_numpy(array)
+    return inputs
+
+
+def arrays_of(result: triton_grpc.InferResult) -> Arrays:
+    return {o.name: result.as_numpy(o.name) for o in result.get_response().outputs}
+
+
+def asked(client: Client, model: str, arrays: Arrays, **options: Any) -> Arrays | str:
+    try:
+        return arrays_of(client.infer(model, as_inputs(arrays), client_timeout=20, **options))
+    except InferenceServerException as error:
+        return str(error.message())
+
+
+def streamed(triton: LocalTriton, model: str, arrays: Arrays) -> list[Arrays | str]:
+    """The responses of a decoupled model, the last of which may be an error."""
+    found: Queue[Any] = Queue()
+    answers: list[Arrays | str] = []
+    with connect(triton) as client:
+        client.start_stream(lambda result, error: found.put((result, error)))
+        client.async_stream_infer(model, as_inputs(arrays), enable_empty_final_response=True)
+        while True:
+            result, error = found.get(timeout=10)
+            if error:
+                return [*answers, error.message()]
+            response = result.get_response()
+            if response.outputs:
+                answers.append(arrays_of(result))
+            if response.parameters["triton_final_response"].bool_param:
+                return answers

@@ -1,0 +1,312 @@
+"""The adapter of Python steps on a real Triton, all models in one server, and in the harness: the same answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+import tritonclient.grpc as triton_grpc  # type: ignore[import-untyped]
+from asking import Arrays, Client, arrays_of, as_inputs, asked, connect, streamed
+from numpy.typing import NDArray
+from step_models import write_models, write_step
+
+from tools.harness import Harness, HarnessError
+from tools.serve import LocalTriton, ServerError
+
+ERRORS = {
+    1: "step bad: IN: 1 is refused; send another",
+    2: "step bad failed; the server's log says why",
+    3: "step bad: returned float64 for OUT, which is float32; convert it with astype",
+    4: "step bad: returned the shape [1, 3] for OUT, not [1, 4]",
+    5: "step bad: returned no OUT",
+    6: "step bad: returned MORE, which is none of its outputs",
+    7: "step bad: returned NoneType; return a mapping from output names to arrays",
+    8: "step bad: returned tuple; return a mapping from output names to arrays",
+    9: "step bad: returned the shape [0, 4] for OUT, not [1, 4]",
+    10: "step bad failed; the server's log says why",
+    11: "step bad: returned list for OUT; return a NumPy array",
+}
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("steps")
+    write_models(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def triton(repository: Path) -> Iterator[LocalTriton]:
+    with LocalTriton(repository, "rows") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(triton: LocalTriton) -> Iterator[Client]:
+    with connect(triton) as client:
+        yield client
+
+
+Ask = Callable[[str, Arrays], Arrays | str]
+
+
+@pytest.fixture(params=["triton", "harness"])
+def ask(request: pytest.FixtureRequest, repository: Path) -> Iterator[Ask]:
+    """One request to a model of the server, or of the harness."""
+    if request.param == "triton":
+        client = request.getfixturevalue("client")
+        yield lambda model, arrays: asked(client, model, arrays)
+        return
+    running: dict[str, Harness] = {}
+
+    def ask(model: str, arrays: Arrays) -> Arrays | str:
+        if model not in running:
+            running[model] = Harness(repository / model / "1").__enter__()
+        return running[model].execute([arrays])[0]
+
+    yield ask
+    for harness in running.values():
+        harness.__exit__()
+
+
+def four(first: float, rows: int = 1) -> NDArray[Any]:
+    array = np.zeros((rows, 4), np.float32)
+    array[:, 0] = first
+    return array
+
+
+def strings(*rows: list[Any]) -> NDArray[Any]:
+    return np.array(rows, dtype=np.object_)
+
+
+def assert_answer(answer: Arrays | str, **expected: Any) -> None:
+    assert isinstance(answer, dict), answer
+    assert answer.keys() == expected.keys()
+    for name, array in expected.items():
+        assert answer[name].dtype == np.asarray(array).dtype
+        assert answer[name].tolist() == np.asarray(array).tolist()
+
+
+def test_rows_come_back(ask: Ask) -> None:
+    assert_answer(ask("bad", {"IN": four(20, rows=8)}), OUT=four(40, rows=8))
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_each_mistake_has_its_line(ask: Ask, code: int) -> None:
+    assert ask("bad", {"IN": four(code)}) == ERRORS[code]
+
+
+def test_optional_inputs_are_none(ask: Ask) -> None:
+    a = np.ones((2, 3), np.float32)
+    assert_answer(ask("ragged", {"A": a}), SUM=a[:, :1] * 3, WIDE=a)
+    assert_answer(ask("ragged", {"B": a[:, :1], "A": a}), SUM=a[:, :1] * 4, WIDE=a)
+
+
+def test_texts(ask: Ask) -> None:
+    given = strings(["grüße".encode(), b""], [b"a\x00", b"b"])
+    wanted = strings(["GRÜSSE".encode(), b""], [b"A\x00", b"B"])
+    assert_answer(ask("texts", {"IN": given}), OUT=wanted)
+    assert "element [0, 1] is no UTF-8 text" in ask("texts", {"IN": strings([b"a", b"\xff"])})
+
+
+def test_texts_that_triton_would_change_silently(ask: Ask) -> None:
+    answer = ask("texts", {"IN": strings([b"none"])})
+    assert answer == "step texts: returned NoneType in OUT, which holds bytes or str"
+    assert "returned <U5 for OUT, which is object" in ask("texts", {"IN": strings([b"numpy"])})
+
+
+def test_without_batch_dimension(ask: Ask) -> None:
+    given = np.arange(3)
+    assert_answer(ask("unbatched", {"IN": given}), OUT=given[::-1])
+
+
+def test_names_that_are_no_identifiers(ask: Ask) -> None:
+    given = np.ones((2, 2), np.float32)
+    assert_answer(ask("odd_names", {"1": given, "in": given}), **{"class": given * 2})
+
+
+def test_async_step(ask: Ask) -> None:
+    assert_answer(ask("asynchronous", {"IN": four(0)}), OUT=four(0) + 1)
+    assert ask("asynchronous", {"IN": four(1)}) == "step asynchronous: no 1"
+
+
+@pytest.mark.skipif(not find_spec("torch"), reason="needs torch")
+def test_torch_step(ask: Ask) -> None:
+    given = np.arange(8, dtype=np.float32).reshape(2, 4)
+    text = strings([b"a"], [b"b"])
+    assert_answer(ask("torch_step", {"IN": given, "TEXT": text}), OUT=given * 2, TEXT_OUT=text)
+
+
+def at_once(client: Client, model: str, requests: list[Arrays]) -> list[Arrays | str]:
+    with ThreadPoolExecutor(len(requests)) as pool:
+        return list(pool.map(lambda arrays: asked(client, model, arrays), requests))
+
+
+def test_requests_share_calls(client: Client) -> None:
+    """The more so as they arrive together; each gets its own rows back."""
+    answers = [a for _ in range(20) for a in at_once(client, "rows", [{"IN": four(0)}] * 16)]
+    assert max(float(answer["OUT"][0, 0]) for answer in answers if isinstance(answer, dict)) > 1
+
+
+def test_a_costly_call_is_shared_by_all_that_wait(client: Client, triton: LocalTriton) -> None:
+    """Clients that ask again at once wait for one call, not for the end of one and then another."""
+    before = metric(triton, "fixed_calls_total")
+
+    def asks(i: int) -> list[Arrays | str]:
+        return [asked(client, "fixed_cost", {"IN": four(i)}) for _ in range(100)]
+
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(asks, range(6)))
+    for i, answers in enumerate(found):
+        for answer in answers:
+            assert_answer(answer, OUT=four(2 * i))
+    assert metric(triton, "fixed_calls_total") - before < 300
+    assert asked(client, "fixed_cost", {"IN": four(-1)}) == "step fixed_cost: below 0"
+
+
+def test_a_bad_request_fails_alone(client: Client) -> None:
+    codes = [0, 20, 1, 30, 2, 40, 3, 50, 9, 60, 7, 0, 70, 80, 10, 90]
+    for _ in range(20):
+        answers = at_once(client, "bad", [{"IN": four(code)} for code in codes])
+        for code, answer in zip(codes, answers, strict=True):
+            if code in ERRORS:
+                assert answer == ERRORS[code]
+            else:
+                assert_answer(answer, OUT=four(2 * code))
+
+
+def test_mixed_shapes_and_optional_inputs(client: Client) -> None:
+    requests = []
+    for i in range(24):
+        a = np.full((1 + i % 2, 1 + i % 3), i, np.float32)
+        requests.append({"A": a, "B": a[:, :1]} if i % 4 == 0 else {"A": a})
+    for _ in range(10):
+        for given, answer in zip(requests, at_once(client, "ragged", requests), strict=True):
+            total = given["A"].sum(axis=1, keepdims=True) + given.get("B", np.float32(0))
+            assert_answer(answer, SUM=total, WIDE=given["A"])
+
+
+def test_async_requests_wait_together(client: Client) -> None:
+    """Shapes that no call can share: 8 waits of 50 ms take hardly longer than one."""
+    requests = [{"IN": np.zeros((1, i + 2), np.float32)} for i in range(8)]
+    start = time.monotonic()
+    answers = at_once(client, "asynchronous", requests)
+    assert all(isinstance(answer, dict) for answer in answers)
+    assert time.monotonic() - start < 0.3
+
+
+@pytest.mark.parametrize("model", ["caller", "async_caller"])
+def test_calls_of_other_models(client: Client, model: str) -> None:
+    assert_answer(asked(client, model, {"IN": four(20)}), OUT=four(40) + 20)
+    assert (
+        asked(client, model, {"IN": four(1)}) == f"step {model} failed; the server's log says why"
+    )
+
+
+def test_only_the_requested_output(client: Client) -> None:
+    inputs = as_inputs({"A": np.ones((1, 3), np.float32)})
+    wanted = [triton_grpc.InferRequestedOutput("SUM")]
+    assert arrays_of(client.infer("ragged", inputs, outputs=wanted)).keys() == {"SUM"}
+
+
+@pytest.mark.parametrize("model", ["stream", "async_stream"])
+def test_decoupled(triton: LocalTriton, model: str) -> None:
+    two = streamed(triton, model, {"IN": four(2)})
+    assert [answer["OUT"][0, 0] for answer in two if isinstance(answer, dict)] == [2, 3]
+    *good, error = streamed(triton, model, {"IN": four(5)})
+    assert (len(good), error) == (3, f"step {model}: at most 3")
+    assert streamed(triton, model, {"IN": four(0)}) == []
+
+
+@pytest.mark.parametrize("model", ["oldest", "direct"])
+def test_sequences_keep_their_state(client: Client, triton: LocalTriton, model: str) -> None:
+    """Those of a direct batch leave slots empty while others go on, of which the step sees nothing."""
+    failed = metric(triton, "step_failed_total", model=model)
+    for i in range(4):
+        for sequence in (7, 8, 9):
+            if i == 1 and sequence != 9:
+                continue
+            position = {"sequence_id": sequence, "sequence_start": i == 0, "sequence_end": i == 3}
+            answer = asked(client, model, {"IN": four(sequence)}, **position)
+            times = i + 1 if sequence == 9 or i == 0 else i
+            assert_answer(answer, OUT=four(sequence * times))
+    assert metric(triton, "step_failed_total", model=model) == failed
+
+
+def test_the_harness_adds_the_control_tensors_of_a_sequence(repository: Path) -> None:
+    with Harness(repository / "direct" / "1") as model:
+        assert_answer(model.execute([{"IN": four(5)}])[0], OUT=four(5))
+
+
+def test_cancelled_requests_are_not_run(client: Client, triton: LocalTriton) -> None:
+    """The step is slow enough for the adapter to ask: of those that wait in a batch, none is run."""
+    asked(client, "slow", {"IN": four(0)})
+    before = metric(triton, "slow_rows_total")
+    first = client.async_infer("slow", as_inputs({"IN": four(0)}), lambda result, error: None)
+    waiting = [
+        client.async_infer("slow", as_inputs({"IN": four(0)}), lambda result, error: None)
+        for _ in range(4)
+    ]
+    time.sleep(0.1)
+    for call in waiting:
+        call.cancel()
+    asked(client, "slow", {"IN": four(0)})
+    assert first
+    assert metric(triton, "slow_rows_total") - before == 2
+
+
+def metric(triton: LocalTriton, name: str, **labels: str) -> float:
+    time.sleep(1)
+    with urlopen(triton.metrics_url, timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    wanted = [f'{label}="{value}"' for label, value in labels.items()]
+    found = [x for x in lines if x.startswith(name + "{") and all(text in x for text in wanted)]
+    return sum(float(line.split()[-1]) for line in found)
+
+
+def test_metrics_count_rejected_failed_and_seconds(client: Client, triton: LocalTriton) -> None:
+    names = ["step_rejected_total", "step_failed_total", "step_calls_total"]
+    before = [metric(triton, name, model="bad", step="bad", version="1") for name in names]
+    for code in (1, 1, 2, 3, 0):
+        asked(client, "bad", {"IN": four(code)})
+    after = [metric(triton, name, model="bad", step="bad", version="1") for name in names]
+    assert [b - a for a, b in zip(before, after, strict=True)] == [2, 2, 5]
+    assert metric(triton, "step_seconds_total", model="slow") > 0.25
+
+
+def test_the_log_says_why(client: Client, triton: LocalTriton) -> None:
+    asked(client, "bad", {"IN": four(2)})
+    asked(client, "slow", {"IN": four(0)})
+    time.sleep(0.3)
+    log = triton.log.read_text()
+    assert "step bad failed" in log
+    assert "/secret/path is missing" in log
+    assert "steps/it.py" in log
+    assert "has slept, 1" in log
+
+
+NOT_LOADED = {
+    "def call(self, IN): ...": "step a: class Step has no method __call__",
+    "def __call__(self, INPUT): ...": "step a: Step.__call__: missing a required argument: 'INPUT'",
+    "def __call__(self): ...": "step a: Step.__call__: got an unexpected keyword argument 'IN'",
+}
+
+
+@pytest.mark.parametrize("call", NOT_LOADED)
+def test_a_step_that_cannot_be_called_is_not_loaded(tmp_path: Path, call: str) -> None:
+    version = write_step(tmp_path, "a", call)
+    with pytest.raises(HarnessError, match=NOT_LOADED[call]):
+        Harness(version).__enter__()
+
+
+def test_triton_refuses_it_as_well(tmp_path: Path) -> None:
+    write_step(tmp_path, "a", "def call(self, IN): ...")
+    with pytest.raises(ServerError, match="class Step has no method __call__"):
+        LocalTriton(tmp_path, "a").__enter__()

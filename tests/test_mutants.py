@@ -1,0 +1,140 @@
+"""A step that is not ready fails the tests of the generated project, with a line that names the mistake."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from support import Generate, Project, step, succeed
+
+STEP = """import os
+import random
+import time
+
+import numpy as np
+
+from triton_step import InvalidRequest
+
+kept = []
+
+
+class Step:
+    def __init__(self, context):
+        self.context = context
+
+    def {method}(self, IN):
+        out = IN * 2
+        {change}
+        {result}
+"""
+GOOD = {"method": "__call__", "change": "pass", "result": 'return {"OUT": out}'}
+MUTANTS = {
+    "no return": ({"result": "pass"}, "step work: returned NoneType; return a mapping"),
+    "a tuple": ({"result": "return (out,)"}, "step work: returned tuple; return a mapping"),
+    "wrong type": (
+        {"change": "out = out.astype('f8')"},
+        "returned float64 for OUT, which is float32",
+    ),
+    "wrong shape": (
+        {"change": "out = out[:, None]"},
+        r"returned the shape \[1, 1, 2\] for OUT, not",
+    ),
+    "a row missing": (
+        {"change": "out = out[1:]"},
+        r"returned the shape \[0, 2\] for OUT, not \[1, -1\]",
+    ),
+    "output missing": ({"result": "return {}"}, "step work: returned no OUT"),
+    "one too many": (
+        {"result": 'return {"OUT": out, "B": out}'},
+        "returned B, which is none of its",
+    ),
+    "misspelt method": ({"method": "__cal__"}, "step work: class Step has no method __call__"),
+    "raises": ({"change": "raise KeyError('gone')"}, "step work failed(.|\n)*KeyError: 'gone'"),
+    "sleeps": ({"change": "time.sleep(9e9)"}, r"step work, given zeros: gave no answer in 3 s"),
+    "leaks": (
+        {"change": "kept.append(os.urandom(1 << 20))"},
+        r"step work keeps 1\d\d\d KiB of memory a call",
+    ),
+    "mutates its input": ({"change": "IN[:] = 0"}, "assignment destination is read-only"),
+    "exits": (
+        {"change": "os._exit(3)"},
+        "step work, given zeros: ended its process with exit code 3",
+    ),
+    "prints": ({"change": "print('hello')"}, r"step work prints 'hello\\n"),
+    "undeclared package": ({"change": "import yaml"}, "steps/work.py imports yaml; add .*pyyaml"),
+    "random shape": (
+        {"change": "out = np.zeros((len(IN), random.randrange(1, 9)), np.float32)"},
+        r"answers once .* and once",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def project(generate: Generate) -> Project:
+    tensors = {"IN": "FP32[-1]", "OUT": "FP32[-1]"}
+    project = generate(tensors=tensors, steps=[step("work", ["IN"], ["OUT"])])
+    contract = project / "tests/test_contract.py"
+    contract.write_text(contract.read_text().replace("TIMEOUT_S = 10.0", "TIMEOUT_S = 3.0"))
+    return project
+
+
+ILL_TYPED = """import numpy as np
+from numpy.typing import NDArray
+
+from step_types import WorkOutputs
+from triton_step import Context
+
+
+class Step:
+    def __init__(self, context: Context) -> None: ...
+
+    def __call__(self, {argument}: NDArray[np.{type}]) -> WorkOutputs:
+        out = np.zeros((1, 2), np.{returned})
+        return {{"{output}": out}}
+"""
+WELL_TYPED = {"argument": "IN", "type": "float32", "output": "OUT", "returned": "float32"}
+MISTYPED = {
+    "argument": ("X", "Incompatible return value type"),
+    "type": ("int64", "Incompatible return value type"),
+    "output": ("OUTPUT", 'Missing key "OUT"|Extra key "OUTPUT"'),
+    "returned": ("float64", "Incompatible types"),
+}
+
+
+def contract_test(project: Project, **changes: str) -> subprocess.CompletedProcess[str]:
+    (project / "steps/work.py").write_text(STEP.format(**{**GOOD, **changes}))
+    succeed(project.make("repository"))
+    return project.run(sys.executable, "-m", "pytest", "-q", "-x", "tests/test_contract.py")
+
+
+def test_a_good_step_passes(project: Project) -> None:
+    done = contract_test(project)
+    assert done.returncode == 0, done.stdout
+    assert "5 passed" in done.stdout
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_caught(project: Project, name: str) -> None:
+    changes, line = MUTANTS[name]
+    done = contract_test(project, **changes)
+    assert done.returncode == 1, done.stdout
+    assert re.search(line, done.stdout), done.stdout
+
+
+def type_check(project: Project, **changes: str) -> subprocess.CompletedProcess[str]:
+    (project / "steps/work.py").write_text(ILL_TYPED.format(**{**WELL_TYPED, **changes}))
+    return project.run(sys.executable, "-m", "mypy", "steps", "src/step_types.py")
+
+
+def test_a_well_typed_step_passes_mypy(project: Project) -> None:
+    done = type_check(project)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("what", MISTYPED)
+def test_mypy_checks_the_step(project: Project, what: str) -> None:
+    value, line = MISTYPED[what]
+    done = type_check(project, **{what: value})
+    assert re.search(line, done.stdout), done.stdout
