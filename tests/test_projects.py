@@ -78,7 +78,7 @@ def test_the_default_project_passes_its_own_tests(default_project: Project) -> N
     assert "SKIPPED" not in printed
 
 
-@pytest.mark.parametrize("name", (PIPELINES | UNUSUAL).keys() - {"default", "torchscript"})
+@pytest.mark.parametrize("name", sorted((PIPELINES | UNUSUAL).keys() - {"default", "torchscript"}))
 def test_stubs_serve_zeros_and_pass_their_own_tests(generate: Generate, name: str) -> None:
     project = generate(**(PIPELINES | UNUSUAL)[name])
     succeed(project.make("repository"))
@@ -203,6 +203,53 @@ def test_repository_copies_code_anew_and_makes_models_once(generate: Generate) -
     copy = project / "model_repository/prepare/1/steps/prepare.py"
     assert copy.read_text() == source.read_text()
     assert model.stat().st_mtime_ns == before
+
+
+def test_a_script_that_changes_makes_its_model_anew(generate: Generate) -> None:
+    project = generate(**PIPELINES["my own"])
+    script = project / "models/predict.py"
+    script.write_text(
+        "def build(path):\n    path.write_text('one')\n    (path.parent / 'weights').touch()\n"
+    )
+    succeed(project.make("repository"))
+    script.write_text("def build(path):\n    path.write_text('two')\n")
+    succeed(project.make("repository"))
+    assert (project / "model_repository/predict/1/model.onnx").read_text() == "two"
+    assert not (project / "model_repository/predict/1/weights").exists()
+
+
+def test_a_model_that_its_owner_put_there_stays(generate: Generate) -> None:
+    """Whatever becomes of the script, and of the step."""
+    project = generate(**PIPELINES["my own"])
+    model = project / "model_repository/predict/1/model.onnx"
+    model.parent.mkdir()
+    model.write_text("mine")
+    assert succeed(project.make("repository")) == ""
+    (project / "models/predict.py").write_text("# edited\n")
+    assert succeed(project.make("repository")) == ""
+    (project / "model_repository/predict/config.pbtxt").unlink()
+    process = project.make("repository")
+    assert "model_repository/predict: is no model of the pipeline" in process.stderr
+    assert model.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("", "models/predict.py: failed, so there is no model.onnx"),
+        ("def build(path):\n    1 / 0\n", "ZeroDivisionError"),
+        ("import nosuch\n", "No module named 'nosuch'"),
+        ("def build(path):\n    pass\n", "models/predict.py: build(path) wrote no model.onnx"),
+    ],
+)
+def test_a_model_script_that_is_wrong_is_named(generate: Generate, code: str, line: str) -> None:
+    project = generate(**PIPELINES["my own"])
+    (project / "models/predict.py").write_text(code)
+    process = project.make("repository")
+    assert process.returncode
+    assert line in process.stderr
+    assert "importlib" not in process.stderr
+    assert not (project / "model_repository/predict/1/model.onnx").exists()
 
 
 def test_a_model_script_that_fails_leaves_no_model_file(generate: Generate) -> None:

@@ -7,12 +7,16 @@ It remembers what it built, so that a model that left the pipeline leaves no fol
 from __future__ import annotations
 
 import filecmp
+import hashlib
 import importlib
+import json
 import shutil
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from tools.project import MODEL_DATA, MODEL_FILES, REPOSITORY, ROOT, STEP_MODULES
 
@@ -43,18 +47,38 @@ def copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def make(script: str, target: Path) -> dict[Path, Path]:
-    """Lets models/SCRIPT.py write the model file, unless it is there; the files made, each with the target."""
-    if target.exists():
-        return {}
+def digest(script: str) -> str:
+    path = ROOT / "models" / f"{script}.py"
+    return hashlib.sha256(path.read_bytes() if path.exists() else b"").hexdigest()[:16]
+
+
+def make(script: str, target: Path) -> Iterator[Path]:
+    """Lets models/SCRIPT.py write a model file; the files made."""
     print(f"{target.relative_to(ROOT)}: made by models/{script}.py ...", flush=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     # A build that fails leaves no model file; one that ends well may leave others beside it, such as weights.
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="half-") as folder:
         half = Path(folder, target.name)
-        importlib.import_module(f"models.{script}").build(half)
-        beside = sorted(path for path in half.parent.iterdir() if path != half)
-        return {path.rename(target.with_name(path.name)): target for path in [*beside, half]}
+        build(script, half)
+        for path in sorted(half.parent.iterdir()):
+            yield path.rename(target.with_name(path.name))
+
+
+def build(script: str, path: Path) -> None:
+    where = f"models/{script}.py"
+    try:
+        importlib.import_module(f"models.{script}").build(path)
+    except Exception as error:
+        # From the owner's code on: how this program came to call it is of no use.
+        trace = error.__traceback__
+        while trace and not trace.tb_frame.f_code.co_filename.startswith(str(ROOT / "models")):
+            trace = trace.tb_next
+        traceback.print_exception(error.with_traceback(trace))
+        sys.exit(
+            f"{where}: failed, so there is no {path.name}; it needs a build(path) that writes it"
+        )
+    if not path.exists():
+        sys.exit(f"{where}: build(path) wrote no {path.name}; write the model to `path`")
 
 
 def remove(path: Path) -> None:
@@ -67,34 +91,47 @@ def remove(path: Path) -> None:
         folder.rmdir()
 
 
-def remembered() -> dict[Path, Path]:
-    """What is built: each file, with the one that it was made beside of."""
-    lines = BUILT.read_text().splitlines() if BUILT.exists() else []
-    pairs = [line.partition("\t") for line in lines]
-    return {REPOSITORY / path: REPOSITORY / (target or path) for path, _, target in pairs}
+class Built(NamedTuple):
+    """Why a file is there: the target that it is, or was made beside of, and the digest of the script that made it."""
+
+    target: Path
+    script: str = ""
 
 
-def remember(built: dict[Path, Path]) -> None:
-    pairs = sorted((p.relative_to(REPOSITORY), t.relative_to(REPOSITORY)) for p, t in built.items())
-    BUILT.write_text("".join(f"{p}\n" if p == t else f"{p}\t{t}\n" for p, t in pairs))
+def remembered() -> dict[Path, Built]:
+    found = json.loads(BUILT.read_text()) if BUILT.exists() else {}
+    return {REPOSITORY / path: Built(REPOSITORY / of, by) for path, (of, by) in found.items()}
+
+
+def remember(built: dict[Path, Built]) -> None:
+    found = {
+        str(path.relative_to(REPOSITORY)): (str(of.relative_to(REPOSITORY)), by)
+        for path, (of, by) in sorted(built.items())
+    }
+    BUILT.write_text(json.dumps(found, indent=1))
 
 
 def main() -> None:
-    before = remembered()
-    sources = dict(copies())
+    before, sources = remembered(), dict(copies())
     scripts = {REPOSITORY / path: script for path, script in MODEL_FILES.items()}
-    now = {path: path for path in [*sources, *scripts]}
-    for path, target in before.items():
-        if target in now:
-            now.setdefault(path, target)
-        else:
-            remove(path)
-    remember(now)
+    wanted = {target: Built(target) for target in sources}
+    wanted |= {target: Built(target, digest(script)) for target, script in scripts.items()}
+    now = {path: built for path, built in before.items() if built == wanted.get(built.target)}
+    for path in before.keys() - now.keys():
+        remove(path)
     for target, source in sources.items():
+        now[target] = wanted[target]
         copy(source, target)
-    for target, script in scripts.items():
-        now |= make(script, target)
     remember(now)
+    for target, script in scripts.items():
+        if not target.exists():  # one that its owner put there is left alone
+            now |= dict.fromkeys(make(script, target), wanted[target])
+            remember(now)
+    for folder in REPOSITORY.iterdir():
+        if folder.is_dir() and not (folder / "config.pbtxt").exists():
+            sys.exit(
+                f"{folder.relative_to(ROOT)}: is no model of the pipeline; move its files away"
+            )
 
 
 if __name__ == "__main__":
