@@ -27,6 +27,7 @@ import pytest
 import tritonclient.http as triton_http  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
+from tools import serve
 from tools.serve import EXIT_TIMEOUT_S, LocalTriton, ServerError
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "template"
@@ -283,6 +284,16 @@ def test_port_that_only_triton_finds_in_use(identity: Path) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         assert_refused(identity, "already in use", grpc_port=silent.getsockname()[1])
+
+
+def test_free_port_that_is_taken_meanwhile(identity: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = serve._free_ports
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        taken = iter([{"grpc": silent.getsockname()[1]}, {}])
+        monkeypatch.setattr(serve, "_free_ports", lambda wanted: chosen(wanted) | next(taken))
+        with LocalTriton(identity, "a"):
+            pass
 
 
 def test_unknown_model(identity: Path) -> None:

@@ -67,7 +67,19 @@ class LocalTriton:
         if problem := next(server_environment.problems(), None) or self._problem():
             raise ServerError(problem)
         _signals(_interrupt)
-        ports = _free_ports(self._wanted_ports)
+        free = 0 in self._wanted_ports.values()
+        for tries_left in (2, 1, 0):
+            try:
+                self._start(_free_ports(self._wanted_ports))
+                break
+            except ServerError as error:
+                # Another program may take a free port before Triton does.
+                if not (free and tries_left and "already in use" in str(error)):
+                    raise
+                shutil.rmtree(self._folder, True)
+        return self
+
+    def _start(self, ports: dict[str, int]) -> None:
         self.http_url = f"http://{HOST}:{ports['http']}"
         self.grpc_url = f"grpc://{HOST}:{ports['grpc']}"
         self.metrics_url = f"http://{HOST}:{ports['metrics']}/metrics"
@@ -82,7 +94,6 @@ class LocalTriton:
             if isinstance(error, OSError):
                 raise ServerError(f"Triton can't be started: {error}") from error
             raise
-        return self
 
     def __exit__(self, *raised: object) -> None:
         self._stop(keep_log=isinstance(raised[1], ServerError))
