@@ -70,14 +70,13 @@ def to_copy(name: str, config: repository.Config, folder: Path) -> str:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts and path.name != "config.pbtxt"
     ]
-    code = [file for file in files if backend == "python" and file.endswith(".py")]
-    rest = [file for file in files if file not in code]
     parts = []
     if backend == "python":
-        script = f"steps/{refusal.identifier(name)}.py"
-        parts.append(f"the code of {listed(code) or 'model.py'} to {script}")
-    if rest or backend != "python":
-        parts.append(f"{listed(rest) or 'the model file'} to model_repository/{name}/")
+        code = [file for file in files if "/" in file]
+        files = [file for file in files if file not in code]
+        parts.append(f"{listed(code) or 'model.py'} to steps/{refusal.identifier(name)}/")
+    if files or backend != "python":
+        parts.append(f"{listed(files) or 'the model file'} to model_repository/{name}/")
     return f"{name}: copy {', '.join(parts)}"
 
 

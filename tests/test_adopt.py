@@ -12,10 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from google.protobuf import text_format  # type: ignore[import-untyped]
-from support import ROOT, Generate
+from support import ROOT, Generate, serve, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -135,7 +136,7 @@ def test_it_reads_as_a_person_would_write_it(adopt: Adopt) -> None:
         """\
 # From the model repository repository, by hooks/adopt.py.
 # Copy by hand:
-# preprocess: copy the code of model.py to steps/preprocess.py
+# preprocess: copy model.py to steps/preprocess/
 # classify: copy the model file to model_repository/classify/
 starting_pipeline: my-own
 project_name: digits
@@ -149,6 +150,7 @@ steps:
     backend: python
     inputs: [IMAGE]
     outputs: [PIXELS]
+    adapter: none
     fuse: false
   - name: classify
     backend: onnxruntime
@@ -164,7 +166,7 @@ steps:
 
 
 ONNX = f'backend: "onnxruntime" max_batch_size: 8\n{TENSORS}'
-FUSE = {"backend": "python", "fuse": False}
+FUSE = {"backend": "python", "adapter": "none", "fuse": False}
 PLAIN = {"backend": "onnxruntime", "max_batch_size": 8, "batching": False}
 SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
     ("nothing", PYTHON, FUSE),
@@ -251,6 +253,11 @@ SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
         "last versions",
         PYTHON + "version_policy { latest { num_versions: 2 } }",
         {**FUSE, "versions": {"latest": 2}},
+    ),
+    (
+        "several instances of ONNX Runtime",
+        f'backend: "onnxruntime" {TENSORS} instance_group {{ count: 2 kind: KIND_CPU }}',
+        {"backend": "onnxruntime", "instances": 2, "parameters": {}},
     ),
     ("the default said", PYTHON + "version_policy { latest { num_versions: 1 } }", FUSE),
     (
@@ -503,7 +510,7 @@ def test_what_to_copy_by_hand_is_said_and_not_done(adopt: Adopt) -> None:
     command = [sys.executable, "hooks/adopt.py", str(folder)]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert process.stderr.splitlines() == [
-        "a: copy the code of 1/lib/more.py, 1/model.py to steps/a.py, 1/vocab.txt to model_repository/a/",
+        "a: copy 1/lib/more.py, 1/model.py, 1/vocab.txt to steps/a/",
         "b: copy labels.txt to model_repository/b/",
     ]
     assert yaml.safe_load(process.stdout)["steps"][0]["name"] == "a"
@@ -793,3 +800,41 @@ def test_the_corpus_of_public_ensembles() -> None:
         if verdict[0] != "equal" and not (verdict[0] == "refused" and record.get("triton_refuses"))
     }
     assert len(records) - len(bad) >= 49, bad
+
+
+OWN = """
+import triton_python_backend_utils as pb_utils
+from helper import doubled
+
+class TritonPythonModel:
+    def execute(self, requests):
+        inputs = [pb_utils.get_input_tensor_by_name(request, "IN") for request in requests]
+        tensors = [pb_utils.Tensor("OUT", doubled(tensor.as_numpy())) for tensor in inputs]
+        return [pb_utils.InferenceResponse([tensor]) for tensor in tensors]
+"""
+HELPER = "def doubled( x ): return x+x\n"
+
+
+def test_a_repository_becomes_a_project_that_serves_its_code_as_it_is(
+    adopt: Adopt, generate: Generate
+) -> None:
+    """Next to a step that is new."""
+    answers = adopt.answers({"e": CHAIN, "a": PYTHON, "b": PYTHON})
+    del answers["steps"][1]["adapter"]
+    project = generate(**answers)
+    process = project.make("repository")
+    assert "steps/a/model.py: is missing" in process.stderr
+    (project / "steps/a").mkdir()
+    (project / "steps/a/model.py").write_text(OWN)
+    (project / "steps/a/helper.py").write_text(HELPER)
+    step = (project / "steps/b.py").read_text()
+    (project / "steps/b.py").write_text(
+        step.replace("np.zeros((4,), dtype=np.float32)", "IN + 1")
+    )
+    project.commit()
+    succeed(project.make("test"))
+    assert project.changes() == ""
+    assert (project / "model_repository/a/1/model.py").read_text() == OWN
+    with serve(project) as server, project.client(server.urls["http"]) as client:
+        outputs = client.infer({"IN": np.ones(4, dtype=np.float32)})
+    assert outputs["OUT"].tolist() == [3.0] * 4

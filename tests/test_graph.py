@@ -237,6 +237,7 @@ def test_what_a_python_step_takes(graph: Graph) -> None:
         ({}, None),
         ({"instances": 2}, "1"),
         ({"instances": 2, "parameters": {"intra_op_thread_count": 4}}, "4"),
+        ({"instances": 2, "parameters": {}}, None),
         ({"instances": 2, "device": "gpu"}, None),
     ],
 )

@@ -201,7 +201,10 @@ def warmup(sample: Any, declared: dict[str, Any]) -> Fields:
 def parameters(config: Config, rest: Config, _: Defaults) -> Fields:
     rest.ClearField("parameters")
     texts = {key: value.string_value for key, value in sorted(config.parameters.items())}
-    return whole("parameters", texts)
+    # The template gives several instances a thread each, unless it is told the parameters.
+    several = any(g.count > 1 and g.kind == g.KIND_CPU for g in config.instance_group)
+    given = texts or (several and backend_of(config) == "onnxruntime")
+    return {"parameters": texts} if given else {}
 
 
 def optimization(config: Config, rest: Config, _: Defaults) -> Fields:

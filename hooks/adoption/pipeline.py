@@ -197,8 +197,8 @@ def step(item: Wired, table: dict[str, Fields], adoption: Adoption) -> Fields:
         return found
     if is_ensemble(item.model):
         return found | nested(model, item.model, adoption)
-    fuse = {"fuse": False} if backend_of(item.model) == "python" else {}
-    return found | of_model(item.model, adoption.defaults) | fuse
+    own = {"adapter": "none", "fuse": False} if backend_of(item.model) == "python" else {}
+    return found | of_model(item.model, adoption.defaults) | own
 
 
 def nested(model: str, config: Config, adoption: Adoption) -> Fields:

@@ -18,23 +18,34 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.project import MODEL_DATA, MODEL_FILES, REPOSITORY, ROOT, STEP_MODULES
+from tools.project import MODEL_DATA, MODEL_FILES, OWN_MODELS, REPOSITORY, ROOT, STEP_MODULES
 
 BUILT = REPOSITORY / ".built"
 
 
 def copies() -> Iterator[tuple[Path, Path]]:
     """Target and source of each file that is copied: what Python models import, and models' data."""
-    modules = set(STEP_MODULES.values())
+    steps, modules = ROOT / "steps", set(STEP_MODULES.values())
+    own = {steps / folder for folder in OWN_MODELS.values()}
     for version, module in STEP_MODULES.items():
         for shared in sorted((ROOT / "src").glob("*.py")):
             yield REPOSITORY / version / shared.name, shared
-        for source in sorted((ROOT / "steps").rglob("*")):
+        for source in files(steps):
             other_step = source.suffix == ".py" and source.stem in modules - {module}
-            if source.is_file() and not other_step and "__pycache__" not in source.parts:
-                yield REPOSITORY / version / "steps" / source.relative_to(ROOT / "steps"), source
+            if not other_step and own.isdisjoint(source.parents):
+                yield REPOSITORY / version / "steps" / source.relative_to(steps), source
+    for version, name in OWN_MODELS.items():
+        folder = steps / name
+        for source in {*files(folder), folder / "model.py"}:
+            yield REPOSITORY / version / source.relative_to(folder), source
     for path, name in MODEL_DATA.items():
         yield REPOSITORY / path, ROOT / "models" / name
+
+
+def files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path
 
 
 def copy(source: Path, target: Path) -> None:
