@@ -202,7 +202,8 @@ def parameters(config: Config, rest: Config, _: Defaults) -> Fields:
     rest.ClearField("parameters")
     texts = {key: value.string_value for key, value in sorted(config.parameters.items())}
     # The template gives several instances a thread each, unless it is told the parameters.
-    several = any(g.count > 1 and g.kind == g.KIND_CPU for g in config.instance_group)
+    groups = [(group.count > 1, group.kind) for group in config.instance_group]
+    several = groups == [(True, model_config_pb2.ModelInstanceGroup.KIND_CPU)]
     given = texts or (several and backend_of(config) == "onnxruntime")
     return {"parameters": texts} if given else {}
 
