@@ -828,9 +828,7 @@ def test_a_repository_becomes_a_project_that_serves_its_code_as_it_is(
     (project / "steps/a/model.py").write_text(OWN)
     (project / "steps/a/helper.py").write_text(HELPER)
     step = (project / "steps/b.py").read_text()
-    (project / "steps/b.py").write_text(
-        step.replace("np.zeros((4,), dtype=np.float32)", "IN + 1")
-    )
+    (project / "steps/b.py").write_text(step.replace("np.zeros((4,), dtype=np.float32)", "IN + 1"))
     project.commit()
     succeed(project.make("test"))
     assert project.changes() == ""
