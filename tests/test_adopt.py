@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import yaml
 from google.protobuf import text_format  # type: ignore[import-untyped]
-from support import ROOT, Generate, serve, succeed
+from support import ROOT, Generate, run, serve, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -497,6 +497,21 @@ def test_gpus_and_queue_delay_are_those_of_the_models(adopt: Adopt) -> None:
         "device": "gpu",
         "gpus": [0, 1],
     }
+
+
+def test_as_a_command(tmp_path: Path) -> None:
+    repository = write(tmp_path / "repository", alone())
+    command = (sys.executable, "hooks/adopt.py", str(repository))
+    assert "project_name: e" in succeed(run(*command, cwd=ROOT))
+
+
+def test_an_environment_without_its_packages_is_one_line(tmp_path: Path) -> None:
+    process = run(sys.executable, "-S", "hooks/adopt.py", str(tmp_path), cwd=ROOT)
+    assert process.returncode == 1
+    assert process.stderr.endswith(
+        "is missing; run `make setup`, then .venv/bin/python hooks/adopt.py\n"
+    )
+    assert process.stderr.count("\n") == 1
 
 
 def test_what_to_copy_by_hand_is_said_and_not_done(adopt: Adopt) -> None:

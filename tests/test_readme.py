@@ -25,7 +25,10 @@ TESTED = {
     r"make infer": "test_projects.py::test_infer_prints_the_right_labels",
     r"TRITON_URL=\S+ make (infer|test)": "test_projects.py::test_torchscript_serves_the_same_digits",
     r"make lock": "test_readme.py::test_lock",
-    r"make update|copier update": "test_update.py::test_pipeline_yml_drives_an_update",
+    r"make update|copier update( --defaults --data-file \S+)?": "test_update.py::test_pipeline_yml_drives_an_update",
+    r"copier update --defaults --data-file \S+ --vcs-ref=:current:": "test_update.py::test_the_version_can_stay",
+    r"copier update --skip-answered --ask steps": "test_update.py::test_one_question_can_be_asked_again",
+    r"\S*python hooks/adopt.py REPOSITORY > pipeline.yml": "test_adopt.py::test_as_a_command",
     r"(uvx |pipx run |\S*bin/)?copier copy( --defaults)?( --vcs-ref \S+)? \S+ \S+": "test_rendering.py::test_from_git",
     r"(uvx |pipx run |\S*bin/)?copier copy --defaults --data-file \S+ \S+ \S+": "test_answers.py::test_the_command_prints_one_line",
     r"(python3? -m )?(pip|pipx|uv tool) install '?copier\S*": "test_answers.py::test_the_command_prints_one_line",
@@ -50,17 +53,21 @@ def commands(text: str) -> list[str]:
 
 def assert_tested(text: str) -> None:
     found = commands(text)
-    assert found
     untested = [c for c in found if not any(re.fullmatch(known, c) for known in TESTED)]
     assert untested == []
 
 
-def test_commands_of_the_readme() -> None:
-    assert_tested(README)
+@pytest.mark.parametrize(
+    "name", ["README.md", *(p.relative_to(ROOT) for p in ROOT.glob("docs/*.md"))], ids=str
+)
+def test_commands_of_the_documentation(name: str) -> None:
+    assert_tested((ROOT / name).read_text())
 
 
 def test_commands_of_a_generated_readme(generate: Generate) -> None:
-    assert_tested((generate(gpu_count=1) / "README.md").read_text())
+    text = (generate(gpu_count=1) / "README.md").read_text()
+    assert {"make infer", "make test"} <= {*commands(text)} & {*commands(README)}
+    assert_tested(text)
 
 
 def test_the_tests_that_run_the_commands_exist() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -11,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import copier
+import pexpect  # type: ignore[import-untyped]
 import pytest
 import yaml
-from support import Project, run, step, succeed
+from support import AUTHOR, COPIER, Project, run, step, succeed
 
 TENSORS = dict.fromkeys("ABCD", "FP32[4]")
 ONE = step("one", ["A"], ["B"])
@@ -165,6 +167,39 @@ def test_a_pipeline_yml_that_is_wrong_is_one_line(copy: Copy, text: str, line: s
     assert process.stderr.splitlines()[-1].startswith(line)
     assert "Traceback" not in process.stderr
     assert project.changes() == ""
+
+
+def test_the_version_can_stay(origin: Path, copy: Copy) -> None:
+    project = copy(**answers(ONE, TWO))
+    settings = (project / "pipeline.yml").read_text()
+    (project / "pipeline.yml").write_text(settings.replace("size: 8", "size: 4"))
+    project.commit()
+    release(origin, "v1.1.0", managed="src/triton_step.py")
+    succeed(project.run(sys.executable, "-m", "tools.update", "--vcs-ref=:current:"))
+    assert "max_batch_size: 4" in (project / "model_repository/one/config.pbtxt").read_text()
+    assert "v1.1.0" not in (project / "src/triton_step.py").read_text()
+
+
+def test_one_question_can_be_asked_again(copy: Copy) -> None:
+    """With the last answer filled in."""
+    project = copy(**answers(ONE, TWO))
+    command = ["update", "--skip-answered", "--ask", "steps"]
+    environment = {**os.environ, **AUTHOR, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm"}
+    terminal = pexpect.spawn(
+        str(COPIER),
+        command,
+        cwd=project.path,
+        dimensions=(60, 200),
+        env=environment,
+        encoding="utf-8",
+    )
+    terminal.expect("Which steps are there")
+    terminal.expect("two")
+    terminal.send("\x1b\r")
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    assert terminal.exitstatus == 0
+    assert project.changes() in ("", " M .copier-answers.yml\n")  # the prompt sorts the fields
 
 
 def test_a_conflict_is_named_and_fails(copy: Copy) -> None:
