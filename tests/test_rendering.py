@@ -11,11 +11,15 @@ from typing import Any
 
 import copier
 import pytest
-import tomllib
 import yaml
 from google.protobuf import text_format  # type: ignore[import-untyped]
 from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, run, step, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 # Files of each project.
 ALWAYS = """
