@@ -243,6 +243,25 @@ PIPELINES: dict[str, dict[str, Any]] = {
 
 # What clients and ensembles do otherwise.
 UNUSUAL: dict[str, dict[str, Any]] = {
+    "models that see other shapes": {
+        "project_name": "reshaped",
+        "tensors": {"A": "FP32[2, 2]", "B": "FP32[1]", "C": "FP32[4]", "D": "FP32[2, 2]"},
+        "steps": [
+            step(
+                "one",
+                {"x": {"tensor": "A", "reshape": [4]}},
+                {"y": {"tensor": "B", "reshape": []}},
+                "onnxruntime",
+            ),
+            step("two", {"x": "B"}, {"y": {"tensor": "C", "reshape": [2, 2]}}, "openvino"),
+            step("three", {"x": {"tensor": "C", "reshape": [4, 1]}}, {"y": "D"}, "pytorch"),
+        ],
+    },
+    "names that stubs use": {
+        "project_name": "taken",
+        "tensors": {"A": "FP32[4]", "rows": "INT32[1]", "position": "FP32[1]", "größe": "FP32[1]"},
+        "steps": [step("len", ["A"], ["rows", "position", "größe"])],
+    },
     "optional input first": {
         "project_name": "optional",
         "max_batch_size": 0,

@@ -127,6 +127,7 @@ RICH: Answers = {
                 "default_queue_policy": POLICY,
                 "priority_queue_policy": {1: POLICY},
             },
+            adapter="none",
             cache=True,
             versions={"latest": 1},
             warmup=[

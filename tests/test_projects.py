@@ -239,6 +239,7 @@ def test_a_model_that_its_owner_put_there_stays(generate: Generate) -> None:
         ("", "models/predict.py: failed, so there is no model.onnx"),
         ("def build(path):\n    1 / 0\n", "ZeroDivisionError"),
         ("import nosuch\n", "No module named 'nosuch'"),
+        ("raise SystemExit(3)\n", "models/predict.py: ended with exit status 3"),
         ("def build(path):\n    pass\n", "models/predict.py: build(path) wrote no model.onnx"),
     ],
 )

@@ -277,6 +277,19 @@ def test_a_step_that_changes_its_backend_keeps_its_code(copy: Copy) -> None:
     assert not (project / "model_repository/one/1/model.py").exists()
 
 
+def test_a_model_of_its_own_becomes_a_step(copy: Copy) -> None:
+    """What was copied for the one is managed for the other."""
+    project = copy(**answers({**ONE, "adapter": "none"}))
+    (project / "steps/one").mkdir(parents=True)
+    (project / "steps/one/model.py").write_text("# mine\n")
+    succeed(project.make("repository"))
+    project.commit()
+    update(project, **answers(ONE))
+    succeed(project.make("repository"))
+    assert "TritonPythonModel" in (project / "model_repository/one/1/model.py").read_text()
+    assert (project / "steps/one/model.py").read_text() == "# mine\n"
+
+
 def test_what_was_built_for_a_removed_step_goes_with_the_next_make_repository(copy: Copy) -> None:
     """A folder without a config stops Triton."""
     project = copy(**answers(ONE, TWO, THREE))

@@ -85,6 +85,10 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         wired(step("a", ["A"], ["M"], decoupled=True), step("b", ["M"], ["X"])),
         "",
     ),
+    "a cache over a decoupled step": (
+        wired(step("a", ["A"], ["X"], decoupled=True), ensemble={"cache": True}),
+        "ensemble: has a decoupled step, and Triton caches no such answers; drop `cache`",
+    ),
     "two outputs of a decoupled step that meet": (
         wired(step("a", ["A"], ["M", "N"], decoupled=True), step("b", ["M", "N"], ["X"])),
         "",
@@ -278,13 +282,13 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         wired(
             step("a", ["A"], ["M"]), {"name": "b", "model": "z", "inputs": ["M"], "outputs": ["X"]}
         ),
-        "step b: is served by the model of z, which is no step with a model of its own",
+        "step b: is served by the model of z, which is no step beside it with a model of its own",
     ),
     "the model of the step itself": (
         wired(
             step("a", ["A"], ["M"]), {"name": "b", "model": "b", "inputs": ["M"], "outputs": ["X"]}
         ),
-        "step b: is served by the model of b, which is no step with a model of its own",
+        "step b: is served by the model of b, which is no step beside it with a model of its own",
     ),
 }
 

@@ -53,7 +53,9 @@ class LocalRepository:
         self.flags = [f"--cache-config=local,size={CACHE_BYTES}"] if caches else []
         gpus = gpu_count()
         found = {name: list(_adapted(name, config, gpus)) for name, config in configs.items()}
-        self.notes = [f"{name}: {'; '.join(notes)}" for name, notes in found.items() if notes]
+        self.notes = [
+            f"{name}: {'; '.join(dict.fromkeys(notes))}" for name, notes in found.items() if notes
+        ]
         _link(repository, folder, {name: configs[name] for name in found if found[name]})
         self.notes += [
             f"{name}: the state of a sequence is not kept here"

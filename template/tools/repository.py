@@ -79,6 +79,10 @@ def build(script: str, path: Path) -> None:
     where = f"models/{script}.py"
     try:
         importlib.import_module(f"models.{script}").build(path)
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            raise
+        sys.exit(f"{where}: ended with exit status {end.code}, so there is no {path.name}")
     except Exception as error:
         # From the owner's code on: how this program came to call it is of no use.
         trace = error.__traceback__
@@ -123,7 +127,9 @@ def remember(built: dict[Path, Built]) -> None:
 
 
 def main() -> None:
-    before, sources = remembered(), dict(copies())
+    managed = {REPOSITORY / version / "model.py" for version in STEP_MODULES}
+    before = {path: built for path, built in remembered().items() if path not in managed}
+    sources = dict(copies())
     scripts = {REPOSITORY / path: script for path, script in MODEL_FILES.items()}
     wanted = {target: Built(target) for target in sources}
     wanted |= {target: Built(target, digest(script)) for target, script in scripts.items()}

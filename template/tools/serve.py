@@ -183,7 +183,7 @@ class LocalTriton:
                 shutil.rmtree(self._folder / name, True)
 
 
-def _signals(handler: signal.Handlers | Callable[[int, FrameType | None], object]) -> None:
+def _signals(handler: Callable[[int, FrameType | None], object]) -> None:
     """`kill` and a closed terminal end a program as Ctrl-C does: with nothing left behind."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -191,8 +191,12 @@ def _signals(handler: signal.Handlers | Callable[[int, FrameType | None], object
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    _signals(signal.SIG_IGN)  # a second one would cut short what ends the server
+    _signals(_ignore)  # a second one would cut short what ends the server
     raise KeyboardInterrupt
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """Not SIG_IGN: Python complains of a signal that came just before."""
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
