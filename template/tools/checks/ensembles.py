@@ -75,16 +75,6 @@ def incomplete(model: Model) -> Iterator[Finding]:
                     SCHEDULING,
                     ("step", i),
                 )
-        if step.model_namespace:
-            what = f"ensemble {model.name} contains models that are not available or ambiguous: {step.model_name}"
-            yield model.finding(
-                "step-model",
-                what,
-                "take model_namespace out",
-                SCHEDULING,
-                ("step", i),
-                "model_namespace",
-            )
 
 
 def flow(model: Model) -> Iterator[Finding]:

@@ -9,27 +9,29 @@ from typing import Any
 
 from tools.checks.findings import Finding
 from tools.checks.lines import Part
-from tools.checks.models import Model, Setting
+from tools.checks.models import Model, Setting, enum_name
 
+OUTPUT_TWICE = "26.05"  # the first release that refuses it
 BATCH_TYPES = ("TYPE_INT32", "TYPE_FP32")
 
 
 def fields(model: Model, setting: Setting) -> Iterator[Finding]:
-    yield from tensors(model)
+    yield from tensors(model, setting)
     for rules in (batch_io, batching, caching, metrics, repeated_keys):
         yield from rules(model)
     if not model.is_ensemble:
         yield from instances(model, setting)
 
 
-def tensors(model: Model) -> Iterator[Finding]:
+def tensors(model: Model, setting: Setting) -> Iterator[Finding]:
     assert model.config is not None
     for side, found in (("input", model.config.input), ("output", model.config.output)):
         seen: set[str] = set()
         for i, tensor in enumerate(found):
             yield from tensor_problems(model, side, i, tensor)
             if tensor.name and tensor.name in seen:
-                rule = "output-twice" if side == "output" else "tensor-twice"
+                refused = side == "output" and (setting.release or OUTPUT_TWICE) >= OUTPUT_TWICE
+                rule = "output-twice" if refused else "tensor-twice"
                 what = f"{side} {tensor.name} is declared twice"
                 yield model.finding(rule, what, "drop one", (side, i), "name")
             seen.add(tensor.name)
@@ -119,17 +121,11 @@ def batch_io(model: Model) -> Iterator[Finding]:
                 if name not in inputs
             ]
             if len(each.source_input) != 1:
-                kind = each.Kind.Name(each.kind)
+                kind = enum_name(each, "kind")
                 unknown.append(
                     f"batch {side} kind '{kind}' expects 1 source input, got {len(each.source_input)}"
                 )
-            if (
-                side == "input"
-                and each.DESCRIPTOR.fields_by_name["data_type"]
-                .enum_type.values_by_number[each.data_type]
-                .name
-                not in BATCH_TYPES
-            ):
+            if side == "input" and enum_name(each, "data_type") not in BATCH_TYPES:
                 unknown.append("batch input data type must be TYPE_INT32 or TYPE_FP32")
             if side == "output":
                 unknown += [
@@ -245,8 +241,11 @@ def instances(model: Model, setting: Setting) -> Iterator[Finding]:
     assert model.config is not None
     for i, group in enumerate(model.config.instance_group):
         where: tuple[Part, ...] = (("instance_group", i),)
-        kind = group.Kind.Name(group.kind)
+        kind = enum_name(group, "kind")
         who = f"instance group {group.name or f'{model.name}_{i}'} of model {model.name}"
+        if kind.isdecimal():
+            what = f"{who} has unexpected kind {kind}"
+            yield model.finding("instance-kind", what, "write KIND_CPU or KIND_GPU", *where, "kind")
         if group.gpus and kind in ("KIND_CPU", "KIND_MODEL"):
             what = f"{who} has kind {kind} but specifies one or more GPUs"
             yield model.finding(

@@ -20,6 +20,7 @@ RULES = {
     "batching-priority": "error",
     "batching-size": "error",
     "cache": "error",
+    "config-made-up": "warning",
     "config-missing": "error",
     "decoupled-merge": "error",
     "ensemble-cycle": "error",
@@ -28,8 +29,10 @@ RULES = {
     "ensemble-input-written": "error",
     "ensemble-output-unwritten": "error",
     "ensemble-platform": "error",
+    "execution-environment": "error",
     "folder-name": "error",
     "folder-of-no-step": "warning",
+    "instance-kind": "error",
     "instance-gpus": "error",
     "instance-gpu-count": "warning",
     "instance-profile": "error",
@@ -45,6 +48,7 @@ RULES = {
     "optional-chain": "warning",
     "outputs-apart": "warning",
     "outputs-exposed": "warning",
+    "output-twice": "error",
     "parse": "error",
     "pipeline-changed": "error",
     "python-class": "error",
@@ -74,7 +78,6 @@ RULES = {
     "tensor-unused": "error",
     "tensor-written-twice": "error",
     "too-new": "error",
-    "output-twice": "error",
     "version": "error",
     "version-folder": "warning",
     "version-listed": "warning",
@@ -82,6 +85,7 @@ RULES = {
     "warmup-data": "error",
     "warmup-input": "error",
     "warmup-skipped": "warning",
+    "warmup-unknown": "warning",
 }
 
 

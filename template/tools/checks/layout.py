@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from tools.checks.findings import Finding
-from tools.checks.models import KNOWN, PLATFORMS, RESERVED, Model, Setting, nearest
+from tools.checks.models import KNOWN, PLATFORMS, RESERVED, Model, Setting, enum_name, nearest
 from tools.local_repository import BACKENDS
 
 # Characters that Triton refuses in the name of a Python model, or that its shell would take apart.
@@ -21,6 +21,7 @@ FILES = {backend: file for file, backend in BACKENDS.items() if backend != "tens
 }
 # What came with a release, or went after one.
 ADDED = {"model_metrics": "24.11", "max_inflight_requests": "25.11"}
+OWN_FOLDER = "$$TRITON_MODEL_DIRECTORY"
 LAST_WITH_TENSORFLOW = "25.02"
 NO_TYPES = {
     "python": ("BF16",),
@@ -32,7 +33,7 @@ NO_TYPES = {
 
 
 def layout(model: Model, setting: Setting) -> Iterator[Finding]:
-    for rules in (names, versions, backend, model_files, labels, types):
+    for rules in (names, versions, backend, runtime, model_files, labels, types):
         yield from rules(model)
     yield from releases(model, setting)
 
@@ -109,6 +110,25 @@ def backend(model: Model) -> Iterator[Finding]:
         yield model.finding("backend-misspelt", what, meant, "backend")
 
 
+def runtime(model: Model) -> Iterator[Finding]:
+    assert model.config is not None
+    name = model.config.runtime
+    if name and not model.is_ensemble and not name.endswith((".so", ".py")):
+        what = f"unable to find backend library '{name}' for model '{model.name}'"
+        yield model.finding("backend", what, "take the runtime out", "runtime")
+    path = (
+        model.config.parameters["EXECUTION_ENV_PATH"].string_value
+        if "EXECUTION_ENV_PATH" in model.config.parameters
+        else ""
+    )
+    inside = path.removeprefix(OWN_FOLDER).lstrip("/")
+    if path.startswith(OWN_FOLDER) and not (model.folder / inside).exists():
+        what = f"Failed to get the canonical path for {path}"
+        yield model.finding(
+            "execution-environment", what, "put it there", ("parameters", "EXECUTION_ENV_PATH")
+        )
+
+
 def model_files(model: Model) -> Iterator[Finding]:
     assert model.config is not None
     default = FILES.get(model.backend)
@@ -150,11 +170,9 @@ def types(model: Model) -> Iterator[Finding]:
     without = NO_TYPES.get(model.backend, ())
     for side, tensors in (("input", model.config.input), ("output", model.config.output)):
         for i, tensor in enumerate(tensors):
-            name = tensor.DESCRIPTOR.fields_by_name["data_type"].enum_type.values_by_number.get(
-                tensor.data_type
-            )
-            if name and name.name.removeprefix("TYPE_") in without:
-                what = f"{side} {tensor.name} is {name.name}, which {model.backend} does not have"
+            name = enum_name(tensor, "data_type")
+            if name.removeprefix("TYPE_") in without:
+                what = f"{side} {tensor.name} is {name}, which {model.backend} does not have"
                 yield model.finding(
                     "tensor-type-unsupported",
                     what,

@@ -83,7 +83,7 @@ class Model:
             return self.versions
         if kind == "specific":
             return [version for version in self.versions if version in policy.specific.versions]
-        return self.versions[: policy.latest.num_versions]
+        return self.versions[: policy.latest.num_versions if kind else 1]
 
     @cached_property
     def files(self) -> set[str]:
@@ -141,7 +141,10 @@ def without_config(model: Model) -> tuple[Model, Finding | None]:
     """Triton makes up a config for a folder that has a model file under its usual name."""
     model.config = model_config_pb2.ModelConfig()
     if model.files & BACKENDS.keys() or "." in model.name:
-        return model, None
+        what = (
+            f"{model.name} has no config, which Triton refuses with --disable-auto-complete-config"
+        )
+        return model, Finding(model.path, 1, "config-made-up", what, "add it")
     model.config = None
     what = f"Invalid model name: Could not determine backend for model '{model.name}' with no backend in model configuration"
     instead = "each folder of a repository must be a model: add its config, or move it away"
@@ -178,3 +181,10 @@ def nearest(word: str, choices: Iterable[str], otherwise: str) -> str:
     """`did you mean X?` where one of the choices is near, else the other remedy."""
     found = difflib.get_close_matches(word, list(choices), 1)
     return f"did you mean {found[0]}?" if found else otherwise
+
+
+def enum_name(message: Any, field: str) -> str:
+    """Of the value of an enum's field; a number that has no name, as it is."""
+    number = getattr(message, field)
+    known = message.DESCRIPTOR.fields_by_name[field].enum_type.values_by_number.get(number)
+    return known.name if known else str(number)

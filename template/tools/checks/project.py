@@ -48,7 +48,10 @@ def project(repository: Path, answers: Answers, models: Mapping[str, Model]) -> 
             used.add(name)
             queue += [step.model_name for step in models[name].steps]
     for name in sorted(models.keys() - used if used else ()):
-        if models[name].config is not None:
+        if not models[name].path.exists():
+            what = f"{name} is a folder of no step, and Triton ends at one without a config"
+            yield Finding(models[name].path, 1, "config-missing", what, "move its files away")
+        elif models[name].config is not None:
             what = f"{name} is a model of no step of the pipeline, and Triton loads it all the same"
             yield models[name].finding(
                 "folder-of-no-step", what, "remove the folder, or add the step to pipeline.yml"

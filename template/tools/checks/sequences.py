@@ -10,7 +10,7 @@ from typing import Any
 
 from tools.checks.findings import Finding
 from tools.checks.lines import Part
-from tools.checks.models import Model, nearest
+from tools.checks.models import Model, enum_name, nearest
 
 VALUES = ("int32_false_true", "fp32_false_true", "bool_false_true")
 IDS = ("TYPE_UINT64", "TYPE_INT64", "TYPE_UINT32", "TYPE_INT32", "TYPE_STRING")
@@ -75,7 +75,7 @@ def control_problems(given: Any) -> Iterator[tuple[int, int, str]]:
             )
         names.add(tensor.name)
         for j, control in enumerate(tensor.control):
-            kind = control.Kind.Name(control.kind)
+            kind = enum_name(control, "kind")
             if kind in kinds:
                 yield i, j, f"sequence batching specifies multiple {kind} tensors"
             kinds.add(kind)
@@ -86,11 +86,7 @@ def control_problems(given: Any) -> Iterator[tuple[int, int, str]]:
 def value_problem(control: Any, kind: str) -> str:
     given = [field for field in VALUES if getattr(control, field)]
     if kind == "CONTROL_SEQUENCE_CORRID":
-        name = (
-            control.DESCRIPTOR.fields_by_name["data_type"]
-            .enum_type.values_by_number[control.data_type]
-            .name
-        )
+        name = enum_name(control, "data_type")
         if given:
             return f"sequence batching must not specify either 'int32_false_true', 'fp32_false_true' or 'bool_false_true' for {kind}"
         return (
@@ -154,9 +150,9 @@ def warmups(model: Model) -> Iterator[Finding]:
         for name in sorted(sample.inputs):
             entry: tuple[Part, ...] = (*where, ("inputs", name))
             if declared and name not in declared:
-                what = f"unexpected inference input '{name}' for model '{model.name}', from {who}"
+                what = f"{who} has input '{name}', which the model has not, so it is left out"
                 yield model.finding(
-                    "warmup-input", what, nearest(name, declared, "take it out"), *entry
+                    "warmup-unknown", what, nearest(name, declared, "take it out"), *entry
                 )
             else:
                 yield from warmup_data(
@@ -194,9 +190,7 @@ def warmup_data(
 
 def file_problem(model: Model, data: Any, rows: int, entry: tuple[Part, ...]) -> Iterator[Finding]:
     file: Path = model.folder / "warmup" / data.input_data_file
-    kind = (
-        data.DESCRIPTOR.fields_by_name["data_type"].enum_type.values_by_number[data.data_type].name
-    )
+    kind = enum_name(data, "data_type")
     least = BYTES.get(kind.removeprefix("TYPE_"), 0) * math.prod(data.dims)
     where = (*entry, "value", "input_data_file")
     if not file.is_file():

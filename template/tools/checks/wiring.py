@@ -11,10 +11,9 @@ from typing import Any
 from tools.checks.ensembles import SCHEDULING, use
 from tools.checks.findings import Finding
 from tools.checks.lines import Part
-from tools.checks.models import Model, nearest
+from tools.checks.models import Model, enum_name, nearest
 
 Models = Mapping[str, Model]
-BORDER = "the ensemble"
 
 
 def wiring(model: Model, models: Models) -> Iterator[Finding]:
@@ -136,7 +135,7 @@ class Tensor:
     """A tensor of the ensemble, as the first that names it has it."""
 
     owner: str
-    type: int
+    type: str
     dims: list[int]
     batches: bool
     before: list[Tensor] = field(default_factory=list)
@@ -159,21 +158,17 @@ def fits(one: Sequence[int], two: Sequence[int]) -> bool:
     )
 
 
-def type_name(tensor: Any, number: int) -> str:
-    return str(
-        tensor.DESCRIPTOR.fields_by_name["data_type"].enum_type.values_by_number[number].name
-    )
-
-
 def consistency(model: Model, models: Models) -> Iterator[Finding]:
     assert model.config is not None
     tensors: dict[str, Tensor] = {}
-    sink = Tensor(BORDER, 0, [], False)
+    sink = Tensor(model.name, "", [], False)
     batches = model.config.max_batch_size > 0
     for side in (model.config.input, model.config.output):
         for each in side:
             dims = each.reshape.shape if each.HasField("reshape") else each.dims
-            tensors.setdefault(each.name, Tensor(model.name, each.data_type, list(dims), batches))
+            tensors.setdefault(
+                each.name, Tensor(model.name, enum_name(each, "data_type"), list(dims), batches)
+            )
     for each in model.config.output:
         sink.before.append(tensors[each.name])
         tensors[each.name].after.append(sink)
@@ -205,13 +200,17 @@ def compare(
             if each.name not in mapped:
                 continue
             name = mapped[each.name]
-            own = Tensor(used.name, each.data_type, list(each.dims), used.config.max_batch_size > 0)
+            own = Tensor(
+                used.name,
+                enum_name(each, "data_type"),
+                list(each.dims),
+                used.config.max_batch_size > 0,
+            )
             known = tensors.setdefault(name, own)
             place = use(i, side, each.name)
             who = f"in ensemble {model.name}, ensemble tensor {name}: inconsistent"
             if known.type != own.type:
-                ours, theirs = type_name(each, known.type), type_name(each, own.type)
-                what = f"{who} data type: {ours} is inferred from model {known.owner} while {theirs} is inferred from model {own.owner}"
+                what = f"{who} data type: {known.type} is inferred from model {known.owner} while {own.type} is inferred from model {own.owner}"
                 yield model.finding("tensor-types-differ", what, "make them the same", *place)
             elif not alike(known, own):
                 what = f"{who} shape: {known.shown()} while {own.shown()}"
