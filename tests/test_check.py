@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
 from gatekeeper import Gatekeeper
-from test_properties import reasons, serving
+from pipelines import pipelines, tagged
+from test_properties import SEED, build, drawn, reasons, serving
 from test_wiring import WIRINGS
+from text_mutations import mutated
 
 from tools.check import check
 from tools.checks.findings import RULES
 
+# More: CHECKED=200 MUTATED=1000 SEED=7 python -m pytest tests/test_check.py
+CHECKED = int(os.environ.get("CHECKED", 4))
+MUTATED = int(os.environ.get("MUTATED", 24))
 LOCAL = "24.10"  # the release of the local Triton
 MODEL = """import triton_python_backend_utils as pb_utils
 
@@ -274,3 +282,55 @@ def written(repository: Path, configs: dict[str, str]) -> Path:
                 (repository / name / version / file).write_text(MODEL)
         (repository / name / "config.pbtxt").write_text(config)
     return repository
+
+
+@pytest.mark.slow
+def test_nothing_is_found_in_what_the_template_generates(template: Path, tmp_path: Path) -> None:
+    found: list[str] = []
+    for i, pipeline in enumerate(drawn(pipelines(), CHECKED)):
+        repository = build(template, pipeline, tmp_path / "p")
+        found += [f"{i}: {finding}" for finding in check(repository)]
+        shutil.rmtree(tmp_path / "p")
+    assert found == []
+
+
+def changed_line(one: str, two: str) -> str:
+    lines = zip_longest(one.splitlines(), two.splitlines(), fillvalue="")
+    return " -> ".join(next(pair for pair in lines if pair[0] != pair[1]))
+
+
+@pytest.mark.slow
+def test_the_verdict_on_a_mutated_config_is_tritons(keeper: Gatekeeper, tmp_path: Path) -> None:
+    """In 99 of 100; the rest are listed."""
+    chance = random.Random(SEED)
+    bases = drawn(pipelines(max_steps=2), max(MUTATED // 4, 1))
+    done: list[str] = []
+    refusals, differing = 0, []
+    for start in range(0, MUTATED, 24):
+        repository = tmp_path / str(start)
+        verdicts: dict[int, tuple[set[str], list[str], str]] = {}
+        for i in range(start, min(start + 24, MUTATED)):
+            configs = keeper.configs(tagged(chance.choice(bases), i).answers)
+            name = chance.choice(sorted(configs))
+            kind, text = mutated(chance, configs[name])
+            what = f"{kind}: {changed_line(configs[name], text)}"
+            written(repository, configs | {name: text})
+            verdicts[i] = ({*configs}, [], what)
+        found = [f for f in check(repository, LOCAL) if f.severity == "error"]
+        with serving(repository) as client:
+            why = reasons(client)
+        for names, rules, what in verdicts.values():
+            rules += [f.rule for f in found if f.file.parent.name in names]
+            refused = [why.get(name, "not listed") for name in sorted(names)]
+            reason = next(filter(None, refused), "")
+            refusals += bool(reason)
+            done.append(what)
+            if bool(rules) != bool(reason):
+                differing.append(f"{what} | check: {rules} | Triton: {reason[:160]}")
+        shutil.rmtree(repository)
+    print(
+        f"{len(done)} mutants, {refusals} refused by Triton, {len(differing)} differ:",
+        *differing,
+        sep="\n",
+    )
+    assert len(differing) <= len(done) / 100, "\n".join(differing)
