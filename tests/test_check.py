@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import re
 import shutil
+import sys
+import time
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,11 +17,12 @@ import pytest
 import yaml
 from gatekeeper import Gatekeeper
 from pipelines import pipelines, tagged
+from support import ROOT, Generate, run, succeed
 from test_properties import SEED, build, drawn, reasons, serving
 from test_wiring import WIRINGS
 from text_mutations import mutated
 
-from tools.check import check
+from tools.check import check, main
 from tools.checks.findings import RULES
 
 # More: CHECKED=200 MUTATED=1000 SEED=7 python -m pytest tests/test_check.py
@@ -334,3 +339,114 @@ def test_the_verdict_on_a_mutated_config_is_tritons(keeper: Gatekeeper, tmp_path
         sep="\n",
     )
     assert len(differing) <= len(done) / 100, "\n".join(differing)
+
+
+def test_the_page_lists_the_rules() -> None:
+    page = (ROOT / "docs/check.md").read_text()
+    listed = re.findall(r"^\| `([\w-]+)` \| (error|warning) \|", page, re.MULTILINE)
+    assert sorted(listed) == sorted(RULES.items())
+
+
+def test_tensorflow_and_new_fields_are_of_their_releases(tmp_path: Path) -> None:
+    old = f'platform: "tensorflow_savedmodel"\n{IN}{OUT}'
+    new = ensemble(A, more="").replace("{\nstep", "{\nmax_inflight_requests: 2\nstep")
+    repository = write(
+        tmp_path / "r", {"t": old, "t/1/model.savedmodel/x": "", "e": new, "a": PYTHON}
+    )
+    assert places(repository, "25.02") == ["e/config.pbtxt:5: too-new"]
+    assert places(repository, "25.11") == ["t/config.pbtxt:1: backend-gone"]
+
+
+def test_a_nested_ensemble_is_a_model_like_any_other(tmp_path: Path) -> None:
+    inner = ensemble(step("a"))
+    files: dict[str, str | None] = {"e": ensemble(step("inner")), "inner": inner, "a": PYTHON}
+    assert places(write(tmp_path / "good", files)) == []
+    wrong = files | {"inner": ensemble(step("e"))}
+    assert places(write(tmp_path / "circle", wrong)) == [
+        "e/config.pbtxt:5: ensemble-cycle",
+        "inner/config.pbtxt:5: ensemble-cycle",
+    ]
+    versions = files | {"e": ensemble(step("inner", version=3))}
+    assert places(write(tmp_path / "version", versions)) == ["e/config.pbtxt:5: step-version"]
+
+
+@pytest.mark.parametrize("form", ["text", "github", "json"])
+def test_forms(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "r", {"m": PYTHON.replace("[4]", "[0]", 1)})
+    assert main([str(tmp_path / "r"), "--format", form]) == 1
+    printed = capsys.readouterr().out
+    path = tmp_path / "r/m/config.pbtxt"
+    what = "model input 'IN' dimension must be integer >= 1, or -1 to indicate a variable-size dimension"
+    instead = "write -1 where it varies"
+    finding = {"file": str(path), "line": 2, "rule": "tensor-dims", "severity": "error"}
+    if form == "json":
+        assert json.loads(printed) == [finding | {"what": what, "instead": instead}]
+    elif form == "github":
+        assert printed == f"::error file={path},line=2,title=tensor-dims::{what}; {instead}\n"
+    else:
+        assert printed == f"{path}:2: tensor-dims: {what}; {instead}\n"
+
+
+def test_warnings_alone_are_no_failure(tmp_path: Path) -> None:
+    write(tmp_path / "r", {"m": f"{PYTHON}dynamic_batching {{ }}"})
+    assert main([str(tmp_path / "r")]) == 0
+
+
+def test_it_runs_as_a_program_on_any_repository(tmp_path: Path) -> None:
+    write(tmp_path / "r", {"m": PYTHON, "docs": None})
+    program = str(ROOT / "template/tools/check.py")
+    done = run(sys.executable, program, "r", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("r/docs/config.pbtxt:1: config-missing: Invalid model name: ")
+    assert run(sys.executable, program, "nowhere", cwd=tmp_path).returncode == 2
+
+
+def test_a_hundred_models_take_less_than_two_seconds(tmp_path: Path) -> None:
+    steps = [
+        step(f"m{i}", f"IN={f'T{i}' if i else 'IN'}", f"OUT={f'T{i + 1}' if i < 98 else 'OUT'}")
+        for i in range(99)
+    ]
+    files: dict[str, str | None] = {f"m{i}": BATCHES + 20 * "# a comment\n" for i in range(99)}
+    write(tmp_path / "r", files | {"e": ensemble(*steps)})
+    start = time.perf_counter()
+    succeed(run(sys.executable, str(ROOT / "template/tools/check.py"), "r", cwd=tmp_path))
+    assert time.perf_counter() - start < 2
+
+
+def test_make_check(generate: Generate) -> None:
+    project = generate(starting_pipeline="my-own")
+    assert succeed(project.make("check")).count("\n") <= 1
+    label = project / "model_repository/prepare/config.pbtxt"
+    label.write_text(label.read_text().replace("TYPE_", "TYP_", 1))
+    done = project.make("check", "FORMAT=github")
+    assert done.returncode
+    assert "::error file=model_repository/prepare/config.pbtxt,line=" in done.stdout
+
+
+def test_a_project_whose_pipeline_was_changed_but_not_applied(generate: Generate) -> None:
+    project = generate()
+    succeed(project.make("repository"))
+    path = project / "pipeline.yml"
+    text = path.read_text()
+    path.write_text(text.replace("max_batch_size: 8", "max_batch_size: 16"))
+    line = text[: text.index("max_batch_size")].count("\n") + 1
+    [finding] = check(project / "model_repository")
+    assert (finding.file, finding.line, finding.rule) == (path, line, "pipeline-changed")
+
+
+def test_a_folder_of_no_step(generate: Generate) -> None:
+    project = generate()
+    repository = project / "model_repository"
+    succeed(project.make("repository"))
+    write(repository, {"former": PYTHON})
+    (repository / "gone" / "1").mkdir(parents=True)
+    (repository / "gone" / "1" / "model.onnx").touch()
+    gpu = repository / "label/config.pbtxt"
+    gpu.write_text(gpu.read_text().replace("KIND_CPU", "KIND_GPU"))
+    assert [
+        (f.file.parent.name, f.rule) for f in check(repository) if f.rule != "config-made-up"
+    ] == [
+        ("former", "folder-of-no-step"),
+        ("gone", "config-missing"),
+        ("label", "instance-gpu-count"),
+    ]
