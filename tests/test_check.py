@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -278,12 +279,15 @@ def test_the_check_finds_what_the_prompts_refuse_and_no_more(
     assert bool(check(repository)) == bool(line), (line, places(repository))
 
 
-def written(repository: Path, configs: dict[str, str]) -> Path:
-    """With all files that a backend could want."""
+ANY_FILE = ("model.py", "model.onnx", "model.pt")
+
+
+def written(repository: Path, configs: dict[str, str], files: Sequence[str] = ANY_FILE) -> Path:
+    """With the files that a backend could want."""
     for name, config in configs.items():
         for version in ("1", "2"):
             (repository / name / version).mkdir(parents=True)
-            for file in ("model.py", "model.onnx", "model.pt"):
+            for file in files:
                 (repository / name / version / file).write_text(MODEL)
         (repository / name / "config.pbtxt").write_text(config)
     return repository
@@ -319,7 +323,7 @@ def test_the_verdict_on_a_mutated_config_is_tritons(keeper: Gatekeeper, tmp_path
             name = chance.choice(sorted(configs))
             kind, text = mutated(chance, configs[name])
             what = f"{kind}: {changed_line(configs[name], text)}"
-            written(repository, configs | {name: text})
+            written(repository, configs | {name: text}, ["model.py"])
             verdicts[i] = ({*configs}, [], what)
         found = [f for f in check(repository, LOCAL) if f.severity == "error"]
         with serving(repository) as client:

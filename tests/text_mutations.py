@@ -6,6 +6,9 @@ import random
 import re
 from collections.abc import Callable
 
+from google.protobuf import text_format  # type: ignore[import-untyped]
+from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
+
 TOKEN = re.compile(r"""#[^\n]*\n|"(?:[^"\\\n]|\\.)*"|[A-Za-z_]\w*|-?\d[\w.]*|\s+|[^\s\w]""")
 NUMBERS = ["-2", "-1", "0", "1", "2", "3", "4", "8", "16", "99999999999"]
 TYPES = ["TYPE_FP32", "TYPE_INT64", "TYPE_STRING", "TYPE_BOOL", "TYPE_INVALID", "FP32"]
@@ -119,10 +122,19 @@ KINDS: list[Callable[[Text], None]] = [
 ]
 
 
+def parses(text: str) -> bool:
+    try:
+        text_format.Parse(text, model_config_pb2.ModelConfig())
+    except text_format.ParseError:
+        return False
+    return True
+
+
 def mutated(chance: random.Random, text: str) -> tuple[str, str]:
-    """What was done, and the text that it gives, which differs."""
+    """What was done, and the text that it gives, which differs; of those that do not parse, one in four."""
     while True:
         found, kind = Text(chance, text), chance.choice(KINDS)
         kind(found)
-        if (after := "".join(found.tokens)) != text:
+        after = "".join(found.tokens)
+        if after != text and (parses(after) or chance.random() < 0.25):
             return kind.__name__, after

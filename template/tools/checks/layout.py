@@ -105,9 +105,17 @@ def backend(model: Model) -> Iterator[Finding]:
     elif name == "ensemble":
         what = "ensemble is a platform, and no backend"
         yield model.finding("backend", what, 'write platform: "ensemble"', "backend")
-    elif name and name not in KNOWN and (meant := nearest(name, KNOWN, "")):
+    elif name and name not in KNOWN and (meant := meant_backend(model)):
         what = f"unable to find backend library for backend '{name}'"
         yield model.finding("backend-misspelt", what, meant, "backend")
+
+
+def meant_backend(model: Model) -> str:
+    """An unknown backend may be one of your own, unless its name or the model's file says otherwise."""
+    assert model.config is not None
+    by_file = (f'write backend: "{name}", as {file} is its file' for file, name in BACKENDS.items())
+    of_files = (text for file, text in zip(BACKENDS, by_file, strict=True) if file in model.files)
+    return nearest(model.config.backend, KNOWN, next(of_files, ""))
 
 
 def runtime(model: Model) -> Iterator[Finding]:
