@@ -25,6 +25,8 @@ from text_mutations import mutated
 
 from tools.check import check, main
 from tools.checks.findings import RULES
+from tools.checks.layout import ADDED, FILES, LAST_WITH_TENSORFLOW, NO_TYPES
+from tools.checks.models import KNOWN
 
 # More: CHECKED=200 MUTATED=1000 SEED=7 python -m pytest tests/test_check.py
 CHECKED = int(os.environ.get("CHECKED", 4))
@@ -454,3 +456,40 @@ def test_a_folder_of_no_step(generate: Generate) -> None:
         ("gone", "config-missing"),
         ("label", "instance-gpu-count"),
     ]
+
+
+def catalog(name: str) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = yaml.safe_load(
+        (ROOT / f"hooks/catalog/{name}.yml").read_text()
+    )
+    return found
+
+
+def test_the_tables_are_those_that_the_prompts_have() -> None:
+    backends = catalog("backends")
+    assert {name: [*types] for name, types in NO_TYPES.items()} == {
+        name: given["without"] for name, given in backends.items() if "without" in given
+    }
+    files = {name: given["file"] for name, given in backends.items() if "file" in given}
+    assert {name: FILES[name] for name in files.keys() & FILES.keys()}.items() <= files.items()
+    assert backends["tensorflow"]["until"] == LAST_WITH_TENSORFLOW
+    added = {
+        word: name for name, given in catalog("releases").items() for word in given.get("adds", [])
+    }
+    assert ADDED.items() <= added.items()
+    assert backends.keys() <= {*KNOWN, "auto", "ensemble"}
+
+
+def test_the_example_of_the_page(
+    generate: Generate, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = generate()
+    succeed(project.make("repository"))
+    config = project / "model_repository/image_classification/config.pbtxt"
+    before, last, after = config.read_text().rpartition("model_version: -1\n")
+    assert last
+    config.write_text(before + "\n" + after)
+    monkeypatch.chdir(project.path)
+    assert main(["model_repository"]) == 1
+    page = (ROOT / "docs/check.md").read_text()
+    assert f"```console\n{capsys.readouterr().out}```" in page
