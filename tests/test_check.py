@@ -155,7 +155,7 @@ CASES = [
     one("warmup-skipped", warmup(DATA, more=""), 5),
     one("warmup-batch", warmup(DATA, more="\nbatch_size: 9"), 6),
     one("warmup-input", f'{PYTHON}model_warmup {{ name: "w" batch_size: 1 }}', 5),
-    one("warmup-unknown", warmup(DATA).replace("inputs {", f'inputs {{ key: "IN" value {{ {DATA} }} }}\ninputs {{').replace('key: "IN"\n', 'key: "I"\n'), 7),
+    one("warmup-unknown", warmup(DATA).replace("inputs {", f'inputs {{ key: "IN" value {{ {DATA} }} }}\ninputs {{').replace('key: "IN"\n', 'key: "I"\n'), 7, ask=False),
     one("warmup-data", warmup("data_type: TYPE_FP32 dims: [4]"), 6),
     one("warmup-data", warmup(DATA.replace("4", "5")), 7),
     one("warmup-data", warmup(DATA.replace("4", "-1")), 7),

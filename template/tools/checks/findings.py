@@ -85,7 +85,7 @@ RULES = {
     "warmup-data": "error",
     "warmup-input": "error",
     "warmup-skipped": "warning",
-    "warmup-unknown": "warning",
+    "warmup-unknown": "error",
 }
 
 

@@ -150,7 +150,7 @@ def warmups(model: Model) -> Iterator[Finding]:
         for name in sorted(sample.inputs):
             entry: tuple[Part, ...] = (*where, ("inputs", name))
             if declared and name not in declared:
-                what = f"{who} has input '{name}', which the model has not, so it is left out"
+                what = f"{who} has input '{name}', which the model has not: Triton may crash on it"
                 yield model.finding(
                     "warmup-unknown", what, nearest(name, declared, "take it out"), *entry
                 )
