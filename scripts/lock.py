@@ -21,7 +21,9 @@ BASE = [
     "setuptools",
     "mypy",
     "pytest",
+    "pyyaml",
     "ruff",
+    "types-pyyaml",
 ]
 PACKAGES = ["onnx", "onnxruntime", "openvino", "pillow", "scikit-learn", "skl2onnx"]
 DEVELOPMENT = [
@@ -31,8 +33,6 @@ DEVELOPMENT = [
     "pre-commit",
     "protobuf",
     "pytest-xdist",
-    "pyyaml",
-    "types-pyyaml",
 ]
 
 

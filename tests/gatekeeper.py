@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ class Gatekeeper:
     """The template's own checks, in Copier's environment."""
 
     def __init__(self, template: Path) -> None:
-        environment = Worker(src_path=str(template)).jinja_env
+        self.template = template
+        self.environment = environment = Worker(src_path=str(template)).jinja_env
         macros = ("validate", "graph", "wiring")
         self.of: dict[str, Any] = {
             name: environment.get_template(f"hooks/{name}.jinja").module for name in macros
@@ -44,3 +46,16 @@ class Gatekeeper:
         if wrong:
             return wrong
         return str(self.of["wiring"].wiring(self.graph(answers), answers)).strip()
+
+    def configs(self, answers: dict[str, Any]) -> dict[str, str]:
+        """The configs of answers whatever they are: what the template would write if it refused nothing."""
+        graph = self.graph(answers)
+        context = {**DEFAULTS, **answers, "graph": graph}
+        found = {}
+        for path in sorted(self.template.glob("template/model_repository/*/config.pbtxt.jinja")):
+            loop = re.search(r"yield (\w+) from graph\.(\w+)", str(path))
+            assert loop
+            template = self.environment.get_template(str(path.relative_to(self.template)))
+            for item in graph[loop[2]]:
+                found[item["name"]] = template.render({**context, loop[1]: item})
+        return found

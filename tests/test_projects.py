@@ -267,4 +267,4 @@ def test_a_model_script_that_fails_leaves_no_model_file(generate: Generate) -> N
 def test_make_alone_lists_the_commands(default_project: Project) -> None:
     printed = succeed(default_project.make())
     commands = re.findall(r"^  make (\w+)", printed, re.MULTILINE)
-    assert {"setup", "repository", "serve", "infer", "test", "update"} <= set(commands)
+    assert {"setup", "repository", "check", "serve", "infer", "test", "update"} <= set(commands)

@@ -20,6 +20,7 @@ TESTED = {
     r"make test": "test_projects.py::test_the_default_project_passes_its_own_tests",
     r"make setup": "test_readme.py::test_demo",
     r"make lint": "test_rendering.py::test_the_project_passes_its_own_linters",
+    r"make check( FORMAT=\w+)?": "test_check.py::test_make_check",
     r"make repository": "test_projects.py::test_repository_copies_code_anew_and_makes_models_once",
     r"make serve( \w+_PORT=\d+)*": "test_projects.py::test_a_bad_request_fails_alone",
     r"make infer": "test_projects.py::test_infer_prints_the_right_labels",

@@ -1,0 +1,83 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""Where each field of a config.pbtxt stands, and what the parsed form hides: map keys that are written twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from google.protobuf import text_format  # type: ignore[import-untyped, unused-ignore]
+
+Part = str | tuple[str, int | str]
+CLOSING = {"{": "}", "<": ">"}
+
+
+@dataclass
+class Lines:
+    """A field as it is written: its line, its value or the fields inside it."""
+
+    name: str
+    line: int
+    value: str = ""
+    inside: list[Lines] = field(default_factory=list)
+
+    def named(self, name: str) -> list[Lines]:
+        return [each for each in self.inside if each.name == name]
+
+    def key(self) -> str:
+        """Of an entry of a map."""
+        return next((each.value for each in self.named("key")), "")
+
+    def at(self, *path: Part) -> int:
+        """The line of the last part of a path that is written: NAME, (NAME, index) or, in a map, (NAME, key)."""
+        found = self
+        for part in path:
+            name, which = part if isinstance(part, tuple) else (part, 0)
+            fields = found.named(name)
+            if isinstance(which, str):
+                fields, which = [each for each in fields if each.key() == which], -1
+            if not -len(fields) <= which < len(fields):
+                break
+            found = fields[which]
+        return found.line
+
+    def walk(self) -> Iterator[Lines]:
+        yield self
+        for each in self.inside:
+            yield from each.walk()
+
+
+def lines(text: str) -> Lines:
+    """Of a text that parses."""
+    tokens = text_format.Tokenizer(text.splitlines())
+    return Lines("", 1, inside=list(fields(tokens, "")))
+
+
+def fields(tokens: text_format.Tokenizer, closing: str) -> Iterator[Lines]:
+    while not (tokens.TryConsume(closing) if closing else tokens.AtEnd()):
+        line = tokens.ParseError("").GetLine()
+        name = tokens.ConsumeIdentifierOrNumber()
+        tokens.TryConsume(":")
+        if tokens.TryConsume("["):
+            while not tokens.TryConsume("]"):
+                yield value(tokens, name)
+                tokens.TryConsume(",")
+        else:
+            yield value(tokens, name, line)
+        if not tokens.TryConsume(","):
+            tokens.TryConsume(";")
+
+
+def value(tokens: text_format.Tokenizer, name: str, line: int = 0) -> Lines:
+    line = line or tokens.ParseError("").GetLine()
+    token = tokens.token
+    if token in CLOSING:
+        tokens.NextToken()
+        return Lines(name, line, inside=list(fields(tokens, CLOSING[token])))
+    if token[:1] in ("'", '"'):
+        return Lines(name, line, tokens.ConsumeString())
+    tokens.NextToken()
+    if token == "-":
+        token += tokens.token
+        tokens.NextToken()
+    return Lines(name, line, token)

@@ -1,0 +1,84 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""A generated project around the repository: whether pipeline.yml was applied, and folders of steps that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tools.checks.findings import Finding
+from tools.checks.models import Model, Setting
+
+Answers = dict[str, Any]
+
+
+def answers_of(repository: Path) -> Answers:
+    """What the project was last made from; nothing where the repository is no project's."""
+    try:
+        found = yaml.safe_load((repository.parent / ".copier-answers.yml").read_bytes())
+    except (OSError, yaml.YAMLError):
+        return {}
+    return found if isinstance(found, dict) and "steps" in found else {}
+
+
+def setting(answers: Answers, release: str) -> Setting:
+    own = str(answers.get("triton_release", ""))
+    return Setting(release or own, answers.get("gpu_count"), frozenset(all_outputs(answers)))
+
+
+def all_outputs(answers: Answers) -> Iterator[str]:
+    """The ensembles that say so."""
+    if (answers.get("ensemble") or {}).get("all_outputs"):
+        yield str(answers.get("ensemble_name", answers.get("name")))
+    for step in answers.get("steps") or ():
+        if "steps" in step:
+            yield from all_outputs(step)
+
+
+def project(repository: Path, answers: Answers, models: Mapping[str, Model]) -> Iterator[Finding]:
+    if not answers:
+        return
+    yield from changed(repository.parent / "pipeline.yml", answers)
+    used, queue = set(), [str(answers.get("ensemble_name"))]
+    for name in queue:
+        if name in models and name not in used:
+            used.add(name)
+            queue += [step.model_name for step in models[name].steps]
+    for name in sorted(models.keys() - used if used else ()):
+        if not models[name].path.exists():
+            what = f"{name} is a folder of no step, and Triton ends at one without a config"
+            yield Finding(models[name].path, 1, "config-missing", what, "move its files away")
+        elif models[name].config is not None:
+            what = f"{name} is a model of no step of the pipeline, and Triton loads it all the same"
+            yield models[name].finding(
+                "folder-of-no-step", what, "remove the folder, or add the step to pipeline.yml"
+            )
+
+
+def changed(path: Path, answers: Answers) -> Iterator[Finding]:
+    try:
+        text = path.read_bytes()
+        given, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+    except OSError:
+        return
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        yield Finding(
+            path,
+            mark.line + 1 if mark else 1,
+            "pipeline-changed",
+            "is no YAML",
+            "correct brackets, quotes and indentation here",
+        )
+        return
+    if not isinstance(given, dict) or not isinstance(root, yaml.MappingNode):
+        return
+    for key, _ in root.value:
+        if given.get(key.value) != answers.get(key.value):
+            what = f"{key.value} is not what the project was made from"
+            yield Finding(
+                path, key.start_mark.line + 1, "pipeline-changed", what, "run `make update`"
+            )

@@ -1,0 +1,495 @@
+"""tools/check.py: each rule on a repository of its own, and on a real Triton where that can be asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from gatekeeper import Gatekeeper
+from pipelines import pipelines, tagged
+from support import ROOT, Generate, run, succeed
+from test_properties import SEED, build, drawn, reasons, serving
+from test_wiring import WIRINGS
+from text_mutations import mutated
+
+from tools.check import check, main
+from tools.checks.findings import RULES
+from tools.checks.layout import ADDED, FILES, LAST_WITH_TENSORFLOW, NO_TYPES
+from tools.checks.models import KNOWN
+
+# More: CHECKED=200 MUTATED=1000 SEED=7 python -m pytest tests/test_check.py
+CHECKED = int(os.environ.get("CHECKED", 4))
+MUTATED = int(os.environ.get("MUTATED", 24))
+LOCAL = "24.10"  # the release of the local Triton
+MODEL = """import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [pb_utils.InferenceResponse([]) for request in requests]
+"""
+IN = 'input { name: "IN" data_type: TYPE_FP32 dims: [4] }\n'
+OUT = 'output { name: "OUT" data_type: TYPE_FP32 dims: [4] }\n'
+CPU = "instance_group { kind: KIND_CPU }\n"
+PYTHON = f'backend: "python"\n{IN}{OUT}{CPU}'  # 4 lines
+
+
+def step(model: str, inputs: str = "IN=IN", outputs: str = "OUT=OUT", version: int = -1) -> str:
+    """MODEL'S=ENSEMBLE'S, a line for each."""
+    maps = "".join(
+        f'{side}_map {{ key: "{own}" value: "{tensor}" }}\n'
+        for side, pairs in (("input", inputs), ("output", outputs))
+        for own, _, tensor in (pair.partition("=") for pair in pairs.split())
+    )
+    return f'step {{ model_name: "{model}" model_version: {version}\n{maps}}}\n'
+
+
+def ensemble(*steps: str, border: str = IN + OUT, more: str = "") -> str:
+    """Its first step stands in line 5."""
+    return f'platform: "ensemble" {more}\n{border}ensemble_scheduling {{\n{"".join(steps)}}}\n'
+
+
+def warmup(value: str, name: str = "IN", more: str = "batch_size: 1") -> str:
+    return f'{PYTHON}model_warmup {{ name: "w" {more}\n inputs {{ key: "{name}"\n value {{ {value} }} }} }}\n'
+
+
+DATA = "data_type: TYPE_FP32 dims: [4] zero_data: true"
+BATCHES = f"max_batch_size: 4\n{PYTHON}"  # 5 lines
+CLASS = "class TritonPythonModel:\n    "
+
+
+class Case(NamedTuple):
+    """A repository, and the only rule that finds something in it: where. `@` goes before the names of its models."""
+
+    rule: str
+    files: dict[str, str | None]
+    place: str
+    loads: bool = (
+        False  # an error that the local Triton does not refuse: it never answers, or is too old
+    )
+    ask: bool = True  # a Triton: some wait for ever, and tools.serve adapts some
+
+
+def one(rule: str, config: str, line: int, **more: Any) -> Case:
+    return Case(rule, {"@m": config}, f"m/config.pbtxt:{line}", **more)
+
+
+def wired(rule: str, config: str, line: int, *models: str, **more: Any) -> Case:
+    """The ensemble `e` of models named a, b ..."""
+    files: dict[str, str | None] = {
+        f"@{'abc'[i]}": each for i, each in enumerate(models or (PYTHON,))
+    }
+    return Case(rule, {"@e": config, **files}, f"e/config.pbtxt:{line}", **more)
+
+
+def code(rule: str, text: str, line: int, **more: Any) -> Case:
+    return Case(rule, {"@m": PYTHON, "@m/1/model.py": text}, f"m/1/model.py:{line}", **more)
+
+
+A = step("@a")
+MID = step("@a", outputs="OUT=MID")
+TWO_INPUTS = f'backend: "python"\n{IN}{IN.replace("IN", "X")}{OUT}{CPU}'
+DECOUPLED = f"{PYTHON}model_transaction_policy {{ decoupled: true }}\n"
+CASES = [
+    one("parse", f"{PYTHON}\n\nmax_batch: 4", 7),
+    one("parse", f"{PYTHON}max_batch_size: ${{batch}}", 5),
+    one("parse", PYTHON.replace("TYPE_FP32", "FP32"), 2),
+    one("parse", f"// model\n{PYTHON}", 1),
+    one("parse", f"{BATCHES}max_batch_size: 4", 6),
+    one("parse", f"{PYTHON}sequence_batching {{ }}\ndynamic_batching {{ }}", 6),
+    Case("config-missing", {"@docs": None}, "docs/config.pbtxt:1"),
+    Case("config-made-up", {"@m/1/model.py": MODEL}, "m/config.pbtxt:1"),
+    one("name", f'name: "other"\n{PYTHON}', 1),
+    Case("folder-name", {"a b": PYTHON}, "a b/config.pbtxt:1", ask=False),
+    Case("version", {"@e": ensemble(A), "@a": PYTHON, "@e/1": None, "@e/README.md": ""}, "e/config.pbtxt:1"),
+    one("version", f"{PYTHON}version_policy {{ latest {{ }} }}", 5),
+    Case("version-folder", {"@m": PYTHON, "@m/v2": None}, "m/config.pbtxt:1"),
+    one("version-listed", f"{PYTHON}version_policy {{\n specific {{ versions: [1, 2] }} }}", 6),
+    one("backend", PYTHON.replace("backend", "platform"), 1),
+    one("backend", IN + OUT, 1, ask=False),
+    Case("backend", {"@m": f'platform: "tensorrt_plan"\n{PYTHON.replace("python", "onnxruntime")}', "@m/1/model.onnx": ""}, "m/config.pbtxt:1"),
+    one("backend", f'{PYTHON}runtime: "x"', 5),
+    one("backend-misspelt", PYTHON.replace("python", "pyton"), 1),
+    one("model-file", PYTHON.replace("python", "onnxruntime"), 1, ask=False),
+    one("execution-environment", f'{PYTHON}parameters {{ key: "EXECUTION_ENV_PATH"\nvalue {{ string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" }} }}', 5),
+    one("label-file", PYTHON.replace('"OUT"', '"OUT" label_filename: "no.txt"'), 3),
+    Case("label-count", {"@m": PYTHON.replace('"OUT"', '"OUT" label_filename: "few.txt"'), "@m/few.txt": "a\nb\n"}, "m/config.pbtxt:3"),
+    one("max-batch-size", f"max_batch_size: -1\n{PYTHON}", 1),
+    one("tensor-name", PYTHON.replace('"OUT"', '""'), 3),
+    one("tensor-type", PYTHON.replace("TYPE_FP32", "TYPE_INVALID", 1), 2),
+    one("tensor-dims", PYTHON.replace("[4]", "[]", 1), 2),
+    one("tensor-dims", PYTHON.replace("[4]", "[0]", 1), 2),
+    one("tensor-reshape", PYTHON.replace("[4]", "[4]\nreshape { shape: [3] }", 1), 3),
+    one("tensor-reshape", PYTHON.replace("[4]", "[1]\nreshape { }", 1), 3),
+    one("tensor-reshape", PYTHON.replace("[4]", "[2, -1, 3]\nreshape { shape: [3, -1, 2] }", 1), 3),
+    one("tensor-format", PYTHON.replace("[4]", "[4]\nformat: FORMAT_NCHW", 1), 3),
+    one("tensor-trt-only", PYTHON.replace("[4]", "[4]\nis_shape_tensor: true", 1), 3),
+    one("tensor-twice", IN + PYTHON, 3),
+    one("output-twice", OUT + PYTHON, 4, loads=True),
+    one("tensor-type-unsupported", PYTHON.replace("FP32", "BF16", 1), 2),
+    one("batch-io", f'{PYTHON}batch_input {{ kind: BATCH_ITEM_SHAPE target_name: "T" data_type: TYPE_FP32 source_input: "X" }}', 5),
+    one("batching-ignored", f"{PYTHON}dynamic_batching {{ }}", 5),
+    one("batching-size", f"{BATCHES}dynamic_batching {{\npreferred_batch_size: [2, 8] }}", 7),
+    one("batching-priority", f"{BATCHES}dynamic_batching {{ priority_levels: 2 }}", 6),
+    one("batching-order", f"{BATCHES}dynamic_batching {{ priority_levels: 2 default_priority_level: 1\npreserve_ordering: true }}", 7),
+    one("cache", f"{DECOUPLED}response_cache {{ enable: true }}", 6),
+    one("sequence-batching", f"{BATCHES}sequence_batching {{ oldest {{\npreferred_batch_size: 8 }} }}", 7),
+    one("sequence-control", f'{BATCHES}sequence_batching {{\ncontrol_input {{ name: "S" control {{ kind: CONTROL_SEQUENCE_START }} }} }}', 7),
+    one("sequence-control", f'{BATCHES}sequence_batching {{\ncontrol_input {{ name: "S" control {{ kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_FP32 }} }} }}', 7),
+    one("sequence-state", f'{BATCHES}sequence_batching {{ state {{ input_name: "I" output_name: "O" data_type: TYPE_FP32 dims: 1\ninitial_state {{ name: "s" data_type: TYPE_INT32 dims: 1 zero_data: true }} }} }}', 7),
+    one("instance-gpus", PYTHON.replace("KIND_CPU", "KIND_CPU\ngpus: 0"), 5, ask=False),
+    one("instance-kind", PYTHON.replace("KIND_CPU", "9"), 4),
+    one("instance-profile", PYTHON.replace("KIND_CPU", 'KIND_CPU\nprofile: "1"'), 5),
+    one("metrics", f"{PYTHON}model_metrics {{\nmetric_control {{ }} }}", 6, loads=True),
+    one("warmup-skipped", warmup(DATA, more=""), 5),
+    one("warmup-batch", warmup(DATA, more="\nbatch_size: 9"), 6),
+    one("warmup-input", f'{PYTHON}model_warmup {{ name: "w" batch_size: 1 }}', 5),
+    one("warmup-unknown", warmup(DATA).replace("inputs {", f'inputs {{ key: "IN" value {{ {DATA} }} }}\ninputs {{').replace('key: "IN"\n', 'key: "I"\n'), 7, ask=False),
+    one("warmup-data", warmup("data_type: TYPE_FP32 dims: [4]"), 6),
+    one("warmup-data", warmup(DATA.replace("4", "5")), 7),
+    one("warmup-data", warmup(DATA.replace("4", "-1")), 7),
+    one("warmup-data", warmup(DATA.replace("FP32", "FP64")), 7),
+    one("warmup-data", warmup('data_type: TYPE_FP32 dims: [4] input_data_file: "no"'), 7),
+    Case("warmup-data", {"@m": warmup('data_type: TYPE_FP32 dims: [4] input_data_file: "few"'), "@m/warmup/few": "few"}, "m/config.pbtxt:7"),
+    code("python-syntax", "x = = 1\n", 1),
+    code("python-class", "class Model:\n    pass\n", 1),
+    code("python-execute", f"\n{CLASS}def excute(self, requests):\n        return []\n", 2, loads=True),
+    code("python-return", f"{CLASS}def execute(self, requests):\n        pass\n", 2),
+    code("python-print", f"{MODEL}        print(1)\n", 7),
+    wired("map-key-twice", ensemble(A.replace("input_map", 'input_map { key: "IN" value: "IN" }\ninput_map', 1)), 7),
+    wired("map-key-lost", ensemble(A.replace("input_map", 'input_map { key: "IN" value: "X" }\ninput_map', 1)), 7, loads=True),
+    wired("ensemble-platform", ensemble(A, more='backend: "python"'), 1),
+    wired("ensemble-platform", ensemble(A).replace("platform", "\nbackend"), 1),
+    wired("ensemble-field", f"{ensemble(A)}{CPU}", 10),
+    wired("ensemble-field", f"{ensemble(A)}optimization {{ }}", 10),
+    wired("ensemble-field", f'{ensemble(A)}model_warmup {{ name: "w" }}', 10),
+    one("step-incomplete", f'platform: "ensemble"\n{IN}{OUT}', 1),
+    wired("step-incomplete", ensemble(A.replace('model_name: "@a"', "")), 5),
+    wired("ensemble-input-unused", ensemble(A, border=IN + OUT + IN.replace("IN", "X")), 4),
+    wired("ensemble-input-written", ensemble(A, step("@a", outputs="OUT=IN")), 11, loads=True),
+    wired("ensemble-output-unwritten", ensemble(A, border=IN + OUT + OUT.replace("OUT", "X")), 4),
+    wired("tensor-unused", ensemble(A, MID), 11),
+    wired("tensor-written-twice", ensemble(A, A), 11),
+    wired("outputs-exposed", ensemble(MID, step("@a", "IN=MID"), border=IN + OUT + OUT.replace("OUT", "MID")), 4),
+    wired("outputs-apart", ensemble(A, step("@a", "IN=X", "OUT=Y"), border=IN + OUT + (IN + OUT).replace("IN", "X").replace('"OUT', '"Y')), 3),
+    Case("ensemble-cycle", {"@e": ensemble(step("@e"))}, "e/config.pbtxt:5"),
+    wired("step-model", ensemble(step("@x")), 5),
+    wired("step-version", ensemble(step("@a", version=2)), 5),
+    wired("step-version", ensemble(A.replace("model_version: -1", "")), 5),
+    wired("step-batch-size", f"max_batch_size: 8 {ensemble(A)}", 5, BATCHES),
+    wired("map-unknown-tensor", ensemble(step("@a", outputs="OUTPUT=OUT")), 7),
+    wired("step-input-missing", ensemble(A), 5, TWO_INPUTS),
+    wired("optional-chain", ensemble(A, border=IN.replace("[4]", "[4] optional: true") + OUT), 6),
+    wired("tensor-types-differ", ensemble(A, border=IN.replace("FP32", "INT32") + OUT), 6),
+    wired("tensor-shape", ensemble(A, border=IN.replace("4", "5") + OUT), 6),
+    wired("tensor-shape", f"max_batch_size: 4 {ensemble(A)}", 6, PYTHON.replace("[4]", "[2, 2, 4]", 1)),
+    wired("readers-differ", ensemble(step("@a", outputs="OUT=MID"), step("@b", "IN=MID"), step("@c", "IN=MID", "OUT=Y"), border=IN + OUT + OUT.replace('"OUT', '"Y')), 15, PYTHON.replace("[4]", "[-1]"), PYTHON, PYTHON.replace("[4]", "[5]", 1)),
+    wired("decoupled-merge", ensemble(MID, step("@b", "IN=IN X=MID")), 4, DECOUPLED, TWO_INPUTS),
+]  # fmt: skip
+
+
+def write(folder: Path, files: dict[str, str | None], prefix: str = "") -> Path:
+    """Configs by the model's name, with a version 1 and, for Python, a model.py; other files, and folders, by path."""
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        path = folder / name.replace("@", prefix)
+        if text is None:
+            path.mkdir(parents=True, exist_ok=True) if path.name != "1" else shutil.rmtree(path)
+        elif "/" in name:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text.replace("@", prefix))
+        else:
+            (path / "1").mkdir(parents=True)
+            (path / "config.pbtxt").write_text(text.replace("@", prefix))
+            if '"python"' in text or '"pyton"' in text:
+                (path / "1" / "model.py").write_text(MODEL)
+    return folder
+
+
+def places(repository: Path, release: str = "") -> list[str]:
+    return [
+        f"{f.file.relative_to(repository).as_posix()}:{f.line}: {f.rule}"
+        for f in check(repository, release)
+    ]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule)
+def test_a_rule_finds_its_case_and_no_other_does(case: Case, tmp_path: Path) -> None:
+    repository = write(tmp_path / "r", case.files)
+    assert {*places(repository)} == {f"{case.place}: {case.rule}"}
+
+
+PROJECT_RULES = {"folder-of-no-step", "instance-gpu-count", "pipeline-changed"}
+RELEASE_RULES = {"backend-gone", "too-new"}
+
+
+def test_each_rule_has_a_case() -> None:
+    assert {case.rule for case in CASES} | PROJECT_RULES | RELEASE_RULES == RULES.keys()
+
+
+@pytest.mark.slow
+def test_triton_refuses_what_is_an_error_and_loads_what_is_a_warning(tmp_path: Path) -> None:
+    asked = [(f"c{i}_", case) for i, case in enumerate(CASES) if case.ask]
+    for prefix, case in asked:
+        write(tmp_path / "r", case.files, prefix)
+    with serving(tmp_path / "r") as client:
+        why = reasons(client)
+    wrong = []
+    for prefix, case in asked:
+        names = [path.name for path in (tmp_path / "r").iterdir() if path.name.startswith(prefix)]
+        refused = any(why.get(name, "not listed") for name in names)
+        expected = RULES[case.rule] == "error" and not case.loads
+        if refused != expected and case.rule != "config-made-up":
+            wrong.append((case.rule, case.place, [why.get(name) for name in names]))
+    assert wrong == []
+
+
+@pytest.fixture(scope="module")
+def keeper(template: Path) -> Gatekeeper:
+    return Gatekeeper(template)
+
+
+# Refused where they are written: nothing of them reaches a config.
+UNWRITTEN = {
+    "a field of a step at an ensemble",
+    "a field of an ensemble at its step",
+    "a field of an ensemble at another step",
+    "a field of a model at a step that is served by another's",
+}
+
+
+@pytest.mark.parametrize("name", WIRINGS.keys() - UNWRITTEN)
+def test_the_check_finds_what_the_prompts_refuse_and_no_more(
+    keeper: Gatekeeper, tmp_path: Path, name: str
+) -> None:
+    """On the configs that the template would write if it refused nothing."""
+    answers, line = WIRINGS[name]
+    saved = {"ensemble_name": "p", "triton_release": LOCAL, **answers}
+    (tmp_path / ".copier-answers.yml").write_text(yaml.safe_dump(saved))
+    repository = written(tmp_path / "model_repository", keeper.configs(answers))
+    assert bool(check(repository)) == bool(line), (line, places(repository))
+
+
+ANY_FILE = ("model.py", "model.onnx", "model.pt")
+
+
+def written(repository: Path, configs: dict[str, str], files: Sequence[str] = ANY_FILE) -> Path:
+    """With the files that a backend could want."""
+    for name, config in configs.items():
+        for version in ("1", "2"):
+            (repository / name / version).mkdir(parents=True)
+            for file in files:
+                (repository / name / version / file).write_text(MODEL)
+        (repository / name / "config.pbtxt").write_text(config)
+    return repository
+
+
+@pytest.mark.slow
+def test_nothing_is_found_in_what_the_template_generates(template: Path, tmp_path: Path) -> None:
+    found: list[str] = []
+    for i, pipeline in enumerate(drawn(pipelines(), CHECKED)):
+        repository = build(template, pipeline, tmp_path / "p")
+        found += [f"{i}: {finding}" for finding in check(repository)]
+        shutil.rmtree(tmp_path / "p")
+    assert found == []
+
+
+def changed_line(one: str, two: str) -> str:
+    lines = zip_longest(one.splitlines(), two.splitlines(), fillvalue="")
+    return " -> ".join(next(pair for pair in lines if pair[0] != pair[1]))
+
+
+@pytest.mark.slow
+def test_the_verdict_on_a_mutated_config_is_tritons(keeper: Gatekeeper, tmp_path: Path) -> None:
+    """In 99 of 100; the rest are listed."""
+    chance = random.Random(SEED)
+    bases = drawn(pipelines(max_steps=2), max(MUTATED // 4, 1))
+    done: list[str] = []
+    refusals, differing = 0, []
+    for start in range(0, MUTATED, 24):
+        repository = tmp_path / str(start)
+        verdicts: dict[int, tuple[set[str], list[str], str]] = {}
+        for i in range(start, min(start + 24, MUTATED)):
+            configs = keeper.configs(tagged(chance.choice(bases), i).answers)
+            name = chance.choice(sorted(configs))
+            kind, text = mutated(chance, configs[name])
+            what = f"{kind}: {changed_line(configs[name], text)}"
+            written(repository, configs | {name: text}, ["model.py"])
+            verdicts[i] = ({*configs}, [], what)
+        found = [f for f in check(repository, LOCAL) if f.severity == "error"]
+        with serving(repository) as client:
+            why = reasons(client)
+        for names, rules, what in verdicts.values():
+            rules += [f.rule for f in found if f.file.parent.name in names]
+            refused = [why.get(name, "not listed") for name in sorted(names)]
+            reason = next(filter(None, refused), "")
+            refusals += bool(reason)
+            done.append(what)
+            if bool(rules) != bool(reason):
+                differing.append(f"{what} | check: {rules} | Triton: {reason[:160]}")
+        shutil.rmtree(repository)
+    print(
+        f"{len(done)} mutants, {refusals} refused by Triton, {len(differing)} differ:",
+        *differing,
+        sep="\n",
+    )
+    assert len(differing) <= len(done) / 100, "\n".join(differing)
+
+
+def test_the_page_lists_the_rules() -> None:
+    page = (ROOT / "docs/check.md").read_text()
+    listed = re.findall(r"^\| `([\w-]+)` \| (error|warning) \|", page, re.MULTILINE)
+    assert sorted(listed) == sorted(RULES.items())
+
+
+def test_tensorflow_and_new_fields_are_of_their_releases(tmp_path: Path) -> None:
+    old = f'platform: "tensorflow_savedmodel"\n{IN}{OUT}'
+    new = ensemble(A, more="").replace("{\nstep", "{\nmax_inflight_requests: 2\nstep")
+    repository = write(
+        tmp_path / "r", {"t": old, "t/1/model.savedmodel/x": "", "e": new, "a": PYTHON}
+    )
+    assert places(repository, "25.02") == ["e/config.pbtxt:5: too-new"]
+    assert places(repository, "25.11") == ["t/config.pbtxt:1: backend-gone"]
+
+
+def test_a_nested_ensemble_is_a_model_like_any_other(tmp_path: Path) -> None:
+    inner = ensemble(step("a"))
+    files: dict[str, str | None] = {"e": ensemble(step("inner")), "inner": inner, "a": PYTHON}
+    assert places(write(tmp_path / "good", files)) == []
+    wrong = files | {"inner": ensemble(step("e"))}
+    assert places(write(tmp_path / "circle", wrong)) == [
+        "e/config.pbtxt:5: ensemble-cycle",
+        "inner/config.pbtxt:5: ensemble-cycle",
+    ]
+    versions = files | {"e": ensemble(step("inner", version=3))}
+    assert places(write(tmp_path / "version", versions)) == ["e/config.pbtxt:5: step-version"]
+
+
+@pytest.mark.parametrize("form", ["text", "github", "json"])
+def test_forms(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "r", {"m": PYTHON.replace("[4]", "[0]", 1)})
+    assert main([str(tmp_path / "r"), "--format", form]) == 1
+    printed = capsys.readouterr().out
+    path = tmp_path / "r/m/config.pbtxt"
+    what = "model input 'IN' dimension must be integer >= 1, or -1 to indicate a variable-size dimension"
+    instead = "write -1 where it varies"
+    finding = {"file": str(path), "line": 2, "rule": "tensor-dims", "severity": "error"}
+    if form == "json":
+        assert json.loads(printed) == [finding | {"what": what, "instead": instead}]
+    elif form == "github":
+        assert printed == f"::error file={path},line=2,title=tensor-dims::{what}; {instead}\n"
+    else:
+        assert printed == f"{path}:2: tensor-dims: {what}; {instead}\n"
+
+
+def test_warnings_alone_are_no_failure(tmp_path: Path) -> None:
+    write(tmp_path / "r", {"m": f"{PYTHON}dynamic_batching {{ }}"})
+    assert main([str(tmp_path / "r")]) == 0
+
+
+def test_it_runs_as_a_program_on_any_repository(tmp_path: Path) -> None:
+    write(tmp_path / "r", {"m": PYTHON, "docs": None})
+    program = str(ROOT / "template/tools/check.py")
+    done = run(sys.executable, program, "r", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("r/docs/config.pbtxt:1: config-missing: Invalid model name: ")
+    assert run(sys.executable, program, "nowhere", cwd=tmp_path).returncode == 2
+
+
+def test_a_hundred_models_take_less_than_two_seconds(tmp_path: Path) -> None:
+    steps = [
+        step(f"m{i}", f"IN={f'T{i}' if i else 'IN'}", f"OUT={f'T{i + 1}' if i < 98 else 'OUT'}")
+        for i in range(99)
+    ]
+    files: dict[str, str | None] = {f"m{i}": BATCHES + 20 * "# a comment\n" for i in range(99)}
+    write(tmp_path / "r", files | {"e": ensemble(*steps)})
+    start = time.perf_counter()
+    succeed(run(sys.executable, str(ROOT / "template/tools/check.py"), "r", cwd=tmp_path))
+    assert time.perf_counter() - start < 2
+
+
+def test_make_check(generate: Generate) -> None:
+    project = generate(starting_pipeline="my-own")
+    assert succeed(project.make("check")).count("\n") <= 1
+    label = project / "model_repository/prepare/config.pbtxt"
+    label.write_text(label.read_text().replace("TYPE_", "TYP_", 1))
+    done = project.make("check", "FORMAT=github")
+    assert done.returncode
+    assert "::error file=model_repository/prepare/config.pbtxt,line=" in done.stdout
+
+
+def test_a_project_whose_pipeline_was_changed_but_not_applied(generate: Generate) -> None:
+    project = generate()
+    succeed(project.make("repository"))
+    path = project / "pipeline.yml"
+    text = path.read_text()
+    path.write_text(text.replace("max_batch_size: 8", "max_batch_size: 16"))
+    line = text[: text.index("max_batch_size")].count("\n") + 1
+    [finding] = check(project / "model_repository")
+    assert (finding.file, finding.line, finding.rule) == (path, line, "pipeline-changed")
+
+
+def test_a_folder_of_no_step(generate: Generate) -> None:
+    project = generate()
+    repository = project / "model_repository"
+    succeed(project.make("repository"))
+    write(repository, {"former": PYTHON})
+    (repository / "gone" / "1").mkdir(parents=True)
+    (repository / "gone" / "1" / "model.onnx").touch()
+    gpu = repository / "label/config.pbtxt"
+    gpu.write_text(gpu.read_text().replace("KIND_CPU", "KIND_GPU"))
+    assert [
+        (f.file.parent.name, f.rule) for f in check(repository) if f.rule != "config-made-up"
+    ] == [
+        ("former", "folder-of-no-step"),
+        ("gone", "config-missing"),
+        ("label", "instance-gpu-count"),
+    ]
+
+
+def catalog(name: str) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = yaml.safe_load(
+        (ROOT / f"hooks/catalog/{name}.yml").read_text()
+    )
+    return found
+
+
+def test_the_tables_are_those_that_the_prompts_have() -> None:
+    backends = catalog("backends")
+    assert {name: [*types] for name, types in NO_TYPES.items()} == {
+        name: given["without"] for name, given in backends.items() if "without" in given
+    }
+    files = {name: given["file"] for name, given in backends.items() if "file" in given}
+    assert {name: FILES[name] for name in files.keys() & FILES.keys()}.items() <= files.items()
+    assert backends["tensorflow"]["until"] == LAST_WITH_TENSORFLOW
+    added = {
+        word: name for name, given in catalog("releases").items() for word in given.get("adds", [])
+    }
+    assert ADDED.items() <= added.items()
+    assert backends.keys() <= {*KNOWN, "auto", "ensemble"}
+
+
+def test_the_example_of_the_page(
+    generate: Generate, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = generate()
+    succeed(project.make("repository"))
+    config = project / "model_repository/image_classification/config.pbtxt"
+    before, last, after = config.read_text().rpartition("model_version: -1\n")
+    assert last
+    config.write_text(before + "\n" + after)
+    monkeypatch.chdir(project.path)
+    assert main(["model_repository"]) == 1
+    page = (ROOT / "docs/check.md").read_text()
+    assert f"```console\n{capsys.readouterr().out}```" in page
