@@ -33,7 +33,7 @@ demo: setup ## generate the default project in build/demo, serve it, send it rea
 	@$(MAKE) --no-print-directory --directory $(DEMO) VENV=$(VENV) infer
 
 test: $(VENV)/.torch lint ## lint and all tests
-	@$(VENV)/bin/python -m pytest
+	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
 lint: setup ## ruff and mypy over the template, its tests and examples
 	@$(VENV)/bin/python -m ruff check .
