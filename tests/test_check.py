@@ -269,7 +269,7 @@ UNWRITTEN = {
 }
 
 
-@pytest.mark.parametrize("name", WIRINGS.keys() - UNWRITTEN)
+@pytest.mark.parametrize("name", sorted(WIRINGS.keys() - UNWRITTEN))
 def test_the_check_finds_what_the_prompts_refuse_and_no_more(
     keeper: Gatekeeper, tmp_path: Path, name: str
 ) -> None:
