@@ -176,6 +176,11 @@ def consistency(model: Model, models: Models) -> Iterator[Finding]:
     for i, step in enumerate(model.steps):
         yield from compare(model, i, step, models[step.model_name], tensors, readers)
         link(step, tensors, decoupled(step.model_name, models, ()))
+    if model.config.response_cache.enable and decoupled(
+        model.name, {**models, model.name: model}, ()
+    ):
+        what = f"Response Cache does not currently support model {model.name} with 'decoupled' transaction policy"
+        yield model.finding("cache", what, "take response_cache out", "response_cache")
     if what := merge(model, tensors, sink):
         yield model.finding(
             "decoupled-merge", what, "let one decoupled model write all that meets", SCHEDULING
