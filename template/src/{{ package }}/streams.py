@@ -53,6 +53,7 @@ class StreamClient(BaseClient):
                 stream_timeout=timeout_s,
                 headers=metadata(self._headers) | STATUS,
             )
+            is_over = False
             try:
                 stream.async_stream_infer(
                     MODEL,
@@ -60,17 +61,18 @@ class StreamClient(BaseClient):
                     outputs=wanted(grpc, tuple(OUTPUTS)),
                     enable_empty_final_response=True,
                 )
-                is_last = False
-                while not is_last:
+                while not is_over:
                     result, error = answers.get()
                     if error:
+                        is_over = True
                         raise _failure(error)
                     response = result.get_response()
-                    is_last = response.parameters["triton_final_response"].bool_param
+                    is_over = response.parameters["triton_final_response"].bool_param
                     if response.outputs:
                         yield arrays_of(result, tuple(OUTPUTS))
             finally:
-                stream.stop_stream(cancel_requests=True)
+                # A stream that is cancelled holds up the server's shutdown.
+                stream.stop_stream(cancel_requests=not is_over)
 
 
 class AsyncStreamClient(BaseAsyncClient):
@@ -98,15 +100,18 @@ class AsyncStreamClient(BaseAsyncClient):
                 stream_timeout=timeout or self.timeout,
                 headers=self._headers | STATUS,
             )
+            failed = None
             try:
                 async for result, error in answers:
-                    if error:
-                        raise _failure(error)
-                    yield arrays_of(result, tuple(OUTPUTS))
+                    failed = failed or error
+                    if result:
+                        yield arrays_of(result, tuple(OUTPUTS))
             except RpcError as error:
                 raise failure(error.details(), str(error.code())) from None
             finally:
-                answers.cancel()
+                answers.cancel()  # nothing, where the server has ended the stream
+            if failed:
+                raise _failure(failed)
 
 
 def _failure(error: Any) -> InferenceError:
