@@ -556,10 +556,13 @@ def test_a_retry_waits_longer_each_time_and_ends(default_project: Project) -> No
             flow.send(module.ServerFailure("no"))
 
 
-def test_the_package_is_usable_alone(default_project: Project, tmp_path: Path) -> None:
-    """Installed from the project's folder, without the rest of it."""
+def test_the_package_is_usable_alone(generate: Generate, tmp_path: Path) -> None:
+    """Installed from the project's folder, without the rest of it; what that leaves there is no part of it."""
+    project = generate()
+    project.commit()
     install = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
-    succeed(default_project.run(sys.executable, *install, "--target", str(tmp_path / "t"), "."))
+    succeed(project.run(sys.executable, *install, "--target", str(tmp_path / "t"), "."))
+    assert project.changes() == ""
     code = (
         "import sys; sys.path.insert(0, 't'); import image_classification as p; "
         "p.Client('grpc://127.0.0.1:1').close(); print(*sorted(m.partition('.')[0] for m in sys.modules))"

@@ -103,7 +103,7 @@ MUTANTS: dict[str, tuple[str, str, str, set[str]]] = {
         "steps/one.py",
         "return",
         "[bytes(cell).decode() for cell in TEXT.flat]; return",
-        {"test_answers_or_refuses_any_text_and_goes_on[0xff]"},
+        {"test_answers_or_refuses_any_text_and_goes_on[no text]"},
     ),
     "a client that does not cut": (
         f"{PACKAGE}/batches.py",
