@@ -94,7 +94,7 @@ def test_stubs_answer_zeros(generate: Generate) -> None:
     ("name", "said"),
     [
         ("sequence", "  B: 0 0\n"),
-        ("decoupled", "Decoupled models answer over a gRPC stream only: "),
+        ("decoupled", "zeros:\n  TEXT: \n"),
         ("BF16", "The local Triton can't run BF16 tensors; set TRITON_URL to a server that can\n"),
     ],
 )
@@ -143,7 +143,7 @@ def test_a_bad_request_fails_alone(digits: Server, seven: bytes, protocol: str, 
     images, text = BAD[bad]
     with digits.project.client(digits.urls[protocol]) as client:
         with pytest.raises(RuntimeError, match=text) as caught:
-            client.infer({"IMAGE": images})
+            client.send({"IMAGE": images})
         assert client.infer({"IMAGE": rows(seven)})["LABEL"].tolist() == [[b"7"]]
     assert str(digits.project.path) not in str(caught.value)
 

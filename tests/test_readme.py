@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +26,9 @@ TESTED = {
     r"make serve( \w+_PORT=\d+)*": "test_projects.py::test_a_bad_request_fails_alone",
     r"make infer": "test_projects.py::test_infer_prints_the_right_labels",
     r"TRITON_URL=\S+ make (infer|test)": "test_projects.py::test_torchscript_serves_the_same_digits",
+    r"make golden": "test_smoke.py::test_golden_answers",
+    r"\S*python -m \w+ infer .*": "test_client.py::test_command_line",
+    r"python tools/ready.py .*": "test_ready.py::test_it_sees_what_the_server_does_not",
     r"make lock": "test_readme.py::test_lock",
     r"make update|copier update( --defaults --data-file \S+)?": "test_update.py::test_pipeline_yml_drives_an_update",
     r"copier update --defaults --data-file \S+ --vcs-ref=:current:": "test_update.py::test_the_version_can_stay",
@@ -148,11 +152,11 @@ def test_python_of_a_generated_readme(default_project: Project) -> None:
     image = (default_project / "samples/digit-7.jpg").read_bytes()
     with serve(default_project) as server, pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(default_project / "src")
-        names = {"image": np.array([[image]], dtype=object)}
+        names: dict[str, Any] = {"image": [image]}
         assert code.count("...") == 1
         code = code.replace("...", "image").replace("http://127.0.0.1:8000", server.urls["http"])
         exec(code, names)
-    assert names["outputs"]["LABEL"].tolist() == [[b"7"]]
+    assert names["answer"].LABEL.tolist() == [[b"7"]]
 
 
 @pytest.mark.parametrize("gpu_count", [0, 2])

@@ -1,0 +1,118 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""Calls the ensemble from a shell: `python -m PACKAGE infer --help` lists its inputs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .client import Client
+from .errors import InferenceError
+from .printing import plain, table
+from .tensors import INPUTS, MAX_BATCH_SIZE, MODEL, Tensor
+
+OWN = {"format", "header", "help", "input", "timeout", "url"}
+VALUES = """\
+A value is a row; where one has several rows, give the option as often. The value of a text is the
+text, or the content of a file of that name; `@NAME` is always a file. Numbers, and texts of which
+a row has several, are JSON, as in '[1, 2, 3]', or a file with it, or an .npy file.
+"""
+
+
+def options() -> dict[str, str]:
+    """Inputs by their option: MERCHANT_NAME by --merchant-name, where that is free."""
+    words = {name: re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") for name in INPUTS}
+    count = Counter(words.values())
+    return {
+        f"--{word}": name
+        for name, word in words.items()
+        if word and count[word] == 1 and word not in OWN
+    }
+
+
+def parser() -> argparse.ArgumentParser:
+    program = f"python -m {__package__}"
+    parser = argparse.ArgumentParser(prog=program, description=__doc__, allow_abbrev=False)
+    commands = parser.add_subparsers(required=True, metavar="infer")
+    infer = commands.add_parser("infer", description=f"Calls {MODEL}. {VALUES}", allow_abbrev=False)
+    add = infer.add_argument
+    url = os.environ.get("TRITON_URL", "http://127.0.0.1:8000")
+    add("--url", default=url, help="of the server, TRITON_URL by default: %(default)s")
+    add("--timeout", type=float, default=60.0, metavar="SECONDS", help="%(default)s by default")
+    add("--header", action="append", default=[], metavar="NAME=VALUE", help="sent along")
+    add("--format", choices=["table", "json"], default="table", help="%(default)s by default")
+    add("--input", action="append", default=[], metavar="NAME=VALUE", help="any input, by name")
+    for option, name in options().items():
+        tensor = INPUTS[name]
+        told = f"{name}, {tensor.datatype}{list(tensor.dims)}".replace("%", "%%")
+        add(option, action="append", dest=f"input {name}", metavar="VALUE", help=told)
+    return parser
+
+
+def pair(text: str, option: str) -> tuple[str, str]:
+    name, is_there, value = text.partition("=")
+    if not is_there:
+        raise ValueError(f"{option} {text}: write NAME=VALUE")
+    return name, value
+
+
+def inputs(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the command line gives, by input: a list of rows, or one where there is no batch."""
+    given = {name: list(vars(arguments).get(f"input {name}") or []) for name in INPUTS}
+    for text in arguments.input:
+        name, value = pair(text, "--input")
+        given.setdefault(name, []).append(value)
+    rows = {
+        name: [row(INPUTS[name], value) if name in INPUTS else value for value in values]
+        for name, values in given.items()
+        if values
+    }
+    for name, values in rows.items():
+        if not MAX_BATCH_SIZE and len(values) > 1:
+            raise ValueError(f"{name} is there {len(values)} times; {MODEL} takes no batch")
+    return {name: values if MAX_BATCH_SIZE else values[0] for name, values in rows.items()}
+
+
+def row(tensor: Tensor, value: str) -> Any:
+    """A value of the command line; OSError or ValueError if it is none."""
+    path = Path(value.removeprefix("@")) if value.startswith("@") or is_file(value) else None
+    if tensor.datatype == "BYTES" and tensor.dims == (1,):
+        return path.read_bytes() if path else value
+    if path and path.suffix == ".npy":
+        return np.load(path, allow_pickle=False)
+    try:
+        return json.loads(path.read_text() if path else value)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{value}: is neither JSON nor a file: {error}") from None
+
+
+def is_file(value: str) -> bool:
+    try:
+        return Path(value).is_file()
+    except (OSError, ValueError):  # too long for a name
+        return False
+
+
+def main() -> int:
+    arguments = parser().parse_args()
+    try:
+        headers = dict(pair(text, "--header") for text in arguments.header)
+        with Client(arguments.url, timeout=arguments.timeout, headers=headers) as client:
+            for answer in client.answers(inputs(arguments)):
+                as_json = arguments.format == "json"
+                print(json.dumps(plain(answer), ensure_ascii=False) if as_json else table(answer))
+    except (InferenceError, OSError, ValueError) as error:
+        sys.exit(str(error))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

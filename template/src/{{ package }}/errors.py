@@ -1,0 +1,71 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""What a call of the ensemble may raise: one family, whose text is the server's where it answered."""
+
+from __future__ import annotations
+
+import re
+
+
+class InferenceError(RuntimeError):
+    """A call failed.
+
+    `rows` are those of the call that were in the failing request: all of a small call, a part of
+    one that was split; none where the ensemble has no batch dimension.
+    """
+
+    def __init__(self, text: str, rows: range = range(0)) -> None:
+        super().__init__(text)
+        self.rows = rows
+
+    @property
+    def row(self) -> int | None:
+        """The row of the call that failed, if it is known to be one."""
+        return self.rows.start if len(self.rows) == 1 else None
+
+
+class InvalidInput(InferenceError, ValueError):
+    """The request is wrong: the caller must change it. `row` is the first row that is refused."""
+
+
+class Unavailable(InferenceError, ConnectionError):
+    """No server answers, or it has too much to do: the call was tried again, in vain."""
+
+
+class DeadlineExceeded(InferenceError, TimeoutError):
+    """No answer came within the time of the call."""
+
+
+class ServerFailure(InferenceError):
+    """The server failed at a request that may be right; its log says why."""
+
+
+# By the status of HTTP, and by that of gRPC.
+KINDS: dict[str, type[InferenceError]] = {
+    "400": InvalidInput,
+    "413": InvalidInput,
+    "502": Unavailable,
+    "503": Unavailable,
+    "504": DeadlineExceeded,
+    "INVALID_ARGUMENT": InvalidInput,
+    "OUT_OF_RANGE": InvalidInput,
+    "UNAVAILABLE": Unavailable,
+    "DEADLINE_EXCEEDED": DeadlineExceeded,
+}
+
+
+def failure(text: str | None, status: str | None) -> InferenceError:
+    """The error of a status, `503` or `StatusCode.UNAVAILABLE`; ServerFailure for any other."""
+    code = (status or "").removeprefix("StatusCode.")
+    kind = KINDS.get(code, ServerFailure)
+    if kind is DeadlineExceeded:
+        return kind("no answer in time")
+    return kind(text or f"the server's answer has status {code}")
+
+
+def of_rows(error: InferenceError, rows: range) -> InferenceError:
+    """The same error, of the call's `rows`. A step that names a row of its request means that of the call."""
+    text = str(error)
+    if len(rows) == 1 and rows.start:
+        text, named = re.subn(r"\brow 0\b", f"row {rows.start}", text)
+        text = text if named else f"row {rows.start}: {text}"
+    return type(error)(text, rows)

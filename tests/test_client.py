@@ -1,0 +1,585 @@
+"""A project's client on a real Triton: each transport, and what a call may come to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import re
+import socket
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, run, step, succeed
+
+from tools.serve import LocalTriton
+
+NOWHERE = "127.0.0.1:1"  # where no server answers
+DIGITS = ["2", "6", "7"]
+
+
+@contextlib.contextmanager
+def package(project: Project) -> Iterator[ModuleType]:
+    """The project's package, imported."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(project / "src")
+        yield importlib.import_module(project.package)
+
+
+@contextlib.contextmanager
+def served(project: Project, *server_args: str) -> Iterator[LocalTriton]:
+    succeed(project.make("repository"))
+    config = next(project.path.glob("model_repository/*/config.pbtxt"))
+    ensemble = next(
+        path.parent.name
+        for path in config.parent.parent.glob("*/config.pbtxt")
+        if 'platform: "ensemble"' in path.read_text()
+    )
+    with LocalTriton(project / "model_repository", ensemble, server_args=server_args) as triton:
+        yield triton
+
+
+class Served:
+    """A served project, its package, and calls of it by each transport."""
+
+    def __init__(self, project: Project, triton: LocalTriton, module: ModuleType) -> None:
+        self.project, self.triton, self.module = project, triton, module
+        self.urls = {"http": triton.http_url, "grpc": triton.grpc_url, "asyncio": triton.grpc_url}
+
+    def call(self, transport: str, name: str, *arguments: Any, **given: Any) -> Any:
+        """A method of a client, with `options` for its constructor; all answers where they are several."""
+        options = given.pop("options", {})
+        if transport == "asyncio":
+            return asyncio.run(self._awaited(name, options, arguments, given))
+        with self.module.Client(self.urls[transport], **options) as client:
+            found = getattr(client, name)(*arguments, **given)
+            return list(found) if hasattr(found, "__next__") else found
+
+    async def _awaited(self, name: str, options: Any, arguments: Any, given: Any) -> Any:
+        async with self.module.AsyncClient(self.urls["asyncio"], **options) as client:
+            found = getattr(client, name)(*arguments, **given)
+            if hasattr(found, "__anext__"):
+                return [answer async for answer in found]
+            return await found
+
+
+@contextlib.contextmanager
+def serving(project: Project, *server_args: str) -> Iterator[Served]:
+    with served(project, *server_args) as triton, package(project) as module:
+        yield Served(project, triton, module)
+
+
+@pytest.fixture(scope="module")
+def digits(default_project: Project) -> Iterator[Served]:
+    with serving(default_project) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def images(default_project: Project) -> list[bytes]:
+    return [(default_project / f"samples/digit-{digit}.jpg").read_bytes() for digit in DIGITS]
+
+
+transports = pytest.mark.parametrize("transport", ["http", "grpc", "asyncio"])
+options = pytest.mark.parametrize("options", [{}, {"shared_memory": True}], ids=["sent", "shared"])
+
+
+@transports
+@options
+def test_more_rows_than_a_request_may_have_come_back_in_order(
+    digits: Served, images: list[bytes], transport: str, options: dict[str, Any]
+) -> None:
+    answer = digits.call(transport, "image_classification", IMAGE=images * 9, options=options)
+    assert digits.module.text(answer.LABEL)[:, 0].tolist() == DIGITS * 9
+    assert answer.SCORE.shape == (27, 1)
+    assert answer.SCORE.dtype == np.float32
+    assert not list(Path("/dev/shm").glob("client-*"))
+
+
+@transports
+@pytest.mark.parametrize("row", [0, 13, 26])
+def test_an_error_names_the_row(
+    digits: Served, images: list[bytes], transport: str, row: int
+) -> None:
+    """That of the call, not that of the request which it was in."""
+    given = images * 9
+    given[row] = b"nonsense"
+    with pytest.raises(digits.module.InvalidInput, match=f"IMAGE, row {row}: its 8 bytes") as error:
+        digits.call(transport, "image_classification", given)
+    assert error.value.row == row
+
+
+@pytest.mark.parametrize(
+    ("image", "text"),
+    [
+        ([1, 2], "IMAGE is BYTES: int is no text; give str or bytes"),
+        ("text", r"IMAGE has shape \[\]; it must be \[-1, 1\]"),
+        ([["a", "b"]], r"IMAGE has shape \[1, 2\]; it must be \[-1, 1\]"),
+        (None, "IMAGE is missing; it is an input of image_classification"),
+        ([], "got 0"),
+    ],
+)
+def test_a_wrong_value_is_named(digits: Served, image: Any, text: str) -> None:
+    with pytest.raises(digits.module.InvalidInput, match=text) as error:
+        digits.call("grpc", "image_classification", IMAGE=image)
+    assert error.value.row is None
+
+
+@transports
+def test_a_deadline_is_kept(digits: Served, images: list[bytes], transport: str) -> None:
+    with pytest.raises(digits.module.DeadlineExceeded, match=r"no answer in 0\.001 s"):
+        digits.call(transport, "image_classification", images * 100, timeout=0.001)
+
+
+@transports
+def test_a_server_that_is_not_there(digits: Served, transport: str) -> None:
+    """It is tried again a few times, and no longer."""
+    digits.urls |= {"http": f"http://{NOWHERE}", "grpc": f"grpc://{NOWHERE}", "asyncio": f"grpc://{NOWHERE}"}  # fmt: skip
+    try:
+        start = time.monotonic()
+        with pytest.raises(digits.module.Unavailable, match="refused"):
+            digits.call(transport, "image_classification", ["x"])
+        assert time.monotonic() - start < 5
+        assert not digits.call(transport, "ready")
+    finally:
+        digits.__init__(digits.project, digits.triton, digits.module)  # type: ignore[misc]
+
+
+@transports
+def test_one_output_alone(digits: Served, images: list[bytes], transport: str) -> None:
+    given = {"IMAGE": np.array([images[:1]], dtype=object)}
+    assert list(digits.call(transport, "infer", given, outputs=["SCORE"])) == ["SCORE"]
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_threads_share_a_client(digits: Served, images: list[bytes], protocol: str) -> None:
+    with digits.module.Client(digits.urls[protocol]) as client:
+        found: list[list[Any]] = []
+
+        def ask() -> None:
+            answer = client.image_classification(images * 3)
+            found.append(digits.module.text(answer.LABEL)[:, 0].tolist())
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found == [DIGITS * 3] * 8
+
+
+def test_a_connection_that_the_server_closed_is_made_anew(
+    digits: Served, images: list[bytes]
+) -> None:
+    with digits.module.Client(digits.urls["http"], retries=0) as client:
+        client.image_classification(images)
+        kept = client._transport._idle.queue[0].sock
+        kept.shutdown(socket.SHUT_RDWR)  # as it looks from here
+        assert len(client.image_classification(images).LABEL) == 3
+
+
+def test_a_url_that_is_none(digits: Served) -> None:
+    for url in ("127.0.0.1:8000", "ftp://x", "grpc://x/path"):
+        with pytest.raises(ValueError, match=re.escape(url)):
+            digits.module.Client(url)
+    with pytest.raises(ValueError, match="write grpc://host:port"):
+        digits.module.AsyncClient("http://127.0.0.1:8000")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate of localhost, signed by itself, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 1"
+    names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+    succeed(run(*command.split(), *names, cwd=folder))
+    return folder / "cert.pem", folder / "key.pem"
+
+
+@contextlib.contextmanager
+def tls_front(url: str, certificate: tuple[Path, Path]) -> Iterator[int]:
+    """The port of what takes TLS off for a server that has none, as a gateway does."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    host, _, port = url.rpartition("/")[2].partition(":")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def forward(source: socket.socket, target: socket.socket) -> None:
+            with contextlib.suppress(OSError):
+                while data := source.recv(1 << 16):
+                    target.sendall(data)
+                target.shutdown(socket.SHUT_RDWR)
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    secure = context.wrap_socket(listener.accept()[0], server_side=True)
+                    plain = socket.create_connection((host, int(port)))
+                    for pair in ((secure, plain), (plain, secure)):
+                        threading.Thread(target=forward, args=pair, daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield listener.getsockname()[1]
+
+
+def test_https(digits: Served, images: list[bytes], certificate: tuple[Path, Path]) -> None:
+    with tls_front(digits.urls["http"], certificate) as port:
+        tls = digits.module.Tls(root_certificates=str(certificate[0]))
+        with digits.module.Client(f"https://localhost:{port}", tls=tls) as client:
+            assert len(client.image_classification(images).LABEL) == 3
+    with (
+        tls_front(digits.urls["http"], certificate) as port,
+        digits.module.Client(f"https://localhost:{port}", retries=0) as client,
+        pytest.raises(digits.module.Unavailable, match="certificate verify failed"),
+    ):
+        client.image_classification(images)
+
+
+def test_secure_grpc_and_headers(
+    default_project: Project, images: list[bytes], certificate: tuple[Path, Path]
+) -> None:
+    """Triton's own TLS, and its restriction of an API to those who know a header."""
+    secure = ["--grpc-use-ssl=true", f"--grpc-server-cert={certificate[0]}"]
+    secure += [f"--grpc-server-key={certificate[1]}", "--grpc-restricted-protocol=inference:k=v"]
+    with serving(default_project, *secure, "--http-restricted-api=inference:k=v") as server:
+        port = server.urls["grpc"].rpartition(":")[2]
+        server.urls["grpc"] = server.urls["asyncio"] = f"grpcs://localhost:{port}"
+        tls = server.module.Tls(root_certificates=str(certificate[0]))
+        for transport in server.urls:
+            given: dict[str, Any] = {"IMAGE": images, "options": {"tls": tls, "retries": 0}}
+            with pytest.raises(server.module.InferenceError, match="restricted, expecting header"):
+                server.call(transport, "image_classification", **given)
+            given["options"] = {"tls": tls, "headers": {"triton-grpc-protocol-k": "v", "K": "v"}}
+            assert len(server.call(transport, "image_classification", **given).LABEL) == 3
+
+
+def command(server: Served, *arguments: str) -> Any:
+    program = (sys.executable, "-m", server.project.package, "infer", "--url", server.urls["http"])
+    return server.project.run(*program, *arguments)
+
+
+def test_command_line(digits: Served) -> None:
+    sample = str(digits.project / "samples/digit-7.jpg")
+    other = "@" + str(digits.project / "samples/digit-2.jpg")
+    lines = succeed(command(digits, "--image", sample, "--image", other)).splitlines()
+    assert [line.split()[0] for line in lines] == ["LABEL", "7", "2"]
+    printed = succeed(command(digits, "--input", f"IMAGE={sample}", "--format", "json"))
+    assert json.loads(printed)["LABEL"] == [["7"]]
+    assert "IMAGE, BYTES[1]" in succeed(command(digits, "--help"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--image", "nothing"], "IMAGE, row 0: its 7 bytes"),
+        (["--image", "@nothing"], "No such file or directory: 'nothing'"),
+        ([], "IMAGE is missing"),
+        (["--input", "IMAGES=x"], "IMAGES is no input of image_classification"),
+        (["--input", "IMAGE"], "--input IMAGE: write NAME=VALUE"),
+        (["--image", "x", "--url", "nowhere"], "nowhere is no server"),
+    ],
+)
+def test_command_line_says_what_is_wrong_in_a_line(
+    digits: Served, arguments: list[str], line: str
+) -> None:
+    process = command(digits, *arguments)
+    assert process.returncode == 1
+    assert line in process.stderr
+    assert process.stderr.count("\n") == 1
+
+
+TYPES = {
+    "project_name": "types",
+    "max_batch_size": 2,
+    "tensors": {
+        "B": "BOOL[1]",
+        "I": "INT64[2]",
+        "U": "UINT8[-1]",
+        "H": "FP16[1]",
+        "class": "STRING[1, 2]",
+        "timeout": {"type": "FP64", "dims": [1], "optional": True},
+        "B2": "BOOL[1]",
+        "I2": "INT64[2]",
+        "U2": "UINT8[-1]",
+        "H2": "FP16[1]",
+        "import": "STRING[1, 2]",
+    },
+    "steps": [
+        step("same", ["B", "I", "U", "H", "class", "timeout"], ["B2", "I2", "U2", "H2", "import"])
+    ],
+}
+SAME = """
+class Step:
+    def __init__(self, context):
+        pass
+
+    def __call__(self, B, I, U, H, class_, timeout):
+        if timeout is not None and timeout.max() > 5:
+            from triton_step import InvalidRequest
+            raise InvalidRequest("too much")
+        return {"B2": B, "I2": I, "U2": U, "H2": H, "import": class_}
+"""
+
+
+@pytest.fixture(scope="module")
+def types(generate: Generate) -> Iterator[Served]:
+    project = generate(**TYPES)
+    (project / "steps/same.py").write_text(SAME)
+    with serving(project) as server:
+        yield server
+
+
+GIVEN: dict[str, Any] = {
+    "B": [True, False, True],
+    "I": [[2**62, -1], [0, 1], [2, 3]],
+    "U": np.arange(12, dtype=np.uint8).reshape(3, 4),
+    "H": [0.5, 1, 2],
+    "class_": [[["", "é"]], [[b"\xff", b""]], [["x", "y"]]],
+}
+
+
+@transports
+@options
+def test_each_type_comes_back_as_it_went(
+    types: Served, transport: str, options: dict[str, Any]
+) -> None:
+    """With names that are keywords, an optional input that is left out, and dims that vary."""
+    answer = types.call(transport, "types", **GIVEN, options=options)
+    assert answer.B2.tolist() == [[True], [False], [True]]
+    assert answer.I2.tolist() == GIVEN["I"]
+    np.testing.assert_array_equal(answer.U2, GIVEN["U"])
+    assert answer.H2.dtype == np.float16
+    assert answer.H2[:, 0].tolist() == GIVEN["H"]
+    assert answer.import_.tolist() == [[[b"", "é".encode()]], [[b"\xff", b""]], [[b"x", b"y"]]]
+
+
+@transports
+def test_a_row_that_the_server_does_not_name_is_found(types: Served, transport: str) -> None:
+    with pytest.raises(types.module.InvalidInput, match=r"row 2: .*too much") as error:
+        types.call(transport, "types", **GIVEN, timeout_=[1.0, 2.0, 6.0])
+    assert error.value.row == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"I": [[0.5, 1]] * 3}, "I is INT64: float64 is none; convert it"),
+        ({"U": [[256]] * 3}, "U is UINT8: it holds 0 to 255"),
+        ({"B": [1, 0, 1]}, "B is BOOL: int64 is none; convert it"),
+        ({"H": ["x"] * 3}, "H is FP16: <U1 is none; convert it"),
+        ({"B": [True]}, "all inputs must have as many rows; B has 1, I has 3"),
+    ],
+)
+def test_no_value_is_changed_silently(types: Served, wrong: dict[str, Any], text: str) -> None:
+    with pytest.raises(types.module.InvalidInput, match=text):
+        types.call("http", "types", **(GIVEN | wrong))
+
+
+def test_the_command_line_takes_values_of_each_type(types: Served, tmp_path: Path) -> None:
+    np.save(tmp_path / "u.npy", np.arange(3, dtype=np.uint8))
+    values = ["--b", "true", "--i", "[1, 2]", "--u", str(tmp_path / "u.npy"), "--h", "0.5"]
+    values += ["--class", '[["a", "é"]]', "--input", "timeout=1.5", "--format", "json"]
+    found = json.loads(succeed(command(types, *values)))
+    assert found == {"B2": [[True]], "I2": [[1, 2]], "U2": [[0, 1, 2]], "H2": [[0.5]], "import": [[["a", "é"]]]}  # fmt: skip
+
+
+def test_names_that_are_no_identifiers(generate: Generate) -> None:
+    with serving(generate(**PIPELINES["awkward names"])) as server:
+        given = {"input_x2e_1": np.zeros((9, 4)), "Merchant_x20_Name": ["x"] * 9}
+        for transport in server.urls:
+            answer = server.call(transport, "Awkward_names_2", **given, merchant_x20_name=["y"] * 9)
+            assert (answer._389.shape, answer.class_.shape) == ((9, 2), (9, 1))
+
+
+@transports
+def test_a_lone_request_without_a_batch(generate: Generate, transport: str) -> None:
+    with serving(generate(**UNUSUAL["optional input first"])) as server:
+        assert server.call(transport, "optional", X=[1, 2, 3]).Y.shape == (2,)
+        assert server.call(transport, "optional", [7], OPTION=[1, 2, 3]).Y.shape == (2,)
+        with pytest.raises(server.module.InvalidInput, match="X has shape") as error:
+            server.call(transport, "optional", X=[[1]])
+        assert error.value.row is None
+
+
+STREAM = {
+    "project_name": "stream",
+    "max_batch_size": 2,
+    "tensors": {"N": "INT32[1]", "I": "INT32[1]"},
+    "steps": [step("count", ["N"], ["I"], decoupled=True)],
+}
+COUNT = """
+import time
+
+from triton_step import InvalidRequest
+
+
+class Step:
+    def __init__(self, context):
+        pass
+
+    def __call__(self, N):
+        if N.min() < 0:
+            raise InvalidRequest("N: below 0")
+        if N.max() > 99:
+            raise ZeroDivisionError
+        for i in range(N.max()):
+            yield {"I": N * 0 + i}
+            time.sleep(0.05)
+"""
+
+
+@pytest.fixture(scope="module")
+def stream(generate: Generate) -> Iterator[Served]:
+    project = generate(**STREAM)
+    (project / "steps/count.py").write_text(COUNT)
+    with serving(project) as server:
+        yield server
+
+
+streams = pytest.mark.parametrize("transport", ["grpc", "asyncio"])
+
+
+@streams
+def test_answers_come_as_they_are_made(stream: Served, transport: str) -> None:
+    assert stream.call(transport, "stream_", N=[0]) == []
+    found = stream.call(transport, "stream_", N=[3, 1])
+    assert [answer.I[:, 0].tolist() for answer in found] == [[0, 0], [1, 1], [2, 2]]
+    assert [answer["I"].tolist() for answer in stream.call(transport, "stream", {"N": [1]})] == [
+        [[0]]
+    ]
+
+
+@streams
+@pytest.mark.parametrize(
+    ("rows", "kind", "text"),
+    [
+        ([-1], "InvalidInput", "N: below 0"),
+        ([100], "ServerFailure", "step count failed"),
+        ([1, 1, 1], "InvalidInput", "batch-size must be <= 2"),
+        ([0.5], "InvalidInput", "N is INT32: float64 is none"),
+    ],
+)
+def test_a_stream_that_fails(
+    stream: Served, transport: str, rows: Any, kind: str, text: str
+) -> None:
+    with pytest.raises(getattr(stream.module, kind), match=text):
+        stream.call(transport, "stream_", rows)
+
+
+@streams
+def test_a_stream_has_a_deadline(stream: Served, transport: str) -> None:
+    with pytest.raises(stream.module.DeadlineExceeded):
+        stream.call(transport, "stream_", [20], timeout=0.2)
+
+
+def test_a_stream_that_is_left(stream: Served) -> None:
+    with stream.module.Client(stream.urls["grpc"]) as client:
+        answers = client.stream({"N": [20]})
+        assert next(answers)["I"].tolist() == [[0]]
+        answers.close()
+    with (
+        stream.module.Client(stream.urls["http"]) as client,
+        pytest.raises(ValueError, match="a decoupled ensemble answers over gRPC"),
+    ):
+        list(client.stream_([1]))
+
+
+@transports
+def test_a_sequence(generate: Generate, transport: str) -> None:
+    with serving(generate(**UNUSUAL["sequence"])) as server:
+        for place in ({"start": True}, {}, {"end": True}):
+            assert server.call(transport, "sequence", A=[[1, 2]], sequence=7, **place).B.shape == (1, 2)  # fmt: skip
+        with pytest.raises(server.module.InvalidInput, match="must specify the START flag"):
+            server.call(transport, "infer", {"A": [[1, 2]]}, 7)
+        assert server.call(transport, "sequence", A=[[1, 2]]).B.shape == (1, 2)
+
+
+BUSY = """
+import time
+
+
+class Step:
+    def __init__(self, context):
+        pass
+
+    def __call__(self, A):
+        time.sleep(0.3)
+        return {"B": A}
+"""
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_what_a_busy_server_turns_away_is_tried_again(generate: Generate, protocol: str) -> None:
+    """A full queue is UNAVAILABLE."""
+    policy = {"default_queue_policy": {"max_queue_size": 1}}
+    project = generate(
+        project_name="busy",
+        max_batch_size=1,
+        tensors={"A": "FP32[1]", "B": "FP32[1]"},
+        steps=[step("slow", ["A"], ["B"], batching=policy)],
+    )
+    (project / "steps/slow.py").write_text(BUSY)
+    with serving(project) as server:
+        rows = [[float(row)] for row in range(6)]
+        with pytest.raises(server.module.Unavailable, match="Exceeds maximum queue size"):
+            server.call(protocol, "busy", rows, options={"retries": 0, "in_flight": 6})
+        time.sleep(1)
+        options = {"retries": 20, "in_flight": 6}
+        assert server.call(protocol, "busy", rows, options=options).B.tolist() == rows
+
+
+def test_a_retry_waits_longer_each_time_and_ends(default_project: Project) -> None:
+    with package(default_project) as module:
+        flows = importlib.import_module(f"{module.__name__}.flow")
+        deadlines = importlib.import_module(f"{module.__name__}.deadline")
+        flow = flows.flow(range(2), deadlines.Deadline(60), retries=4)
+        asked = [flow.send(None)]
+        for _ in range(4):
+            asked.append(flow.send(module.Unavailable("busy")))
+            asked.append(flow.send(None))
+        with pytest.raises(module.Unavailable):
+            flow.send(module.Unavailable("busy"))
+        assert asked[::2] == [range(2)] * 5
+        assert all(0 <= pause <= 0.1 * 2**i for i, pause in enumerate(asked[1::2]))
+        flow = flows.flow(range(2), deadlines.Deadline(60), retries=4)
+        flow.send(None)
+        with pytest.raises(module.ServerFailure):
+            flow.send(module.ServerFailure("no"))
+
+
+def test_the_package_is_usable_alone(generate: Generate, tmp_path: Path) -> None:
+    """Installed from the project's folder, without the rest of it; what that leaves there is no part of it."""
+    project = generate()
+    project.commit()
+    install = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
+    succeed(project.run(sys.executable, *install, "--target", str(tmp_path / "t"), "."))
+    assert project.changes() == ""
+    code = (
+        "import sys; sys.path.insert(0, 't'); import image_classification as p; "
+        "p.Client('grpc://127.0.0.1:1').close(); print(*sorted(m.partition('.')[0] for m in sys.modules))"
+    )
+    loaded = {*succeed(run(sys.executable, "-I", "-c", code, cwd=tmp_path)).split()}
+    assert not loaded & {"tools", "steps", "models", "yaml", "pytriton", "onnxruntime", "PIL"}
+
+
+@pytest.mark.parametrize("name", ["decoupled", "sequence"])
+def test_no_member_of_the_client_is_hidden(generate: Generate, name: str) -> None:
+    """By an ensemble, or a tensor, which may have any name that Triton allows."""
+    table = (ROOT / "hooks/client.jinja").read_text()
+    [options, members] = re.findall(r"set (?:OPTIONS|MEMBERS) = (.*?)\.split", table, re.DOTALL)
+    with package(generate(**UNUSUAL[name])) as module:
+        both = module.Client("grpc://x"), module.AsyncClient("grpc://x")
+        found = {n for client in both for n in dir(client) if not n.startswith("__")} - {name}
+        assert found <= {*re.findall(r"\w+", members)}
+        code = getattr(module.Client, name).__code__
+        own = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
+        assert own - {"self", "A", "PROMPT"} <= {*re.findall(r"\w+", options)}

@@ -1,0 +1,126 @@
+"""The health check of a container, on a real Triton: with Python alone, from a copy of the files that it names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import PIPELINES, UNUSUAL, Generate, Project, serve
+from test_client import STREAM, TYPES, Served, serving
+
+
+def ready(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Exit code and line. Isolated: without site-packages."""
+    command = (sys.executable, "-I", "-S", str(folder / "tools/ready.py"), *arguments)
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert process.stderr == ""
+    assert process.stdout.count("\n") == 1
+    return process.returncode, process.stdout.strip()
+
+
+def copied(project: Project, folder: Path) -> Path:
+    """What a container needs of a project for its health check."""
+    (folder / "tools").mkdir()
+    shutil.copy(project / "tools/ready.py", folder / "tools")
+    if (project / "samples").exists():
+        shutil.copytree(project / "samples", folder / "samples")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def digits(default_project: Project) -> Iterator[Served]:
+    with serving(default_project) as server:
+        yield server
+
+
+def test_it_answers(digits: Served, tmp_path: Path) -> None:
+    folder = copied(digits.project, tmp_path)
+    assert ready(folder, "--url", digits.urls["http"]) == (0, "image_classification answers")
+
+
+def test_it_sees_what_the_server_does_not(default_project: Project, tmp_path: Path) -> None:
+    """A model's Python process that has died."""
+    folder = copied(default_project, tmp_path)
+    with serving(default_project) as server:
+        commands = {
+            int(path.parent.name): command(path) for path in Path("/proc").glob("[0-9]*/cmdline")
+        }
+        own = server.triton._id
+        [stub] = [n for n, line in commands.items() if "stub" in line and own in line and "/label/" in line]  # fmt: skip
+        os.kill(stub, signal.SIGKILL)
+        with server.module.Client(server.urls["http"]) as client:
+            assert client.ready()
+        code, line = ready(folder, "--url", server.urls["http"])
+    assert code == 1
+    assert "does not answer: status 500" in line
+    assert "Stub process 'label_0_0' is not healthy." in line
+
+
+def command(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # it has ended meanwhile
+        return ""
+
+
+@pytest.mark.parametrize("given", ["http", "grpc", "nowhere"])
+def test_it_says_why_not(digits: Served, tmp_path: Path, given: str) -> None:
+    """Of a wrong sample, of what speaks no HTTP, of a port where none answers."""
+    folder = copied(digits.project, tmp_path)
+    urls = {**digits.urls, "nowhere": "http://127.0.0.1:1"}
+    if given == "http":
+        (folder / "samples/a.json").write_text('{"inputs": {"IMAGE": [["no image"]]}}')
+    code, line = ready(folder, "--url", urls[given].replace("grpc:", "http:"))
+    assert code == 1
+    assert {"http": "IMAGE, row 0: its 8 bytes", "grpc": "BadStatusLine", "nowhere": "refused"}[given] in line  # fmt: skip
+
+
+def test_a_header_opens_a_restricted_api(default_project: Project, tmp_path: Path) -> None:
+    folder = copied(default_project, tmp_path)
+    with serving(default_project, "--http-restricted-api=inference:x-key=secret") as server:
+        url = ("--url", server.urls["http"])
+        assert ready(folder, *url, "--header", "x-key=secret")[0] == 0
+        assert "status 403" in ready(folder, *url)[1]
+
+
+BORDER_VARIES: dict[str, Any] = {
+    "project_name": "varies",
+    "tensors": {"A": "FP32[-1, 4]", "C": "FP32[1]"},
+    "inputs": {"A": None},
+    "steps": [
+        {
+            "name": "net",
+            "backend": "onnxruntime",
+            "inputs": {"x": {"tensor": "A", "dims": [3, 4]}},
+            "outputs": {"y": "C"},
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        TYPES,
+        STREAM,
+        UNUSUAL["sequence"],
+        UNUSUAL["decoupled"],
+        UNUSUAL["optional input first"],
+        PIPELINES["awkward names"],
+        BORDER_VARIES,
+    ],
+    ids=lambda answers: answers["project_name"],
+)
+def test_it_sends_zeros_where_there_is_no_sample(
+    generate: Generate, tmp_path: Path, answers: dict[str, Any]
+) -> None:
+    project = generate(**answers)
+    with serve(project) as server:
+        assert ready(copied(project, tmp_path), "--url", server.urls["http"])[0] == 0

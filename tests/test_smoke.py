@@ -1,0 +1,245 @@
+"""The smoke tests of a generated project: each fails where the server, a step or the client does what it forbids."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+from support import Generate, Project, step, succeed
+from test_client import served
+
+# Two outputs, one of which another step reads; a text, an optional input, a cache.
+ANSWERS: dict[str, Any] = {
+    "project_name": "smoke",
+    "max_batch_size": 4,
+    "tensors": {
+        "A": "FP32[2]",
+        "TEXT": "STRING[1]",
+        "OPTION": {"type": "INT32", "dims": [1], "optional": True},
+        "M": "FP32[2]",
+        "X": "FP32[2]",
+    },
+    "outputs": ["M", "X"],
+    "steps": [step("one", ["A", "TEXT"], ["M"]), step("two", ["M", "OPTION"], ["X"])],
+}
+ONE = """
+# Yours: written once, never touched by `make update`.
+import numpy as np
+
+
+class Step:
+    def __init__(self, context):
+        pass
+
+    def __call__(self, A, TEXT):
+        return {"M": A + 1}
+"""
+TWO = ONE.replace("A, TEXT", "M, OPTION").replace('"M": A + 1', '"X": M * 2')
+
+
+def made(generate: Generate, **more: Any) -> Project:
+    project = generate(**{**ANSWERS, **more})
+    (project / "steps/one.py").write_text(ONE)
+    (project / "steps/two.py").write_text(TWO)
+    (project / "samples").mkdir()
+    sample = {"inputs": {"A": [[1, 2.5]], "TEXT": [["é"]]}, "outputs": {"X": [[4, 7]]}}
+    (project / "samples/a.json").write_text(json.dumps(sample).replace("1,", "1.0,"))
+    succeed(project.make("repository"))
+    return project
+
+
+@pytest.fixture(scope="module")
+def project(generate: Generate) -> Project:
+    return made(generate)
+
+
+def failed(project: Project, *arguments: str, **variables: str) -> set[str]:
+    """The smoke tests that fail, as far as their names say; each fails over both protocols."""
+    succeed(project.make("repository"))
+    tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_live.py")
+    process = project.run(sys.executable, *tests, *arguments, **variables)
+    assert process.returncode in (0, 1), process.stdout + process.stderr
+    found = re.findall(r"^(?:FAILED|ERROR) \S+::(\w+)(?:\[(.*?)\])?", process.stdout, re.MULTILINE)
+    return {f"{name}[{rest.partition('-')[2]}]".replace("[]", "") for name, rest in found}
+
+
+@contextlib.contextmanager
+def edited(project: Project, name: str, old: str, new: str) -> Iterator[None]:
+    """A file with one change, which is taken back."""
+    path = project / name
+    before = path.read_text()
+    assert old in before
+    path.write_text(before.replace(old, new))
+    try:
+        yield
+    finally:
+        path.write_text(before)
+
+
+def test_they_pass(project: Project) -> None:
+    assert failed(project) == set()
+
+
+STEP, PACKAGE = "steps/two.py", "src/smoke"
+CONFIGS = "model_repository/{}/config.pbtxt"
+MUTANTS: dict[str, tuple[str, str, str, set[str]]] = {
+    "a wrong value": (STEP, "M * 2", "M * 2.1", {"test_answers_samples[a]"}),
+    "a row too few": (
+        STEP,
+        "M * 2",
+        "M[:1] * 2",
+        {"test_answers_as_many_rows_as_it_gets[4]", "test_more_rows_are_several_requests"},
+    ),
+    "a text that it can't take": (
+        "steps/one.py",
+        "return",
+        "[bytes(cell).decode() for cell in TEXT.flat]; return",
+        {"test_answers_or_refuses_any_text_and_goes_on[no text]"},
+    ),
+    "a client that does not cut": (
+        f"{PACKAGE}/batches.py",
+        "if len(given) <= MAX_BATCH_SIZE:",
+        "if True:",
+        {"test_more_rows_are_several_requests"},
+    ),
+    "an output that deadlocks alone": (
+        CONFIGS.format("smoke"),
+        "M.inside",
+        "M",
+        {"test_answers_each_output_alone[M]", "test_answers_each_output_alone[X]"},
+    ),
+    "an input that may be missing": (
+        CONFIGS.format("smoke"),
+        'name: "A"',
+        'name: "A" optional: true',
+        {"test_refuses_what_is_wrong_and_goes_on[missing]"},
+    ),
+    "no dynamic batching": (
+        CONFIGS.format("two"),
+        "dynamic_batching",
+        "# dynamic_batching",
+        {"test_concurrent_requests_share_executions[two]"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_fails(project: Project, name: str) -> None:
+    file, old, new, wanted = MUTANTS[name]
+    with edited(project, file, old, new):
+        assert failed(project) >= wanted
+
+
+def test_a_server_without_a_cache_fails(generate: Generate) -> None:
+    project = made(generate, ensemble={"cache": True})
+    assert failed(project) == set()
+    with edited(project, CONFIGS.format("smoke"), "response_cache", "# response_cache"):
+        assert failed(project) == {"test_an_equal_request_is_found_in_a_cache"}
+
+
+@contextlib.contextmanager
+def yes_man(url: str) -> Iterator[str]:
+    """A server that answers whatever it is asked as the real one answers its first request."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        first: tuple[str, bytes, dict[str, str]] | None = None
+
+        def answer(self, path: str, body: bytes | None, headers: dict[str, str]) -> None:
+            with urlopen(Request(url + path, body, headers)) as response:
+                data, length = (
+                    response.read(),
+                    response.headers.get("Inference-Header-Content-Length"),
+                )
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            if length:
+                self.send_header("Inference-Header-Content-Length", length)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def do_GET(self) -> None:
+            self.answer(self.path, None, {})
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            length = self.headers["Inference-Header-Content-Length"]
+            given = (self.path, body, {"Inference-Header-Content-Length": length})
+            Handler.first = Handler.first or given
+            self.answer(*Handler.first)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_server_that_refuses_and_counts_nothing_fails(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "metrics").write_text('nv_inference_request_success{model="smoke"} 1\n')
+    metrics = {"TRITON_METRICS_URL": f"file://{tmp_path}/metrics"}
+    with served(project) as triton, yes_man(triton.http_url) as url:
+        found = failed(project, "-k", "http", TRITON_URL=url, **metrics)
+    wrong = ("type", "shape", "extra", "missing", "no rows", "too many rows")
+    assert found >= {f"test_refuses_what_is_wrong_and_goes_on[{what}]" for what in wrong}
+    assert found >= {"test_metrics_count_requests", "test_answers_as_many_rows_as_it_gets[4]"}
+    assert found >= {
+        f"test_concurrent_requests_share_executions[{name}]" for name in ("one", "two")
+    }
+
+
+def test_a_server_that_is_not_there_fails(project: Project) -> None:
+    assert "test_is_ready" in failed(project, "-k", "ready", TRITON_URL="http://127.0.0.1:1")
+
+
+def test_what_no_address_is_given_of_is_skipped_and_said(project: Project) -> None:
+    """The smoke tests of a server elsewhere: over gRPC too where its address is given."""
+    with served(project) as triton:
+        given = {"TRITON_URL": triton.http_url, "TRITON_METRICS_URL": triton.metrics_url}
+        printed = smoke(project, **given)
+        assert "set TRITON_GRPC_URL" in printed
+        assert "failed" not in printed
+        printed = smoke(project, **given, TRITON_GRPC_URL=triton.grpc_url)
+        assert "skipped" not in printed
+        assert "failed" not in printed
+
+
+def smoke(project: Project, **variables: str) -> str:
+    tests = ("-m", "pytest", "-q", "-rs", "tests/test_live.py")
+    return succeed(project.run(sys.executable, *tests, **variables))
+
+
+def test_golden_answers(generate: Generate) -> None:
+    """What was recorded must come again, within tolerances that the owner sets; a new record keeps them."""
+    project = made(generate)
+    golden = project / "tests/golden.json"
+    printed = succeed(project.make("golden", HTTP_PORT="1"))
+    assert "tests/golden.json: 1 answers, new or changed: ['a']" in printed
+    found = json.loads(golden.read_text())
+    assert found["answers"] == {"a": [{"M": [[2.0, 3.5]], "X": [[4.0, 7.0]]}]}
+    tolerance = {"rtol": 0.001, "atol": 1e-5}
+    assert found["tolerances"] == {"M": tolerance, "X": tolerance}
+    with edited(project, "steps/one.py", "A + 1", "A + 1.004"):
+        assert failed(project, "-k", "samples") == {"test_answers_samples[a]"}
+        found["tolerances"] |= {"M": {"rtol": 0.01}}
+        golden.write_text(json.dumps(found))
+        (project / "samples/a.json").write_text(
+            (project / "samples/a.json").read_text().replace("[[4, 7]]", "[[4.008, 7.008]]")
+        )
+        assert failed(project, "-k", "samples") == {"test_answers_samples[a]"}  # X of the record
+        assert "new or changed: ['a']" in succeed(project.make("golden", HTTP_PORT="1"))
+        assert failed(project, "-k", "samples") == set()
+    assert json.loads(golden.read_text())["tolerances"]["M"] == {"rtol": 0.01}
+    golden.write_text("[]")
+    assert "is no record of answers" in project.make("golden", HTTP_PORT="1").stderr
