@@ -15,10 +15,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import copier
 import numpy as np
@@ -29,13 +29,31 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "template"))
 
 from benchmarks.generation import template  # noqa: E402
-from benchmarks.steps.load import Load, http_request  # noqa: E402
+from benchmarks.steps.load import Load, cpu_seconds, http_request  # noqa: E402
 from tools.serve import LocalTriton  # noqa: E402
 
 CORES = len(os.sched_getaffinity(0))
 CONCURRENCIES = [1, 8, 32]
 Answers = dict[str, Any]
 Rounds = dict[str, list[float]]  # by variant, a number for each round
+
+
+class Found(NamedTuple):
+    """Of each round the answers a second, and the processor time of the whole server for an answer (us)."""
+
+    throughput: Rounds
+    cpu: Rounds
+
+
+class Target(NamedTuple):
+    """A server's load, and the session of its processes."""
+
+    load: Load
+    session: int
+
+    def cpu_seconds(self) -> float:
+        return sum(map(cpu_seconds, processes(self.session)))
+
 
 TRIVIAL = """class Step:
     def __init__(self, context):
@@ -140,9 +158,25 @@ def request_of(answers: Answers) -> bytes:
     return http_request("served", "T0", rows, [f"T{len(answers['steps'])}"])
 
 
+def processes(session: int) -> Iterator[Path]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if os.getsid(int(process.name)) == session:
+                yield process
+
+
+def session_of(triton: LocalTriton) -> int:
+    """That of the server which logs into this folder."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"--id={triton.log.parent.name}-" in (process / "cmdline").read_text():
+                return os.getsid(int(process.name))
+    raise RuntimeError(f"no process logs to {triton.log}")
+
+
 @contextmanager
-def baseline(python: str, folder: Path) -> Iterator[str]:
-    """The URL of FastAPI with a worker for each core, on the files of a project."""
+def baseline(python: str, folder: Path) -> Iterator[Target]:
+    """FastAPI with a worker for each core, on the files of a project."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -153,6 +187,7 @@ def baseline(python: str, folder: Path) -> Iterator[str]:
         [*command, f"--port={port}", f"--workers={CORES}"],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": "src", "MODEL_FILE": str(model)},
+        start_new_session=True,
     )
     try:
         while process.poll() is None:
@@ -162,7 +197,7 @@ def baseline(python: str, folder: Path) -> Iterator[str]:
             except OSError:
                 time.sleep(0.1)
         time.sleep(2)  # the other workers start
-        yield f"http://127.0.0.1:{port}"
+        yield Target(Load(f"http://127.0.0.1:{port}", baseline_request()), process.pid)
     finally:
         process.terminate()
         process.wait()
@@ -174,15 +209,19 @@ def baseline_request() -> bytes:
     return head.encode() + body
 
 
-def measured(loads: Mapping[str, Load], concurrency: int, rounds: int, seconds: float) -> Rounds:
-    """Answers a second; the order turns, so that none is always first."""
-    found: Rounds = {name: [] for name in loads}
-    for load in loads.values():
-        load.throughput(concurrency, seconds)  # warms up
+def measured(targets: Mapping[str, Target], concurrency: int, rounds: int, seconds: float) -> Found:
+    """The order turns, so that none is always first."""
+    found = Found({name: [] for name in targets}, {name: [] for name in targets})
+    for target in targets.values():
+        target.load.throughput(concurrency, seconds)  # warms up
     for i in range(rounds):
-        names = list(loads)
+        names = list(targets)
         for name in names[i % len(names) :] + names[: i % len(names)]:
-            found[name].append(loads[name].throughput(concurrency, seconds))
+            before = targets[name].cpu_seconds()
+            throughput = targets[name].load.throughput(concurrency, seconds)
+            used = targets[name].cpu_seconds() - before
+            found.throughput[name].append(throughput)
+            found.cpu[name].append(1e6 * used / max(1.0, throughput * seconds))
     return found
 
 
@@ -199,37 +238,40 @@ def best(found: Rounds, kind: str) -> str:
     return max((name for name in found if name.startswith(kind)), key=lambda n: middle(found, n))
 
 
-def table(found: dict[int, Rounds]) -> None:
-    print(f"\n| requests/s | {' | '.join(f'c={c}' for c in found)} |\n|---{'|---' * len(found)}|")
-    for name in next(iter(found.values())):
-        cells = [f"{middle(rounds, name):.0f}" for rounds in found.values()]
+def table(found: dict[int, Found]) -> None:
+    """Requests a second, and us of all processors for one."""
+    heads = [head for c in found for head in (f"c={c}: requests/s", "us")]
+    print(f"\n| | {' | '.join(heads)} |\n|---{'|---' * len(heads)}|")
+    for name in next(iter(found.values())).throughput:
+        cells = [f"{middle(rounds, name):.0f}" for each in found.values() for rounds in each]
         print(f"| {name} | {' | '.join(cells)} |")
 
 
-def line(what: str, found: dict[int, Rounds], one: str, other: str) -> None:
+def line(what: str, found: dict[int, Found], one: str, other: str) -> None:
     """`one` and `other` begin the names of variants; of several the best is meant."""
     cells = []
-    for concurrency, rounds in found.items():
+    for concurrency, (rounds, cpu) in found.items():
         first, second = best(rounds, one), best(rounds, other)
-        cells.append(f"c={concurrency} {ratio(rounds, first, second):.2f} ({first} / {second})")
+        by_cpu = middle(cpu, second) / middle(cpu, first)
+        value = f"{ratio(rounds, first, second):.2f}, by processor time {by_cpu:.2f}"
+        cells.append(f"c={concurrency} {value} ({first} / {second})")
     print(f"{what}: {'; '.join(cells)}", flush=True)
 
 
-def run(
-    source: str, variants: dict[str, Answers], options: argparse.Namespace
-) -> dict[int, Rounds]:
+def run(source: str, variants: dict[str, Answers], options: argparse.Namespace) -> dict[int, Found]:
     """All variants of one work at once, so that each is measured under the same load."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        loads: dict[str, Load] = {}
+        targets: dict[str, Target] = {}
         for i, (name, answers) in enumerate(variants.items()):
             path = project(source, answers, Path(folder, str(i)))
             triton = stack.enter_context(LocalTriton(path / "model_repository", "served"))
-            loads[name] = Load(triton.http_url, request_of(answers))
+            load = Load(triton.http_url, request_of(answers))
+            targets[name] = Target(load, session_of(triton))
         if variants is IMAGE and options.baseline_python:
-            url = stack.enter_context(baseline(options.baseline_python, Path(folder, "0")))
-            loads["FastAPI"] = Load(url, baseline_request())
+            served = baseline(options.baseline_python, Path(folder, "0"))
+            targets["FastAPI"] = stack.enter_context(served)
         return {
-            concurrency: measured(loads, concurrency, options.rounds, options.seconds)
+            concurrency: measured(targets, concurrency, options.rounds, options.seconds)
             for concurrency in options.concurrency
         }
 
