@@ -51,6 +51,8 @@ class NumpyArrays:
         # Not methods of ours, to save the calls.
         self.tensor: Callable[[str, Any], Any] = pb_utils.Tensor
         self.read: Callable[[Any], Any] = methodcaller("as_numpy")
+        # Makes of a kept array one for each step that reads it, where nothing makes it read-only.
+        self.lend: Callable[[Any], Any] | None = None
 
     def dtype(self, name: str) -> Any:
         return np.dtype(name)
@@ -60,13 +62,9 @@ class NumpyArrays:
 
     def keep(self, array: Any) -> Any:
         """What one step returned, as Triton would give it to the next: contiguous, texts as bytes; the array itself is the step's."""
-        if array.dtype == object:
+        if array.dtype.hasobject:
             array = encoded(array)
         return np.ascontiguousarray(array).view()
-
-    def lend(self, array: Any) -> Any:
-        """A kept array for one of the steps that read it."""
-        return array
 
     def protect(self, arrays: Sequence[Any]) -> None:
         """A view of an input may be memory that other steps read too."""
@@ -83,7 +81,7 @@ class TorchArrays(NumpyArrays):
 
     def __init__(self, device: str) -> None:
         super().__init__()
-        self.tensor, self.read = self._tensor, self._read
+        self.tensor, self.read, self.lend = self._tensor, self._read, self._lend
         self._library = importlib.import_module(self.library)
         self._device = device
         self.type = self._library.Tensor
@@ -112,8 +110,7 @@ class TorchArrays(NumpyArrays):
             return super().keep(array)
         return self._placed(self._contiguous(array))
 
-    def lend(self, array: Any) -> Any:
-        """Nothing makes them read-only."""
+    def _lend(self, array: Any) -> Any:
         return array if array is None or isinstance(array, np.ndarray) else self._copy(array)
 
     def _placed(self, array: Any) -> Any:

@@ -16,7 +16,7 @@ class Part(NamedTuple):
 
     step: UserStep
     reads: list[str | None]  # None: an optional input that nothing feeds
-    writes: Mapping[str, str]
+    writes: list[tuple[str, str]]
     keep: Callable[[Any], Any]  # what an output becomes for those that read it
 
 
@@ -38,7 +38,7 @@ class Run:
             Part(
                 UserStep(given, args, config_of(given, config), arrays),
                 [given["reads"].get(name) for name in given["arguments"].values()],
-                given["writes"],
+                list(given["writes"].items()),
                 arrays.keep,
             )
             for given in manifest["steps"]
@@ -62,17 +62,20 @@ class Run:
     async def _walk(self, inputs: Inputs) -> dict[str, Any]:
         tensors: dict[str | None, Any] = dict(zip(self._inputs, inputs, strict=True))
         rows = rows_of(inputs) if self._batched else None
+        lend, get, begin = self._lend, tensors.get, perf_counter()
         for step, reads, writes, keep in self._parts:
-            begin = perf_counter()
+            given = [get(name) for name in reads]
             try:
-                returned = step.start([self._lend(tensors.get(name)) for name in reads])
+                returned = step.start(list(map(lend, given)) if lend else given)
                 outputs = step.checked(await returned if step.asynchronous else returned, rows)
-                for own, name in writes.items():
+                for own, name in writes:
                     tensors[name] = keep(outputs[own])
             except Exception as error:
                 raise StepFailure(step) from error
             finally:
-                step.count(perf_counter() - begin)
+                end = perf_counter()
+                step.count(end - begin)
+                begin = end
         return {name: tensors[name] for name in self._outputs}
 
     def checked(self, outputs: Mapping[str, Any], rows: int | None) -> Mapping[str, Any]:

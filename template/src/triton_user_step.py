@@ -26,7 +26,10 @@ class StepFailure(Exception):
 
 def rows_of(inputs: Inputs) -> int | None:
     """None: no input to tell."""
-    return next((len(array) for array in inputs if array is not None), None)
+    for array in inputs:
+        if array is not None:
+            return len(array)
+    return None
 
 
 def step_class(manifest: Mapping[str, Any]) -> Any:
