@@ -21,15 +21,24 @@ class OnnxStep:
         path = context.directory / manifest["file"]
         options = session_options(manifest["threads"])
         self._session = ort.InferenceSession(path, options, ["CPUExecutionProvider"])
-        inputs = [node.name for node in self._session.get_inputs()]
-        outputs = [node.name for node in self._session.get_outputs()]
-        compare(manifest["name"], "input", inputs, list(manifest["arguments"]))
-        compare(manifest["name"], "input", list(manifest["arguments"]), inputs)
-        compare(manifest["name"], "output", self._outputs, outputs)
+        self._compare(manifest["name"], list(manifest["arguments"]))
 
     def __call__(self, **inputs: Any) -> dict[str, Any]:
-        feeds = {name: decoded(array) for name, array in inputs.items()}
+        feeds = {name: decoded(array) for name, array in inputs.items() if array is not None}
         return dict(zip(self._outputs, self._session.run(self._outputs, feeds), strict=True))
+
+    def _compare(self, step: str, given: list[str]) -> None:
+        """StepError if the file has other tensors than pipeline.yml says."""
+        inputs = [node.name for node in self._session.get_inputs()]
+        outputs = [node.name for node in self._session.get_outputs()]
+        for side, names, known in (("input", given, inputs), ("output", self._outputs, outputs)):
+            for name in names:
+                if name not in known:
+                    has = ", ".join(known)
+                    raise StepError(f"step {step}: its file has no {side} {name}; it has {has}")
+        for name in inputs:
+            if name not in given:
+                raise StepError(f"step {step}: its file needs the input {name}; feed it")
 
 
 def session_options(threads: int) -> Any:
@@ -40,12 +49,6 @@ def session_options(threads: int) -> Any:
     if threads == 1:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
-
-
-def compare(step: str, side: str, names: list[str], known: list[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise StepError(f"step {step}: {side} {name} is not in both")
 
 
 def decoded(array: Any) -> Any:
