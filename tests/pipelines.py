@@ -242,6 +242,8 @@ class Builder:
             "inputs": plain(inputs),
             "outputs": plain(outputs),
         }
+        if self.rarely():
+            fields["fuse"] = False
         self.steps.append(step | fields)
         return None
 

@@ -154,6 +154,21 @@ def step(
 # Answers of small pipelines, by what is special about them.
 PIPELINES: dict[str, dict[str, Any]] = {
     "default": {},
+    "image in one process": {
+        "steps": [
+            step("preprocess", ["IMAGE"], ["PIXELS"], requirements=["pillow>=10.1"], fuse=True),
+            step(
+                "classify",
+                {"pixels": "PIXELS"},
+                {"logits": "LOGITS"},
+                "onnxruntime",
+                requirements=["scikit-learn", "skl2onnx"],
+                fuse=True,
+            ),
+            step("label", ["LOGITS"], ["LABEL", "SCORE"]),
+        ],
+        "starting_pipeline": "image-classification",
+    },
     "my own": {"starting_pipeline": "my-own"},
     "chain": {"starting_pipeline": "text-classification"},
     "shared intermediate": {"starting_pipeline": "face-attributes"},

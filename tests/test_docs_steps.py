@@ -58,6 +58,19 @@ def test_it_passes_linters_and_the_contract_test(generate: Generate, title: str)
     succeed(project.run(sys.executable, "-m", "pytest", "-q", "tests/test_contract.py"))
 
 
+def test_steps_that_share_a_process(generate: Generate) -> None:
+    title = "Steps that share a process"
+    given = np.array([[" grüße\n".encode()], [b"a"]], dtype=object)
+    with served(generate, title) as triton, connect(triton) as client:
+        answer = asked(client, "docs", {"TEXT": given})
+        refused = asked(client, "docs", {"TEXT": np.array([[b" "]], dtype=object)})
+        models = {model.name for model in client.get_model_repository_index().models}
+    assert isinstance(answer, dict), answer
+    assert answer["LENGTH"].tolist() == [[5], [1]]
+    assert str(refused).endswith("step measure: TEXT: has blanks only; send a word")
+    assert models == {"docs", "clean_to_measure"}
+
+
 def test_a_step_that_waits(generate: Generate) -> None:
     cities = ["Oslo", "Bergen", "Paris", "Oslo"] * 2
     with served(generate, "A step that waits") as triton, connect(triton) as client:

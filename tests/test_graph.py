@@ -218,7 +218,7 @@ def test_what_a_python_step_takes(graph: Graph) -> None:
         step("in-order", ["A"], ["B"], sequence=controls),
         step("scale", ["B"], ["C"], **on_gpu),
     ]
-    first, second = graph(tensors, steps, gpu_count=1)["python_models"]
+    first, second = graph(tensors, steps, gpu_count=1)["python_steps"]
     assert [(use["argument"], use["annotation"]) for use in first["takes"]] == [
         ("A", "NDArray[np.float32] | None"),
         ("class_", "NDArray[np.float32]"),
@@ -253,7 +253,7 @@ def test_instances_of_onnx_on_a_cpu_have_a_thread_each(
 def test_types_have_names_of_their_own(graph: Graph) -> None:
     tensors = {name: "FP32[1]" for name in "ABCDE"}
     wiring = zip(["read_image", "readImage", "read.image", "1st"], "ABCD", "BCDE", strict=True)
-    found = graph(tensors, [step(name, [a], [b]) for name, a, b in wiring])["python_models"]
+    found = graph(tensors, [step(name, [a], [b]) for name, a, b in wiring])["python_steps"]
     assert [model["types"] for model in found] == ["ReadImage", "Readimage", "ReadX2eImage", "_1st"]
 
 
@@ -265,7 +265,7 @@ def test_the_models_that_a_step_calls(graph: Graph) -> None:
         {"name": "a-gain", "model": "one", "inputs": {"x.1": "B"}, "outputs": {"y": "C"}},
         step("two", ["C"], ["D"], calls=["a-gain"]),
     ]
-    [called] = [m["called"] for m in graph(tensors, steps)["python_models"] if m["called"]]
+    [called] = [m["called"] for m in graph(tensors, steps)["python_steps"] if m["called"]]
     one = {"name": "one", "version": -1, "arguments": {"x_x2e_1": "x.1"}, "outputs": ["y"]}
     assert called == {"a_x2d_gain": one}
 

@@ -87,16 +87,17 @@ def build(template: Path, pipeline: Pipeline, folder: Path) -> Path:
     """The model repository of the pipeline's project, its steps filled in."""
     copier.run_copy(str(template), folder, data=pipeline.answers, defaults=True, quiet=True)
     shutil.copy(REFERENCE, folder / "steps")
-    for manifest in folder.glob("model_repository/*/1/step.json"):
-        model = json.loads(manifest.read_text())
-        base = next(step for step in pipeline.steps if step["name"] == model["name"])
-        argument = {own: name for name, own in model["arguments"].items()}
-        code = STEP.format(
-            name=base["name"],
-            arguments=[argument[own] for own in uses(base["inputs"])],
-            outputs=pipeline.outputs(base),
-        )
-        (folder / "steps" / f"{model['module']}.py").write_text(code)
+    for path in folder.glob("model_repository/*/1/step.json"):
+        manifest = json.loads(path.read_text())
+        for model in manifest.get("steps", [manifest]):
+            base = next(step for step in pipeline.steps if step["name"] == model["name"])
+            argument = {own: name for name, own in model["arguments"].items()}
+            code = STEP.format(
+                name=base["name"],
+                arguments=[argument[own] for own in uses(base["inputs"])],
+                outputs=pipeline.outputs(base),
+            )
+            (folder / "steps" / f"{model['module']}.py").write_text(code)
     succeed(run(sys.executable, "-m", "tools.repository", cwd=folder))
     return folder / "model_repository"
 
@@ -218,6 +219,22 @@ def test_any_valid_pipeline_loads_and_answers_as_numpy_does(template: Path, tmp_
     assert not found, (
         f"{len(found)} of {len(examples)} fail:\n{lines}\nthe shortest:\n{min(found, key=len)}"
     )
+
+
+def test_what_shares_a_model_may_ask_for_it(template: Path) -> None:
+    """`fuse: true` at each step of a run changes nothing."""
+    keeper, together = Gatekeeper(template), 0
+    for pipeline in drawn(pipelines(), 4 * PIPELINES):
+        before = keeper.graph(pipeline.answers)
+        names = {s["name"] for model in before["shared_models"] for s in model["steps"]}
+        steps = [s | {"fuse": True} if s["name"] in names else s for s in pipeline.steps]
+        answers = pipeline.answers | {"steps": steps}
+        assert keeper.line(answers) == "", shown(answers, keeper.line(answers))
+        after = keeper.graph(answers)
+        for part in ("ensembles", "python_models"):
+            assert [m["name"] for m in before[part]] == [m["name"] for m in after[part]]
+        together += len(names)
+    assert together > PIPELINES
 
 
 def disagreement(

@@ -34,7 +34,7 @@ tools/golden.py tools/infer.py tools/local_repository.py tools/project.py tools/
 tools/server_log.py tools/update.py
 model_repository/ENSEMBLE/config.pbtxt model_repository/ENSEMBLE/1/README.md
 """
-TEN = {
+TEN: dict[str, Any] = {
     "project_name": "ten",
     "tensors": {f"T{i}": "FP32[1]" for i in range(11)},
     "steps": [step(f"s{i}", [f"T{i}"], [f"T{i + 1}"]) for i in range(10)],
@@ -63,6 +63,13 @@ def python_step(name: str, module: str | None = None) -> list[str]:
         f"{version}/model.py",
         f"{version}/step.json",
     ]
+
+
+def shared(name: str, *steps: str) -> list[str]:
+    """Of Python steps that share a model."""
+    code = [f"steps/{step}.py" for step in steps]
+    files = [path for path in python_step(name) if not path.startswith("steps/")]
+    return [*files, "src/triton_run.py", *code]
 
 
 def model(name: str, module: str | None = None) -> list[str]:
@@ -96,6 +103,13 @@ INVENTORIES = {
         *always("image_classification", "image_classification"),
         *CLASSIFICATION,
         *backends("onnxruntime"),
+    ],
+    "image in one process": [
+        *always("image_classification", "image_classification"),
+        *EXAMPLE.split(),
+        *shared("preprocess_to_label", "preprocess", "label"),
+        "src/triton_onnx.py",
+        "models/classify.py",
     ],
     "torchscript": [*always("torchscript", "torchscript"), *CLASSIFICATION, *backends("pytorch")],
     "my own": [
@@ -145,8 +159,14 @@ def test_inventory(generate: Generate, name: str) -> None:
 
 
 def test_inventory_of_ten_steps(generate: Generate) -> None:
+    apart = {**TEN, "steps": [s | {"fuse": False} for s in TEN["steps"]]}
     steps = [file for i in range(10) for file in python_step(f"s{i}")]
-    assert generate(**TEN).files() == sorted({*always("ten", "ten"), *steps})
+    assert generate(**apart).files() == sorted({*always("ten", "ten"), *steps})
+
+
+def test_inventory_of_ten_steps_that_share_a_model(generate: Generate) -> None:
+    model = shared("s0_to_s9", *(f"s{i}" for i in range(10)))
+    assert generate(**TEN).files() == sorted({*always("ten", "ten"), *model})
 
 
 def test_no_empty_folders(project: Project) -> None:

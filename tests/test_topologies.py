@@ -67,6 +67,11 @@ def example(path: Path) -> dict[str, Any]:
     return {"project_name": path.parent.name, "tensors": given["tensors"], "steps": steps}
 
 
+def apart(answers: dict[str, Any]) -> dict[str, Any]:
+    steps = [s | {"fuse": False} for s in answers["steps"]]
+    return answers | {"project_name": f"{answers['project_name']}-apart", "steps": steps}
+
+
 def pipeline(answers: dict[str, Any]) -> Pipeline:
     answers |= {"ensemble_name": "served", "starting_pipeline": "my-own", "max_batch_size": 4}
     sizes = {name: tuple(spec(given)[1]) for name, given in answers["tensors"].items()}
@@ -76,9 +81,10 @@ def pipeline(answers: dict[str, Any]) -> Pipeline:
 def test_each_topology_and_starting_choice_answers_as_numpy_does(
     template: Path, tmp_path: Path
 ) -> None:
-    """All outputs at once, and each alone."""
+    """All outputs at once, and each alone; steps that can share a model do, and do not."""
     examples = [example(path) for path in sorted(ROOT.glob("examples/*/pipeline.yml"))]
-    given = [wired(f"t{i}", steps) for i, steps in enumerate(TOPOLOGIES.values())] + examples
+    fused = [wired(f"t{i}", steps) for i, steps in enumerate(TOPOLOGIES.values())] + examples
+    given = fused + [apart(answers) for answers in fused]
     found = failures(template, [pipeline(answers) for answers in given], tmp_path)
     assert not found, "\n".join(found)
 

@@ -302,6 +302,29 @@ def test_what_was_built_for_a_removed_step_goes_with_the_next_make_repository(co
     assert sorted(folders) == ["my_pipeline", "one"]
 
 
+def test_steps_that_part_and_join_again_keep_their_code(copy: Copy) -> None:
+    """Only the model repository differs."""
+    joined = step("one", ["A"], ["B"]), step("next", ["B"], ["C"])
+    project = copy(**answers(*joined))
+    (project / "steps/one.py").write_text(f"# mine\n{(project / 'steps/one.py').read_text()}")
+
+    def models() -> set[str]:
+        project.commit()
+        succeed(project.run(sys.executable, "-m", "tools.repository"))
+        return {path.name for path in (project / "model_repository").glob("*/")} - {".built"}
+
+    together = models()
+    before = without_version(project)
+    assert together == {"my_pipeline", "one_to_next"}
+    update(project, steps=[{**joined[0], "fuse": False}, joined[1]])
+    assert models() == {"my_pipeline", "one", "next"}
+    assert (project / "steps/one.py").read_text().startswith("# mine\n")
+    update(project, steps=list(joined))
+    assert models() == together
+    after = without_version(project)
+    assert after == before
+
+
 def test_the_order_of_steps_in_the_answers_means_nothing(copy: Copy) -> None:
     project = copy(**answers(ONE, TWO, THREE))
     update(project, **answers(THREE, ONE, TWO))

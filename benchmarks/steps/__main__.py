@@ -26,7 +26,7 @@ ADAPTER = [
 ]
 sys.path.insert(0, str(TEMPLATE))
 
-from benchmarks.steps.load import Load  # noqa: E402
+from benchmarks.steps.load import ModelLoad  # noqa: E402
 from tools.serve import LocalTriton  # noqa: E402
 
 CASES = ["arithmetic", "normalise", "onnx_network", "strings", "fixed_cost"]
@@ -99,7 +99,7 @@ Rounds = dict[str, list[float]]  # by kind, a number for each round
 
 
 def measure(
-    loads: dict[str, Load], concurrency: int, rounds: int, seconds: float
+    loads: dict[str, ModelLoad], concurrency: int, rounds: int, seconds: float
 ) -> tuple[Rounds, Rounds]:
     """Answers a second and processor time for an answer; the order turns, so that none is always first."""
     throughputs: Rounds = {kind: [] for kind in loads}
@@ -137,7 +137,7 @@ def main() -> None:
         with LocalTriton(Path(folder), f"{options.cases[0]}-adapter") as triton:
             for case in options.cases:
                 loads = {
-                    kind: Load(triton.http_url, f"{case}-{kind}", "IN", request_of(case))
+                    kind: ModelLoad(triton.http_url, f"{case}-{kind}", "IN", request_of(case))
                     for kind in KINDS
                 }
                 for concurrency in options.concurrency:

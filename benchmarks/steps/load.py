@@ -6,6 +6,7 @@ import contextlib
 import selectors
 import socket
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,22 +18,15 @@ from numpy.typing import NDArray
 class Load:
     """Sends the same request over `concurrency` connections, each anew as soon as it is answered."""
 
-    def __init__(self, url: str, model: str, tensor: str, rows: NDArray[np.generic]) -> None:
+    def __init__(self, url: str, request: bytes) -> None:
         self._address = (urlsplit(url).hostname or "", urlsplit(url).port or 0)
-        self._request = http_request(model, tensor, rows)
+        self._request = request
         with socket.create_connection(self._address) as connection:
             connection.sendall(self._request)
             self._length = response_length(connection)
-        self._process = process_of(model)
 
-    def measure(self, concurrency: int, seconds: float) -> tuple[float, float]:
-        """Answers a second, and the processor time of the model's process for an answer (us)."""
-        before = cpu_seconds(self._process)
-        throughput = self._throughput(concurrency, seconds)
-        used = cpu_seconds(self._process) - before
-        return throughput, 1e6 * used / max(1.0, throughput * seconds)
-
-    def _throughput(self, concurrency: int, seconds: float) -> float:
+    def throughput(self, concurrency: int, seconds: float) -> float:
+        """Answers a second."""
         with selectors.DefaultSelector() as selector:
             for _ in range(concurrency):
                 connection = socket.create_connection(self._address)
@@ -60,13 +54,30 @@ class Load:
         return answers
 
 
-def http_request(model: str, tensor: str, rows: NDArray[np.generic]) -> bytes:
+class ModelLoad(Load):
+    """For a Python model of one process."""
+
+    def __init__(self, url: str, model: str, tensor: str, rows: NDArray[np.generic]) -> None:
+        super().__init__(url, http_request(model, tensor, rows, ["OUT"]))
+        self._process = process_of(model)
+
+    def measure(self, concurrency: int, seconds: float) -> tuple[float, float]:
+        """Answers a second, and the processor time of the model's process for an answer (us)."""
+        before = cpu_seconds(self._process)
+        throughput = self.throughput(concurrency, seconds)
+        used = cpu_seconds(self._process) - before
+        return throughput, 1e6 * used / max(1.0, throughput * seconds)
+
+
+def http_request(
+    model: str, tensor: str, rows: NDArray[np.generic], outputs: Sequence[str]
+) -> bytes:
     kinds = {"float32": "FP32", "uint8": "UINT8", "object": "BYTES"}
     given = triton_http.InferInput(tensor, list(rows.shape), kinds[str(rows.dtype)])
     given.set_data_from_numpy(rows)
-    output = triton_http.InferRequestedOutput("OUT", binary_data=True)
+    wanted = [triton_http.InferRequestedOutput(name, binary_data=True) for name in outputs]
     client = triton_http.InferenceServerClient
-    body, json_length = client.generate_request_body([given], outputs=[output])
+    body, json_length = client.generate_request_body([given], outputs=wanted)
     head = (
         f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
         f"Inference-Header-Content-Length: {json_length}\r\n\r\n"

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+from numpy.typing import NDArray
 
 DTYPES = {
     "TYPE_FP16": "float16",
@@ -26,6 +27,16 @@ def dtype_name(data_type: str) -> str:
     return DTYPES.get(data_type) or data_type.removeprefix("TYPE_").lower()
 
 
+def encoded(array: NDArray[np.object_]) -> NDArray[np.object_]:
+    """Texts as bytes, as Triton makes them."""
+    texts = array.ravel().tolist()
+    if str not in set(map(type, texts)):
+        return array
+    found = np.empty(len(texts), object)
+    found[:] = [text.encode() if type(text) is str else text for text in texts]
+    return found.reshape(array.shape)
+
+
 class StepError(RuntimeError):
     """A step broke its contract; the text names what is wrong and goes to clients."""
 
@@ -40,12 +51,20 @@ class NumpyArrays:
         # Not methods of ours, to save the calls.
         self.tensor: Callable[[str, Any], Any] = pb_utils.Tensor
         self.read: Callable[[Any], Any] = methodcaller("as_numpy")
+        # Makes of a kept array one for each step that reads it, where nothing makes it read-only.
+        self.lend: Callable[[Any], Any] | None = None
 
     def dtype(self, name: str) -> Any:
         return np.dtype(name)
 
     def join(self, arrays: Sequence[Any]) -> Any:
         return np.concatenate(arrays)
+
+    def keep(self, array: Any) -> Any:
+        """What one step returned, as Triton would give it to the next: contiguous, texts as bytes; the array itself is the step's."""
+        if array.dtype.hasobject:
+            array = encoded(array)
+        return np.ascontiguousarray(array).view()
 
     def protect(self, arrays: Sequence[Any]) -> None:
         """A view of an input may be memory that other steps read too."""
@@ -62,7 +81,7 @@ class TorchArrays(NumpyArrays):
 
     def __init__(self, device: str) -> None:
         super().__init__()
-        self.tensor, self.read = self._tensor, self._read
+        self.tensor, self.read, self.lend = self._tensor, self._read, self._lend
         self._library = importlib.import_module(self.library)
         self._device = device
         self.type = self._library.Tensor
@@ -86,6 +105,20 @@ class TorchArrays(NumpyArrays):
             return pb_utils.Tensor(name, array)
         return pb_utils.Tensor.from_dlpack(name, self._contiguous(array))
 
+    def keep(self, array: Any) -> Any:
+        if isinstance(array, np.ndarray):
+            return super().keep(array)
+        return self._placed(self._contiguous(array))
+
+    def _lend(self, array: Any) -> Any:
+        return array if array is None or isinstance(array, np.ndarray) else self._copy(array)
+
+    def _placed(self, array: Any) -> Any:
+        return array.to(self._device)
+
+    def _copy(self, array: Any) -> Any:
+        return array.clone()
+
     def _shared(self, tensor: Any) -> Any:
         # A request from outside begins in the host's memory; `to` copies only what lies elsewhere.
         return self._library.from_dlpack(tensor.to_dlpack()).to(self._device)
@@ -107,6 +140,12 @@ class CupyArrays(TorchArrays):
 
     def dtype(self, name: str) -> Any:
         return np.dtype(name)
+
+    def _placed(self, array: Any) -> Any:
+        return array
+
+    def _copy(self, array: Any) -> Any:
+        return array.copy()
 
     def _shared(self, tensor: Any) -> Any:
         if tensor.is_cpu():

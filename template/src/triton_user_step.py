@@ -7,6 +7,7 @@ import importlib
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import partial
 from typing import Any
 
 from triton_arrays import NumpyArrays, Output, StepError
@@ -15,8 +16,31 @@ from triton_context import AsyncCall, Call, step_context
 Inputs = list[Any]  # arrays in the order of the step's arguments; an optional one may be None
 
 
+class StepFailure(Exception):
+    """A step of several raised what is the cause."""
+
+    def __init__(self, step: UserStep) -> None:
+        super().__init__(step.name)
+        self.step = step
+
+
+def rows_of(inputs: Inputs) -> int | None:
+    """None: no input to tell."""
+    for array in inputs:
+        if array is not None:
+            return len(array)
+    return None
+
+
+def step_class(manifest: Mapping[str, Any]) -> Any:
+    """The class Step of steps/MODULE.py; of an ONNX step the adapter's own."""
+    if "file" in manifest:
+        return partial(importlib.import_module("triton_onnx").OnnxStep, manifest)
+    return importlib.import_module(f"steps.{manifest['module']}").Step
+
+
 class UserStep:
-    """Calls the class Step of steps/MODULE.py, and checks what it returns."""
+    """Calls a step, and checks what it returns."""
 
     def __init__(
         self,
@@ -25,7 +49,7 @@ class UserStep:
         config: Mapping[str, Any],
         arrays: NumpyArrays,
     ) -> None:
-        user = importlib.import_module(f"steps.{manifest['module']}").Step
+        user = step_class(manifest)
         method = vars(user).get("__call__")
         self.asynchronous = inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(
             method

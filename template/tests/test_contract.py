@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tools.harness import Harness, HarnessError, Refusal, config_json
+from tools.harness import Harness, HarnessError, Refusal, apart, config_json
 from tools.project import OWN_MODELS, REPOSITORY, REQUIREMENTS, ROOT, STEP_MODULES
 from tools.samples import load
 
@@ -34,8 +34,8 @@ NAMES = {"FP16": "float16", "FP32": "float32", "FP64": "float64", "BOOL": "bool"
 class Model:
     """A Python model in the harness, and requests for it."""
 
-    def __init__(self, version: str) -> None:
-        self.folder = REPOSITORY / version
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.name = self.folder.parent.name
         self.config = json.loads(config_json(self.folder.parent / "config.pbtxt"))
         self.batched = self.config["max_batch_size"] > 0
@@ -71,14 +71,21 @@ class Model:
         return values.astype(NAMES.get(kind, kind.lower()))
 
 
-def calls_others(version: str) -> bool:
-    """Only a server answers such calls."""
-    return bool(json.loads((REPOSITORY / version / "step.json").read_text())["calls"])
+def models() -> Iterator[str]:
+    """Version folders; where several steps share a model also VERSION:STEP, each alone."""
+    for version in STEP_MODULES:
+        manifest = json.loads((REPOSITORY / version / "step.json").read_text())
+        steps = manifest.get("steps", [])
+        if not any(step["calls"] for step in steps or [manifest]):  # which only a server answers
+            yield version
+        yield from (f"{version}:{s['name']}" for s in steps if "module" in s and not s["calls"])
 
 
-@pytest.fixture(params=[version for version in STEP_MODULES if not calls_others(version)])
-def model(request: pytest.FixtureRequest) -> Model:
-    return Model(request.param)
+@pytest.fixture(params=models())
+def model(request: pytest.FixtureRequest, tmp_path: Path) -> Model:
+    version, _, step = request.param.partition(":")
+    folder = REPOSITORY / version
+    return Model(apart(folder, step, tmp_path) if step else folder)
 
 
 @pytest.fixture

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -116,9 +118,29 @@ def content(file: IO[bytes]) -> str:
     return file.read().decode(errors="replace")
 
 
+def apart(version: Path, step: str, folder: Path) -> Path:
+    """A step of those that share a model, as a model of its own in `folder`: its version folder."""
+    alone = folder / step / version.name
+    shutil.copytree(version, alone)
+    manifest = json.loads((version / "step.json").read_text())
+    [own] = [each for each in manifest["steps"] if each["name"] == step]
+    (alone / "step.json").write_text(json.dumps(own))
+    config = text_format.Parse((version.parent / "config.pbtxt").read_text(), new_config())
+    for side in ("input", "output"):
+        config.ClearField(side)
+    tensors = {"name": step, "input": own["input"], "output": own["output"]}
+    json_format.ParseDict(tensors, config)
+    (alone.parent / "config.pbtxt").write_text(text_format.MessageToString(config))
+    return alone
+
+
+def new_config() -> Any:
+    return model_config_pb2.ModelConfig()
+
+
 def config_json(path: Path) -> str:
     """A config.pbtxt as Triton hands it to a model."""
-    config = text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
+    config = text_format.Parse(path.read_text(), new_config())
     text: str = json_format.MessageToJson(
         config, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )

@@ -25,13 +25,13 @@ BUILT = REPOSITORY / ".built"
 
 def copies() -> Iterator[tuple[Path, Path]]:
     """Target and source of each file that is copied: what Python models import, and models' data."""
-    steps, modules = ROOT / "steps", set(STEP_MODULES.values())
+    steps, modules = ROOT / "steps", {name for names in STEP_MODULES.values() for name in names}
     own = {steps / folder for folder in OWN_MODELS.values()}
-    for version, module in STEP_MODULES.items():
+    for version, own_modules in STEP_MODULES.items():
         for shared in sorted((ROOT / "src").glob("*.py")):
             yield REPOSITORY / version / shared.name, shared
         for source in files(steps):
-            other_step = source.suffix == ".py" and source.stem in modules - {module}
+            other_step = source.suffix == ".py" and source.stem in modules - {*own_modules}
             if not other_step and own.isdisjoint(source.parents):
                 yield REPOSITORY / version / "steps" / source.relative_to(steps), source
     for version, name in OWN_MODELS.items():

@@ -7,6 +7,7 @@ The same file in each Python model. What it serves stands in `step.json`, names 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import sys
 from collections import defaultdict
@@ -26,7 +27,7 @@ from triton_arrays import LIBRARIES, StepError  # noqa: E402
 from triton_context import device  # noqa: E402
 from triton_pace import Pace  # noqa: E402
 from triton_step import InvalidRequest, SequencePosition  # noqa: E402
-from triton_user_step import Inputs, UserStep  # noqa: E402
+from triton_user_step import Inputs, StepFailure, UserStep  # noqa: E402
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 SEQUENCE_START = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START
@@ -47,14 +48,18 @@ class TritonPythonModel:
         config = json.loads(args["model_config"])
         manifest = json.loads((HERE / "step.json").read_text())
         self._arrays = LIBRARIES[manifest["arrays"]](device(args))
-        self._step = UserStep(manifest, args, config, self._arrays)
+        self._step = served(manifest)(manifest, args, config, self._arrays)
         self._loop = asyncio.new_event_loop() if self._step.asynchronous else None
         self._max_rows = config["max_batch_size"]
         self._batched = self._max_rows > 0
         self._decoupled = config.get("model_transaction_policy", {}).get("decoupled", False)
         self._sequential = "sequence_batching" in config
         self._joinable = self._batched and not self._sequential
-        self._inputs = list(manifest["arguments"].values())
+        self._inputs = (
+            [tensor["name"] for tensor in config["input"]]
+            if "steps" in manifest
+            else list(manifest["arguments"].values())
+        )
         self._lone = len(self._inputs) == 1 and not self._sequential
         self._uniform = not any(
             tensor.get("optional") or any(int(dim) < 0 for dim in tensor["dims"])
@@ -263,20 +268,27 @@ class TritonPythonModel:
             self._step.count(perf_counter() - start)
             sender.send(flags=FINAL)
 
-    def _refusal(self, error: Exception) -> Any:
-        name = self._step.name
+    def _refusal(self, error: BaseException | None) -> Any:
+        step = self._step
         if isinstance(error, EmptySlot):
             return pb_utils.InferenceResponse([])
+        if isinstance(error, StepFailure):
+            step, error = error.step, error.__cause__
         if isinstance(error, InvalidRequest):
-            self._step.rejected.add()
-            return failure(f"step {name}: {error}", pb_utils.TritonError.INVALID_ARG)
-        self._step.failed.add()
+            step.rejected.add()
+            return failure(f"step {step.name}: {error}", pb_utils.TritonError.INVALID_ARG)
+        step.failed.add()
         # The text and the traceback may hold paths and data: they are for the log, not for clients.
-        self._step.logger.error("step %s failed", name, exc_info=error)
+        step.logger.error("step %s failed", step.name, exc_info=error)
         text = (
             f": {error}" if isinstance(error, StepError) else " failed; the server's log says why"
         )
-        return failure(f"step {name}{text}", pb_utils.TritonError.INTERNAL)
+        return failure(f"step {step.name}{text}", pb_utils.TritonError.INTERNAL)
+
+
+def served(manifest: Mapping[str, Any]) -> Any:
+    """What serves a step, or several that share the model."""
+    return importlib.import_module("triton_run").Run if "steps" in manifest else UserStep
 
 
 def failure(text: str, code: int) -> Any:

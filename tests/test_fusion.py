@@ -1,0 +1,291 @@
+"""Which steps share a model, and why others do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gatekeeper import Gatekeeper
+from support import step
+from test_wiring import wired
+
+CHAIN = [step("a", ["A"], ["M"]), step("b", ["M"], ["N"]), step("c", ["N"], ["X"])]
+
+
+def chain(**fields: Any) -> dict[str, Any]:
+    """Three steps, of which the second has more fields."""
+    first, second, third = CHAIN
+    return wired(*CHAIN) | {"steps": [first, {**second, **fields}, third]}
+
+
+def onnx(name: str, inputs: list[str], outputs: list[str], **fields: Any) -> dict[str, Any]:
+    return step(name, inputs, outputs, "onnxruntime", **fields)
+
+
+PAIR = ["a b"]
+# Each: the answers, and the runs, in order.
+RUNS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "chain": (wired(*CHAIN), ["a b c"]),
+    "one step": (wired(step("a", ["A"], ["X"])), []),
+    "diamond": (
+        wired(
+            step("a", ["A"], ["M", "N"]),
+            step("b", ["M"], ["O"]),
+            step("c", ["N"], ["P"]),
+            step("d", ["O", "P"], ["X"]),
+        ),
+        ["a b c d"],
+    ),
+    "skip connection": (
+        wired(
+            step("a", ["A"], ["M"]), step("b", ["M"], ["N"]), step("c", ["A", "M", "N"], ["X", "Y"])
+        ),
+        ["a b c"],
+    ),
+    "fan, its middle Python": (
+        wired(
+            onnx("a", ["A"], ["M"]),
+            step("b", ["M"], ["N"]),
+            step("c", ["N"], ["O"]),
+            step("d", ["M"], ["P"]),
+            onnx("e", ["O", "P"], ["X"]),
+        ),
+        ["b c"],
+    ),
+    "an exposed intermediate": (
+        wired(step("a", ["A"], ["M"]), step("b", ["M"], ["X"]), outputs=["M", "X"]),
+        [],
+    ),
+    "an output of a step in front": (
+        wired(step("a", ["A"], ["M", "Y"]), step("b", ["M"], ["X"])),
+        [],
+    ),
+    "shared intermediate": (
+        wired(step("a", ["A"], ["M"]), step("b", ["M"], ["X"]), step("c", ["M"], ["Y"])),
+        [],
+    ),
+    "an ONNX step between": (
+        wired(step("a", ["A"], ["M"]), onnx("b", ["M"], ["N"]), step("c", ["N"], ["X"])),
+        [],
+    ),
+    "around an ONNX step": (
+        wired(
+            step("a", ["A"], ["M"]),
+            onnx("b", ["M"], ["N"]),
+            step("c", ["M"], ["O"]),
+            step("d", ["N", "O"], ["X"]),
+        ),
+        [],
+    ),
+    "beside an ONNX step": (
+        wired(onnx("a", ["A"], ["M"]), step("b", ["B"], ["N"]), step("c", ["M", "N"], ["X"])),
+        [],
+    ),
+    "beside an ONNX step, asked for": (
+        wired(
+            onnx("a", ["A"], ["M"]),
+            step("b", ["B"], ["N"], fuse=True),
+            step("c", ["M", "N"], ["X"]),
+        ),
+        ["b c"],
+    ),
+    "behind an ONNX step": (
+        wired(
+            onnx("a", ["A"], ["M"]),
+            step("b", ["M"], ["N"]),
+            step("c", ["M", "N"], ["X"]),
+        ),
+        ["b c"],
+    ),
+    "an ONNX step that asks": (
+        wired(step("a", ["A"], ["M"]), onnx("b", ["M"], ["N"], fuse=True), step("c", ["N"], ["X"])),
+        ["a b c"],
+    ),
+    "instances that one asks for": (
+        wired(step("a", ["A"], ["M"]), step("b", ["M"], ["X"], fuse=True, instances=2)),
+        PAIR,
+    ),
+    "two chains": (
+        wired(
+            step("a", ["A"], ["M"]),
+            step("b", ["M"], ["X"]),
+            step("c", ["A"], ["N"]),
+            step("d", ["N"], ["Y"]),
+        ),
+        ["a b", "c d"],
+    ),
+    "parameters": (chain(parameters={"a": 1}), ["a b c"]),
+    "an optional input that is not fed": (
+        chain(inputs={"M": "M", "o": {"type": "FP32", "dims": [2], "optional": True}})
+        | {"tensors": dict.fromkeys("AMNX", "FP32[4]")},
+        ["a b c"],
+    ),
+    "in an ensemble inside": (
+        {
+            "max_batch_size": 8,
+            "tensors": {"A": "FP32[4]", "X": "FP32[4]"},
+            "steps": [
+                {
+                    "name": "inner",
+                    "backend": "ensemble",
+                    "inputs": ["A"],
+                    "outputs": ["X"],
+                    "tensors": dict.fromkeys("AMX", "FP32[4]"),
+                    "steps": [step("a", ["A"], ["M"]), step("b", ["M"], ["X"])],
+                }
+            ],
+        },
+        PAIR,
+    ),
+}
+# Fields of the second of three steps that are its model's alone; those that `fuse: true` overrides come first.
+APART: dict[str, dict[str, Any]] = {
+    "requirements": {"requirements": ["pillow"]},
+    "instances": {"instances": 2},
+    "calls": {"calls": ["a"]},
+    "false": {"fuse": False},
+    "batching": {"batching": False},
+    "max_batch_size": {"max_batch_size": 16},
+    "versions": {"versions": [1, 2]},
+    "version": {"version": 1},
+    "cache": {"cache": True},
+    "decoupled": {"decoupled": True},
+    "sequence": {"sequence": {"direct": {}}},
+    "warmup": {"warmup": [{"inputs": {"M": "zero"}}]},
+    "config": {"config": "# mine"},
+    "adapter": {"adapter": "none"},
+    "an environment": {"parameters": {"EXECUTION_ENV_PATH": "/env.tar.gz"}},
+    "reshape": {"inputs": {"M": {"tensor": "M", "reshape": [2, 2]}}},
+    "dims": {
+        "inputs": {"M": {"tensor": "M", "dims": [-1]}},
+        "outputs": {"N": {"tensor": "N", "dims": [-1]}},
+    },
+}
+OVERRIDDEN = list(APART)[:3]
+
+
+@pytest.fixture(scope="module")
+def keeper(template: Path) -> Gatekeeper:
+    return Gatekeeper(template)
+
+
+def runs(keeper: Gatekeeper, answers: dict[str, Any]) -> list[str]:
+    assert keeper.line(answers) == ""
+    shared = keeper.graph(answers)["shared_models"]
+    return sorted(" ".join(s["name"] for s in model["steps"]) for model in shared)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_runs(keeper: Gatekeeper, name: str) -> None:
+    answers, expected = RUNS[name]
+    assert runs(keeper, answers) == expected
+
+
+@pytest.mark.parametrize("name", APART)
+def test_a_step_whose_model_is_its_own_shares_it_with_none(keeper: Gatekeeper, name: str) -> None:
+    assert runs(keeper, chain(**APART[name])) == []
+
+
+@pytest.mark.parametrize("name", OVERRIDDEN)
+def test_what_fuse_true_overrides(keeper: Gatekeeper, name: str) -> None:
+    assert runs(keeper, chain(**APART[name], fuse=True)) == ["a b c" if name != "calls" else "b c"]
+
+
+def asks(**fields: Any) -> dict[str, Any]:
+    return chain(fuse=True, **fields)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "alone": (
+        wired(step("a", ["A"], ["X"], fuse=True)),
+        "step a: has `fuse: true`, but a is beside no other step; change that, or drop `fuse`",
+    ),
+    "decoupled": (asks(decoupled=True), "b is decoupled"),
+    "cache": (asks(cache=True), "b has a cache"),
+    "versions": (asks(versions=[1, 2]), "b has versions of its own"),
+    "config": (asks(config="# mine"), "b has `config`"),
+    "rows": (asks(max_batch_size=16), "b takes 16 rows, c 8"),
+    "batching": (asks(batching=False), "b and c differ in `batching`"),
+    "an output": (
+        wired(step("a", ["A"], ["M"], fuse=True), step("b", ["M"], ["X"]), outputs=["M", "X"]),
+        "M is an output of the ensemble",
+    ),
+    "two readers": (
+        wired(step("a", ["A"], ["M"], fuse=True), step("b", ["M"], ["X"]), step("c", ["M"], ["Y"])),
+        "b and c read what a writes, and do not run together",
+    ),
+    "neighbour's requirements": (
+        wired(step("a", ["A"], ["M"], requirements=["pillow"]), step("b", ["M"], ["X"], fuse=True)),
+        "a has requirements of its own and no `fuse: true`",
+    ),
+    "neighbour is apart": (
+        wired(step("a", ["A"], ["M"], fuse=True), step("b", ["M"], ["X"], fuse=False)),
+        "b has `fuse: false`",
+    ),
+    "neighbour is ONNX": (
+        wired(step("a", ["A"], ["M"], fuse=True), onnx("b", ["M"], ["X"])),
+        "b is an ONNX step without `fuse: true`",
+    ),
+    "neighbour has another backend": (
+        wired(step("a", ["A"], ["M"], fuse=True), step("b", ["M"], ["X"], "pytorch")),
+        "b has the backend pytorch",
+    ),
+    "another backend": (
+        wired(step("a", ["A"], ["M"]), step("b", ["M"], ["X"], "pytorch", fuse=True)),
+        "b has the backend pytorch",
+    ),
+    "instances": (
+        wired(
+            step("a", ["A"], ["M"], fuse=True, instances=1),
+            step("b", ["M"], ["X"], fuse=True, instances=2),
+        ),
+        "a and b differ in `instances`",
+    ),
+    "device": (
+        wired(step("a", ["A"], ["M"]), onnx("b", ["M"], ["X"], fuse=True), gpu_count=1),
+        "a runs on the device cpu, b on auto",
+    ),
+    "parameter of ONNX Runtime": (
+        wired(
+            step("a", ["A"], ["M"]),
+            onnx("b", ["M"], ["X"], fuse=True, parameters={"execution_mode": 1}),
+        ),
+        "b has the parameter execution_mode",
+    ),
+    "called": (
+        wired(
+            step("a", ["A"], ["M"], fuse=True),
+            step("b", ["M"], ["X"]),
+            step("c", ["A"], ["Y"], calls=["a"]),
+        ),
+        "a is called by c",
+    ),
+    "reused": (
+        wired(
+            step("a", ["A"], ["M"], fuse=True),
+            {"name": "b", "model": "a", "inputs": {"A": "M"}, "outputs": {"M": "X"}},
+        ),
+        "a has a model that serves b too",
+    ),
+    "dims": (
+        wired(
+            step("a", ["A"], ["M"], fuse=True),
+            step("b", {"x": {"tensor": "M", "dims": [-1]}}, ["X"]),
+        ),
+        "a has M as FP32[4], b as FP32[-1]",
+    ),
+    "no value of the field": (
+        asks() | {"steps": [{**CHAIN[0], "fuse": 1}]},
+        "step a: fuse is 1; write auto, true or false",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_fused_is_refused_with_the_reason(keeper: Gatekeeper, name: str) -> None:
+    answers, reason = REFUSED[name]
+    line = keeper.line(answers)
+    assert reason in line
+    assert line.startswith("step ")
+    assert line.count("\n") == 0
