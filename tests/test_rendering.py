@@ -26,7 +26,7 @@ ALWAYS = """
 .copier-answers.yml .gitignore .pre-commit-config.yaml Makefile README.md pipeline.yml pyproject.toml requirements.lock
 src/PACKAGE/__init__.py src/PACKAGE/client.py src/PACKAGE/tensors.py
 tests/conftest.py tests/test_live.py tests/test_steps.py
-tools/check.py tools/checks/ensembles.py tools/checks/fields.py tools/checks/findings.py tools/checks/layout.py tools/checks/lines.py
+tools/answers.py tools/check.py tools/checks/ensembles.py tools/checks/fields.py tools/checks/findings.py tools/checks/layout.py tools/checks/lines.py
 tools/checks/models.py tools/checks/project.py tools/checks/python_models.py tools/checks/sequences.py tools/checks/wiring.py
 tools/infer.py tools/local_repository.py tools/project.py tools/repository.py tools/samples.py tools/serve.py tools/server_environment.py
 tools/server_log.py tools/update.py
