@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import sys
 from collections import Counter
@@ -13,6 +14,8 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+import yaml
+from gatekeeper import Gatekeeper
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 from support import ROOT, Generate, Project, step, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
@@ -251,3 +254,55 @@ def test_each_step_is_placed_as_it_says(generate: Generate) -> None:
     for i, (name, (_, want)) in enumerate(PLACED.items()):
         config = config_of(project / f"model_repository/s{i}/config.pbtxt")
         assert placed(config, 3) == want, name
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"device": "gpu", "gpus": [3]}, "uses GPU 3, but `gpu_count` is 3; they are numbered from 0"),
+    (
+        {"gpus": [0], "device": "cpu"},
+        "names `gpus`, but runs on the device cpu; write `device: gpu` or drop them",
+    ),
+    (
+        {"gpus": [0], "instances": [{"gpus": [1]}]},
+        "names `gpus` beside a list of `instances`; write them in the groups of the list",
+    ),
+    (
+        {"gpus": [0], "instances": "none"},
+        "names `gpus`, but has no instance group; drop them, or `instances: none`",
+    ),
+    (
+        {"instances": [{"device": "gpu", "gpus": [3]}]},
+        "uses GPU 3, but `gpu_count` is 3; they are numbered from 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "line"), REFUSED)
+def test_a_place_that_is_not_there_is_refused(
+    template: Path, fields: dict[str, Any], line: str
+) -> None:
+    steps = [step("one", {"x": "A"}, {"y": "B"}, "onnxruntime", **fields)]
+    tensors = {"A": "FP32[4]", "B": "FP32[4]"}
+    answers = {"gpu_count": 3, "max_batch_size": 8, "tensors": tensors, "steps": steps}
+    assert Gatekeeper(template).line(answers) == f"step one: {line}"
+
+
+def test_the_example_of_the_page_is_placed_as_it_says(generate: Generate) -> None:
+    page = (ROOT / "docs/gpu.md").read_text()
+    [example] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    project = generate(**yaml.safe_load(example))
+    found = {
+        name: placed(config_of(project / f"model_repository/{name}/config.pbtxt"), 3)
+        for name in ("detect", "describe")
+    }
+    assert found == {"detect": {"gpu 0": 2, "gpu 1": 2}, "describe": {"gpu 2": 1}}
+
+
+def test_the_lines_of_the_page_are_those_that_are_printed(template: Path) -> None:
+    page = (ROOT / "docs/gpu.md").read_text()
+    [refused] = re.findall(r"```console\n(.*?)\n```", page)
+    steps = [step("classify", {"x": "A"}, {"y": "B"}, "onnxruntime", gpus=[2])]
+    tensors = {"A": "FP32[4]", "B": "FP32[4]"}
+    answers = {"gpu_count": 2, "max_batch_size": 8, "tensors": tensors, "steps": steps}
+    assert Gatekeeper(template).line(answers) == refused
+    assert without_cuda("classify", "onnxruntime") in page.splitlines()

@@ -119,7 +119,7 @@ def test_gitlab_keeps_forks_off_the_gpu(of_ci: Generate) -> None:
 def test_the_labels_of_the_machine_with_the_gpu_are_asked_for(of_ci: Generate) -> None:
     project = of_ci(gpu_count=1, gpu_runner="linux-gpu,8")
     ci = read(project / ".github/workflows/ci.yml")
-    assert ci["jobs"]["gpu"]["runs-on"] == ["linux-gpu", 8]
+    assert ci["jobs"]["gpu"]["runs-on"] == ["linux-gpu", "8"]
     assert 'gpu_runner: "linux-gpu,8"' in (project / "pipeline.yml").read_text()
 
 
