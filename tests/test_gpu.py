@@ -201,6 +201,15 @@ def test_a_torch_without_cuda_says_so(tmp_path: Path, log: Mock) -> None:
     log.assert_called_once_with(without_cuda("same", "torch"))
 
 
+@pytest.mark.usefixtures("log")
+def test_a_step_is_told_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "template/src")
+    device = runpy.run_path(str(ROOT / "template/src/triton_context.py"))["device"]
+    assert device({"model_instance_kind": "GPU", "model_instance_device_id": "1"}) == "cuda:1"
+    assert device({"model_instance_kind": "CPU", "model_instance_device_id": "0"}) == "cpu"
+    sys.modules.pop("triton_arrays", None)  # it has the Triton of this test
+
+
 def test_what_a_backend_says_of_cuda_is_printed_at_the_start() -> None:
     text = without_cuda("same", "torch")
     assert of_backends(f'W1121 09:47:43.1 4242 model.py:57] "{text}"\n' * 2) == [text]

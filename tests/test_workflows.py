@@ -113,7 +113,9 @@ def test_gitlab_keeps_forks_off_the_gpu(of_ci: Generate) -> None:
     ]
     assert ci["gpu"]["tags"] == ["gpu"]
     assert ci["gpu"]["rules"] == [{"if": '$CI_PIPELINE_SOURCE == "push"'}]
-    assert ci["publish"]["rules"] == [{"if": "$CI_COMMIT_TAG =~ /^v/"}]
+    assert ci["publish"]["rules"] == [
+        {"if": '$CI_COMMIT_TAG =~ /^v/ && $CI_PIPELINE_SOURCE == "push"'}
+    ]
 
 
 def test_the_labels_of_the_machine_with_the_gpu_are_asked_for(of_ci: Generate) -> None:
