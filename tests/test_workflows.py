@@ -59,6 +59,9 @@ def test_of_the_form_that_the_ci_takes(of_ci: Generate, ci: str, gpu_count: int)
         }[ci]
     )
     validate(*(project / name for name in workflows(project)))
+    for text in ((project / name).read_text() for name in workflows(project)):
+        assert text.startswith("# Managed by ")
+        assert not re.search(r"\n\n\n|[ \t]\n|\n\n\Z|(?<!\$)\{\{|\{%", text)
 
 
 def test_our_own_have_the_form_that_github_takes() -> None:
