@@ -147,6 +147,29 @@ def test_an_image_has_an_inventory_and_a_provenance(of_ci: Generate) -> None:
     assert {"--sbom=true", "--provenance=mode=max"} <= set(script.split())
 
 
+def test_the_name_of_an_image_is_in_small_letters(of_ci: Generate, tmp_path: Path) -> None:
+    """Docker takes no others, GitHub does."""
+    steps = read(of_ci(ci="github", gpu_count=0) / ".github/workflows/ci.yml")["jobs"]["image"]
+    [script] = [step["run"] for step in steps["steps"] if "GITHUB_ENV" in step.get("run", "")]
+    of = {"GITHUB_REPOSITORY": "Me/P", "GITHUB_REF_NAME": "v1.0", "GITHUB_ENV": "env"}
+    succeed(run("bash", "-e", "-c", script, cwd=tmp_path, **of))
+    assert (tmp_path / "env").read_text() == "IMAGE=ghcr.io/me/p:v1.0\n"
+
+
+@pytest.mark.parametrize("fails", ["nothing", "up", "bench"])
+def test_the_container_ends_however_its_bench_ends(
+    of_ci: Generate, tmp_path: Path, fails: str
+) -> None:
+    steps = read(of_ci(ci="github", gpu_count=2) / ".github/workflows/ci.yml")["jobs"]["gpu"]
+    [script] = [step["run"] for step in steps["steps"] if step.get("name") == "Bench the container"]
+    (tmp_path / "make").write_text(f'#!/bin/sh\necho "$1 $TRITON_URL"; [ "$1" != {fails} ]\n')
+    (tmp_path / "make").chmod(0o755)
+    process = run("bash", "-e", "-c", script, cwd=tmp_path, PATH=f"{tmp_path}:/bin:/usr/bin")
+    bench = [] if fails == "up" else ["bench http://127.0.0.1:8000"]
+    assert process.stdout.splitlines() == ["up ", *bench, "down "]
+    assert bool(process.returncode) is (fails != "nothing")
+
+
 EXAMPLES = sorted(path.parent.name for path in ROOT.glob("examples/*/pipeline.yml"))
 
 
