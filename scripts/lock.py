@@ -17,7 +17,7 @@ PROJECT = "[tool.uv]\nenvironments = [\"python_version < '3.13' and platform_pyt
 BASE = [
     "numpy<2",
     "tritonclient[grpc,http]",
-    "nvidia-pytriton==0.7.0",
+    "nvidia-pytriton==0.7.0 ; sys_platform == 'linux'",  # it has no other wheel
     "setuptools",
     "mypy",
     "pytest",
@@ -27,6 +27,7 @@ BASE = [
 ]
 PACKAGES = ["onnx", "onnxruntime", "openvino", "pillow", "scikit-learn", "skl2onnx"]
 DEVELOPMENT = [
+    "check-jsonschema",
     "copier",
     "hypothesis",
     "pexpect",

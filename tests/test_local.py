@@ -21,11 +21,9 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc  # type: ignore[import-untyped]
 import tritonclient.http as triton_http  # type: ignore[import-untyped]
-from google.protobuf import text_format  # type: ignore[import-untyped, unused-ignore]
 from support import ROOT, Generate, Project, assert_logged, step, succeed, variables
-from tritonclient.grpc import model_config_pb2
 
-from tools.local_repository import LocalRepository, gpu_count
+from tools.local_repository import LocalRepository
 from tools.serve import LocalTriton, ServerError
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "template"
@@ -362,63 +360,6 @@ def test_a_repository_that_needs_nothing_is_served_as_it_is(write: Write, tmp_pa
     local = adapted(repository, tmp_path)
     assert (local.flags, local.notes, local.problems) == ([], [], [])
     assert (tmp_path / "links/a").resolve() == repository / "a"
-
-
-GPU = "GPU instances run on the CPU here"
-
-
-@pytest.mark.parametrize(
-    ("group", "gpus", "note", "kind"),
-    [
-        ("kind: KIND_GPU", 0, GPU, "KIND_CPU"),
-        ("kind: KIND_GPU", 1, None, None),
-        ("kind: KIND_GPU gpus: [0, 1]", 1, GPU, "KIND_CPU"),
-        ("kind: KIND_GPU gpus: [0, 1]", 2, None, None),
-        ("gpus: 0", 0, GPU, "KIND_CPU"),
-        ("kind: KIND_MODEL", 0, None, None),
-        ("kind: KIND_AUTO", 0, None, None),
-    ],
-)
-def test_instances_where_there_are_gpus(
-    write: Write,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    group: str,
-    gpus: int,
-    note: str | None,
-    kind: str | None,
-) -> None:
-    monkeypatch.setattr("tools.local_repository.gpu_count", lambda: gpus)
-    repository = write("a", f'backend: "python" instance_group {{ {group} count: 1 }}', "model.py")
-    local = adapted(repository, tmp_path)
-    assert local.notes == ([f"a: {note}"] if note else [])
-    if kind:
-        text = (tmp_path / "links/a/config.pbtxt").read_text()
-        config = text_format.Parse(text, model_config_pb2.ModelConfig())
-        [instances] = config.instance_group
-        assert (instances.kind, list(instances.gpus)) == (instances.Kind.Value(kind), [])
-        assert (tmp_path / "links/a/1/model.py").exists()
-
-
-@pytest.mark.parametrize(
-    ("listed", "visible", "count"),
-    [
-        ("GPU 0: A\nGPU 1: B", None, 2),
-        ("GPU 0: A\nGPU 1: B", "1", 1),
-        ("GPU 0: A", "", 0),
-        ("", "0", 0),
-    ],
-)
-def test_gpus_of_this_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: str, visible: str | None, count: int
-) -> None:
-    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho '{listed}'\n")
-    (tmp_path / "nvidia-smi").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if visible is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert gpu_count() == count
 
 
 def test_newer_fields_are_left_out(write: Write, tmp_path: Path) -> None:

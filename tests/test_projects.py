@@ -13,6 +13,7 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
+import yaml
 from numpy.typing import NDArray
 from support import PIPELINES, UNUSUAL, Generate, Project, Server, run, serve, succeed
 
@@ -70,8 +71,11 @@ def test_a_fresh_clone_of_the_project_still_serves(
 
 
 def test_the_default_project_passes_its_own_tests(default_project: Project) -> None:
-    """Among them that it is as accurate as the model it serves, over HTTP and gRPC."""
-    printed = succeed(default_project.make("test", PYTEST_ADDOPTS="--verbose"))
+    """As its workflow runs them; among them that it is as accurate as the model it serves, over HTTP and gRPC."""
+    job = yaml.safe_load((default_project / ".github/workflows/ci.yml").read_text())["jobs"]["test"]
+    [command] = [step["run"].split() for step in job["steps"] if "run" in step]
+    assert command[:2] == ["make", "test"]
+    printed = succeed(default_project.make(*command[1:], PYTEST_ADDOPTS="--verbose"))
     accuracy = "test_the_ensemble_is_as_accurate_as_the_model_it_serves"
     for protocol in PROTOCOLS:
         assert f"{accuracy}[{protocol}] PASSED" in printed

@@ -39,6 +39,8 @@ TESTED = {
     r"(python3? -m )?(pip|pipx|uv tool) install '?copier\S*": "test_answers.py::test_the_command_prints_one_line",
     r"cd \S+|git (init|add --all|commit .*|clone .*)": "test_projects.py::test_a_fresh_clone_of_the_project_still_serves",
     r"docker run .*": "test_readme.py::test_docker_command",
+    r"\.venv/bin/pip (uninstall --yes onnxruntime|install 'onnxruntime-gpu\S+')": "test_gpu.py::test_an_onnxruntime_without_cuda_says_so",
+    r"make (image|test-docker|bench)": "test_workflows.py::test_github_keeps_forks_off_the_gpu",
 }
 
 README = (ROOT / "README.md").read_text()

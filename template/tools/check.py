@@ -17,12 +17,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # as a program it sees tools/ only
 
+from tools.answers import answers_of  # noqa: E402
 from tools.checks.ensembles import ensemble  # noqa: E402
 from tools.checks.fields import fields  # noqa: E402
 from tools.checks.findings import FORMATS, Finding  # noqa: E402
 from tools.checks.layout import layout  # noqa: E402
 from tools.checks.models import Model, Setting, read  # noqa: E402
-from tools.checks.project import answers_of, project, setting  # noqa: E402
+from tools.checks.project import project, setting  # noqa: E402
 from tools.checks.python_models import python_models  # noqa: E402
 from tools.checks.sequences import sequences, warmups  # noqa: E402
 from tools.checks.wiring import wiring  # noqa: E402

@@ -12,12 +12,14 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from google.protobuf import text_format  # type: ignore[import-untyped, unused-ignore]
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
+
+from tools.answers import answers_of
 
 # Fields that came after 24.10, as the two versions of model_config.proto differ.
 NEWER = (("", "model_metrics"), ("ensemble_scheduling", "max_inflight_requests"))
@@ -51,12 +53,18 @@ class LocalRepository:
         ]
         caches = any(config.response_cache.enable for config in configs.values())
         self.flags = [f"--cache-config=local,size={CACHE_BYTES}"] if caches else []
-        gpus = gpu_count()
+        before = {name: _bytes(config) for name, config in configs.items()}
+        gpus, wanted = gpu_count(), _gpus_wanted(repository, configs.values())
         found = {name: list(_adapted(name, config, gpus)) for name, config in configs.items()}
         self.notes = [
             f"{name}: {'; '.join(dict.fromkeys(notes))}" for name, notes in found.items() if notes
         ]
-        _link(repository, folder, {name: configs[name] for name in found if found[name]})
+        if 0 < gpus < wanted:
+            theirs = "it serves" if gpus == 1 else "they serve"
+            line = f"this machine has {gpus} of {wanted} GPUs; {theirs} what is for the others too"
+            self.notes.insert(0, line)
+        changed = {n: config for n, config in configs.items() if _bytes(config) != before[n]}
+        _link(repository, folder, changed)
         self.notes += [
             f"{name}: the state of a sequence is not kept here"
             for name, config in configs.items()
@@ -65,16 +73,25 @@ class LocalRepository:
 
 
 def gpu_count() -> int:
-    """The GPUs that a server on this machine would see."""
+    """The GPUs that a server on this machine would see: of those cut up by MIG, CUDA shows one slice."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     try:
         command = ["nvidia-smi", "--list-gpus"]
         listed = subprocess.run(command, capture_output=True, text=True, timeout=20).stdout
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    count = sum(line.startswith("GPU ") for line in listed.splitlines())
+    lines = listed.splitlines()
+    count = sum(line.startswith("GPU ") for line in lines)
+    if any(line.strip().startswith("MIG ") for line in lines):
+        count = 1
     chosen = [gpu for gpu in (visible or "").split(",") if gpu.strip() not in ("", "-1")]
     return count if visible is None else min(count, len(chosen))
+
+
+def _gpus_wanted(repository: Path, configs: Iterable[Any]) -> int:
+    """What the project says, or of any other repository the GPU with the highest number."""
+    listed = [gpu for config in configs for group in config.instance_group for gpu in group.gpus]
+    return int(answers_of(repository).get("gpu_count") or 0) or max(listed, default=-1) + 1
 
 
 def _configs(repository: Path) -> Iterator[tuple[str, Any]]:
@@ -86,6 +103,10 @@ def _configs(repository: Path) -> Iterator[tuple[str, Any]]:
 
 def _new_config() -> Any:
     return model_config_pb2.ModelConfig()
+
+
+def _bytes(config: Any) -> bytes:
+    return bytes(config.SerializeToString(deterministic=True))
 
 
 def _backend_by_file(model: Path, config: Any) -> str | None:
@@ -130,11 +151,13 @@ def _with_tensors(name: str, config: Any) -> Iterator[str]:
 def _with_instances(config: Any, gpus: int) -> Iterator[str]:
     most = 2 * len(os.sched_getaffinity(0))
     for group in config.instance_group:
-        if (group.kind == group.KIND_GPU or group.gpus) and max(group.gpus, default=0) >= gpus:
+        if (group.kind == group.KIND_GPU or group.gpus) and not gpus:
             group.kind = group.KIND_CPU
             for field in ("gpus", "secondary_devices", "profile"):
                 group.ClearField(field)
             yield "GPU instances run on the CPU here"
+        elif max(group.gpus, default=0) >= gpus > 0:  # apart, as far as there are GPUs
+            group.gpus[:] = sorted({gpu % gpus for gpu in group.gpus})
         if group.count > most:
             yield f"{most} instances run here, not {group.count}"
             group.count = most

@@ -155,7 +155,7 @@ class LocalTriton:
             if time.monotonic() > deadline:
                 raise self._error([f"not ready after {self.timeout:g} s{server_log.loading(log)}"])
             time.sleep(0.05)
-        self.notes += server_log.stand_ins(self.log.read_text(errors="replace"))
+        self.notes += server_log.of_backends(self.log.read_text(errors="replace"))
 
     def _is_ready(self) -> bool:
         try:

@@ -36,7 +36,7 @@ def loading(log: str) -> str:
     return f"; still loading: {', '.join(names)}" if names else ""
 
 
-def stand_ins(log: str) -> list[str]:
-    """What each stand-in for a backend says when it loads."""
-    said = r'\] "(.*: a stand-in for .* answers with zeros and empty texts)"$'
+def of_backends(log: str) -> list[str]:
+    """What the local backends say when they load: that they answer zeros, or do without the GPU."""
+    said = r'\] "(.*: (?:a stand-in for .* answers with zeros and empty texts|this \S+ has no CUDA, .*))"$'
     return list(dict.fromkeys(re.findall(said, log, re.MULTILINE)))

@@ -5,23 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from tools.answers import Answers
 from tools.checks.findings import Finding
 from tools.checks.models import Model, Setting
-
-Answers = dict[str, Any]
-
-
-def answers_of(repository: Path) -> Answers:
-    """What the project was last made from; nothing where the repository is no project's."""
-    try:
-        found = yaml.safe_load((repository.parent / ".copier-answers.yml").read_bytes())
-    except (OSError, yaml.YAMLError):
-        return {}
-    return found if isinstance(found, dict) and "steps" in found else {}
 
 
 def setting(answers: Answers, release: str) -> Setting:

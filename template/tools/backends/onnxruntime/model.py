@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 else:
     from local_backend import Arrays, LocalBackend
 
+CUDA = "CUDAExecutionProvider"
 TYPES = {
     "tensor(float)": "TYPE_FP32",
     "tensor(float16)": "TYPE_FP16",
@@ -39,6 +40,8 @@ class TritonPythonModel(LocalBackend):
         """Load the graph; raise ValueError where config.pbtxt differs from it."""
         path = file / "model.onnx" if file.is_dir() else file
         self.session = ort.InferenceSession(path, self._options(), self._providers())
+        if self.on_gpu and CUDA not in self.session.get_providers():
+            self.without_cuda("onnxruntime")
         self.compare("input", _tensors(self.session.get_inputs()))
         self.compare("output", _tensors(self.session.get_outputs()))
 
@@ -59,9 +62,10 @@ class TritonPythonModel(LocalBackend):
         return options
 
     def _providers(self) -> list[Any]:
-        cuda = self.on_gpu and "CUDAExecutionProvider" in ort.get_available_providers()
-        gpu = [("CUDAExecutionProvider", {"device_id": self.device_id})] if cuda else []
-        return [*gpu, "CPUExecutionProvider"]
+        if not self.on_gpu or CUDA not in ort.get_available_providers():
+            return ["CPUExecutionProvider"]
+        ort.preload_dlls()  # those of the packages nvidia-*, which are on no library path
+        return [(CUDA, {"device_id": self.device_id}), "CPUExecutionProvider"]
 
 
 def _tensors(nodes: Sequence[Any]) -> dict[str, tuple[str, list[int]]]:

@@ -51,6 +51,11 @@ class LocalBackend(ABC):
             raise ValueError(f"there is no model file {version.name}/{name}")
         return version / name
 
+    def without_cuda(self, package: str) -> None:
+        """Say that instances for a GPU run on the CPU; `make serve` prints it."""
+        text = f"this {package} has no CUDA, so its GPU instances run on the CPU; see README.md"
+        pb_utils.Logger.log_warn(f"{self.config['name']}: {text}")
+
     def parameter(self, name: str) -> str | None:
         """Value of a parameter in the model's config."""
         value: str | None = self.config["parameters"].get(name, {}).get("string_value")

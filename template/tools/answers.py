@@ -1,0 +1,20 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""The answers that a project was last made from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Answers = dict[str, Any]
+
+
+def answers_of(repository: Path) -> Answers:
+    """Those of the project around a model repository; none where it is no project's."""
+    try:
+        found = yaml.safe_load((repository.parent / ".copier-answers.yml").read_bytes())
+    except (OSError, yaml.YAMLError):
+        return {}
+    return found if isinstance(found, dict) and "steps" in found else {}

@@ -1,0 +1,349 @@
+"""The workflows of generated projects and of this repository: of the right form, for the right machines, and run where that can be done here."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+import sys
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import copier
+import pytest
+import yaml
+from support import COPIER, ROOT, Generate, Project, run, succeed
+
+KINDS = [(ci, gpu_count) for ci in ("github", "gitlab", "none") for gpu_count in (0, 2)]
+OWN = sorted(ROOT.glob(".github/workflows/*.yml"))
+
+
+@pytest.fixture(scope="module")
+def of_ci(generate: Generate) -> Generate:
+    """A project of these answers; tests only read it."""
+    return functools.cache(generate)
+
+
+def workflows(project: Project) -> list[str]:
+    return [name for name in project.files() if name.startswith((".github/", ".gitlab-ci"))]
+
+
+def read(path: Path) -> dict[Any, Any]:
+    """A workflow; its `on` is YAML's true."""
+    return dict(yaml.safe_load(path.read_text()))
+
+
+def validate(*paths: Path) -> None:
+    """By the schemas that check-jsonschema carries."""
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema"]
+    github = [str(path) for path in paths if path.parent.name == "workflows"]
+    gitlab = [str(path) for path in paths if path.name == ".gitlab-ci.yml"]
+    if github:
+        succeed(run(*command, "vendor.github-workflows", *github, cwd=ROOT))
+    if gitlab:
+        transform = ("--data-transform", "gitlab-ci")
+        succeed(run(*command, "vendor.gitlab-ci", *transform, *gitlab, cwd=ROOT))
+
+
+@pytest.mark.parametrize(("ci", "gpu_count"), KINDS)
+def test_of_the_form_that_the_ci_takes(of_ci: Generate, ci: str, gpu_count: int) -> None:
+    project = of_ci(ci=ci, gpu_count=gpu_count)
+    assert (
+        workflows(project)
+        == {
+            "github": [".github/workflows/ci.yml", ".github/workflows/update.yml"],
+            "gitlab": [".gitlab-ci.yml"],
+            "none": [],
+        }[ci]
+    )
+    validate(*(project / name for name in workflows(project)))
+    for text in ((project / name).read_text() for name in workflows(project)):
+        assert text.startswith("# Managed by ")
+        assert not re.search(r"\n\n\n|[ \t]\n|\n\n\Z|(?<!\$)\{\{|\{%", text)
+
+
+def test_our_own_have_the_form_that_github_takes() -> None:
+    validate(*OWN)
+
+
+def test_a_workflow_that_is_wrong_is_found(tmp_path: Path) -> None:
+    (tmp_path / "workflows").mkdir()
+    path = tmp_path / "workflows/ci.yml"
+    path.write_text("on: push\njobs: {a: {runs-on: x, step: []}}\n")
+    with pytest.raises(AssertionError, match="step"):
+        validate(path)
+
+
+def test_actions_are_pinned_by_commit(of_ci: Generate) -> None:
+    generated = of_ci(ci="github", gpu_count=2).path.glob(".github/workflows/*.yml")
+    used = [
+        line for path in [*OWN, *generated] for line in re.findall("uses: .*", path.read_text())
+    ]
+    assert len(used) > 10
+    assert [line for line in used if not re.search(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line)] == []
+    assert len({line.partition("@")[0] for line in used}) == len(set(used))  # one version of each
+
+
+def test_a_job_may_do_no_more_than_it_needs(of_ci: Generate) -> None:
+    project = of_ci(ci="github", gpu_count=2)
+    ci, update = (read(project / name) for name in workflows(project))
+    assert ci["permissions"] == {"contents": "read"}
+    may = {name: job.get("permissions") for name, job in ci["jobs"].items()}
+    assert may == {"test": None, "gpu": None, "image": {"contents": "read", "packages": "write"}}
+    assert update["permissions"] == {"contents": "write", "pull-requests": "write"}
+    for job in ci["jobs"].values():
+        assert job["steps"][0]["with"] == {"persist-credentials": False}
+
+
+def test_github_keeps_forks_off_the_gpu(of_ci: Generate) -> None:
+    ci = read(of_ci(ci="github", gpu_count=2) / ".github/workflows/ci.yml")
+    gpu = [job for job in ci["jobs"].values() if "gpu" in job["runs-on"]]
+    assert [job["runs-on"] for job in gpu] == [["self-hosted", "gpu"]] * 2
+    assert ci["jobs"]["gpu"]["if"] == (
+        "github.event_name != 'pull_request' && !github.event.repository.fork"
+    )
+    assert ci["jobs"]["image"]["needs"] == "gpu"
+    assert "pull_request_target" not in ci[True]
+
+
+def test_gitlab_keeps_forks_off_the_gpu(of_ci: Generate) -> None:
+    ci = read(of_ci(ci="gitlab", gpu_count=2) / ".gitlab-ci.yml")
+    assert [name for name, job in ci.items() if isinstance(job, dict) and "tags" in job] == [
+        "gpu",
+        "publish",
+    ]
+    assert ci["gpu"]["tags"] == ["gpu"]
+    assert ci["gpu"]["rules"] == [{"if": '$CI_PIPELINE_SOURCE == "push"'}]
+    assert ci["publish"]["rules"] == [
+        {"if": '$CI_COMMIT_TAG =~ /^v/ && $CI_PIPELINE_SOURCE == "push"'}
+    ]
+
+
+def test_the_labels_of_the_machine_with_the_gpu_are_asked_for(of_ci: Generate) -> None:
+    project = of_ci(gpu_count=1, gpu_runner="linux-gpu,8")
+    ci = read(project / ".github/workflows/ci.yml")
+    assert ci["jobs"]["gpu"]["runs-on"] == ["linux-gpu", "8"]
+    assert 'gpu_runner: "linux-gpu,8"' in (project / "pipeline.yml").read_text()
+
+
+@pytest.mark.parametrize("ci", ["github", "gitlab"])
+def test_without_a_gpu_there_is_no_job_for_one(of_ci: Generate, ci: str) -> None:
+    project = of_ci(ci=ci, gpu_count=0)
+    for name in workflows(project):
+        assert "gpu" not in (project / name).read_text().lower().replace("a gpu; a tag", "")
+    assert "gpu_runner" not in (project / "pipeline.yml").read_text()
+
+
+def test_an_image_has_an_inventory_and_a_provenance(of_ci: Generate) -> None:
+    github = read(of_ci(ci="github", gpu_count=0) / ".github/workflows/ci.yml")["jobs"]["image"]
+    assert github["if"] == "startsWith(github.ref, 'refs/tags/v')"
+    built = github["steps"][-1]["with"]
+    assert (built["sbom"], built["provenance"]) == (True, "mode=max")
+    script = "\n".join(
+        read(of_ci(ci="gitlab", gpu_count=0) / ".gitlab-ci.yml")["publish"]["script"]
+    )
+    assert {"--sbom=true", "--provenance=mode=max"} <= set(script.split())
+
+
+def test_the_name_of_an_image_is_in_small_letters(of_ci: Generate, tmp_path: Path) -> None:
+    """Docker takes no others, GitHub does."""
+    steps = read(of_ci(ci="github", gpu_count=0) / ".github/workflows/ci.yml")["jobs"]["image"]
+    [script] = [step["run"] for step in steps["steps"] if "GITHUB_ENV" in step.get("run", "")]
+    of = {"GITHUB_REPOSITORY": "Me/P", "GITHUB_REF_NAME": "v1.0", "GITHUB_ENV": "env"}
+    succeed(run("bash", "-e", "-c", script, cwd=tmp_path, **of))
+    assert (tmp_path / "env").read_text() == "IMAGE=ghcr.io/me/p:v1.0\n"
+
+
+@pytest.mark.parametrize("fails", ["nothing", "up", "bench"])
+def test_the_container_ends_however_its_bench_ends(
+    of_ci: Generate, tmp_path: Path, fails: str
+) -> None:
+    steps = read(of_ci(ci="github", gpu_count=2) / ".github/workflows/ci.yml")["jobs"]["gpu"]
+    [script] = [step["run"] for step in steps["steps"] if step.get("name") == "Bench the container"]
+    (tmp_path / "make").write_text(f'#!/bin/sh\necho "$1 $TRITON_URL"; [ "$1" != {fails} ]\n')
+    (tmp_path / "make").chmod(0o755)
+    process = run("bash", "-e", "-c", script, cwd=tmp_path, PATH=f"{tmp_path}:/bin:/usr/bin")
+    bench = [] if fails == "up" else ["bench http://127.0.0.1:8000"]
+    assert process.stdout.splitlines() == ["up ", *bench, "down "]
+    assert bool(process.returncode) is (fails != "nothing")
+
+
+EXAMPLES = sorted(path.parent.name for path in ROOT.glob("examples/*/pipeline.yml"))
+
+
+@pytest.mark.parametrize("name", ["test", "gpu"])
+def test_our_own_try_each_example(name: str, git_template: Path, tmp_path: Path) -> None:
+    """The command that generates it runs as it stands."""
+    job = read(ROOT / f".github/workflows/{name}.yml")["jobs"]["example"]
+    assert sorted(job["strategy"]["matrix"]["example"]) == EXAMPLES
+    [command] = [step["run"] for step in job["steps"] if "copier copy" in step.get("run", "")]
+    command = command.replace("${{ matrix.example }}", "my-own")
+    words = [str(tmp_path / "p") if word == "build/example" else word for word in command.split()]
+    succeed(run(str(COPIER), *words[1:], cwd=git_template))
+    project = Project(tmp_path / "p")
+    answers = read(project / "pipeline.yml")
+    assert (answers["project_name"], answers["gpu_count"]) == ("my-pipeline", int(name == "gpu"))
+
+
+def test_our_own_keep_forks_off_the_gpu() -> None:
+    assert read(ROOT / ".github/workflows/gpu.yml")[True].keys() == {
+        "push",
+        "schedule",
+        "workflow_dispatch",
+    }
+    others = [path for path in OWN if path.name != "gpu.yml"]
+    assert "self-hosted" not in "".join(path.read_text() for path in others)
+
+
+def newest_image(folder: Path, published: str) -> subprocess.CompletedProcess[str]:
+    """The job that looks for the newest Triton, where these images exist."""
+    [step] = read(ROOT / ".github/workflows/gpu.yml")["jobs"]["newest"]["steps"]
+    (folder / "docker").write_text(f"#!/bin/sh\ncase $3 in {published}) ;; *) exit 1 ;; esac\n")
+    (folder / "docker").chmod(0o755)
+    output = {"GITHUB_OUTPUT": str(folder / "output"), "PATH": f"{folder}:/usr/bin:/bin"}
+    return run("bash", "-e", "-c", step["run"], cwd=folder, **output)
+
+
+def test_the_newest_image_is_that_of_the_last_months_which_exists(tmp_path: Path) -> None:
+    past = datetime.now(tz=timezone.utc).replace(day=15) - timedelta(days=61)  # two months ago
+    image = f"nvcr.io/nvidia/tritonserver:{past:%y.%m}-py3"
+    succeed(newest_image(tmp_path, f"{image}|*:24.10-py3"))
+    assert (tmp_path / "output").read_text() == f"image={image}\n"
+    process = newest_image(tmp_path, "*:24.10-py3")
+    assert (process.returncode, process.stdout[:9]) == (1, "::error::")
+
+
+# `make update` of a workflow, in a clone of a project on a server of its own: a bare repository.
+
+BRANCH = "triton-ensemble-template"
+GH = """#!/bin/sh
+echo "$*" >> "$SAID"
+case $2 in list) cat "$OPEN" ;; esac
+"""
+
+
+class Remote:
+    """A project on a server, from a template that has a newer version."""
+
+    def __init__(self, folder: Path, template: Path, ci: str) -> None:
+        self.folder, self.ci = folder, ci
+        self.template = Path(shutil.copytree(template, folder / "template", symlinks=True))
+        copier.run_copy(
+            str(self.template), folder / "p", data={"ci": ci}, defaults=True, quiet=True
+        )
+        self.project = Project(folder / "p")
+        self.project.commit()
+        self.git("init", "-q", "--bare", "remote.git")
+        self.bin = folder / "bin"
+        for path, text in (
+            (self.bin / "gh", GH),
+            (folder / "venv-update/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n'),
+            (folder / "venv-update/bin/copier", ""),
+        ):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            path.chmod(0o755)
+        (folder / "open").write_text("0\n")
+
+    def git(self, *arguments: str) -> str:
+        return succeed(run("git", *arguments, cwd=self.folder))
+
+    def release(self) -> None:
+        """A new version of the template, which changes a file that all projects have."""
+        with (self.template / "template/src/triton_step.py").open("a") as file:
+            file.write("# newer\n")
+        for command in ("add --all", "commit -q -m newer", "tag v1.1.0"):
+            succeed(run("git", *command.split(), cwd=self.template))
+
+    def update(self) -> subprocess.CompletedProcess[str]:
+        """Runs the workflow's commands in a fresh clone, as shallow as that of the CI."""
+        remote = self.folder / "remote.git"
+        self.git("-C", "p", "push", "-q", "--force", str(remote), "HEAD:refs/heads/main")
+        shutil.rmtree(self.folder / "clone", ignore_errors=True)
+        self.git("clone", "-q", "--depth=1", "-b", "main", f"file://{remote}", "clone")
+        (self.folder / "run.sh").write_text(self.script())
+        return run(
+            *("bash", "-eo", "pipefail", str(self.folder / "run.sh")),
+            cwd=self.folder / "clone",
+            PATH=f"{self.bin}:/usr/bin:/bin",
+            VENV=str(self.folder / "venv"),
+            GIT_CONFIG_GLOBAL=str(self.folder / "gitconfig"),
+            SAID=str(self.folder / "said"),
+            OPEN=str(self.folder / "open"),
+            BRANCH=BRANCH,
+            UPDATE_TOKEN="secret",
+            CI_SERVER_PROTOCOL="https",
+            CI_SERVER_HOST="git.example.org",
+            CI_SERVER_FQDN="git.example.org",
+            CI_PROJECT_PATH="me/p",
+            CI_DEFAULT_BRANCH="main",
+        )
+
+    def script(self) -> str:
+        if self.ci == "github":
+            job = read(self.project / ".github/workflows/update.yml")["jobs"]["update"]
+            assert job["env"]["BRANCH"] == BRANCH
+            lines = [f"(\n{step['run']})" for step in job["steps"] if "run" in step]
+        else:
+            job = read(self.project / ".gitlab-ci.yml")["update"]
+            assert job["variables"]["BRANCH"] == BRANCH
+            lines = job["script"]
+            # The server that the job names is this folder.
+            url = "https://update:secret@git.example.org/me/p.git"
+            option = f"url.{self.folder}/remote.git.insteadOf"
+            config = ("config", "--file", str(self.folder / "gitconfig"), option, url)
+            self.git(*config)
+            self.git("-C", "remote.git", "config", "receive.advertisePushOptions", "true")
+        return "\n".join(lines)
+
+    def branches(self) -> list[str]:
+        listed = self.git("-C", "remote.git", "branch", "--format=%(refname:short)")
+        return listed.split()
+
+    def said(self) -> list[str]:
+        """What was asked of `gh`."""
+        path = self.folder / "said"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+@pytest.fixture(params=["github", "gitlab"])
+def remote(request: pytest.FixtureRequest, tmp_path: Path, git_template: Path) -> Remote:
+    return Remote(tmp_path, git_template, request.param)
+
+
+def test_no_pull_request_where_nothing_changed(remote: Remote) -> None:
+    assert "Nothing to update." in succeed(remote.update())
+    assert remote.branches() == ["main"]
+    assert remote.said() == []
+
+
+def test_an_update_becomes_one_pull_request(remote: Remote) -> None:
+    remote.release()
+    succeed(remote.update())
+    assert remote.branches() == ["main", BRANCH]
+    changed = remote.git("-C", "remote.git", "diff", "--name-only", "main", BRANCH).split()
+    assert changed == [".copier-answers.yml", "src/triton_step.py"]
+    if remote.ci == "github":
+        [asked, created] = remote.said()
+        assert asked.startswith(f"pr list --head {BRANCH} ")
+        assert created.startswith(f"pr create --head {BRANCH} --title ")
+        (remote.folder / "open").write_text("1\n")
+    before = remote.git("-C", "remote.git", "rev-parse", BRANCH)
+    again = succeed(remote.update())
+    assert "merge or" in again
+    assert remote.git("-C", "remote.git", "rev-parse", BRANCH) == before
+
+
+def test_a_conflict_is_named_and_opens_none(remote: Remote) -> None:
+    remote.release()
+    with (remote.project / "src/triton_step.py").open("a") as file:
+        file.write("# mine\n")
+    remote.project.commit()
+    process = remote.update()
+    assert process.returncode
+    assert "src/triton_step.py: both you and the template changed lines" in process.stderr
+    assert "make update failed; the lines above say why" in process.stdout
+    assert remote.branches() == ["main"]
+    assert remote.said() == []
