@@ -20,7 +20,7 @@ import copier
 from tritonclient import grpc  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).resolve().parents[1]
-SECONDS = 3.0
+SECONDS = 1.0
 Loads = dict[str, Callable[[], float]]
 
 
@@ -77,7 +77,7 @@ def measured(found: Loads, rounds: int) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     with tempfile.TemporaryDirectory() as folder:
         generate(Path(folder, "p"))
         server = importlib.import_module("tools.load.server")

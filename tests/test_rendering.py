@@ -30,7 +30,7 @@ tools/bench.py tools/check.py tools/checks/ensembles.py tools/checks/fields.py t
 tools/checks/models.py tools/checks/project.py tools/checks/python_models.py tools/checks/sequences.py tools/checks/wiring.py
 tools/infer.py tools/local_repository.py tools/project.py tools/repository.py tools/samples.py tools/serve.py tools/server_environment.py
 tools/server_log.py tools/tune.py tools/update.py
-tools/load/closed_loop.py tools/load/levels.py tools/load/perf_analyzer.py tools/load/plot.py tools/load/report.py tools/load/requests.py tools/load/server.py
+tools/load/closed_loop.py tools/load/figures.py tools/load/levels.py tools/load/perf_analyzer.py tools/load/plot.py tools/load/report.py tools/load/requests.py tools/load/server.py
 tools/tuning/knobs.py tools/tuning/pipeline_file.py tools/tuning/search.py tools/tuning/tuned_server.py
 model_repository/ENSEMBLE/config.pbtxt model_repository/ENSEMBLE/1/README.md
 """

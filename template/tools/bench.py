@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from tools.load import report
-from tools.load.levels import Bench, Level, best, cores, growing
+from tools.load.figures import Level, best
+from tools.load.levels import Bench, growing
 from tools.load.requests import sample_rows
-from tools.load.server import ServerUnderLoad, under_load
+from tools.load.server import ServerUnderLoad, cores, under_load
 from tools.project import ENSEMBLE, ROOT
 
 FOLDER = ROOT / "bench"
@@ -27,14 +28,17 @@ DECOUPLED = "Decoupled models answer over a gRPC stream only: `make bench` can't
 
 
 def levels(bench: Bench, concurrencies: Sequence[int]) -> list[Level]:
-    """Measures and prints them, each as soon as it is known; without any given, until they stop growing."""
+    """Measures and prints them, each as soon as it is known; without any given, until they stop growing.
+
+    RuntimeError where no request is answered.
+    """
     print(report.HEAD)
     found = []
     for level in map(bench.level, concurrencies) if concurrencies else growing(bench.level):
         print(report.row(level), flush=True)
         found.append(level)
         if not level.load.throughput:
-            break
+            raise RuntimeError("\n".join(["No request was answered.", *report.errors([level])]))
     return found
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import yaml
 
-from tools.load.levels import Bench, best, cores, growing
+from tools.load.figures import best
+from tools.load.levels import Bench, growing
 from tools.load.requests import sample_rows
-from tools.load.server import ServerUnderLoad, under_load
+from tools.load.server import ServerUnderLoad, cores, under_load
 from tools.project import ROOT
 from tools.tuning.knobs import Settings, describe, knobs
 from tools.tuning.pipeline_file import with_values
@@ -52,6 +53,8 @@ def tune(server: ServerUnderLoad, options: Any, deadline: float) -> None:
         search = Search(objective, tuned.measure, tuned.smoke_test, deadline, window, _say)
         kept = search.run(found)
     print("", *table(search.trials, kept), "", sep="\n")
+    if not any(objective.met(load) for load in search.trial(kept).loads):
+        print(f"No measurement of the best settings has a p99 of at most {options.p99:g} ms.")
     write(kept)
 
 

@@ -10,37 +10,19 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 import numpy as np
+
+from tools.load.figures import Load
 
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
 # Measured: up to here a blocking call answers soonest; above, asyncio needs the least CPU.
 MOST_THREADS = 4
 TIMEOUT_S = 60
 OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-
-
-@dataclass(frozen=True)
-class Load:
-    """What `concurrency` callers saw: answers a second, percentiles of the latency, errors by text.
-
-    `own_cores` are the cores that the callers themselves kept busy.
-    """
-
-    concurrency: int
-    throughput: float
-    p50_us: float
-    p95_us: float
-    p99_us: float
-    errors: dict[str, int] = field(default_factory=dict)
-    own_cores: float = 0.0
-
-    @property
-    def failed(self) -> int:
-        return sum(self.errors.values())
 
 
 @dataclass(frozen=True)
@@ -144,5 +126,5 @@ def cpu_seconds() -> float:
 
 
 def summary(concurrency: int, latencies_s: Sequence[float], seconds: float, **more: Any) -> Load:
-    p50, p95, p99 = np.percentile(latencies_s or [float("nan")], [50, 95, 99]) * 1e6
+    p50, p95, p99 = np.percentile(latencies_s or [0.0], [50, 95, 99]) * 1e6
     return Load(concurrency, len(latencies_s) / seconds, float(p50), float(p95), float(p99), **more)

@@ -3,40 +3,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from tools.load import perf_analyzer
-from tools.load.closed_loop import ClosedLoop, Load
+from tools.load.closed_loop import ClosedLoop
+from tools.load.figures import Level, Load
 from tools.load.requests import Inputs, body
-from tools.load.server import Counters, ModelTimes, ServerUnderLoad, cpu_times, model_times
+from tools.load.server import Counters, ServerUnderLoad, cpu_times, model_times
 from tools.project import ENSEMBLE
 
 WARM_UP_S = 0.5
 GROWTH = 1.05  # below it, throughput has not grown
 MOST = 1024
-
-
-@dataclasses.dataclass(frozen=True)
-class Level:
-    """A load, the models' part in it, the ensemble's own time for a request, and this machine's CPU.
-
-    `cores_busy` is the share of all cores that any program used; None if the server is elsewhere.
-    """
-
-    load: Load
-    models: list[ModelTimes]
-    server_us: float
-    cores_busy: float | None
-
-    @staticmethod
-    def of(saved: Any) -> Level:
-        """What `dataclasses.asdict` has made of a level."""
-        models = [ModelTimes(**model) for model in saved["models"]]
-        return Level(Load(**saved["load"]), models, saved["server_us"], saved["cores_busy"])
 
 
 Measure = Callable[[int], Level]
@@ -107,11 +86,3 @@ def growing(measure: Measure) -> Iterator[Level]:
         yield level
         idle = 0 if level.load.throughput > best * GROWTH else idle + 1
         best, concurrency = max(best, level.load.throughput), concurrency * 2
-
-
-def best(levels: Sequence[Level]) -> Level:
-    return max(levels, key=lambda level: level.load.throughput)
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0))

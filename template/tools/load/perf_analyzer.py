@@ -13,7 +13,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.load.closed_loop import Address, Load, cpu_seconds
+from tools.load.closed_loop import Address, cpu_seconds
+from tools.load.figures import Load
 from tools.load.requests import Inputs, raw, without_rows
 from tools.project import ENSEMBLE
 

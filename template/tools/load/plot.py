@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.load.levels import Level
+from tools.load.figures import Level
 
 
 def draw(path: Path, title: str, levels: Sequence[Level], old: Sequence[Level] = ()) -> None:

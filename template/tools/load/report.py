@@ -6,8 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from tools.load.levels import Level, best, cores
-from tools.load.server import ModelTimes
+from tools.load.figures import Level, ModelTimes, best
 
 BUSY = 0.85  # a model whose instances work for so much of the time makes requests wait
 FULL = 0.95  # a machine whose cores do has none left for more instances
@@ -69,7 +68,7 @@ def _machine(level: Level) -> str | None:
     model = max(level.models, key=_work)
     share = _work(model) / sum(map(_work, level.models))
     return (
-        f"The machine is the limit: all {cores()} cores are at work, {level.load.own_cores:.1f} of "
+        f"The machine is the limit: all its cores are at work, {level.load.own_cores:.1f} of "
         f"them for the load itself, and {model.model} does {share:.0%} of what the models do. "
         f"{_less_work(model)}"
     )

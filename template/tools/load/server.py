@@ -7,7 +7,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from tools.load.closed_loop import Address
+from tools.load.figures import ModelTimes
 from tools.project import ENSEMBLE, REPOSITORY
 from tools.serve import LocalTriton
 
@@ -99,20 +99,6 @@ def _counter(entry: Any) -> Counter[str]:
     )
 
 
-@dataclass(frozen=True)
-class ModelTimes:
-    """What a model did under a load: means of a request, and the share of time that an instance worked."""
-
-    model: str
-    requests: int
-    batch: float
-    queue_us: float
-    compute_us: float
-    instances: int
-    busy: float
-    cache_hits: int
-
-
 def model_times(
     before: Counters, after: Counters, seconds: float, configs: Any
 ) -> list[ModelTimes]:
@@ -151,6 +137,10 @@ def _times(name: str, done: Counter[str], seconds: float, count: int) -> ModelTi
 def instances(config: Any) -> int:
     counts = (group.count * max(len(group.gpus), 1) for group in config.instance_group)
     return max(int(sum(counts)), 1)
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def cpu_times() -> tuple[float, float]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import copy
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,14 +17,19 @@ def with_values(text: str, changes: Mapping[Path, Any]) -> str:
 
     ValueError if that can't be done without changing more, as where an alias repeats a step.
     """
-    wanted = copy.deepcopy(yaml.safe_load(text))
+    wanted = _read(text)
     for path, value in changes.items():
         _at(wanted, path[:-1])[path[-1]] = value
         text = _with_value(text, path, value)
-    if yaml.safe_load(text) != wanted:
+    if _read(text) != wanted:
         listed = ", ".join(f"{'.'.join(map(str, path))}: {v}" for path, v in changes.items())
         raise ValueError(f"pipeline.yml repeats parts of itself; change it by hand: {listed}")
     return text
+
+
+def _read(text: str) -> Any:
+    """Without what an alias shares: each place has a value of its own."""
+    return json.loads(json.dumps(yaml.safe_load(text), default=str))
 
 
 def _at(data: Any, path: Path) -> Any:

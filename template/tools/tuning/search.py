@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tools.load.closed_loop import Load
+from tools.load.figures import Load
 from tools.tuning.knobs import Knob, Settings, changed, describe
 
 PAIRS = 4
@@ -39,6 +39,9 @@ class Objective:
         if self.p99_us is None:
             return load.throughput
         return 1 / load.p50_us if load.p99_us <= self.p99_us else 1e-6 / load.p99_us
+
+    def met(self, load: Load) -> bool:
+        return not load.failed and load.p99_us <= (self.p99_us or math.inf)
 
     def __str__(self) -> str:
         limit = self.p99_us

@@ -13,7 +13,7 @@ from google.protobuf import json_format, text_format  # type: ignore[import-unty
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from tools.load.closed_loop import Load
+from tools.load.figures import Load
 from tools.load.levels import Bench
 from tools.project import ENSEMBLE, REPOSITORY, ROOT
 from tools.tuning.knobs import Configs, Knob, Settings, configured
