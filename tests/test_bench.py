@@ -96,6 +96,12 @@ def test_what_is_wrong_is_one_line(
     assert len([line for line in process.stderr.splitlines() if "make:" not in line]) == 1
 
 
+def test_a_server_of_another_project(digits: Server, generate: Generate) -> None:
+    process = generate(**PIPELINES["one step"]).make("bench", TRITON_URL=digits.urls["grpc"])
+    assert "does not serve this project: " in process.stderr
+    assert len(process.stderr.splitlines()) == 2  # the other is make's
+
+
 def test_too_many_rows(digits: Server) -> None:
     process = digits.project.make("bench", "ARGS=--rows 9", TRITON_URL=digits.urls["grpc"])
     assert process.stderr.startswith("a request of image_classification has at most 8 rows")
@@ -170,6 +176,10 @@ def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: An
     return Level(load, [idle, model], 4000.0, cores_busy)
 
 
+def by_perf_analyzer(found: Level) -> Level:
+    return dataclasses.replace(found, load=dataclasses.replace(found.load, in_python=False))
+
+
 @pytest.mark.parametrize(
     ("found", "said"),
     [
@@ -180,6 +190,7 @@ def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: An
         (level(busy=0.6, cores_busy=0.99), "try `batching: false` of it"),
         (level(busy=0.6, cores_busy=0.99, batch=4.0), "or give it another machine"),
         (level(own_cores=0.95), "The load itself is the limit"),
+        (by_perf_analyzer(level(own_cores=0.95)), "No model is busy all the time"),
         (
             level(queue_us=2500.0),
             "try a smaller `max_queue_delay_us`, or `batching: false` of step",

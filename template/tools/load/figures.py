@@ -12,7 +12,8 @@ from typing import Any
 class Load:
     """What `concurrency` callers saw: answers a second, percentiles of the latency, errors by text.
 
-    `own_cores` are the cores that the callers themselves kept busy.
+    `own_cores` are the cores that the callers themselves kept busy; `in_python`: they can't use more
+    than one.
     """
 
     concurrency: int
@@ -22,6 +23,7 @@ class Load:
     p99_us: float
     errors: dict[str, int] = field(default_factory=dict)
     own_cores: float = 0.0
+    in_python: bool = True
 
     @property
     def failed(self) -> int:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from tools.load import perf_analyzer
@@ -16,7 +17,6 @@ from tools.project import ENSEMBLE
 WARM_UP_S = 0.5
 GROWTH = 1.05  # below it, throughput has not grown
 MOST = 1024
-
 
 Measure = Callable[[int], Level]
 
@@ -74,7 +74,9 @@ def _rotated(requests: Sequence[Inputs], by: int) -> list[Inputs]:
 
 def _request_us(before: Counters, after: Counters) -> float:
     """The server's mean time for a request of the ensemble."""
-    done = {key: after[ENSEMBLE][key] - before[ENSEMBLE][key] for key in after[ENSEMBLE]}
+    now, then = after.get(ENSEMBLE, {}), before.get(ENSEMBLE, {})
+    done = Counter(now)
+    done.subtract(then)
     return done["request_ns"] / max(done["requests"], 1) / 1000
 
 

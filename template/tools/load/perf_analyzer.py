@@ -75,7 +75,7 @@ def _load(report: Path, concurrency: int, rows: int, cores: float) -> Load:
         row = next(csv.DictReader(file))
     p50, p95, p99 = (float(row[f"p{p} latency"]) for p in (50, 95, 99))
     throughput = float(row["Inferences/Second"]) / rows
-    return Load(concurrency, throughput, p50, p95, p99, own_cores=cores)
+    return Load(concurrency, throughput, p50, p95, p99, own_cores=cores, in_python=False)
 
 
 def _reason(printed: str) -> str:

@@ -54,10 +54,11 @@ def bottleneck(levels: Sequence[Level]) -> str:
 
 def _callers(level: Level) -> str | None:
     """Python runs one thread at a time: near one core it can send no more."""
-    if level.load.own_cores < BUSY or (level.cores_busy or 0) > FULL:
+    load = level.load
+    if not load.in_python or load.own_cores < BUSY or (level.cores_busy or 0) > FULL:
         return None
     return (
-        f"The load itself is the limit: it needs {level.load.own_cores:.1f} cores, and one is all "
+        f"The load itself is the limit: it needs {load.own_cores:.1f} cores, and one is all "
         "that a Python program can use. Install perf_analyzer, which `make bench` then uses."
     )
 
@@ -69,8 +70,8 @@ def _machine(level: Level) -> str | None:
     share = _work(model) / sum(map(_work, level.models))
     return (
         f"The machine is the limit: all its cores are at work, {level.load.own_cores:.1f} of "
-        f"them for the load itself, and {model.model} does {share:.0%} of what the models do. "
-        f"{_less_work(model)}"
+        f"them for the load itself, the others for Triton and whatever else runs; {model.model} "
+        f"does {share:.0%} of what the models do. {_less_work(model)}"
     )
 
 

@@ -36,18 +36,22 @@ class ServerUnderLoad:
         self.client = grpc.InferenceServerClient(self.address.target, ssl=secure)
 
     def __enter__(self) -> ServerUnderLoad:
+        names = sorted(path.parent.name for path in REPOSITORY.glob("*/config.pbtxt"))
         try:
-            if not self.client.is_model_ready(ENSEMBLE, client_timeout=10):
-                raise RuntimeError(f"{self.url}: has no model {ENSEMBLE} that is ready")
-            names = sorted(path.parent.name for path in REPOSITORY.glob("*/config.pbtxt"))
+            self.client.is_server_ready(client_timeout=10)
             self.configs = {name: self.config(name) for name in names}
         except InferenceServerException as error:
             self.client.close()
-            raise RuntimeError(
-                f"no Triton takes gRPC at {self.address.target} ({error.message()}); "
-                "write TRITON_URL=grpc://host:port, or its port as GRPC_PORT"
-            ) from None
+            raise RuntimeError(self._problem(error)) from None
         return self
+
+    def _problem(self, error: InferenceServerException) -> str:
+        if "UNAVAILABLE" not in str(error.status()):
+            return f"{self.url} does not serve this project: {error.message()}"
+        return (
+            f"no Triton takes gRPC at {self.address.target} ({error.message()}); "
+            "write TRITON_URL=grpc://host:port, or its port as GRPC_PORT"
+        )
 
     def __exit__(self, *_: object) -> None:
         self.client.close()
@@ -67,7 +71,11 @@ class ServerUnderLoad:
     def counters(self) -> Counters:
         """What each model of the project has done since it loaded, all versions together."""
         found: Counters = {}
-        for entry in self.client.get_inference_statistics(client_timeout=10).model_stats:
+        try:
+            entries = self.client.get_inference_statistics(client_timeout=10).model_stats
+        except InferenceServerException:  # a server may keep them to itself
+            return found
+        for entry in entries:
             if entry.name in self.configs:
                 found.setdefault(entry.name, Counter()).update(_counter(entry))
         return found
