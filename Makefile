@@ -27,12 +27,17 @@ $(VENV)/.torch: $(VENV)/.ready
 	@$(PIP) install torch==2.13.0
 	@touch $@
 
+# The pictures of `make bench` need matplotlib, which generated projects too install for it alone.
+$(VENV)/.bench: $(VENV)/.ready hooks/catalog/locks/matplotlib.txt
+	@$(PIP) install --requirement hooks/catalog/locks/matplotlib.txt
+	@touch $@
+
 demo: setup ## generate the default project in build/demo, serve it, send it real images
 	@rm -rf $(DEMO)
 	@$(VENV)/bin/copier copy --quiet --defaults --vcs-ref HEAD $(CURDIR) $(DEMO)
 	@$(MAKE) --no-print-directory --directory $(DEMO) VENV=$(VENV) infer
 
-test: $(VENV)/.torch lint ## lint and all tests
+test: $(VENV)/.torch $(VENV)/.bench lint ## lint and all tests
 	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
 lint: setup ## ruff and mypy over the template, its tests and examples

@@ -26,6 +26,8 @@ BASE = [
     "types-pyyaml",
 ]
 PACKAGES = ["onnx", "onnxruntime", "openvino", "pillow", "scikit-learn", "skl2onnx"]
+# What only `make bench` installs. Resolved without nvidia-pytriton: with it and versions given, uv 0.13 finds no solution.
+BENCH = ["matplotlib", "numpy<2"]
 DEVELOPMENT = [
     "check-jsonschema",
     "copier",
@@ -74,6 +76,9 @@ def main() -> None:
         parts[package] = [
             entry for entry in entries(compiled([package, *BASE], everything)) if entry not in base
         ]
+    parts["matplotlib"] = [
+        entry for entry in entries(compiled(BENCH, everything)) if entry not in base
+    ]
     LOCKS.mkdir(exist_ok=True)
     for name, part in parts.items():
         (LOCKS / f"{name}.txt").write_text("\n".join(part).replace("\0", "\n") + "\n")

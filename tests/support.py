@@ -80,8 +80,8 @@ class Project:
 
     def make_command(self, *arguments: str) -> list[str]:
         """`make` with the environment of this repository, which has all that a project needs."""
-        ready = f"--assume-old={VENV / '.ready'}"
-        return ["make", "--no-print-directory", ready, f"VENV={VENV}", *arguments]
+        ready = (f"--assume-old={VENV / name}" for name in (".ready", ".bench"))
+        return ["make", "--no-print-directory", *ready, f"VENV={VENV}", *arguments]
 
     def make(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         return self.run(*self.make_command(*arguments), **more)

@@ -23,16 +23,18 @@ else:
 
 # Files of each project.
 ALWAYS = """
-.copier-answers.yml .gitignore .pre-commit-config.yaml Makefile README.md pipeline.yml pyproject.toml requirements.lock
+.copier-answers.yml .gitignore .pre-commit-config.yaml Makefile README.md pipeline.yml pyproject.toml requirements.lock requirements-bench.lock
 src/PACKAGE/__init__.py src/PACKAGE/__main__.py src/PACKAGE/aio.py src/PACKAGE/batches.py src/PACKAGE/client.py src/PACKAGE/deadline.py
 src/PACKAGE/errors.py src/PACKAGE/flow.py src/PACKAGE/grpc_transport.py src/PACKAGE/http_transport.py src/PACKAGE/printing.py
 src/PACKAGE/shared_memory.py src/PACKAGE/sync.py src/PACKAGE/tensors.py src/PACKAGE/transport.py
 tests/conftest.py tests/test_live.py tests/test_steps.py
-tools/answers.py tools/check.py tools/checks/ensembles.py tools/checks/fields.py tools/checks/findings.py tools/checks/layout.py tools/checks/lines.py
+tools/answers.py tools/bench.py tools/check.py tools/checks/ensembles.py tools/checks/fields.py tools/checks/findings.py tools/checks/layout.py tools/checks/lines.py
 tools/checks/models.py tools/checks/project.py tools/checks/python_models.py tools/checks/sequences.py tools/checks/wiring.py
 tools/golden.py tools/infer.py tools/local_repository.py tools/project.py tools/ready.py tools/repository.py tools/samples.py tools/serve.py tools/server_environment.py
-tools/server_log.py tools/update.py
+tools/server_log.py tools/tune.py tools/update.py
 .github/workflows/ci.yml .github/workflows/update.yml
+tools/load/closed_loop.py tools/load/figures.py tools/load/levels.py tools/load/perf_analyzer.py tools/load/plot.py tools/load/report.py tools/load/requests.py tools/load/server.py
+tools/tuning/knobs.py tools/tuning/pipeline_file.py tools/tuning/search.py tools/tuning/tuned_server.py
 model_repository/ENSEMBLE/config.pbtxt model_repository/ENSEMBLE/1/README.md
 """
 TEN: dict[str, Any] = {

@@ -85,6 +85,7 @@ OWNED = [
     "models/two.py",
     "tests/test_steps.py",
     "requirements.lock",
+    "requirements-bench.lock",
 ]
 
 
@@ -138,7 +139,7 @@ def test_pipeline_yml_drives_an_update(copy: Copy, tmp_path: Path) -> None:
     succeed(make_update(project))
     fresh = copy("fresh", **changed)
     assert {name for name in project.files() if name not in fresh.files()} == set()
-    kept = {"pipeline.yml", "tests/test_steps.py", "requirements.lock", ".copier-answers.yml"}
+    kept = {*OWNED, ".copier-answers.yml"}
     differing = {
         name for name, data in fresh.contents().items() if (project / name).read_bytes() != data
     }

@@ -73,7 +73,9 @@ def test_an_untouched_project_becomes_a_fresh_one(
     yours = {name for name, text in old.items() if b"Yours: " in text.partition(b"\n")[0]}
     after = updated(project)
     assert {name: after.get(name) for name in yours} == {name: old[name] for name in yours}
-    kept = {*yours, "requirements.lock"} | {name for name in old if name.startswith("samples/")}
+    kept = {*yours, "requirements.lock", "requirements-bench.lock"} | {
+        name for name in old if name.startswith("samples/")
+    }
     assert after.keys() - kept == fresh.keys() - kept
     assert [name for name in fresh.keys() - kept if after[name] != fresh[name]] == []
 

@@ -1,0 +1,90 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""Levels of load, one after the other: what the callers saw, and what the server says of its models."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from tools.load import perf_analyzer
+from tools.load.closed_loop import ClosedLoop
+from tools.load.figures import Level, Load
+from tools.load.requests import Inputs, body
+from tools.load.server import Counters, ServerUnderLoad, cpu_times, model_times
+from tools.project import ENSEMBLE
+
+WARM_UP_S = 0.5
+GROWTH = 1.05  # below it, throughput has not grown
+MOST = 1024
+
+Measure = Callable[[int], Level]
+
+
+class Bench:
+    """Measures levels of load on a server: `requests` in rotation, each level for `seconds`."""
+
+    def __init__(
+        self, server: ServerUnderLoad, requests: Sequence[Inputs], *, seconds: float, rows: int = 1
+    ) -> None:
+        self.server, self.requests, self.seconds, self.rows = server, requests, seconds, rows
+        self.perf_analyzer = perf_analyzer.installed() is not None
+
+    def level(self, concurrency: int) -> Level:
+        measure = self._by_perf_analyzer if self.perf_analyzer else self.by_callers
+        return measure(concurrency)
+
+    def by_callers(self, concurrency: int) -> Level:
+        """The load of this program's own callers, of whom each starts with another request."""
+        sequential = self.server.has("sequence_batching")
+        bodies = [
+            [body(inputs, (i + 1) * sequential) for inputs in _rotated(self.requests, i)]
+            for i in range(concurrency)
+        ]
+        with ClosedLoop(self.server.address, bodies) as callers:
+            callers.measure(WARM_UP_S)
+            return self._watched(lambda: callers.measure(self.seconds))
+
+    def _by_perf_analyzer(self, concurrency: int) -> Level:
+        alone = [{name: array[:1] for name, array in row.items()} for row in self.requests]
+        requests = alone if self.rows > 1 else self.requests
+        return self._watched(
+            lambda: perf_analyzer.measure(
+                self.server.address, requests, self.rows, concurrency, self.seconds
+            )
+        )
+
+    def _watched(self, measure: Callable[[], Load]) -> Level:
+        before, cpu, wall = self.server.counters(), cpu_times(), time.perf_counter()
+        load = measure()
+        wall, after = time.perf_counter() - wall, self.server.counters()
+        busy, total = (now - then for now, then in zip(cpu_times(), cpu, strict=True))
+        return Level(
+            load,
+            model_times(before, after, wall, self.server.configs),
+            _request_us(before, after),
+            busy / max(total, 1) if self.server.local else None,
+        )
+
+
+def _rotated(requests: Sequence[Inputs], by: int) -> list[Inputs]:
+    start = by % len(requests)
+    return [*requests[start:], *requests[:start]]
+
+
+def _request_us(before: Counters, after: Counters) -> float:
+    """The server's mean time for a request of the ensemble."""
+    now, then = after.get(ENSEMBLE, {}), before.get(ENSEMBLE, {})
+    done = Counter(now)
+    done.subtract(then)
+    return done["request_ns"] / max(done["requests"], 1) / 1000
+
+
+def growing(measure: Measure) -> Iterator[Level]:
+    """Levels of 1, 2, 4 ... callers, until two in a row have brought no more throughput."""
+    best, idle, concurrency = 0.0, 0, 1
+    while idle < 2 and concurrency <= MOST:
+        level = measure(concurrency)
+        yield level
+        idle = 0 if level.load.throughput > best * GROWTH else idle + 1
+        best, concurrency = max(best, level.load.throughput), concurrency * 2

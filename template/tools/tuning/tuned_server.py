@@ -1,0 +1,130 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""A Triton in explicit model control mode, which loads configs with other settings while it runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from google.protobuf import json_format, text_format  # type: ignore[import-untyped, unused-ignore]
+from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
+from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
+
+from tools.load.figures import Load
+from tools.load.levels import Bench
+from tools.project import ENSEMBLE, REPOSITORY, ROOT
+from tools.tuning.knobs import Configs, Knob, Settings, configured
+from tools.tuning.search import RefusedError
+
+EXPLICIT = ("--model-control-mode=explicit", f"--load-model={ENSEMBLE}")
+LOAD_TIMEOUT_S = 300
+NOT_EXPLICIT = (
+    "a server that is tuned takes configs from whoever asks: start one for this, and for nobody "
+    "else, with --model-control-mode=explicit --load-model='*'"
+)
+
+
+def written_configs() -> dict[str, Any]:
+    """Those of model_repository/."""
+    return {
+        path.parent.name: text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
+        for path in sorted(REPOSITORY.glob("*/config.pbtxt"))
+    }
+
+
+class TunedServer:
+    """Measures settings on the server of `bench`, which has its own configs again after the `with` block.
+
+    `pipeline` is pipeline.yml, `written` are the configs that it made.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        pipeline: Mapping[str, Any],
+        written: Configs,
+        knobs: Sequence[Knob],
+        concurrency: int,
+    ) -> None:
+        self._bench, self._client, self._written = bench, bench.server.client, written
+        self._served, self._concurrency = dict(bench.server.configs), concurrency
+        self._own_parameters = {
+            step["name"] for step in _all_steps(pipeline) if "parameters" in step
+        }
+        self._models = sorted({model for knob in knobs for model in knob.models})
+        self._loaded: dict[str, Any] = dict(written)
+
+    def __enter__(self) -> TunedServer:
+        try:
+            self._load(self._models[0], self._written[self._models[0]])
+        except RefusedError as error:
+            raise RuntimeError(f"{self._bench.server.url}: {error}; {NOT_EXPLICIT}") from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name, config in self._loaded.items():
+            if config != self._written[name]:
+                self._client.load_model(name, client_timeout=LOAD_TIMEOUT_S)
+
+    def measure(self, settings: Settings, seconds: float) -> Load:
+        """RefusedError if Triton does not load the settings."""
+        self.apply(settings)
+        self._bench.seconds = seconds
+        return self._bench.by_callers(self._concurrency).load
+
+    def apply(self, settings: Settings) -> None:
+        """Loads anew the models whose config changes."""
+        for name in self._models:
+            config = configured(name, self._written[name], settings, name in self._own_parameters)
+            if config != self._loaded[name]:
+                self._load(name, config)
+
+    def _load(self, name: str, config: Any) -> None:
+        text = json_format.MessageToJson(
+            self._to_serve(name, config), preserving_proto_field_name=True
+        )
+        try:
+            self._client.load_model(name, config=text, client_timeout=LOAD_TIMEOUT_S)
+        except InferenceServerException as error:
+            raise RefusedError(" ".join(str(error.message()).split())) from None
+        self._loaded[name] = config
+        self._bench.server.configs[name] = config
+
+    def _to_serve(self, name: str, config: Any) -> Any:
+        """What is served may differ from what is written, as GPU instances run on the CPU locally."""
+        served = model_config_pb2.ModelConfig()
+        served.CopyFrom(self._served[name])
+        served.max_batch_size = config.max_batch_size
+        served.ClearField("dynamic_batching")
+        if config.HasField("dynamic_batching"):
+            served.dynamic_batching.CopyFrom(config.dynamic_batching)
+        for group, wanted in zip(served.instance_group, config.instance_group, strict=True):
+            group.count = wanted.count
+        for key in self._written[name].parameters:
+            served.parameters.pop(key, None)
+        for key in config.parameters:
+            served.parameters[key].CopyFrom(config.parameters[key])
+        return served
+
+    def smoke_test(self, settings: Settings) -> None:
+        """RefusedError if the project's live tests fail with the settings."""
+        self.apply(settings)
+        url = f"grpc{'s' * self._bench.server.address.secure}://{self._bench.server.address.target}"
+        tests = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/test_live*.py"))
+        command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "--no-header", *tests]
+        environment = {**os.environ, "TRITON_URL": url}
+        run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        if run.returncode:
+            failed = [line for line in run.stdout.splitlines() if line.startswith("FAILED")]
+            last = run.stdout.strip().splitlines()[-1:]
+            raise RefusedError(f"smoke test: {(failed or last or ['it did not run'])[0]}")
+
+
+def _all_steps(level: Mapping[str, Any]) -> list[Any]:
+    found: list[Any] = []
+    for step in level.get("steps", []):
+        found += [step, *_all_steps(step)]
+    return found

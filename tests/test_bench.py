@@ -1,0 +1,233 @@
+"""`make bench`: what it measures on a real Triton, and what it says of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, Server, serve, succeed
+
+from tools.load.figures import Level, Load, ModelTimes
+from tools.load.report import bottleneck, comparison
+
+SHORT = "--seconds 0.3"
+
+
+def bench(project: Project, arguments: str, **more: str) -> str:
+    return succeed(project.make("bench", f"ARGS={arguments}", **more))
+
+
+def concurrencies(printed: str) -> list[int]:
+    """Those of the first table."""
+    rows = printed.partition("errors\n")[2].partition("\n\n")[0].splitlines()
+    return [int(row.split()[0]) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def digits(default_project: Project) -> Iterator[Server]:
+    with serve(default_project) as server:
+        yield server
+
+
+def test_a_table_a_sentence_the_figures_and_a_picture(
+    default_project: Project, tmp_path: Path
+) -> None:
+    printed = bench(default_project, f"{SHORT} --concurrency 1 8 --out {tmp_path}/first")
+    assert concurrencies(printed) == [1, 8]
+    models = re.findall(r"^ +1  (\w+)", printed, re.MULTILINE)
+    assert models == ["preprocess", "classify", "label"]
+    saved = json.loads((tmp_path / "first.json").read_text())
+    assert [level["load"]["concurrency"] for level in saved["levels"]] == [1, 8]
+    for level in saved["levels"]:
+        load = level["load"]
+        assert load["throughput"] > 0
+        assert not load["errors"]
+        assert 0 < load["p50_us"] <= load["p95_us"] <= load["p99_us"]
+        assert {model["instances"] for model in level["models"]} == {1}
+        for model in level["models"]:
+            assert model["compute_us"] < level["server_us"] < load["p99_us"] * 2
+    assert (tmp_path / "first.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_two_runs_are_compared(digits: Server, tmp_path: Path) -> None:
+    address = {"TRITON_URL": digits.urls["grpc"]}
+    bench(digits.project, f"{SHORT} --concurrency 1 2 --out {tmp_path}/old", **address)
+    again = ("bench", f"BASE={tmp_path}/old.json", f"ARGS={SHORT} --concurrency 2 4 --rows 8")
+    printed = succeed(digits.project.make(*again, **address))
+    assert len(re.findall(r"^ +2 .* -> .*%", printed, re.MULTILINE)) == 1
+    assert not re.search(r"^ +[14] .* -> ", printed, re.MULTILINE)
+    assert "8 rows a request" in printed
+    batches = re.findall(r"^ +2  \w+ +\S+ +\S+ +(\S+)", printed, re.MULTILINE)
+    assert all(float(batch) == 8 for batch in batches)
+
+
+def test_levels_grow_until_throughput_does_not(digits: Server) -> None:
+    found = concurrencies(bench(digits.project, SHORT, TRITON_URL=digits.urls["grpc"]))
+    assert found == [2**i for i in range(len(found))]
+    assert len(found) >= 3
+
+
+def test_the_address_of_http_is_enough(digits: Server) -> None:
+    port = digits.urls["grpc"].rpartition(":")[2]
+    options = {"TRITON_URL": digits.urls["http"], "GRPC_PORT": port}
+    assert "requests/s" in bench(digits.project, f"{SHORT} --concurrency 1", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"TRITON_URL": "grpc://127.0.0.1:1"}, "no Triton takes gRPC at 127.0.0.1:1 "),
+        ({"TRITON_URL": "127.0.0.1:1"}, "127.0.0.1:1 is no server; write grpc://host:port"),
+        ({"BASE": "Makefile"}, "Makefile: is of no earlier `make bench`: "),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    default_project: Project, options: dict[str, str], line: str
+) -> None:
+    process = default_project.make("bench", **options)
+    assert process.returncode
+    assert process.stderr.startswith(line)
+    assert len([line for line in process.stderr.splitlines() if "make:" not in line]) == 1
+
+
+def test_a_server_of_another_project(digits: Server, generate: Generate) -> None:
+    process = generate(**PIPELINES["one step"]).make("bench", TRITON_URL=digits.urls["grpc"])
+    assert "does not serve this project: " in process.stderr
+    assert len(process.stderr.splitlines()) == 2  # the other is make's
+
+
+def test_too_many_rows(digits: Server) -> None:
+    process = digits.project.make("bench", "ARGS=--rows 9", TRITON_URL=digits.urls["grpc"])
+    assert process.stderr.startswith("a request of image_classification has at most 8 rows")
+
+
+def test_what_fails_is_counted_and_said(generate: Generate) -> None:
+    project = generate()
+    for sample in (project / "samples").glob("*.json"):
+        sample.unlink()
+    (project / "samples/text.json").write_text('{"inputs": {"IMAGE": [["no image"]]}}')
+    process = project.make("bench", f"ARGS={SHORT} --concurrency 1")
+    said = r"No request was answered.\n\d+ failed: INVALID_ARGUMENT: .*IMAGE, row 0: .*\nmake: "
+    assert re.match(said, process.stderr)
+    image = '{"inputs": {"IMAGE": [[{"file": "digit-7.jpg"}]]}}'
+    (project / "samples/image.json").write_text(image)
+    printed = bench(project, f"{SHORT} --concurrency 1")
+    assert re.search(r"^ +1 +\d.* [1-9]\d*$", printed, re.MULTILINE)
+    assert re.search(r"^\d+ failed: INVALID_ARGUMENT: .*IMAGE", printed, re.MULTILINE)
+    assert "Some requests failed" in printed
+
+
+@pytest.mark.parametrize("name", ["no batch dimension", "sequence"])
+def test_pipelines_of_other_kinds(generate: Generate, name: str) -> None:
+    project = generate(**(PIPELINES | UNUSUAL)[name])
+    printed = bench(project, f"{SHORT} --concurrency 8")
+    assert re.search(r"^ +8 +\S+ +\S+ +\S+ +\S+ +0$", printed, re.MULTILINE), printed
+
+
+def test_a_decoupled_pipeline_says_why_not(generate: Generate) -> None:
+    process = generate(**UNUSUAL["decoupled"]).make("bench")
+    assert process.stderr.startswith("Decoupled models answer over a gRPC stream only")
+
+
+# What perf_analyzer 2.50 writes; this one also keeps what it was called with.
+PERF_ANALYZER = f"""#!{sys.executable}
+import pathlib, sys
+given = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+pathlib.Path("called.txt").write_text(" ".join(sys.argv))
+pathlib.Path("called.json").write_text(pathlib.Path(given["--input-data"]).read_text())
+pathlib.Path(given["-f"]).write_text(
+    "Concurrency,Inferences/Second,Client Send,p50 latency,p90 latency,p95 latency,p99 latency\\n"
+    "1,482.5,3,1855,2674,3161,5697\\n"
+)
+"""
+
+
+def test_perf_analyzer_is_used_where_it_is_installed(digits: Server, tmp_path: Path) -> None:
+    """The real one is a binary for which there is no package that installs anywhere: benchmarks/load_cost.py runs it."""
+    program = tmp_path / "perf_analyzer"
+    program.write_text(PERF_ANALYZER)
+    program.chmod(0o755)
+    path = f"{tmp_path}:{Path(sys.executable).parent}:/usr/bin:/bin"
+    printed = bench(
+        digits.project, f"{SHORT} --concurrency 4", TRITON_URL=digits.urls["grpc"], PATH=path
+    )
+    assert re.search(r"4 +482.5 +1.85 +3.16 +5.70 +0\n", printed)
+    called = (digits.project / "called.txt").read_text()
+    assert "-m image_classification -i grpc -u 127.0.0.1:" in called
+    assert "-b 1 " in called
+    assert "--concurrency-range 4:4 --measurement-interval 100 " in called
+    rows = json.loads((digits.project / "called.json").read_text())["data"]
+    assert [row["IMAGE"]["shape"] for row in rows] == [[1]] * 4
+    for name in ("called.txt", "called.json"):
+        (digits.project / name).unlink()
+
+
+def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: Any) -> Level:
+    """One of 8 callers, with a model that has nothing to do and one as given."""
+    idle = ModelTimes("idle", 100, 1.0, 100.0, 100.0, 1, 0.1, 0)
+    model = dataclasses.replace(idle, model="net", **of_model)
+    load = Load(8, 100.0, 1000.0, 2000.0, 3000.0, own_cores=own_cores)
+    return Level(load, [idle, model], 4000.0, cores_busy)
+
+
+def by_perf_analyzer(found: Level) -> Level:
+    return dataclasses.replace(found, load=dataclasses.replace(found.load, in_python=False))
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (level(busy=0.97, queue_us=9e3), "net is the bottleneck: its 1 instance worked for 97%"),
+        (level(busy=0.97, instances=2), "Try `instances: 4` of step net."),
+        (level(busy=0.97, cores_busy=None), "net is the bottleneck"),
+        (level(busy=0.6, cores_busy=0.99), "net does 86% of what the models do"),
+        (level(busy=0.6, cores_busy=0.99), "try `batching: false` of it"),
+        (level(busy=0.6, cores_busy=0.99, batch=4.0), "or give it another machine"),
+        (level(own_cores=0.95), "The load itself is the limit"),
+        (by_perf_analyzer(level(own_cores=0.95)), "No model is busy all the time"),
+        (
+            level(queue_us=2500.0),
+            "try a smaller `max_queue_delay_us`, or `batching: false` of step",
+        ),
+        (
+            level(),
+            "No model is busy all the time: of a request's 4.00 ms the models worked 0.20 ms",
+        ),
+    ],
+)
+def test_the_bottleneck(found: Level, said: str) -> None:
+    assert said in bottleneck([found])
+
+
+def test_the_bottleneck_of_what_nothing_is_known_of() -> None:
+    silent = dataclasses.replace(level(), models=[])
+    assert "statistics are switched off" in bottleneck([silent])
+    failed = dataclasses.replace(silent, load=dataclasses.replace(silent.load, errors={"no": 1}))
+    assert "Some requests failed" in bottleneck([level(), failed])
+
+
+def test_a_level_survives_json() -> None:
+    saved = json.loads(json.dumps(dataclasses.asdict(level())))
+    assert Level.of(saved) == level()
+
+
+def test_the_comparison_has_what_both_have() -> None:
+    half = dataclasses.replace(level().load, throughput=50.0)
+    rows = [*comparison([dataclasses.replace(level(), load=half)], [level()])]
+    assert len(rows) == 2
+    assert "50.00 -> 100.00 +100%" in rows[1]
+
+
+def test_the_settings_that_it_names_exist() -> None:
+    """What the sentences say to try is what pipeline.yml has."""
+    text = (ROOT / "template/tools/load/report.py").read_text()
+    known = (ROOT / "hooks/catalog/fields.yml").read_text()
+    for setting in {"instances", "batching", "max_queue_delay_us"}:
+        assert f"`{setting}" in text
+        assert f" {setting}:" in known

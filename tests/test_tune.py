@@ -1,0 +1,287 @@
+"""`make tune`: its edits of pipeline.yml, the configs it tries, its search, and all of it on a real Triton."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+from google.protobuf import text_format  # type: ignore[import-untyped]
+from support import PIPELINES, UNUSUAL, Generate, Project, serve, step, succeed
+from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
+
+from tools.load.figures import Load
+from tools.tuning.knobs import Knob, Settings, changed, configured, knobs
+from tools.tuning.pipeline_file import with_values
+from tools.tuning.search import Objective, RefusedError, Search, beyond_noise
+
+TEXT = """\
+# The owner's.
+project_name: a # mine
+max_queue_delay_us: 100 # waits
+tensors: {A: "FP32[1]", B: "FP32[1]"}
+steps:
+  - name: one   # the first
+    inputs: [A]
+    outputs:
+      - B
+
+  # the second
+  - {name: two, inputs: [B], outputs: [C], batching: {preferred_batch_size: [4]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "old", "new"),
+    [
+        (("max_queue_delay_us",), 0, "_us: 100 # waits", "_us: 0 # waits"),
+        (("steps", 0, "instances"), 2, "[A]\n", "[A]\n    instances: 2\n"),
+        (("steps", 0, "batching"), False, "[A]\n", "[A]\n    batching: false\n"),
+        (("steps", 1, "instances"), 4, "}}\n", "}, instances: 4}\n"),
+        (("steps", 1, "batching", "max_queue_delay_us"), 5, "[4]}", "[4], max_queue_delay_us: 5}"),
+        (("gpu_count",), 1, 'B: "FP32[1]"}\n', 'B: "FP32[1]"}\ngpu_count: 1\n'),
+    ],
+    ids=str,
+)
+def test_a_value_changes_and_nothing_else(path: Any, value: Any, old: str, new: str) -> None:
+    assert TEXT.count(old) == 1
+    assert with_values(TEXT, {path: value}) == TEXT.replace(old, new)
+
+
+def test_several_values_change_at_once() -> None:
+    changes: Any = {("steps", 0, "instances"): 2, ("steps", 0, "batching"): False}
+    changes[("max_queue_delay_us",)] = 7
+    first = yaml.safe_load(with_values(TEXT, changes))
+    assert (first["max_queue_delay_us"], first["steps"][0]["instances"]) == (7, 2)
+    assert first["steps"][0]["batching"] is False
+    assert with_values(with_values(TEXT, changes), changes) == with_values(TEXT, changes)
+
+
+def test_a_file_without_a_line_end() -> None:
+    assert with_values("a: 1", {("b",): 2}) == "a: 1\nb: 2"
+
+
+def test_a_step_that_an_alias_repeats_is_not_changed() -> None:
+    text = "steps:\n- &one {name: one}\n- *one\n"
+    with pytest.raises(ValueError, match=r"by hand: steps.0.instances: 2$"):
+        with_values(text, {("steps", 0, "instances"): 2})
+
+
+def configs(project: Project) -> dict[str, Any]:
+    return {
+        path.parent.name: text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
+        for path in project.path.glob("model_repository/*/config.pbtxt")
+    }
+
+
+def own_parameters(pipeline: Any) -> set[str]:
+    return {given["name"] for given in pipeline["steps"] if "parameters" in given}
+
+
+NAMES = [
+    *("default", "torchscript", "fan", "kinds of steps", "awkward names", "shared intermediate"),
+    *UNUSUAL,
+]
+
+
+@pytest.mark.parametrize(("name", "choose"), [("default", min), *((name, max) for name in NAMES)])
+def test_what_is_tried_is_what_an_update_makes(
+    generate: Generate, name: str, choose: Callable[[Any], Any]
+) -> None:
+    """The configs that are measured, and those of a project whose pipeline.yml has the settings."""
+    project = generate(**(PIPELINES | UNUSUAL)[name])
+    text, before = (project / "pipeline.yml").read_text(), configs(project)
+    pipeline = yaml.safe_load(text)
+    settings: Settings = {}
+    for knob in knobs(pipeline, before, 4):
+        settings = changed(settings, knob, choose(knob.values))
+    tried = {
+        model: configured(model, config, settings, model in own_parameters(pipeline))
+        for model, config in before.items()
+    }
+    written = with_values(text, {knob.path: value for knob, value in settings.items()})
+    assert configs(generate(**yaml.safe_load(written))) == tried
+
+
+def test_the_knobs_of_the_default_project(default_project: Project) -> None:
+    pipeline = yaml.safe_load((default_project / "pipeline.yml").read_text())
+    found = {str(knob): knob.values for knob in knobs(pipeline, configs(default_project), 2)}
+    steps = ("preprocess", "classify", "label")
+    assert found == {
+        "max_queue_delay_us": (0, 100, 1000, 5000),
+        **{f"{name}.instances": (1, 2) for name in steps},
+        **{f"{name}.batching": (False, True) for name in steps},
+        **{f"{name}.max_batch_size": (8, 16, 32) for name in steps},
+    }
+
+
+def test_what_a_config_says_otherwise_is_left_alone(generate: Generate) -> None:
+    """It was edited by hand, or `make update` has not run."""
+    project = generate(**PIPELINES["one step"])
+    config = project / "model_repository/only/config.pbtxt"
+    config.write_text(config.read_text().replace("count: 1", "count: 3"))
+    pipeline = yaml.safe_load((project / "pipeline.yml").read_text())
+    assert "only.instances" not in map(str, knobs(pipeline, configs(project), 2))
+
+
+INSTANCES = Knob("instances", ("net",), ("steps", 0, "instances"), 1, (1, 2, 4))
+BATCHING = Knob("batching", ("net",), ("steps", 0, "batching"), True, (False, True))
+KNOBS = [INSTANCES, BATCHING]
+
+
+def searched(
+    speed: Callable[[Settings], float],
+    refused: Callable[[Settings], bool] = lambda _: False,
+    noise: float = 0.1,
+    objective: Objective | None = None,
+) -> tuple[Settings, Search]:
+    """What a search finds where settings have a throughput, and each measurement some noise."""
+    chance = random.Random(1)
+
+    def measure(settings: Settings, _: float) -> Load:
+        throughput = speed(settings) * math.exp(chance.gauss(0, noise))
+        p50 = 8e6 / throughput
+        return Load(8, throughput, p50, 2 * p50, 3 * p50)
+
+    def accept(settings: Settings) -> None:
+        if refused(settings):
+            raise RefusedError("it fails")
+
+    deadline = time.monotonic() + 60
+    found = Search(objective or Objective(), measure, accept, deadline, 0.0, lambda _: None)
+    return found.run(KNOBS), found
+
+
+def fast_with_four(settings: Settings) -> float:
+    return 100 * float(settings.get(INSTANCES, 1)) * (1.5 if settings.get(BATCHING) is False else 1)
+
+
+def test_the_search_finds_what_is_far_better() -> None:
+    for objective in (Objective(), Objective(p99_us=1e5)):
+        found, _ = searched(fast_with_four, objective=objective)
+        assert found == {INSTANCES: 4, BATCHING: False}
+
+
+def test_the_present_settings_stay_where_all_are_equal() -> None:
+    assert [searched(lambda _: 100.0)[0] for _ in range(5)] == [{}] * 5
+
+
+def test_what_fails_a_smoke_test_is_never_kept() -> None:
+    found, search = searched(fast_with_four, refused=lambda s: s.get(INSTANCES) == 4)
+    assert found.get(INSTANCES) != 4
+    assert found[BATCHING] is False
+    assert "it fails" in {trial.refused for trial in search.trials}
+
+
+def test_nothing_is_kept_that_is_over_the_limit() -> None:
+    """More instances are faster, and their p99 is too high."""
+
+    def measured(settings: Settings, _: float) -> Load:
+        count = settings.get(INSTANCES, 1)
+        return Load(8, 100 * count, 1e4 / count, 1e4, 2e4 if count == 1 else 2e6)
+
+    search = Search(
+        Objective(p99_us=1e5), measured, lambda _: None, time.monotonic() + 9, 0.0, lambda _: None
+    )
+    assert search.run([INSTANCES]) == {}
+
+
+def test_a_search_ends_in_time() -> None:
+    start = time.monotonic()
+
+    def measured(settings: Settings, seconds: float) -> Load:
+        time.sleep(seconds)
+        return Load(8, fast_with_four(settings), 1.0, 1.0, 1.0)
+
+    search = Search(Objective(), measured, lambda _: None, start + 2, 0.02, lambda _: None)
+    search.run(KNOBS * 9)
+    assert time.monotonic() - start < 2.5
+
+
+@pytest.mark.parametrize(
+    ("gains", "is_gain"),
+    [([0.1, 0.11, 0.1, 0.09], True), ([0.5, -0.4, 0.3, -0.2], False), ([0.01] * 4, False)],
+)
+def test_noise(gains: list[float], is_gain: bool) -> None:
+    assert beyond_noise(gains) is is_gain
+
+
+WAITS = """
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from step_types import OnlyOutputs
+from triton_step import Context
+
+
+class Step:
+    def __init__(self, context: Context) -> None:
+        pass
+
+    def __call__(self, A: NDArray[np.float32]) -> OnlyOutputs:
+        time.sleep(0.02 * len(A))
+        return {"B": A}
+"""
+
+
+@pytest.fixture(scope="module")
+def waiting(generate: Generate) -> Project:
+    """A step of 20 ms a row, which no batch makes faster: a second instance doubles the throughput."""
+    project = generate(
+        project_name="waits",
+        tensors={"A": "FP32[1]", "B": "FP32[1]"},
+        steps=[step("only", ["A"], ["B"], batching=False)],
+    )
+    (project / "steps/only.py").write_text(WAITS)
+    return project
+
+
+def tune(project: Project, seconds: int, **more: str) -> str:
+    return succeed(project.make("tune", f"TIME={seconds}", "CONCURRENCY=8", **more))
+
+
+@pytest.mark.slow
+def test_settings_are_found_and_written(waiting: Project) -> None:
+    before = (waiting / "pipeline.yml").read_text()
+    printed = tune(waiting, 40)
+    after = (waiting / "pipeline.yml").read_text()
+    (waiting / "pipeline.yml").write_text(before)
+    assert re.search(r"^only.instances: 1 -> 2$", printed, re.MULTILINE)
+    assert re.search(r" only.instances: 2.*  <- best$", printed, re.MULTILINE)
+    assert "Commit it, then run `make update`." in printed
+    assert yaml.safe_load(after)["steps"][0]["instances"] == 2
+    kept = [line for line in after.splitlines() if "instances: 2" not in line]
+    assert [line for line in before.splitlines() if line not in kept] == []
+
+
+@pytest.mark.slow
+def test_settings_that_fail_a_live_test_are_not_written(waiting: Project) -> None:
+    before = (waiting / "pipeline.yml").read_text()
+    mine = waiting / "tests/test_live_mine.py"
+    mine.write_text(
+        "import os\nfrom tritonclient import grpc\n\n\ndef test_one_instance():\n"
+        "    address = os.environ['TRITON_URL'].removeprefix('grpc://')\n"
+        "    with grpc.InferenceServerClient(address) as client:\n"
+        "        assert client.get_model_config('only').config.instance_group[0].count == 1\n"
+    )
+    printed = tune(waiting, 40)
+    mine.unlink()
+    assert "(refused: smoke test: FAILED tests/test_live_mine.py::test_one_instance" in printed
+    assert "Nothing beats the present settings" in printed
+    assert (waiting / "pipeline.yml").read_text() == before
+
+
+def test_a_server_that_takes_no_configs(waiting: Project) -> None:
+    with serve(waiting) as server:
+        process = waiting.make("tune", "CONCURRENCY=1", TRITON_URL=server.urls["grpc"])
+    assert (
+        "start one for this, and for nobody else, with --model-control-mode=expl" in process.stderr
+    )
+    assert len(process.stderr.splitlines()) == 2  # the other is make's
