@@ -250,6 +250,20 @@ def test_instances_of_onnx_on_a_cpu_have_a_thread_each(
     assert values == ([threads] if threads else [])
 
 
+@pytest.mark.parametrize(
+    ("answers", "labels"),
+    [
+        ({"gpu_count": 1, "gpu_runner": "self-hosted,  gpu"}, ["self-hosted", "gpu"]),
+        ({"gpu_count": 0, "gpu_runner": "gpu"}, []),
+    ],
+)
+def test_the_labels_of_the_machine_with_a_gpu(
+    graph: Graph, answers: dict[str, Any], labels: list[str]
+) -> None:
+    steps = [step("a", ["A"], ["B"])]
+    assert graph({"A": "FP32[1]", "B": "FP32[1]"}, steps, **answers)["runner"] == labels
+
+
 def test_types_have_names_of_their_own(graph: Graph) -> None:
     tensors = {name: "FP32[1]" for name in "ABCDE"}
     wiring = zip(["read_image", "readImage", "read.image", "1st"], "ABCD", "BCDE", strict=True)
