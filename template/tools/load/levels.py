@@ -74,8 +74,8 @@ def _rotated(requests: Sequence[Inputs], by: int) -> list[Inputs]:
 
 def _request_us(before: Counters, after: Counters) -> float:
     """The server's mean time for a request of the ensemble."""
-    done = Counter(after.get(ENSEMBLE))
-    done.subtract(before.get(ENSEMBLE))
+    done = Counter(after.get(ENSEMBLE, {}))
+    done.subtract(before.get(ENSEMBLE, {}))
     return done["request_ns"] / max(done["requests"], 1) / 1000
 
 

@@ -11,7 +11,6 @@ from tools.load.figures import Level, ModelTimes, best
 BUSY = 0.85  # a model whose instances work for so much of the time makes requests wait
 FULL = 0.95  # a machine whose cores do has none left for more instances
 HEAD = f"{'concurrency':>11} {'requests/s':>11} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8} {'errors':>7}"
-MODEL_HEAD = f"{'queue ms':>9} {'compute ms':>11} {'batch':>6} {'busy':>5}"
 
 
 def row(level: Level) -> str:
@@ -23,7 +22,8 @@ def row(level: Level) -> str:
 def model_rows(levels: Sequence[Level]) -> Iterator[str]:
     """For each level, the models' means of a request: rows of a batch, share of time at work."""
     width = max((len(model.model) for level in levels for model in level.models), default=5)
-    yield f"{'concurrency':>11}  {'model':{width}} {MODEL_HEAD}"
+    times = f"{'queue ms':>9} {'compute ms':>11} {'batch':>6} {'busy':>5}"
+    yield f"{'concurrency':>11}  {'model':{width}} {times}"
     for level in levels:
         for model in level.models:
             times = f"{model.queue_us / 1000:9.2f} {model.compute_us / 1000:11.2f}"
