@@ -182,6 +182,12 @@ def test_runs(keeper: Gatekeeper, name: str) -> None:
     assert runs(keeper, answers) == expected
 
 
+def test_a_shared_model_has_a_name_of_its_own(keeper: Gatekeeper) -> None:
+    answers = wired(step("a", ["A"], ["M"]), step("b", ["M"], ["X"]), step("a_to_b", ["A"], ["Y"]))
+    assert keeper.line(answers) == ""
+    assert [model["name"] for model in keeper.graph(answers)["shared_models"]] == ["a_to_b_"]
+
+
 @pytest.mark.parametrize("name", APART)
 def test_a_step_whose_model_is_its_own_shares_it_with_none(keeper: Gatekeeper, name: str) -> None:
     assert runs(keeper, chain(**APART[name])) == []

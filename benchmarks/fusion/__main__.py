@@ -1,6 +1,6 @@
 """Steps that share a process against the same steps apart, and against FastAPI: one run, alternating, medians.
 
-python -m benchmarks.fusion [--rounds 30] [--baseline-python PATH]
+python -m benchmarks.fusion [chain] [digits] [photo] [--rounds 30] [--baseline-python PATH]
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import copier
-import numpy as np
-from numpy.typing import NDArray
-from PIL import Image
+from typing import NamedTuple
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "template"))
 
+from benchmarks.fusion.works import (  # noqa: E402
+    CHAIN,
+    CORES,
+    Answers,
+    baseline_request,
+    images,
+    project,
+    triton_request,
+)
 from benchmarks.generation import template  # noqa: E402
-from benchmarks.steps.load import Load, cpu_seconds, http_request  # noqa: E402
+from benchmarks.steps.load import Load, cpu_seconds  # noqa: E402
 from tools.serve import LocalTriton  # noqa: E402
 
-CORES = len(os.sched_getaffinity(0))
 CONCURRENCIES = [1, 8, 32]
-Answers = dict[str, Any]
 Rounds = dict[str, list[float]]  # by variant, a number for each round
 
 
@@ -55,109 +56,6 @@ class Target(NamedTuple):
         return sum(map(cpu_seconds, processes(self.session)))
 
 
-TRIVIAL = """class Step:
-    def __init__(self, context):
-        pass
-
-    def __call__(self, {name}):
-        return {{"{result}": {name}}}
-"""
-
-
-def image(instances: str, **fields: Any) -> Answers:
-    """The three steps, with so many instances each; `fields` are those of each step."""
-    counts = [int(count) for count in instances.split("-")]
-    steps: list[Answers] = [
-        {"name": "preprocess", "backend": "python", "inputs": ["IMAGE"], "outputs": ["PIXELS"]},
-        {
-            "name": "classify",
-            "backend": "onnxruntime",
-            "inputs": {"pixels": "PIXELS"},
-            "outputs": {"logits": "LOGITS"},
-        },
-        {"name": "label", "backend": "python", "inputs": ["LOGITS"], "outputs": ["LABEL", "SCORE"]},
-    ]
-    tensors = {"IMAGE": "STRING[1]", "PIXELS": "FP32[3, 224, 224]", "LOGITS": "FP32[10]"}
-    return {
-        "project_name": "served",
-        "tensors": {**tensors, "LABEL": "STRING[1]", "SCORE": "FP32[1]"},
-        "steps": [
-            {**step, "instances": count, **fields}
-            for step, count in zip(steps, counts, strict=True)
-        ],
-    }
-
-
-def trivial(steps: int, **fields: Any) -> Answers:
-    """A chain of steps that return their input, 16 bytes."""
-    return {
-        "project_name": "served",
-        "tensors": {f"T{i}": "FP32[4]" for i in range(steps + 1)},
-        "steps": [
-            {"name": f"s{i}", "backend": "python", "inputs": [f"T{i}"], "outputs": [f"T{i + 1}"]}
-            | fields
-            for i in range(steps)
-        ],
-    }
-
-
-def same(count: int) -> str:
-    return "-".join([str(count)] * 3)
-
-
-APART = {"fuse": False}
-TOGETHER = {"fuse": True}
-ALONE = {"batching": False}  # each request for itself
-IMAGE = {
-    "apart 1-1-1": image("1-1-1", **APART),
-    f"apart 1-{CORES}-1": image(f"1-{CORES}-1", **APART),
-    f"apart {CORES}-{CORES}-1": image(f"{CORES}-{CORES}-1", **APART),
-    f"apart 1-{CORES}-1, no batching": image(f"1-{CORES}-1", **APART, **ALONE),
-    f"apart {CORES}-{CORES}-1, no batching": image(f"{CORES}-{CORES}-1", **APART, **ALONE),
-    f"fused {CORES}": image(same(CORES), **TOGETHER),
-    f"fused {CORES}, no batching": image(same(CORES), **TOGETHER, **ALONE),
-    f"fused {CORES + 1}, no batching": image(same(CORES + 1), **TOGETHER, **ALONE),
-}
-CHAIN = {
-    "one step": trivial(1),
-    "one step again": trivial(1),  # their ratio is the noise of this machine
-    "three fused": trivial(3),
-    "three apart": trivial(3, **APART),
-}
-
-
-def project(source: str, answers: Answers, folder: Path) -> Path:
-    """A generated project with the code of its steps, its repository complete."""
-    copier.run_copy(source, folder, data=answers, defaults=True, quiet=True)
-    for step in answers["steps"]:
-        name = step["name"]
-        code = HERE / "image" / f"{name}.py"
-        where = folder / ("steps" if step["backend"] == "python" else "models") / f"{name}.py"
-        if code.exists():
-            shutil.copy(code, where)
-        else:
-            where.write_text(TRIVIAL.format(name=step["inputs"][0], result=step["outputs"][0]))
-    subprocess.run([sys.executable, "-m", "tools.repository"], cwd=folder, check=True)
-    return folder
-
-
-def jpeg() -> bytes:
-    """224 x 224, as compressible as a photograph."""
-    pixels = np.random.default_rng(0).integers(0, 255, (28, 28, 3), np.uint8)
-    file = BytesIO()
-    Image.fromarray(pixels).resize((224, 224)).save(file, "JPEG", quality=85)
-    return file.getvalue()
-
-
-def request_of(answers: Answers) -> bytes:
-    rows: NDArray[Any]
-    if "IMAGE" in answers["tensors"]:
-        rows = np.array([[jpeg()]], np.object_)
-        return http_request("served", "IMAGE", rows, ["LABEL", "SCORE"])
-    rows = np.ones((1, 4), np.float32)
-    return http_request("served", "T0", rows, [f"T{len(answers['steps'])}"])
-
-
 def processes(session: int) -> Iterator[Path]:
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -175,7 +73,7 @@ def session_of(triton: LocalTriton) -> int:
 
 
 @contextmanager
-def baseline(python: str, folder: Path) -> Iterator[Target]:
+def baseline(python: str, answers: Answers, folder: Path) -> Iterator[Target]:
     """FastAPI with a worker for each core, on the files of a project."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -197,16 +95,10 @@ def baseline(python: str, folder: Path) -> Iterator[Target]:
             except OSError:
                 time.sleep(0.1)
         time.sleep(2)  # the other workers start
-        yield Target(Load(f"http://127.0.0.1:{port}", baseline_request()), process.pid)
+        yield Target(Load(f"http://127.0.0.1:{port}", baseline_request(answers)), process.pid)
     finally:
         process.terminate()
         process.wait()
-
-
-def baseline_request() -> bytes:
-    body = jpeg()
-    head = f"POST /infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
 
 
 def measured(targets: Mapping[str, Target], concurrency: int, rounds: int, seconds: float) -> Found:
@@ -238,10 +130,10 @@ def best(found: Rounds, kind: str) -> str:
     return max((name for name in found if name.startswith(kind)), key=lambda n: middle(found, n))
 
 
-def table(found: dict[int, Found]) -> None:
+def table(work: str, found: dict[int, Found]) -> None:
     """Requests a second, and us of all processors for one."""
     heads = [head for c in found for head in (f"c={c}: requests/s", "us")]
-    print(f"\n| | {' | '.join(heads)} |\n|---{'|---' * len(heads)}|")
+    print(f"\n| {work} | {' | '.join(heads)} |\n|---{'|---' * len(heads)}|")
     for name in next(iter(found.values())).throughput:
         cells = [f"{middle(rounds, name):.0f}" for each in found.values() for rounds in each]
         print(f"| {name} | {' | '.join(cells)} |")
@@ -265,10 +157,10 @@ def run(source: str, variants: dict[str, Answers], options: argparse.Namespace) 
         for i, (name, answers) in enumerate(variants.items()):
             path = project(source, answers, Path(folder, str(i)))
             triton = stack.enter_context(LocalTriton(path / "model_repository", "served"))
-            load = Load(triton.http_url, request_of(answers))
+            load = Load(triton.http_url, triton_request(answers))
             targets[name] = Target(load, session_of(triton))
-        if variants is IMAGE and options.baseline_python:
-            served = baseline(options.baseline_python, Path(folder, "0"))
+        if variants is not CHAIN and options.baseline_python:
+            served = baseline(options.baseline_python, answers, Path(folder, "0"))
             targets["FastAPI"] = stack.enter_context(served)
         return {
             concurrency: measured(targets, concurrency, options.rounds, options.seconds)
@@ -278,6 +170,8 @@ def run(source: str, variants: dict[str, Answers], options: argparse.Namespace) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fusion", description=__doc__)
+    works = ["chain", "digits", "photo"]
+    parser.add_argument("works", nargs="*", default=works, metavar="WORK", help=", ".join(works))
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement")
     parser.add_argument("--concurrency", type=int, nargs="+", default=CONCURRENCIES)
@@ -285,16 +179,19 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         source = template(Path(folder))
-        chain = run(source, CHAIN, options)
-        table(chain)
-        line("noise", chain, "one step again", "one step")
-        line("one step / three fused (at most 1.2)", chain, "one step", "three fused")
-        line("three fused / apart", chain, "three fused", "three apart")
-        found = run(source, IMAGE, options)
-        table(found)
-        line("fused / apart (at least 1.5 at c=8)", found, "fused", "apart")
-        if options.baseline_python:
-            line("fused / FastAPI (at least 0.95)", found, "fused", "FastAPI")
+        if "chain" in options.works:
+            found = run(source, CHAIN, options)
+            table("chain", found)
+            line("noise", found, "one step again", "one step")
+            line("one step / three fused (at most 1.2)", found, "one step", "three fused")
+            line("three fused / apart", found, "three fused", "three apart")
+        for work in options.works:
+            if work != "chain":
+                found = run(source, images(work), options)
+                table(work, found)
+                line("fused / apart (at least 1.5 at c=8)", found, "fused", "apart")
+                if options.baseline_python:
+                    line("fused / FastAPI (at least 0.95)", found, "fused", "FastAPI")
 
 
 if __name__ == "__main__":

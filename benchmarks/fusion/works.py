@@ -1,0 +1,131 @@
+"""What is measured: pipelines, with their steps apart and in one process, and the requests that they answer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import copier
+import numpy as np
+import yaml
+from PIL import Image
+
+from benchmarks.steps.load import http_request
+
+HERE = Path(__file__).parent
+EXAMPLE = HERE.parents[1] / "examples" / "image-classification"
+CORES = len(os.sched_getaffinity(0))
+Answers = dict[str, Any]
+
+TRIVIAL = """class Step:
+    def __init__(self, context):
+        pass
+
+    def __call__(self, {name}):
+        return {{"{result}": {name}}}
+"""
+APART = {"fuse": False}
+TOGETHER = {"fuse": True}
+ALONE = {"batching": False}  # each request for itself
+
+
+def trivial(steps: int, **fields: Any) -> Answers:
+    """A chain of steps that return their input, 16 bytes."""
+    return {
+        "project_name": "served",
+        "tensors": {f"T{i}": "FP32[4]" for i in range(steps + 1)},
+        "steps": [
+            {"name": f"s{i}", "backend": "python", "inputs": [f"T{i}"], "outputs": [f"T{i + 1}"]}
+            | fields
+            for i in range(steps)
+        ],
+    }
+
+
+CHAIN = {
+    "one step": trivial(1),
+    "one step again": trivial(1),  # their ratio is the noise of this machine
+    "three fused": trivial(3),
+    "three apart": trivial(3, **APART),
+}
+
+
+def image(work: str, *instances: int, **fields: Any) -> Answers:
+    """The three steps, with so many instances each; `fields` are those of each step."""
+    folder = EXAMPLE if work == "digits" else HERE / work
+    given = yaml.safe_load((folder / "pipeline.yml").read_text())
+    steps = zip(given["steps"], instances, strict=True)
+    return {
+        "starting_pipeline": "image-classification" if work == "digits" else "my-own",
+        "project_name": "served",
+        "tensors": given["tensors"],
+        "steps": [{**step, "instances": count, **fields} for step, count in steps],
+    }
+
+
+def images(work: str) -> dict[str, Answers]:
+    """`photo`: JPEG, a network of about 2 ms; `digits`: the example, whose network takes next to no time."""
+    found: dict[str, Answers] = {}
+    for instances in ((1, 1, 1), (1, CORES, 1), (CORES, CORES, 1)):
+        name = f"apart {'-'.join(map(str, instances))}"
+        found[name] = image(work, *instances, **APART)
+        found[f"{name}, no batching"] = image(work, *instances, **APART, **ALONE)
+    for count in (CORES, CORES + 1):
+        found[f"fused {count}"] = image(work, *[count] * 3, **TOGETHER)
+        found[f"fused {count}, no batching"] = image(work, *[count] * 3, **TOGETHER, **ALONE)
+    return found
+
+
+def model_file(answers: Answers) -> str:
+    if answers["steps"][1].get("fuse"):
+        return "preprocess_to_label/1/models/classify/model.onnx"
+    return "classify/1/model.onnx"
+
+
+def project(source: str, answers: Answers, folder: Path) -> Path:
+    """A generated project with the code of its steps, its repository complete."""
+    copier.run_copy(source, folder, data=answers, defaults=True, quiet=True)
+    for step in answers["steps"] if answers.get("starting_pipeline", "my-own") == "my-own" else ():
+        name = step["name"]
+        code = HERE / "photo" / f"{name}.py"
+        where = folder / ("steps" if step["backend"] == "python" else "models") / f"{name}.py"
+        if code.exists():
+            shutil.copy(code, where)
+        else:
+            where.write_text(TRIVIAL.format(name=step["inputs"][0], result=step["outputs"][0]))
+    for made in sorted(folder.parent.glob("*/model_repository/*/1/**/model.onnx"))[:1]:
+        own = folder / "model_repository" / model_file(answers)
+        own.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(made, own)
+    command = [sys.executable, "-m", "tools.repository"]
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def jpeg(answers: Answers) -> bytes:
+    """A handwritten digit; or 224 x 224, as compressible as a photograph."""
+    if answers["starting_pipeline"] != "my-own":
+        return (EXAMPLE / "samples" / "digit-7.jpg").read_bytes()
+    pixels = np.random.default_rng(0).integers(0, 255, (28, 28, 3), np.uint8)
+    file = BytesIO()
+    Image.fromarray(pixels).resize((224, 224)).save(file, "JPEG", quality=85)
+    return file.getvalue()
+
+
+def triton_request(answers: Answers) -> bytes:
+    if "IMAGE" in answers["tensors"]:
+        rows = np.array([[jpeg(answers)]], np.object_)
+        return http_request("served", "IMAGE", rows, ["LABEL", "SCORE"])
+    outputs = [f"T{len(answers['steps'])}"]
+    return http_request("served", "T0", np.ones((1, 4), np.float32), outputs)
+
+
+def baseline_request(answers: Answers) -> bytes:
+    body = jpeg(answers)
+    head = f"POST /infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
