@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -130,6 +131,14 @@ def serve(project: Project) -> Iterator[Server]:
     finally:
         os.killpg(process.pid, signal.SIGINT)
         process.communicate(timeout=30)
+
+
+def assert_logged(log: Path, *texts: str) -> None:
+    """Python models log through a queue of their own, so an answer can be there before its line."""
+    end = time.monotonic() + 10
+    while missing := [text for text in texts if text not in log.read_text(errors="replace")]:
+        assert time.monotonic() < end, f"{log} lacks {missing}"
+        time.sleep(0.05)
 
 
 class Generate(Protocol):

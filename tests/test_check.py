@@ -8,7 +8,6 @@ import random
 import re
 import shutil
 import sys
-import time
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -405,18 +404,6 @@ def test_it_runs_as_a_program_on_any_repository(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("r/docs/config.pbtxt:1: config-missing: Invalid model name: ")
     assert run(sys.executable, program, "nowhere", cwd=tmp_path).returncode == 2
-
-
-def test_a_hundred_models_take_less_than_two_seconds(tmp_path: Path) -> None:
-    steps = [
-        step(f"m{i}", f"IN={f'T{i}' if i else 'IN'}", f"OUT={f'T{i + 1}' if i < 98 else 'OUT'}")
-        for i in range(99)
-    ]
-    files: dict[str, str | None] = {f"m{i}": BATCHES + 20 * "# a comment\n" for i in range(99)}
-    write(tmp_path / "r", files | {"e": ensemble(*steps)})
-    start = time.perf_counter()
-    succeed(run(sys.executable, str(ROOT / "template/tools/check.py"), "r", cwd=tmp_path))
-    assert time.perf_counter() - start < 2
 
 
 def test_make_check(generate: Generate) -> None:

@@ -22,7 +22,7 @@ import pytest
 import tritonclient.grpc as triton_grpc  # type: ignore[import-untyped]
 import tritonclient.http as triton_http  # type: ignore[import-untyped]
 from google.protobuf import text_format  # type: ignore[import-untyped, unused-ignore]
-from support import ROOT, Generate, Project, step, succeed, variables
+from support import ROOT, Generate, Project, assert_logged, step, succeed, variables
 from tritonclient.grpc import model_config_pb2
 
 from tools.local_repository import LocalRepository, gpu_count
@@ -263,7 +263,7 @@ def test_a_stand_in_answers_with_nothing_and_logs_it(
     assert (array.shape, array.dtype) == (shape, np.dtype(data_type))
     assert not array.any()
     said = f"{model}: a stand-in for {STAND_INS[model]} answers with zeros and empty texts: "
-    assert f"{said}{shape[0]} rows of {output['name']}" in modern.log.read_text()
+    assert_logged(modern.log, f"{said}{shape[0]} rows of {output['name']}")
 
 
 def test_an_equal_request_is_answered_from_the_cache(modern: Served) -> None:

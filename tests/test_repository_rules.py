@@ -148,6 +148,12 @@ def test_the_data_types_are_those_of_triton() -> None:
     assert catalog("types").keys() == known - {"INVALID"}
 
 
+def test_the_fields_of_a_config_are_those_of_triton() -> None:
+    fields = model_config_pb2.ModelConfig.DESCRIPTOR.fields
+    counts = {field.name: "repeated" if field.is_repeated else "single" for field in fields}
+    assert catalog("config") == counts
+
+
 def test_releases_are_texts_in_order() -> None:
     releases = list(catalog("releases"))
     assert all(re.fullmatch(r"2\d\.(0[1-9]|1[0-2])", release) for release in releases)

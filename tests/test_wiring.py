@@ -224,6 +224,37 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         wired(step("a", ["A"], ["X"], config="model_metrics { }"), triton_release="24.10"),
         "step a: model_metrics came with Triton 24.11; raise `triton_release` from 24.10, or drop it",
     ),
+    "a field of the answers, verbatim": (
+        wired(step("a", ["A"], ["X"], config='max_batch_size: 4 # {"')),
+        "step a: has in `config` max_batch_size, which the answers write already; drop it there",
+    ),
+    "another scheduler, verbatim": (
+        wired(step("a", ["A"], ["X"], config="sequence_batching { }")),
+        "step a: has in `config` sequence_batching beside dynamic_batching; a model has one of them, write `batching: false`",
+    ),
+    "no field, verbatim": (
+        wired(step("a", ["A"], ["X"], config="optimisation { }")),
+        "step a: has in `config` optimisation, which is no field of config.pbtxt; did you mean optimization?",
+    ),
+    "a field twice, verbatim": (
+        wired(step("a", ["A"], ["X"], config="optimization { } optimization { }")),
+        "step a: has in `config` optimization twice; drop one",
+    ),
+    "a field of the ensemble, verbatim": (
+        wired(step("a", ["A"], ["X"]), ensemble={"config": "ensemble_scheduling { }"}),
+        "ensemble: has in `config` ensemble_scheduling, which the answers write already; drop it there",
+    ),
+    "what holds the names of fields, verbatim": (
+        wired(
+            step(
+                "a",
+                ["A"],
+                ["X"],
+                config='parameters { key: "name: {" value { string_value: "x" } } # name: "',
+            )
+        ),
+        "",
+    ),
     "a backend that a release dropped": (
         wired(step("a", ["A"], ["X"], "tensorflow"), triton_release="25.03"),
         "step a: needs tensorflow, which Triton had until 25.02; export the model to ONNX, or lower `triton_release`",

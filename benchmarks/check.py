@@ -1,0 +1,38 @@
+"""Time that `make check` takes for 100 models, start of Python included: `python -m benchmarks.check`.
+
+The bar is 2 seconds.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import copier
+
+from benchmarks.generation import chain, template
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as source, tempfile.TemporaryDirectory() as project:
+        answers = chain(99)
+        for step in answers["steps"]:
+            step["fuse"] = False
+        copier.run_copy(template(Path(source)), project, data=answers, defaults=True, quiet=True)
+        run(project, "tools.repository")
+        took = [run(project, "tools.check") for _ in range(5)]
+    print(f"make check of 99 steps and their ensemble: {median(took):.2f} s")
+
+
+def run(project: str, module: str) -> float:
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-m", module], cwd=project, check=True, stdout=sys.stderr)
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()
