@@ -100,6 +100,12 @@ MUTANTS: dict[str, tuple[str, str, str, set[str]]] = {
         "M[:1] * 2",
         {"test_answers_as_many_rows_as_it_gets[4]", "test_more_rows_are_several_requests"},
     ),
+    "a type that is not declared": (
+        "src/smoke/tensors.py",
+        r'"X": Tensor\("FP32"',
+        '"X": Tensor("FP64"',
+        {"test_answers_samples[a]", "test_answers_each_output_alone[X]"},
+    ),
     "a text that it can't take": (
         "steps/one.py",
         "return",
