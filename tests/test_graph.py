@@ -333,6 +333,45 @@ def test_no_two_names_have_the_same_identifier(
     assert not keyword.iskeyword(word)
 
 
+def test_a_request_of_zeros_has_dims_that_all_steps_take(graph: Graph) -> None:
+    """Where the border leaves one open: those of a step, also of one in an ensemble inside."""
+    tensors = {"A": "FP32[-1, 4, -1]", "B": "FP32[-1]", "C": "FP32[-1]", "X": "FP32[1]", "Y": "FP32[1]"}  # fmt: skip
+    inner = {
+        "name": "inner",
+        "backend": "ensemble",
+        "inputs": {"b": "B"},
+        "outputs": {"y": "Y"},
+        "tensors": {"b": "FP32[-1]", "y": "FP32[1]"},
+        "steps": [step("within", {"x": {"tensor": "b", "dims": [5]}}, ["y"])],
+    }
+    steps = [
+        step("one", ["A", "C"], ["X"]),
+        step("two", {"x": {"tensor": "A", "dims": [3, -1, -1]}}, {"y": None}),
+        inner,
+    ]
+    found = graph(tensors, steps)
+    assert found["sample_dims"] == {"A": [3, 4, 1], "B": [5], "C": [1]}
+
+
+def test_what_the_client_calls_tensors_and_the_ensemble(graph: Graph) -> None:
+    """As steps do, but for words that the client's methods have."""
+    tensors = {"timeout": "FP32[1]", "timeout_": "FP32[1]", "a.b": "STRING[2]", "class": "BF16[1]"}
+    found = graph(
+        tensors,
+        [step("a", ["timeout", "timeout_", "a.b"], ["class"])],
+        ensemble_name="close",
+        inputs=["timeout", "timeout_", "a.b"],
+    )["client"]
+    assert (found["method"], found["result"]) == ("close_", "CloseResult")
+    assert [use["argument"] for use in found["inputs"]] == ["timeout_", "timeout_x5f_", "a_x2e_b"]
+    assert [use["shape"] for use in found["inputs"]][-1] == "STRING[batch, 2]"
+    assert [use["annotation"] for use in found["outputs"]] == ["NDArray[np.float32]"]
+    assert (
+        graph(tensors, [step("a", ["class"], ["a.b"])], ensemble_name="1.5")["client"]["result"]
+        == "Result"
+    )
+
+
 def test_a_chain_of_a_thousand_steps(graph: Graph) -> None:
     tensors = {f"T{i}": "FP32[1]" for i in range(1001)}
     steps = [step(f"s{i}", [f"T{i}"], [f"T{i + 1}"]) for i in range(1000)]

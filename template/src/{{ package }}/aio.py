@@ -66,7 +66,7 @@ class BaseAsyncClient:
         try:
             with translated():
                 told = await self._connection.is_model_ready(
-                    MODEL, headers=self._headers, client_timeout=timeout or self.timeout
+                    MODEL, headers=self._headers, client_timeout=self._deadline(timeout).left()
                 )
         except InferenceError:
             return False
@@ -96,7 +96,7 @@ class BaseAsyncClient:
         timeout: float | None = None,
     ) -> Arrays:
         """One request as it is: not checked, not cut, not tried again."""
-        return await self._sent(inputs, outputs, Deadline(timeout or self.timeout), {})
+        return await self._sent(inputs, outputs, self._deadline(timeout), {})
 
     async def close(self) -> None:
         """Closes the connection; an idle one delays the server's shutdown."""
@@ -116,6 +116,9 @@ class BaseAsyncClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    def _deadline(self, timeout: float | None) -> Deadline:
+        return Deadline(self.timeout if timeout is None else timeout)
+
     async def _infer(
         self,
         inputs: Inputs,
@@ -124,7 +127,7 @@ class BaseAsyncClient:
         options: Mapping[str, Any] | None = None,
     ) -> Arrays:
         """A checked call. One with options, which belongs to a sequence, is neither cut nor tried again."""
-        given, deadline = arrays(inputs), Deadline(timeout or self.timeout)
+        given, deadline = arrays(inputs), self._deadline(timeout)
         wanted = tuple(OUTPUTS) if outputs is None else outputs
         if options:
             return await self._sent(given, wanted, deadline, options)

@@ -43,7 +43,7 @@ class StreamClient(BaseClient):
         """The same for a request as it is, not checked."""
         if self._server.protocol != "grpc":
             raise ValueError("a decoupled ensemble answers over gRPC; write grpc://host:port")
-        return self._streamed(inputs, timeout or self.timeout)
+        return self._streamed(inputs, self._deadline(timeout).left())
 
     def _streamed(self, inputs: Arrays, timeout_s: float) -> Generator[Arrays]:
         answers: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
@@ -97,7 +97,7 @@ class AsyncStreamClient(BaseAsyncClient):
         with translated():
             answers = self._connection.stream_infer(
                 _once(request),
-                stream_timeout=timeout or self.timeout,
+                stream_timeout=self._deadline(timeout).left(),
                 headers=self._headers | STATUS,
             )
             failed = None

@@ -58,7 +58,7 @@ class BaseClient:
 
     def ready(self, timeout: float | None = None) -> bool:
         """Whether the server is there and says that it has loaded the ensemble."""
-        return self._transport.ready(timeout or self.timeout)
+        return self._transport.ready(self._deadline(timeout).left())
 
     def infer(
         self,
@@ -88,7 +88,7 @@ class BaseClient:
         timeout: float | None = None,
     ) -> Arrays:
         """One request as it is: not checked, not cut, not tried again."""
-        return self._sent(inputs, outputs, Deadline(timeout or self.timeout), {})
+        return self._sent(inputs, outputs, self._deadline(timeout), {})
 
     def close(self) -> None:
         """Closes the connections; an idle one delays the server's shutdown."""
@@ -108,6 +108,9 @@ class BaseClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _deadline(self, timeout: float | None) -> Deadline:
+        return Deadline(self.timeout if timeout is None else timeout)
+
     def _infer(
         self,
         inputs: Inputs,
@@ -116,7 +119,7 @@ class BaseClient:
         options: Mapping[str, Any] | None = None,
     ) -> Arrays:
         """A checked call. One with options, which belongs to a sequence, is neither cut nor tried again."""
-        given, deadline = arrays(inputs), Deadline(timeout or self.timeout)
+        given, deadline = arrays(inputs), self._deadline(timeout)
         wanted = tuple(OUTPUTS) if outputs is None else outputs
         if options:
             return self._sent(given, wanted, deadline, options)
