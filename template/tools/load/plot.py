@@ -19,7 +19,7 @@ def draw(path: Path, title: str, levels: Sequence[Level], old: Sequence[Level] =
         pyplot,
     )
 
-    figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    figure, axes = pyplot.subplots(1, 3, figsize=(13, 3.6), layout="constrained")
     _lines(axes[0], "requests/s", levels, old, {"requests/s": lambda load: load.throughput})
     axes[0].set_ylim(bottom=0)
     percentiles = {
@@ -48,6 +48,7 @@ def _lines(
     axis.set_xticks([level.load.concurrency for level in levels])
     axis.xaxis.set_major_formatter("{x:.0f}")
     axis.set(xlabel="concurrency", ylabel=label)
+    axis.tick_params(labelsize="small")
     axis.spines[["top", "right"]].set_visible(False)
 
 
@@ -64,5 +65,6 @@ def _bars(axis: Any, levels: Sequence[Level]) -> None:
             bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
     axis.set_xticks(at, [str(level.load.concurrency) for level in levels])
     axis.set(xlabel="concurrency", ylabel="mean time of a request, ms")
+    axis.tick_params(labelsize="small")
     axis.legend(frameon=False, fontsize="small")
     axis.spines[["top", "right"]].set_visible(False)
