@@ -167,17 +167,30 @@ class Step:
     def __init__(self, context):
         pass
 
-    async def __call__(self, A):
+    async def __call__(self, M):
         await asyncio.sleep(0.05)
-        return {"M": A + 1}
+        return {"N": M.copy()}
 """
 TWICE = code("M", "return {'X': M * 2}")
 OPTIONAL = {"type": "FP32", "dims": [4], "optional": True}
 # Each: the answers, and the code of steps; all are served by one server.
 CASES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "async": (
-        wired(step("a1", ["A"], ["M"]), step("a2", ["M"], ["X"]), max_batch_size=2),
-        {"a1": ASYNC, "a2": TWICE},
+        wired(
+            step("a1", ["A"], ["M"]),
+            step("a2", ["M"], ["N"]),
+            step("a3", ["M", "N"], ["X"]),
+            max_batch_size=2,
+        ),
+        {
+            "a1": code(
+                "A",
+                "self.buffer = getattr(self, 'buffer', np.zeros((2, 4), np.float32))",
+                "return {'M': np.add(A, 1, out=self.buffer[: len(A)])}",
+            ),
+            "a2": ASYNC,
+            "a3": code("M, N", "return {'X': M + N}"),
+        },
     ),
     "optional": (
         wired(step("o1", ["A", "B"], ["M"]), step("o2", ["M", "B"], ["X"]))
@@ -287,7 +300,7 @@ if find_spec("torch"):
         },
     )
 SHARED = {
-    "async": "a1_to_a2",
+    "async": "a1_to_a3",
     "optional": "o1_to_o2",
     "unbatched": "u1_to_u2",
     "parameters": "p1_to_p2",

@@ -250,7 +250,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "device": (
         wired(step("a", ["A"], ["M"]), onnx("b", ["M"], ["X"], fuse=True), gpu_count=1),
-        "a runs on the device cpu, b on auto",
+        "b is an ONNX step without `device: cpu`",
     ),
     "parameter of ONNX Runtime": (
         wired(
@@ -259,6 +259,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         ),
         "b has the parameter execution_mode",
     ),
+    "groups of instances": (asks(instances=[{"device": "cpu"}]), "b has groups of instances"),
     "called": (
         wired(
             step("a", ["A"], ["M"], fuse=True),

@@ -66,6 +66,9 @@ class NumpyArrays:
             array = encoded(array)
         return np.ascontiguousarray(array).view()
 
+    def copy(self, array: Any) -> Any:
+        return array.copy()
+
     def protect(self, arrays: Sequence[Any]) -> None:
         """A view of an input may be memory that other steps read too."""
         for array in arrays:
@@ -111,13 +114,13 @@ class TorchArrays(NumpyArrays):
         return self._placed(self._contiguous(array))
 
     def _lend(self, array: Any) -> Any:
-        return array if array is None or isinstance(array, np.ndarray) else self._copy(array)
+        return array if array is None or isinstance(array, np.ndarray) else self.copy(array)
 
     def _placed(self, array: Any) -> Any:
         return array.to(self._device)
 
-    def _copy(self, array: Any) -> Any:
-        return array.clone()
+    def copy(self, array: Any) -> Any:
+        return super().copy(array) if isinstance(array, np.ndarray) else array.clone()
 
     def _shared(self, tensor: Any) -> Any:
         # A request from outside begins in the host's memory; `to` copies only what lies elsewhere.
@@ -144,7 +147,7 @@ class CupyArrays(TorchArrays):
     def _placed(self, array: Any) -> Any:
         return array
 
-    def _copy(self, array: Any) -> Any:
+    def copy(self, array: Any) -> Any:
         return array.copy()
 
     def _shared(self, tensor: Any) -> Any:

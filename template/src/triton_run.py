@@ -34,20 +34,28 @@ class Run:
         self._inputs = [tensor["name"] for tensor in config["input"]]
         self._outputs = [tensor["name"] for tensor in config["output"]]
         self._lend = arrays.lend
-        self._parts = [
-            Part(
-                UserStep(given, args, config_of(given, config), arrays),
-                [given["reads"].get(name) for name in given["arguments"].values()],
-                list(given["writes"].items()),
-                arrays.keep,
-            )
-            for given in manifest["steps"]
+        steps = [
+            UserStep(given, args, config_of(given, config), arrays) for given in manifest["steps"]
         ]
-        self._parts[-1] = self._parts[-1]._replace(keep=lambda array: array)
-        last = self._parts[-1].step
+        last = steps[-1]
         self.name, self.logger = last.name, last.logger
         self.rejected, self.failed = last.rejected, last.failed
-        self.asynchronous = any(part.step.asynchronous for part in self._parts)
+        self.asynchronous = any(step.asynchronous for step in steps)
+
+        def copied(array: Any) -> Any:
+            """While one request waits, a step may use its array again for another."""
+            return arrays.copy(arrays.keep(array))
+
+        keep = copied if self.asynchronous else arrays.keep
+        self._parts = [
+            Part(
+                step,
+                [given["reads"].get(name) for name in given["arguments"].values()],
+                list(given["writes"].items()),
+                keep if step is not last else lambda array: array,
+            )
+            for step, given in zip(steps, manifest["steps"], strict=True)
+        ]
 
     def start(self, inputs: Inputs, first: tuple[Any, ...] = ()) -> Any:
         """The checked outputs, or what will lead to them if a step is async."""
