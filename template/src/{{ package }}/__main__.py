@@ -21,9 +21,9 @@ from .tensors import INPUTS, MAX_BATCH_SIZE, MODEL, URL, Tensor
 
 OWN = {"format", "header", "help", "input", "timeout", "url"}
 VALUES = """\
-A value is a row; where one has several rows, give the option as often. The value of a text is the
-text, or the content of a file of that name; `@NAME` is always a file. Numbers, and texts of which
-a row has several, are JSON, as in '[1, 2, 3]', or a file with it, or an .npy file.
+A value is a row: for several rows, give the option as often. The value of a text is the text, or the
+content of the file of that name; `@NAME` is always a file. Numbers, and texts of which a row has
+several, are JSON, as in '[1, 2, 3]', or a file with it, or an .npy file.
 """
 
 
