@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, run, step, succeed
+from tritonclient import grpc  # type: ignore[import-untyped]
 
 from tools.serve import LocalTriton
 
@@ -390,6 +391,23 @@ def test_the_command_line_takes_values_of_each_type(types: Served, tmp_path: Pat
     values += ["--class", '[["a", "é"]]', "--input", "timeout=1.5", "--format", "json"]
     found = json.loads(succeed(command(types, *values)))
     assert found == {"B2": [[True]], "I2": [[1, 2]], "U2": [[0, 1, 2]], "H2": [[0.5]], "import": [[["a", "é"]]]}  # fmt: skip
+
+
+def test_bf16_is_float32_to_the_caller(generate: Generate) -> None:
+    """The local Triton can't serve it: what is sent, and what is read, without a server."""
+    with package(generate(**UNUSUAL["BF16"])) as module:
+        batches, transport = (
+            importlib.import_module(f"{module.__name__}.{name}")
+            for name in ("batches", "transport")
+        )
+        given = batches.arrays({"A": [[1, -2.5, 0.15, 3]]})
+        [sent] = transport.tensors(grpc, given, None)
+        assert (sent.datatype(), sent._get_content()[:4]) == ("BF16", b"\x80\x3f\x20\xc0")
+        answer = grpc.service_pb2.ModelInferResponse(raw_output_contents=[sent._get_content()])
+        answer.outputs.add(name="B", datatype="BF16", shape=[1, 4])
+        found = transport.arrays(grpc.InferResult(answer), ["B"])["B"]
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, [[1, -2.5, 0.15, 3]], rtol=1e-2)
 
 
 def test_names_that_are_no_identifiers(generate: Generate) -> None:

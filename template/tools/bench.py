@@ -116,7 +116,7 @@ def main() -> None:
     options = parsed()
     try:
         old = saved_levels(options.base)
-        with under_load(os.environ.get("TRITON_URL")) as server:
+        with under_load() as server:
             if server.decoupled:
                 sys.exit(DECOUPLED)
             run(server, options, old)

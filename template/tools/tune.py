@@ -7,7 +7,6 @@ In a shell: `python -m tools.tune --help`
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from typing import Any
@@ -88,7 +87,7 @@ def main() -> None:
     options = parsed()
     deadline = time.monotonic() + options.time
     try:
-        with under_load(os.environ.get("TRITON_URL"), *EXPLICIT) as server:
+        with under_load(*EXPLICIT) as server:
             tune(server, options, deadline)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -17,13 +17,13 @@ import numpy as np
 from .client import Client
 from .errors import InferenceError
 from .printing import plain, table
-from .tensors import INPUTS, MAX_BATCH_SIZE, MODEL, Tensor
+from .tensors import INPUTS, MAX_BATCH_SIZE, MODEL, URL, Tensor
 
 OWN = {"format", "header", "help", "input", "timeout", "url"}
 VALUES = """\
-A value is a row; where one has several rows, give the option as often. The value of a text is the
-text, or the content of a file of that name; `@NAME` is always a file. Numbers, and texts of which
-a row has several, are JSON, as in '[1, 2, 3]', or a file with it, or an .npy file.
+A value is a row: for several rows, give the option as often. The value of a text is the text, or the
+content of the file of that name; `@NAME` is always a file. Numbers, and texts of which a row has
+several, are JSON, as in '[1, 2, 3]', or a file with it, or an .npy file.
 """
 
 
@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="infer")
     infer = commands.add_parser("infer", description=f"Calls {MODEL}. {VALUES}", allow_abbrev=False)
     add = infer.add_argument
-    url = os.environ.get("TRITON_URL", "http://127.0.0.1:8000")
+    url = os.environ.get("TRITON_URL", URL)
     add("--url", default=url, help="of the server, TRITON_URL by default: %(default)s")
     add("--timeout", type=float, default=60.0, metavar="SECONDS", help="%(default)s by default")
     add("--header", action="append", default=[], metavar="NAME=VALUE", help="sent along")

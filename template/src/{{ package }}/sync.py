@@ -15,7 +15,7 @@ from .flow import Answer, flow
 from .grpc_transport import GrpcTransport
 from .http_transport import HttpTransport
 from .shared_memory import Regions, explained
-from .tensors import MAX_BATCH_SIZE, OUTPUTS
+from .tensors import MAX_BATCH_SIZE, OUTPUTS, URL
 from .transport import Tls, Transport, server
 
 Self = TypeVar("Self", bound="BaseClient")
@@ -34,7 +34,7 @@ class BaseClient:
 
     def __init__(
         self,
-        url: str = "http://127.0.0.1:8000",
+        url: str = URL,
         *,
         timeout: float = 60.0,
         retries: int = 4,

@@ -161,9 +161,9 @@ def cpu_times() -> tuple[float, float]:
 
 
 @contextmanager
-def under_load(url: str | None, *server_args: str) -> Iterator[ServerUnderLoad]:
-    """The server at `url`, else a local one that runs meanwhile with `server_args`."""
-    if url:
+def under_load(*server_args: str) -> Iterator[ServerUnderLoad]:
+    """The server at TRITON_GRPC_URL or TRITON_URL, else a local one that runs meanwhile with `server_args`."""
+    if url := os.environ.get("TRITON_GRPC_URL") or os.environ.get("TRITON_URL"):
         with ServerUnderLoad(url) as server:
             yield server
         return
