@@ -81,7 +81,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         generate(Path(folder, "p"))
         server = importlib.import_module("tools.load.server")
-        with server.under_load(None) as served:
+        with server.under_load() as served:
             p50s = measured(loads(served), rounds)
     print("\n| load | p50, us | make bench is |\n|---|---|---|")
     for name, values in p50s.items():
