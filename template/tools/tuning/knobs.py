@@ -66,13 +66,11 @@ def _steps(level: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str 
 
 
 def _of_all_steps(pipeline: Mapping[str, Any], configs: Configs) -> Iterator[Knob]:
+    """Models that several steps share have it too; their other settings are their steps' in common."""
     present = pipeline.get("max_queue_delay_us", 100)
-    models = tuple(
-        step["name"]
-        for _, step in _steps(pipeline, ())
-        if step["name"] in configs and _delay_is_general(step)
-    )
-    if any(_delay_us(configs[model]) == present for model in models):
+    steps = {step["name"]: step for _, step in _steps(pipeline, ())}
+    models = tuple(name for name in configs if _delay_is_general(steps.get(name, {})))
+    if any(_delay_us(configs[name]) == present for name in models):
         values = tuple(sorted({present, *DELAYS_US}))
         yield Knob("max_queue_delay_us", models, ("max_queue_delay_us",), present, values)
 
