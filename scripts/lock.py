@@ -21,12 +21,14 @@ BASE = [
     "setuptools",
     "mypy",
     "pytest",
+    "pytest-docker",
     "pyyaml",
     "ruff",
     "types-pyyaml",
 ]
 PACKAGES = ["onnx", "onnxruntime", "openvino", "pillow", "scikit-learn", "skl2onnx"]
 DEVELOPMENT = [
+    "check-jsonschema",
     "copier",
     "hypothesis",
     "pexpect",
