@@ -7,10 +7,10 @@ PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 DEMO := build/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint lock
+.PHONY: help setup demo test test-docker lint lock
 
 help: ## list the commands
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
 setup: $(VENV)/.ready ## make the environment
 
@@ -39,6 +39,9 @@ demo: setup ## generate the default project in build/demo, serve it, send it rea
 
 test: $(VENV)/.torch $(VENV)/.bench lint ## lint and all tests
 	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile
+
+test-docker: setup ## container tests, on a Docker engine; REQUIRE_DOCKER=1 makes a missing one an error
+	@$(VENV)/bin/python -m pytest tests/docker
 
 lint: setup ## ruff and mypy over the template, its tests and examples
 	@$(VENV)/bin/python -m ruff check .

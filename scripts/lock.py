@@ -21,6 +21,7 @@ BASE = [
     "setuptools",
     "mypy",
     "pytest",
+    "pytest-docker",
     "pyyaml",
     "ruff",
     "types-pyyaml",

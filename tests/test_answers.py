@@ -27,7 +27,7 @@ TYPES = (
 )
 QUESTIONS = (
     "project_name, ensemble_name, starting_pipeline, triton_release, gpu_count, max_batch_size, "
-    "max_queue_delay_us, ci, gpu_runner, tensors, steps, inputs, outputs, ensemble"
+    "max_queue_delay_us, extras, ci, gpu_runner, tensors, steps, inputs, outputs, ensemble"
 )
 
 
@@ -57,6 +57,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"max_batch_size": 2.5}, "max_batch_size is 2.5; write a whole number, 0 or more"),
     ({"max_batch_size": [8]}, "max_batch_size is [8]; write a whole number, 0 or more"),
     ({"max_batch_size": 2**31}, "max_batch_size is 2147483648; write 2147483647 or less"),
+    ({"extras": "monitoring"}, 'extras is "monitoring"; write a list'),
+    (
+        {"extras": ["monitorin"]},
+        'extras 1 is "monitorin"; did you mean monitoring?',
+    ),
     ({"ci": "travis"}, 'ci is "travis"; write one of github, gitlab, none'),
     ({"ci": "gitub"}, 'ci is "gitub"; did you mean github?'),
     (
@@ -401,6 +406,7 @@ SINGLE_LINES = (
     "How many GPUs",
     "How many rows",
     "How long may a request wait",
+    "What shall there be besides",
     "Which CI",
 )
 

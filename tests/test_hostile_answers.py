@@ -75,6 +75,7 @@ RICH: Answers = {
     "gpu_count": 2,
     "max_batch_size": 4,
     "max_queue_delay_us": 50,
+    "extras": ["monitoring"],
     "tensors": {
         "A": {
             "type": "FP32",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -42,9 +41,10 @@ TESTED = {
     r"(uvx |pipx run |\S*bin/)?copier copy --defaults --data-file \S+ \S+ \S+": "test_answers.py::test_the_command_prints_one_line",
     r"(python3? -m )?(pip|pipx|uv tool) install '?copier\S*": "test_answers.py::test_the_command_prints_one_line",
     r"cd \S+|git (init|add --all|commit .*|clone .*)": "test_projects.py::test_a_fresh_clone_of_the_project_still_serves",
-    r"docker run .*": "test_readme.py::test_docker_command",
     r"\.venv/bin/pip (uninstall --yes onnxruntime|install 'onnxruntime-gpu\S+')": "test_gpu.py::test_an_onnxruntime_without_cuda_says_so",
-    r"make (image|test-docker|bench)": "test_workflows.py::test_github_keeps_forks_off_the_gpu",
+    r"make image( \w+=\S*)*": "docker/test_image.py::test_labels_say_what_the_image_is",
+    r"(\w+=\w+ )?make (up|down)( \w+=\S*)*": "docker/test_image.py::test_make_up_serves_and_make_down_leaves_nothing",
+    r"(REQUIRE_DOCKER=1 )?make test-docker": "docker/test_image.py::test_a_project_passes_its_container_tests",
 }
 
 README = (ROOT / "README.md").read_text()
@@ -147,8 +147,12 @@ def test_lock(generate: Generate, environment: Path) -> None:
     assert "://" not in lock
 
 
-def test_the_ci_runs_the_readmes_test_command() -> None:
-    assert (ROOT / ".ci/run").read_text().rstrip().endswith("\nmake test")
+def test_the_ci_runs_the_readmes_test_commands() -> None:
+    lines = (ROOT / ".ci/run").read_text().splitlines()
+    assert [line for line in lines if "make " in line] == [
+        "make test",
+        "REQUIRE_DOCKER=1 make test-docker",
+    ]
 
 
 def test_python_of_a_generated_readme(default_project: Project) -> None:
@@ -163,20 +167,6 @@ def test_python_of_a_generated_readme(default_project: Project) -> None:
         code = code.replace("...", "image").replace("http://127.0.0.1:8000", server.urls["http"])
         exec(code, names)
     assert names["answer"].LABEL.tolist() == [[b"7"]]
-
-
-@pytest.mark.parametrize("gpu_count", [0, 2])
-def test_docker_command(generate: Generate, gpu_count: int) -> None:
-    """There is no Docker here: what it names must be there, and its options those that the local Triton takes."""
-    project = generate(gpu_count=gpu_count, triton_release="25.03")
-    [command] = [c for c in commands((project / "README.md").read_text()) if c.startswith("docker")]
-    words = shlex.split(command)
-    assert "nvcr.io/nvidia/tritonserver:25.03-py3" in words
-    assert "$PWD/model_repository:/models:ro" in words
-    assert ("--gpus" in words) is bool(gpu_count)
-    options = words[words.index("tritonserver") + 1 :]
-    assert options[:2] == ["--model-repository", "/models"]
-    assert all(option in (project / "tools/serve.py").read_text() for option in options[2:])
 
 
 def test_copier_is_new_enough() -> None:

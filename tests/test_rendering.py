@@ -23,19 +23,23 @@ else:
 
 # Files of each project.
 ALWAYS = """
-.copier-answers.yml .gitignore .pre-commit-config.yaml Makefile README.md pipeline.yml pyproject.toml requirements.lock requirements-bench.lock
+.copier-answers.yml .dockerignore .gitignore .pre-commit-config.yaml Makefile README.md pipeline.yml pyproject.toml requirements.lock requirements-bench.lock
 src/PACKAGE/__init__.py src/PACKAGE/__main__.py src/PACKAGE/aio.py src/PACKAGE/batches.py src/PACKAGE/client.py src/PACKAGE/deadline.py
 src/PACKAGE/errors.py src/PACKAGE/flow.py src/PACKAGE/grpc_transport.py src/PACKAGE/http_transport.py src/PACKAGE/printing.py
 src/PACKAGE/shared_memory.py src/PACKAGE/sync.py src/PACKAGE/tensors.py src/PACKAGE/transport.py
-tests/conftest.py tests/test_live.py tests/test_steps.py
+tests/conftest.py tests/test_live.py tests/test_steps.py tests/docker/conftest.py tests/docker/test_container.py
 tools/answers.py tools/bench.py tools/check.py tools/checks/ensembles.py tools/checks/fields.py tools/checks/findings.py tools/checks/layout.py tools/checks/lines.py
 tools/checks/models.py tools/checks/project.py tools/checks/python_models.py tools/checks/sequences.py tools/checks/wiring.py
-tools/golden.py tools/infer.py tools/local_repository.py tools/project.py tools/ready.py tools/repository.py tools/samples.py tools/serve.py tools/server_environment.py
+tools/container.py tools/golden.py tools/infer.py tools/local_repository.py tools/project.py tools/ready.py tools/repository.py tools/samples.py tools/serve.py tools/server_environment.py
 tools/server_log.py tools/tune.py tools/update.py
 .github/workflows/ci.yml .github/workflows/update.yml
 tools/load/closed_loop.py tools/load/figures.py tools/load/levels.py tools/load/perf_analyzer.py tools/load/plot.py tools/load/report.py tools/load/requests.py tools/load/server.py
 tools/tuning/knobs.py tools/tuning/pipeline_file.py tools/tuning/search.py tools/tuning/tuned_server.py
 model_repository/ENSEMBLE/config.pbtxt model_repository/ENSEMBLE/1/README.md
+deploy/Dockerfile deploy/compose.yaml deploy/compose.mounted.yaml
+deploy/health.sh deploy/imports.py deploy/packages.py deploy/ready.py deploy/serve.sh
+deploy/monitoring/alerts.yml deploy/monitoring/dashboard.json deploy/monitoring/prometheus.yml
+deploy/monitoring/grafana-dashboards.yml deploy/monitoring/grafana-datasource.yml
 """
 TEN: dict[str, Any] = {
     "project_name": "ten",
@@ -143,6 +147,7 @@ INVENTORIES = {
     ],
     "kinds of steps": [
         *always("kinds", "kinds"),
+        "deploy/compose.gpu.yaml",
         *python_step("tokenize"),
         *python_step("embed"),
         *python_step("score"),
@@ -214,7 +219,10 @@ def texts(project: Project) -> dict[str, str]:
 
 
 def test_nothing_is_left_of_the_template_engine(project: Project) -> None:
+    """Prometheus and Grafana have braces of their own."""
     for name, text in texts(project).items():
+        if name.startswith("deploy/monitoring/"):
+            text = re.sub(r"\{\{(\w+| \$labels\.\w+ | \$value( \| \w+)? )\}\}", "", text)
         # A digit before % is Python's format, a $ before {{ is GitHub's.
         assert not re.search(r"\{%|(?<!\d)%\}|(?<!\$)\{\{[^}]*\}\}|\{#", text), name
 
@@ -239,6 +247,7 @@ def test_each_file_can_be_read_as_what_it_is(project: Project) -> None:
     readers: dict[str, Any] = {
         ".json": json.loads,
         ".yml": yaml.safe_load,
+        ".yaml": yaml.safe_load,
         ".toml": tomllib.loads if sys.version_info >= (3, 11) else str,
         ".py": ast.parse,
     }
@@ -381,16 +390,3 @@ def test_the_order_of_steps_means_nothing(generate: Generate) -> None:
     one, two = (generate(**{**PIPELINES["fan"], "steps": order}) for order in (steps, steps[::-1]))
     differing = [name for name, data in one.contents().items() if two.contents()[name] != data]
     assert sorted(differing) == [".copier-answers.yml", "pipeline.yml"]
-
-
-@pytest.mark.parametrize(("release", "python"), [("24.11", "3.10"), ("26.07", "3.12")])
-def test_the_release_and_the_cache_decide_how_the_container_is_started(
-    generate: Generate, release: str, python: str
-) -> None:
-    """Without the flag Triton says nothing and caches nothing."""
-    requirements = {"steps": [step("a", ["A"], ["B"], cache=True, requirements=["pillow"])]}
-    tensors = {"tensors": {"A": "FP32[1]", "B": "FP32[1]"}}
-    text = (generate(**tensors, **requirements, triton_release=release) / "README.md").read_text()
-    assert f"tritonserver:{release}-py3 tritonserver" in text
-    assert "--cache-config local,size=67108864\n" in text
-    assert f"Its image has Python {python}, without" in text

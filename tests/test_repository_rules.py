@@ -35,6 +35,7 @@ QUESTION = {
     "when",
     "ask",
     "multiline",
+    "multiselect",
     "placeholder",
 }
 

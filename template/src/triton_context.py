@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,6 +39,11 @@ class TritonMetrics(Metrics):
         super().__init__()
         self._labels = dict(labels)
         self._shown: dict[str, tuple[Any, Any]] = {}
+        # Triton notices late, or never, that a process has died: this one stops growing.
+        self._lived = self.counter(
+            "step_process_seconds_total",
+            "Seconds that the step's processes have lived; its rate is how many do",
+        )
         threading.Thread(target=self._flush_for_ever, daemon=True).start()
 
     def counter(self, name: str, description: str) -> Counter:
@@ -50,8 +56,10 @@ class TritonMetrics(Metrics):
         return super().counter(name, description)
 
     def _flush_for_ever(self) -> None:
-        wait, sent = threading.Event(), dict[str, float]()
+        wait, sent, last = threading.Event(), dict[str, float](), perf_counter()
         while not wait.wait(FLUSH_SECONDS):
+            self._lived.add(perf_counter() - last)
+            last = perf_counter()
             for (name, _), counter in list(self.counters.items()):
                 if more := counter.value - sent.get(name, 0.0):
                     self._shown[name][1].increment(more)

@@ -1,0 +1,65 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""Installs packages into the image: `python3 packages.py requirements.lock 'pillow>=10.1'`.
+
+pip checks hashes only of a list that names each package with its version, and the lock names more
+than an image needs: so pip says first what it would take, then installs that by the lock's entries.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+CONFIG, CA_BUNDLE = Path("/run/secrets/pip.conf"), Path("/run/secrets/ca.pem")
+
+
+def pip(*arguments: str) -> str:
+    secrets = {"PIP_CONFIG_FILE": CONFIG, "PIP_CERT": CA_BUNDLE}
+    given = {name: str(path) for name, path in secrets.items() if path.exists()}
+    always = {"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore"}
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+    run = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, env=os.environ | always | given
+    )
+    if run.returncode:
+        sys.exit(run.returncode)  # pip has said why
+    return run.stdout
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def locked(lock: str) -> dict[str, list[str]]:
+    """The lock's entries by package; one that differs by Python version has several."""
+    found: dict[str, list[str]] = {}
+    for entry in lock.replace("\\\n", " ").splitlines():
+        if match := re.match(r"([A-Za-z0-9._-]+)(?:\[.*?\])?==", entry):
+            found.setdefault(normal(match[1]), []).append(entry)
+    return found
+
+
+def main(lock: str, *requirements: str) -> None:
+    entries = locked(Path(lock).read_text())
+    with tempfile.TemporaryDirectory() as folder:
+        versions, chosen = Path(folder, "versions.txt"), Path(folder, "chosen.txt")
+        versions.write_text(
+            "\n".join(entry.split(" --hash")[0] for of in entries.values() for entry in of)
+        )
+        plan = ("--dry-run", "--report", "-", "--constraint", str(versions))
+        report = json.loads(pip("install", *plan, *requirements))
+        names = [normal(item["metadata"]["name"]) for item in report["install"]]
+        if unknown := [name for name in names if name not in entries]:
+            sys.exit(f"{', '.join(unknown)}: not in requirements.lock; run `make lock`")
+        if names:
+            chosen.write_text("\n".join(entry for name in names for entry in entries[name]))
+            pip("install", "--no-deps", "--require-hashes", "--requirement", str(chosen))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,218 @@
+"""The generated image and its containers, on a real engine."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from support import PIPELINES, Generate, Project, step, succeed
+
+from docker.stand_in import docker
+
+# On free ports, and without the images of others.
+ALONE = ("HTTP_PORT=0", "GRPC_PORT=0", "METRICS_PORT=0", "COMPOSE_PROFILES=")
+
+
+def inspect(image: str) -> dict[str, Any]:
+    return dict(json.loads(docker("image", "inspect", image))[0])
+
+
+def left(name: str) -> list[str]:
+    """Containers, networks and volumes of a compose project."""
+    label = f"--filter=label=com.docker.compose.project={name}"
+    found = [docker("ps", "--all", "--quiet", label)]
+    found += [docker(kind, "ls", "--quiet", label) for kind in ("network", "volume")]
+    return " ".join(found).split()
+
+
+@contextmanager
+def serving(project: Project, *options: str) -> Iterator[dict[str, str]]:
+    """`make up`, with the URLs that it prints by protocol, and `make down`."""
+    try:
+        printed = succeed(project.make("up", *options, *ALONE))
+        yield dict(
+            reversed(pair) for pair in re.findall(r"^((http|grpc)://[\d.:]+)$", printed, re.M)
+        )
+    finally:
+        succeed(project.make("down", *options))
+
+
+@pytest.mark.parametrize("name", ["default", "my own"])
+def test_a_project_passes_its_container_tests(
+    generate: Generate, options: list[str], name: str
+) -> None:
+    project = generate(**PIPELINES[name])
+    image = project.package.replace("_", "-")
+    printed = succeed(project.make("test-docker", *options, REQUIRE_DOCKER="1"))
+    print(printed[printed.index("test session starts") :])
+    print(image, f"{inspect(image)['Size'] / 1e6:.0f} MB")
+    assert re.search(r"^=+ 8 passed", printed, re.MULTILINE)
+    assert left(f"{image}-test") == left(f"{image}-small") == []
+
+
+def test_make_up_serves_and_make_down_leaves_nothing(
+    default_project: Project, options: list[str]
+) -> None:
+    with serving(default_project, *options) as urls:
+        for url in urls.values():
+            printed = succeed(default_project.make("infer", TRITON_URL=url))
+            assert re.findall(r"LABEL: (.*)", printed) == ["7", "7", "2", "6"]
+        assert len(left("image-classification")) >= 2
+    assert left("image-classification") == []
+
+
+def build(project: Project, *options: str) -> str:
+    """What Docker says while it builds, which goes to stderr."""
+    run = project.make("image", *options)
+    succeed(run)
+    return run.stdout + run.stderr
+
+
+def test_the_image_is_built_without_a_warning(default_project: Project, options: list[str]) -> None:
+    assert "warn" not in build(default_project, *options, "DOCKER_OPTIONS=--no-cache").lower()
+
+
+def test_a_change_of_code_builds_no_package_and_no_model_anew(
+    generate: Generate, options: list[str]
+) -> None:
+    project = generate(project_name="changed")
+    build(project, *options)
+    before = inspect("changed")["RootFS"]["Layers"]
+    source = project / "steps/label.py"
+    source.write_text(f"{source.read_text()}# edited\n")
+    assert len(re.findall(r"^#\d+ CACHED", build(project, *options), re.MULTILINE)) >= 3
+    after = inspect("changed")["RootFS"]["Layers"]
+    assert after != before
+    assert after[:-3] == before[:-3]  # the step's, that of the ensemble after it, and the check
+    docker("image", "rm", "changed")
+
+
+def test_labels_say_what_the_image_is(
+    default_project: Project, options: list[str], triton_image: str
+) -> None:
+    build(default_project, *options)
+    config = inspect("image-classification")["Config"]
+    labels = {key.rpartition(".")[2]: value for key, value in config["Labels"].items()}
+    assert labels["title"] == "image_classification"
+    assert labels["name"] == triton_image
+    assert config["User"] == "1000:1000"
+
+
+FILES = "find / -xdev -type f -not -path '/proc/*' 2>/dev/null || true"
+
+
+def test_nothing_but_what_is_served_is_in_the_image(
+    default_project: Project, options: list[str], triton_image: str
+) -> None:
+    """No secret and no tool of the build, no sample, no test."""
+    build(default_project, *options)
+    shell = ("run", "--rm", "--entrypoint=sh", "image-classification", "-c")
+    before, after = (
+        {*docker("run", "--rm", "--entrypoint=sh", image, "-c", FILES).split("\n")}
+        for image in (triton_image, "image-classification")
+    )
+    known = re.compile(r"/(models|usr/local/lib/python3[.\d]*/dist-packages)/|/opt/\w+\.(sh|py)$")
+    assert [path for path in after - before if not known.match(path)] == []
+    assert docker(*shell, "ls /models").split() == [
+        "classify",
+        "image_classification",
+        "label",
+        "preprocess",
+    ]
+    assert docker(*shell, "find /run/secrets /root/.cache -type f 2>/dev/null || true") == ""
+
+
+def test_models_can_be_mounted(generate: Generate, options: list[str]) -> None:
+    project = generate(project_name="mounted")
+    with serving(project, *options, "MODELS=mounted") as urls:
+        succeed(project.make("infer", TRITON_URL=urls["http"]))
+    listed = docker("run", "--rm", "--entrypoint=sh", "mounted", "-c", "ls /models || true")
+    assert listed == ""
+    docker("image", "rm", "mounted")
+
+
+def failure(project: Project, *options: str) -> str:
+    run = project.make("image", *options)
+    assert run.returncode != 0
+    return run.stdout + run.stderr
+
+
+def test_a_package_that_no_step_declares_stops_the_build(
+    generate: Generate, options: list[str]
+) -> None:
+    project = generate(project_name="undeclared")
+    source = project / "steps/label.py"
+    source.write_text(
+        source.read_text().replace("import numpy", "import requests\nimport numpy", 1)
+    )
+    line = "label: ModuleNotFoundError: No module named 'requests'"
+    assert line in failure(project, *options)
+
+
+def test_a_package_that_is_not_locked_stops_the_build(
+    generate: Generate, options: list[str]
+) -> None:
+    steps = [step("a", ["A"], ["B"], requirements=["six"])]
+    project = generate(
+        project_name="unlocked", tensors={"A": "FP32[1]", "B": "FP32[1]"}, steps=steps
+    )
+    assert "six: not in requirements.lock; run `make lock`" in failure(project, *options)
+
+
+def test_a_package_with_another_hash_stops_the_build(
+    generate: Generate, options: list[str]
+) -> None:
+    project = generate(project_name="tampered")
+    lock = project / "requirements.lock"
+    head, entry, rest = re.split(
+        r"^(pillow==.*(?:\n    --hash.*)+)", lock.read_text(), maxsplit=1, flags=re.M
+    )
+    lock.write_text(head + re.sub(r"sha256:.{8}", "sha256:00000000", entry + rest))
+    assert "DO NOT MATCH THE HASHES" in failure(project, *options)
+
+
+def test_without_an_engine(default_project: Project) -> None:
+    """Skipped with the reason, or an error where one is required."""
+    nowhere = {"DOCKER_HOST": "unix:///nowhere"}
+    run = default_project.make("test-docker", REQUIRE_DOCKER="", **nowhere)
+    assert "8 skipped" in succeed(run)
+    run = default_project.make("test-docker", REQUIRE_DOCKER="1", **nowhere)
+    assert run.returncode != 0
+    assert "REQUIRE_DOCKER=1, and no engine answers" in run.stdout
+    run = default_project.make("test-docker", "DOCKER=nodocker", REQUIRE_DOCKER="1")
+    assert "there is no nodocker; install Docker" in run.stdout
+
+
+def test_a_server_that_cannot_start_is_explained_by_make_up(
+    generate: Generate, options: list[str]
+) -> None:
+    project = generate(project_name="failing")
+    try:
+        run = project.make("up", *options, *ALONE, SHM_SIZE="512k")
+        assert run.returncode != 0
+        assert "Unable to initialize shared memory" in run.stderr
+        assert "Traceback" not in run.stderr
+    finally:
+        succeed(project.make("down"))
+    docker("image", "rm", "failing")
+
+
+@pytest.mark.skipif(not shutil.which("docker-compose"), reason="compose 1 is not installed")
+@pytest.mark.parametrize("gpus", ["0", "2"])
+def test_compose_1_reads_the_files(generate: Generate, gpus: str) -> None:
+    """What version 2 reads is in ../test_container.py."""
+    project = generate(gpu_count=2)
+    files = [project / f"deploy/compose{kind}.yaml" for kind in ("", ".gpu", ".mounted")]
+    chosen = [
+        f"--file={file}" for file in files if gpus != "0" or file.suffixes != [".gpu", ".yaml"]
+    ]
+    compose = ["docker-compose", "--profile=monitoring", *chosen, "config"]
+    run = subprocess.run(compose, capture_output=True, text=True)
+    succeed(run)
+    assert ("capabilities" in run.stdout) is (gpus == "2")
