@@ -165,7 +165,7 @@ def test_the_health_check_stops_a_server_only_where_that_is_wanted(
         "kill 1", "echo KILLED"
     )
     script = script.replace(">/proc/1/fd/2", "").replace(
-        "python3 /opt/ready.py", '[ "$READY" = yes ]'
+        "python3 /opt/tools/ready.py --timeout 8", '[ "$READY" = yes ]'
     )
 
     def check(ready: str, after: str) -> tuple[int, str]:

@@ -37,7 +37,7 @@ tools/load/closed_loop.py tools/load/figures.py tools/load/levels.py tools/load/
 tools/tuning/knobs.py tools/tuning/pipeline_file.py tools/tuning/search.py tools/tuning/tuned_server.py
 model_repository/ENSEMBLE/config.pbtxt model_repository/ENSEMBLE/1/README.md
 deploy/Dockerfile deploy/compose.yaml deploy/compose.mounted.yaml
-deploy/health.sh deploy/imports.py deploy/packages.py deploy/ready.py deploy/serve.sh
+deploy/health.sh deploy/imports.py deploy/packages.py deploy/serve.sh
 deploy/monitoring/alerts.yml deploy/monitoring/dashboard.json deploy/monitoring/prometheus.yml
 deploy/monitoring/grafana-dashboards.yml deploy/monitoring/grafana-datasource.yml
 """

@@ -2,7 +2,7 @@
 # The health check of the container: an inference. Triton does not start a Python process anew that has died, nor Docker a container that is
 # unhealthy. So where RESTART_AFTER says how many failures in a row are enough, a server that once answered is stopped then, to be started anew.
 
-if python3 /opt/ready.py; then
+if python3 /opt/tools/ready.py --timeout 8; then
   echo 0 >/tmp/failures
   exit 0
 fi

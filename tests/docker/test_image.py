@@ -203,6 +203,17 @@ def test_a_server_that_cannot_start_is_explained_by_make_up(
     docker("image", "rm", "failing")
 
 
+def test_a_test_that_fails_shows_the_containers_log(generate: Generate, options: list[str]) -> None:
+    project = generate(project_name="logged")
+    tests = project / "tests/docker/test_container.py"
+    failing = "\n\ndef test_fails(triton: Container) -> None:\n    raise AssertionError\n"
+    tests.write_text(tests.read_text() + failing)
+    run = project.make("test-docker", *options, PYTEST_ADDOPTS="-k test_fails")
+    assert re.search(r"1 failed, \d+ deselected", run.stdout)
+    assert "successfully loaded 'logged'" in run.stdout.partition("Triton's log")[2]
+    docker("image", "rm", "logged")
+
+
 @pytest.mark.skipif(not shutil.which("docker-compose"), reason="compose 1 is not installed")
 @pytest.mark.parametrize("gpus", ["0", "2"])
 def test_compose_1_reads_the_files(generate: Generate, gpus: str) -> None:
