@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, Server, serve, succeed
+from test_client import serving
 
 from tools.load.figures import Level, Load, ModelTimes
 from tools.load.report import bottleneck, comparison
@@ -100,6 +101,13 @@ def test_a_server_of_another_project(digits: Server, generate: Generate) -> None
     process = generate(**PIPELINES["one step"]).make("bench", TRITON_URL=digits.urls["grpc"])
     assert "does not serve this project: " in process.stderr
     assert len(process.stderr.splitlines()) == 2  # the other is make's
+
+
+def test_a_server_that_keeps_its_configs_to_itself(default_project: Project) -> None:
+    """As the container does."""
+    with serving(default_project, "--grpc-restricted-protocol=model-config:key=x") as server:
+        printed = bench(default_project, f"{SHORT} --concurrency 1", TRITON_URL=server.urls["grpc"])
+    assert "classify" in printed
 
 
 def test_too_many_rows(digits: Server) -> None:
