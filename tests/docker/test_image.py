@@ -110,14 +110,17 @@ FILES = "find / -xdev -type f -not -path '/proc/*' 2>/dev/null || true"
 def test_nothing_but_what_is_served_is_in_the_image(
     default_project: Project, options: list[str], triton_image: str
 ) -> None:
-    """No secret and no tool of the build, no sample, no test."""
+    """No secret and no tool of the build, no test."""
     build(default_project, *options)
     shell = ("run", "--rm", "--entrypoint=sh", "image-classification", "-c")
     before, after = (
         {*docker("run", "--rm", "--entrypoint=sh", image, "-c", FILES).split("\n")}
         for image in (triton_image, "image-classification")
     )
-    known = re.compile(r"/(models|usr/local/lib/python3[.\d]*/dist-packages)/|/opt/\w+\.(sh|py)$")
+    known = re.compile(
+        r"/(models|opt/samples|usr/local/lib/python3[.\d]*/dist-packages)/"
+        r"|/opt/(health\.sh|serve\.sh|tools/ready\.py)$"
+    )
     assert [path for path in after - before if not known.match(path)] == []
     assert docker(*shell, "ls /models").split() == [
         "classify",

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
@@ -36,9 +37,12 @@ def project(generate: Generate) -> Project:
     return generate(project_name="watched")
 
 
+Urls = dict[str, str]
+
+
 @pytest.fixture(scope="module")
-def prometheus(project: Project, options: list[str], prometheus_image: str) -> Iterator[str]:
-    """Its URL; a Python process that dies stays dead."""
+def urls(project: Project, options: list[str], prometheus_image: str) -> Iterator[Urls]:
+    """Of Triton and of Prometheus; a Python process that dies stays dead."""
     succeed(project.make("image", *options))
     compose = (
         *compose_command(),
@@ -54,10 +58,16 @@ def prometheus(project: Project, options: list[str], prometheus_image: str) -> I
 
     try:
         use("up", "--detach", "triton", "prometheus")
-        yield f"http://{use('port', 'prometheus', '9090')}"
+        services = {"triton": "8000", "prometheus": "9090"}
+        yield {name: f"http://{use('port', name, port)}" for name, port in services.items()}
     finally:
         use("down", "--volumes", "--remove-orphans")
         docker("image", "rm", "watched")
+
+
+@pytest.fixture(scope="module")
+def prometheus(urls: Urls) -> str:
+    return urls["prometheus"]
 
 
 def ask(url: str, path: str, **query: str) -> Any:
@@ -86,10 +96,25 @@ def expressions(project: Project) -> dict[str, str]:
     }
 
 
-def test_each_panel_of_the_dashboard_has_data(prometheus: str, project: Project) -> None:
-    """While requests arrive, of which some are refused; the health check sends one every 5 s."""
+def send_no_image(triton: str) -> None:
+    image = {"name": "IMAGE", "datatype": "BYTES", "shape": [1, 1], "data": ["no image"]}
+    url = f"{triton}/v2/models/watched/infer"
+    with pytest.raises(HTTPError) as raised:
+        urlopen(url, json.dumps({"inputs": [image]}).encode(), timeout=10)
+    raised.value.close()
+
+
+def test_each_panel_of_the_dashboard_has_data(
+    urls: Urls, prometheus: str, project: Project
+) -> None:
+    """While requests are answered, as the health check's every 5 s, and others are refused."""
     eventually(prometheus, 'up{job="triton"}', 1)
     eventually(prometheus, "sum by (step) (rate(step_process_seconds_total[30s]))", 1)
+    deadline = time.monotonic() + 120
+    while not values(prometheus, "rate(nv_inference_request_failure[30s]) > 0"):
+        assert time.monotonic() < deadline
+        send_no_image(urls["triton"])
+        time.sleep(1)
     empty = [
         f"{title}: {expression}"
         for expression, title in expressions(project).items()
