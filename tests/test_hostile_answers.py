@@ -76,6 +76,8 @@ RICH: Answers = {
     "max_batch_size": 4,
     "max_queue_delay_us": 50,
     "extras": ["monitoring"],
+    "ci": "github",
+    "gpu_runner": "self-hosted, gpu",
     "tensors": {
         "A": {
             "type": "FP32",

@@ -10,6 +10,7 @@ from typing import Any
 from .aio import BaseAsyncClient
 from .batches import Arrays, Inputs
 from .sync import BaseClient
+from .tensors import OUTPUTS
 
 
 def position(sequence: int, start: bool, end: bool) -> dict[str, Any]:
@@ -41,6 +42,16 @@ class SequenceClient(BaseClient):
         """
         return self._infer(inputs, outputs, timeout, position(sequence, start, end))
 
+    def send(
+        self,
+        inputs: Arrays,
+        *,
+        outputs: Sequence[str] = tuple(OUTPUTS),
+        timeout: float | None = None,
+    ) -> Arrays:
+        """One request as it is, a sequence of its own."""
+        return self._sent(inputs, outputs, self._deadline(timeout), position(0, True, True))
+
 
 class AsyncSequenceClient(BaseAsyncClient):
     async def infer(
@@ -55,3 +66,13 @@ class AsyncSequenceClient(BaseAsyncClient):
     ) -> Arrays:
         """The outputs for one request of a sequence: see SequenceClient."""
         return await self._infer(inputs, outputs, timeout, position(sequence, start, end))
+
+    async def send(
+        self,
+        inputs: Arrays,
+        *,
+        outputs: Sequence[str] = tuple(OUTPUTS),
+        timeout: float | None = None,
+    ) -> Arrays:
+        """One request as it is, a sequence of its own."""
+        return await self._sent(inputs, outputs, self._deadline(timeout), position(0, True, True))
