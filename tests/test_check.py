@@ -17,7 +17,7 @@ import pytest
 import yaml
 from gatekeeper import Gatekeeper
 from pipelines import pipelines, tagged
-from support import ROOT, Generate, run, succeed
+from support import ROOT, Generate, Project, run, succeed
 from test_properties import SEED, build, drawn, reasons, serving
 from test_wiring import WIRINGS
 from text_mutations import mutated
@@ -230,11 +230,19 @@ def test_a_rule_finds_its_case_and_no_other_does(case: Case, tmp_path: Path) -> 
 
 
 PROJECT_RULES = {"folder-of-no-step", "instance-gpu-count", "pipeline-changed"}
+DEPLOYMENT = {  # by rule: the file, what is changed there to what, and the line of the finding
+    "cache-off": ("serve.sh", "--cache-config=local,size=67108864", "--exit-on-error=true", None),
+    "image-release": ("Dockerfile", ":26.07-", ":25.06-", "ARG TRITON_IMAGE"),
+    "shared-memory": ("compose.yaml", "shm_size", "x-shm_size", "  triton:"),
+    "repository-writable": ("serve.sh", "=none", "=poll", "--model-control-mode"),
+}
 RELEASE_RULES = {"backend-gone", "too-new"}
 
 
 def test_each_rule_has_a_case() -> None:
-    assert {case.rule for case in CASES} | PROJECT_RULES | RELEASE_RULES == RULES.keys()
+    assert {
+        case.rule for case in CASES
+    } | PROJECT_RULES | RELEASE_RULES | DEPLOYMENT.keys() == RULES.keys()
 
 
 @pytest.mark.slow
@@ -443,6 +451,30 @@ def test_a_folder_of_no_step(generate: Generate) -> None:
         ("gone", "config-missing"),
         ("label", "instance-gpu-count"),
     ]
+
+
+@pytest.fixture(scope="module")
+def deployed(generate: Generate) -> Project:
+    """It caches, has Python steps, and an image without models."""
+    project = generate(starting_pipeline="my-own", ensemble={"cache": True})
+    succeed(project.make("repository"))
+    mounted = project / "deploy/compose.mounted.yaml"
+    mounted.write_text(mounted.read_text().replace(":ro", ""))
+    return project
+
+
+@pytest.mark.parametrize("rule", DEPLOYMENT)
+def test_what_deploy_does_with_the_repository(deployed: Project, rule: str) -> None:
+    assert check(deployed / "model_repository") == []
+    name, before, after, place = DEPLOYMENT[rule]
+    path = deployed / "deploy" / name
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+    [found] = check(deployed / "model_repository")
+    line = next(i for i, line in enumerate(text.splitlines(), 1) if (place or "") in line)
+    assert (found.file, found.line, found.rule) == (path, line, rule)
+    path.write_text(text)
 
 
 def catalog(name: str) -> dict[str, dict[str, Any]]:

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # as a program it sees tools/ only
 
 from tools.answers import answers_of  # noqa: E402
+from tools.checks.deployment import deployment  # noqa: E402
 from tools.checks.ensembles import ensemble  # noqa: E402
 from tools.checks.fields import fields  # noqa: E402
 from tools.checks.findings import FORMATS, Finding  # noqa: E402
@@ -41,6 +42,7 @@ def check(repository: Path, release: str = "") -> list[Finding]:
     for model in models.values():
         found += of_model(model, models, known)
     found += project(repository, answers, models)
+    found += deployment(repository.parent / "deploy", models) if answers else ()
     return sorted(set(found))
 
 
