@@ -163,6 +163,7 @@ PIPELINES: dict[str, dict[str, Any]] = {
                 {"logits": "LOGITS"},
                 "onnxruntime",
                 requirements=["scikit-learn", "skl2onnx"],
+                device="cpu",
                 fuse=True,
             ),
             step("label", ["LOGITS"], ["LABEL", "SCORE"]),
