@@ -64,14 +64,21 @@ def identifier(name: str) -> str:
     return str(variable("names", "identifier")(name))
 
 
+def default(asked: dict[str, Any], context: dict[str, Any]) -> Any:
+    """A question's, as Copier takes it."""
+    if isinstance(asked["default"], list):
+        return asked["default"]
+    text = environment().from_string(str(asked["default"])).render(context)
+    return text if asked["type"] == "str" else yaml.safe_load(text)
+
+
 def problem(question: str, answers: dict[str, Any]) -> str:
     """What a question of copier.yml that checks the answers says of them; empty: nothing."""
     questions = yaml.safe_load((ROOT / "copier.yml").read_text())
     context = {"_copier_answers": answers, "_copier_conf": {"data": answers}, **answers}
     for name, asked in questions.items():
         if not name.startswith("_") and asked.get("when", True) and name not in answers:
-            text = environment().from_string(str(asked["default"])).render(context)
-            context[name] = text if asked["type"] == "str" else yaml.safe_load(text)
+            context[name] = default(asked, context)
     try:
         environment().from_string(questions[question]["default"]).render(context)
     except UndefinedError as error:
