@@ -149,8 +149,9 @@ class LocalTriton:
         deadline = time.monotonic() + self.timeout
         while not self._is_ready():
             code, log = process.poll(), self.log.read_text(errors="replace")
-            # Triton waits for ever for a Python model that has no model.py.
-            if code is not None or "Failed to preinitialize Python stub" in log:
+            # Triton waits for ever for a Python model that has no model.py, unless it may go on without it.
+            goes_on = "--exit-on-error=false" in self.server_args
+            if code is not None or ("Failed to preinitialize Python stub" in log and not goes_on):
                 raise self._error(server_log.reasons(log) or [f"it ended with exit code {code}"])
             if time.monotonic() > deadline:
                 raise self._error([f"not ready after {self.timeout:g} s{server_log.loading(log)}"])
