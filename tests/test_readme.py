@@ -147,12 +147,9 @@ def test_lock(generate: Generate, environment: Path) -> None:
     assert "://" not in lock
 
 
-def test_the_ci_runs_the_readmes_test_commands() -> None:
+def test_the_ci_runs_the_readmes_test_command() -> None:
     lines = (ROOT / ".ci/run").read_text().splitlines()
-    assert [line for line in lines if "make " in line] == [
-        "make test",
-        "REQUIRE_DOCKER=1 make test-docker",
-    ]
+    assert lines[-1] == "make test"
 
 
 def test_python_of_a_generated_readme(default_project: Project) -> None:
