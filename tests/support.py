@@ -270,7 +270,13 @@ PIPELINES: dict[str, dict[str, Any]] = {
 UNUSUAL: dict[str, dict[str, Any]] = {
     "models that see other shapes": {
         "project_name": "reshaped",
-        "tensors": {"A": "FP32[2, 2]", "B": "FP32[1]", "C": "FP32[4]", "D": "FP32[2, 2]"},
+        "tensors": {
+            "A": "FP32[2, 2]",
+            "B": "FP32[1]",
+            "C": "FP32[4]",
+            "D": "FP32[2, 2]",
+            "E": "FP32[1]",
+        },
         "steps": [
             step(
                 "one",
@@ -280,6 +286,11 @@ UNUSUAL: dict[str, dict[str, Any]] = {
             ),
             step("two", {"x": "B"}, {"y": {"tensor": "C", "reshape": [2, 2]}}, "openvino"),
             step("three", {"x": {"tensor": "C", "reshape": [4, 1]}}, {"y": "D"}, "pytorch"),
+            step(
+                "four",
+                {"x": {"tensor": "D", "reshape": [4]}},
+                {"y": {"tensor": "E", "reshape": []}},
+            ),
         ],
     },
     "names that stubs use": {

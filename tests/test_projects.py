@@ -89,6 +89,11 @@ def test_stubs_serve_zeros_and_pass_their_own_tests(generate: Generate, name: st
     succeed(project.run(sys.executable, "-m", "pytest", "-q"))
 
 
+def test_a_step_sees_the_shapes_of_its_model(generate: Generate) -> None:
+    stub = generate(**UNUSUAL["models that see other shapes"]) / "steps/four.py"
+    assert "x FP32[batch, 4] -> y FP32[batch]." in stub.read_text()
+
+
 def test_stubs_answer_zeros(generate: Generate) -> None:
     printed = succeed(generate(**PIPELINES["my own"]).make("infer", HTTP_PORT=NOWHERE))
     assert "OUTPUT: 0 0\n" in printed

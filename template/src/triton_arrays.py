@@ -166,6 +166,11 @@ LIBRARIES: dict[str, Callable[[str], NumpyArrays]] = {
 }
 
 
+def model_dims(config: Mapping[str, Any]) -> tuple[int, ...]:
+    """The dims of a tensor as the model itself sees it, without the batch dimension."""
+    return tuple(map(int, config["reshape"]["shape"] if "reshape" in config else config["dims"]))
+
+
 class Output:
     """What a step must return for one of its outputs, as the model's config declares it."""
 
@@ -176,7 +181,7 @@ class Output:
         self._type: Any = np.ndarray if self._text else arrays.type
         self._asked = NumpyArrays.asked if self._text else arrays.asked
         self._batched = batched
-        self._dims = tuple(int(dim) for dim in config["dims"])
+        self._dims = model_dims(config)
 
     def check(self, value: Any, rows: int | None) -> None:
         """StepError unless Triton may have it: Triton checks neither type nor shape. `rows` of None: any number."""

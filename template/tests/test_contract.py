@@ -61,7 +61,8 @@ class Model:
     def _array(
         self, tensor: dict[str, Any], rows: int, random: np.random.Generator | None
     ) -> NDArray[Any]:
-        dims = [2 if int(dim) < 0 else int(dim) for dim in tensor["dims"]]
+        seen = tensor["reshape"]["shape"] if "reshape" in tensor else tensor["dims"]
+        dims = [2 if int(dim) < 0 else int(dim) for dim in seen]
         shape = [rows] * self.batched + dims
         kind = tensor["data_type"].removeprefix("TYPE_")
         values = random.random(shape) * 100 if random else np.zeros(shape)
