@@ -80,7 +80,14 @@ def baseline(python: str, answers: Answers, folder: Path) -> Iterator[Target]:
         port = probe.getsockname()[1]
     [model] = folder.glob("model_repository/*/1/**/model.onnx")
     shutil.copy(HERE / "baseline.py", folder)
-    command = [python, "-m", "uvicorn", "baseline:app", "--no-access-log", "--log-level=error"]
+    command = [
+        str(Path(python).absolute()),
+        "-m",
+        "uvicorn",
+        "baseline:app",
+        "--no-access-log",
+        "--log-level=error",
+    ]
     process = subprocess.Popen(
         [*command, f"--port={port}", f"--workers={CORES}"],
         cwd=folder,

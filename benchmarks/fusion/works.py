@@ -31,7 +31,11 @@ TRIVIAL = """class Step:
 """
 APART = {"fuse": False}
 TOGETHER = {"fuse": True}
-ALONE = {"batching": False}  # each request for itself
+SETTINGS: dict[str, dict[str, Any]] = {
+    "": {},
+    ", no batching": {"batching": False},  # each request for itself
+    ", no delay": {"batching": {"max_queue_delay_us": 0}},
+}
 
 
 def trivial(steps: int, **fields: Any) -> Answers:
@@ -71,13 +75,11 @@ def image(work: str, *instances: int, **fields: Any) -> Answers:
 def images(work: str) -> dict[str, Answers]:
     """`photo`: JPEG, a network of about 2 ms; `digits`: the example, whose network takes next to no time."""
     found: dict[str, Answers] = {}
-    for instances in ((1, 1, 1), (1, CORES, 1), (CORES, CORES, 1)):
-        name = f"apart {'-'.join(map(str, instances))}"
-        found[name] = image(work, *instances, **APART)
-        found[f"{name}, no batching"] = image(work, *instances, **APART, **ALONE)
-    for count in (CORES, CORES + 1):
-        found[f"fused {count}"] = image(work, *[count] * 3, **TOGETHER)
-        found[f"fused {count}, no batching"] = image(work, *[count] * 3, **TOGETHER, **ALONE)
+    for setting, fields in SETTINGS.items():
+        for instances in ((1, 1, 1), (1, CORES, 1), (CORES, CORES, 1)):
+            name = f"apart {'-'.join(map(str, instances))}{setting}"
+            found[name] = image(work, *instances, **APART, **fields)
+        found[f"fused {CORES}{setting}"] = image(work, *[CORES] * 3, **TOGETHER, **fields)
     return found
 
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-PAUSE_FROM_SECONDS = 0.001  # below, a moment is a good part of the call
+# Below, it does not pay: to answer before the pause, each request needs a message of its own.
+PAUSE_FROM_SECONDS = 0.0015
 PAUSE_SHARE = 0.05
 PAUSE_SECONDS = 0.001  # in which a client asks again
 
@@ -41,5 +42,5 @@ class Pace:
         again a moment later: at two calls for what one could do. Where sharing pays, a moment does too.
         """
         alone, together = self._seconds
-        pays = seconds > PAUSE_FROM_SECONDS and alone > 2 * together
+        pays = seconds > PAUSE_FROM_SECONDS and alone > 3 * together
         return min(PAUSE_SHARE * seconds, PAUSE_SECONDS) if pays else 0.0
