@@ -7,7 +7,7 @@ PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 DEMO := build/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-docker lint lock
+.PHONY: help setup demo test test-slow test-docker lint lock
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -37,8 +37,11 @@ demo: setup ## generate the default project in build/demo, serve it, send it rea
 	@$(VENV)/bin/copier copy --quiet --defaults --vcs-ref HEAD $(CURDIR) $(DEMO)
 	@$(MAKE) --no-print-directory --directory $(DEMO) VENV=$(VENV) infer
 
-test: $(VENV)/.torch $(VENV)/.bench lint ## lint and all tests
-	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile
+test: $(VENV)/.torch $(VENV)/.bench lint ## lint, and the tests that take under a quarter of an hour together
+	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+test-slow: $(VENV)/.torch $(VENV)/.bench ## the rest of them
+	@$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m slow
 
 test-docker: setup ## container tests, on a Docker engine; REQUIRE_DOCKER=1 makes a missing one an error
 	@$(VENV)/bin/python -m pytest tests/docker

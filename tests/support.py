@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -143,6 +143,11 @@ def assert_logged(log: Path, *texts: str) -> None:
 
 class Generate(Protocol):
     def __call__(self, **answers: Any) -> Project: ...
+
+
+def slow_but(*quick: str, names: Iterable[str]) -> list[Any]:
+    """Parameters of a test: only the quick ones are for `make test`."""
+    return [pytest.param(n, marks=[pytest.mark.slow] * (n not in quick)) for n in sorted(names)]
 
 
 def step(

@@ -830,6 +830,7 @@ class TritonPythonModel:
 HELPER = "def doubled( x ): return x+x\n"
 
 
+@pytest.mark.slow
 def test_a_repository_becomes_a_project_that_serves_its_code_as_it_is(
     adopt: Adopt, generate: Generate
 ) -> None:

@@ -115,6 +115,7 @@ def test_too_many_rows(digits: Server) -> None:
     assert process.stderr.startswith("a request of image_classification has at most 8 rows")
 
 
+@pytest.mark.slow
 def test_what_fails_is_counted_and_said(generate: Generate) -> None:
     project = generate()
     for sample in (project / "samples").glob("*.json"):

@@ -535,6 +535,7 @@ class Step:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_what_a_busy_server_turns_away_is_tried_again(generate: Generate, protocol: str) -> None:
     """A full queue is UNAVAILABLE."""

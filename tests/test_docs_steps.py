@@ -47,6 +47,7 @@ def served(generate: Generate, title: str) -> Iterator[LocalTriton]:
         yield triton
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_it_passes_linters_and_the_contract_test(generate: Generate, title: str) -> None:
     if "torch" in EXAMPLES[title]:

@@ -123,6 +123,7 @@ ERRORS = {
 }
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_a_step_and_a_request(generate: Generate) -> None:
     """Whether alone or among good ones in a call: whose it is, what it is, and nobody else's."""
     answers = wired(*CHAIN) | {"tensors": {**dict.fromkeys("AMX", "FP32[4]"), "N": "STRING[1]"}}

@@ -372,6 +372,7 @@ def test_what_the_client_calls_tensors_and_the_ensemble(graph: Graph) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_thousand_steps(graph: Graph) -> None:
     tensors = {f"T{i}": "FP32[1]" for i in range(1001)}
     steps = [step(f"s{i}", [f"T{i}"], [f"T{i + 1}"]) for i in range(1000)]

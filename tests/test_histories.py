@@ -49,6 +49,7 @@ def fresh(origin: Path, tmp_path_factory: pytest.TempPathFactory) -> Fresh:
     return Fresh(origin, tmp_path_factory.mktemp("fresh"))
 
 
+@pytest.mark.slow
 @seed(SEED)
 @settings(
     max_examples=HISTORIES,

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import yaml
 from numpy.typing import NDArray
-from support import PIPELINES, UNUSUAL, Generate, Project, Server, run, serve, succeed
+from support import PIPELINES, UNUSUAL, Generate, Project, Server, run, serve, slow_but, succeed
 
 NOWHERE = "1"  # a port on which no server answers
 PROTOCOLS = ("http", "grpc")
@@ -82,7 +82,10 @@ def test_the_default_project_passes_its_own_tests(default_project: Project) -> N
     assert "SKIPPED" not in printed
 
 
-@pytest.mark.parametrize("name", sorted((PIPELINES | UNUSUAL).keys() - {"default", "torchscript"}))
+@pytest.mark.parametrize(
+    "name",
+    slow_but("kinds of steps", names=(PIPELINES | UNUSUAL).keys() - {"default", "torchscript"}),
+)
 def test_stubs_serve_zeros_and_pass_their_own_tests(generate: Generate, name: str) -> None:
     project = generate(**(PIPELINES | UNUSUAL)[name])
     succeed(project.make("repository"))

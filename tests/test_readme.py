@@ -18,6 +18,8 @@ TESTED = {
     r"make": "test_projects.py::test_make_alone_lists_the_commands",
     r"make demo": "test_readme.py::test_demo",
     r"make test": "test_projects.py::test_the_default_project_passes_its_own_tests",
+    r"make test-slow": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
+    r"make test test-slow": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
     r"make setup": "test_readme.py::test_demo",
     r"make lint": "test_rendering.py::test_the_project_passes_its_own_linters",
     r"make check( FORMAT=\w+)?": "test_check.py::test_make_check",
@@ -147,9 +149,10 @@ def test_lock(generate: Generate, environment: Path) -> None:
     assert "://" not in lock
 
 
-def test_the_ci_runs_the_readmes_test_command() -> None:
-    lines = (ROOT / ".ci/run").read_text().splitlines()
-    assert lines[-1] == "make test"
+def test_the_ci_runs_the_readmes_test_commands() -> None:
+    *_, test, slow, engine, docker = (ROOT / ".ci/run").read_text().splitlines()
+    assert (test, slow, engine) == ("make test", "make test-slow", "source .ci/engine")
+    assert docker == "REQUIRE_DOCKER=1 make test-docker"
 
 
 def test_python_of_a_generated_readme(default_project: Project) -> None:

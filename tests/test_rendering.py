@@ -13,7 +13,7 @@ import copier
 import pytest
 import yaml
 from google.protobuf import text_format  # type: ignore[import-untyped]
-from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, run, step, succeed
+from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, run, slow_but, step, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 if sys.version_info >= (3, 11):
@@ -255,7 +255,7 @@ def test_each_file_can_be_read_as_what_it_is(project: Project) -> None:
         readers.get(Path(name).suffix, str)(text)
 
 
-@pytest.mark.parametrize("name", PIPELINES | UNUSUAL)
+@pytest.mark.parametrize("name", slow_but("default", "kinds of steps", names=PIPELINES | UNUSUAL))
 def test_the_project_passes_its_own_linters(generate: Generate, name: str) -> None:
     succeed(generate(**(PIPELINES | UNUSUAL)[name]).make("lint"))
 

@@ -140,6 +140,7 @@ def test_a_mutant_fails(project: Project, name: str) -> None:
         assert failed(project) == wanted
 
 
+@pytest.mark.slow
 def test_a_server_without_a_cache_fails(generate: Generate) -> None:
     project = made(generate, ensemble={"cache": True})
     assert failed(project) == set()
@@ -187,6 +188,7 @@ def yes_man(url: str) -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.slow
 def test_a_server_that_refuses_and_counts_nothing_fails(project: Project, tmp_path: Path) -> None:
     (tmp_path / "metrics").write_text('nv_inference_request_success{model="smoke"} 1\n')
     metrics = {"TRITON_METRICS_URL": f"file://{tmp_path}/metrics"}
@@ -221,6 +223,7 @@ def smoke(project: Project, **variables: str) -> str:
     return succeed(project.run(sys.executable, *tests, **variables))
 
 
+@pytest.mark.slow
 def test_golden_answers(generate: Generate) -> None:
     """What was recorded must come again, within tolerances that the owner sets; a new record keeps them."""
     project = made(generate)

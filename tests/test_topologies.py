@@ -78,6 +78,7 @@ def pipeline(answers: dict[str, Any]) -> Pipeline:
     return Pipeline(answers, 3, sizes)
 
 
+@pytest.mark.slow
 def test_each_topology_and_starting_choice_answers_as_numpy_does(
     template: Path, tmp_path: Path
 ) -> None:

@@ -303,6 +303,7 @@ def test_what_was_built_for_a_removed_step_goes_with_the_next_make_repository(co
     assert sorted(folders) == ["my_pipeline", "one"]
 
 
+@pytest.mark.slow
 def test_steps_that_part_and_join_again_keep_their_code(copy: Copy) -> None:
     """Only the model repository differs."""
     joined = step("one", ["A"], ["B"]), step("next", ["B"], ["C"])

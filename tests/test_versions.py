@@ -61,6 +61,7 @@ def updated(project: Project) -> dict[str, bytes]:
     return project.contents()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", ANSWERS.values(), ids=ANSWERS.keys())
 @pytest.mark.parametrize("version", released())
 def test_an_untouched_project_becomes_a_fresh_one(
@@ -80,6 +81,7 @@ def test_an_untouched_project_becomes_a_fresh_one(
     assert [name for name in fresh.keys() - kept if after[name] != fresh[name]] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", released())
 def test_an_edited_project_keeps_each_line(origin: Path, tmp_path: Path, version: str) -> None:
     project = copied(origin, tmp_path / "p", {}, version)

@@ -319,6 +319,7 @@ def test_no_pull_request_where_nothing_changed(remote: Remote) -> None:
     assert remote.said() == []
 
 
+@pytest.mark.slow
 def test_an_update_becomes_one_pull_request(remote: Remote) -> None:
     remote.release()
     succeed(remote.update())
