@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import copier
+import copier._main
+import jinja2
 import pytest
 from support import ROOT, Generate, Project, run, succeed
 
@@ -19,6 +21,29 @@ def _no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COPIER_SETTINGS_PATH", str(settings))
         patch.setenv("MYPY_CACHE_DIR", str(settings.with_name("mypy")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _copier_repeats_no_work() -> Any:
+    """To compile the hooks is most of a copy, and an update renders three times; a git process for each file is most of the rest."""
+    known: dict[tuple[str, str], Any] = {}
+    compiled = jinja2.Environment.compile
+
+    def compile(
+        self: jinja2.Environment, source: str, name: str | None = None, *more: Any, **options: Any
+    ) -> Any:
+        if name is None:  # a path or a question: to compile some of them has side effects
+            return compiled(self, source, name, *more, **options)
+        if (source, name) not in known:
+            known[source, name] = compiled(self, source, name, *more, **options)
+        return known[source, name]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jinja2.Environment, "compile", compile)
+        # For file systems that know no executable files.
+        name = "_sync_git_index_executable_bit"
+        patch.setattr(copier._main.Worker, name, lambda *_: None, raising=False)
         yield
 
 

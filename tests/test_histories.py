@@ -11,7 +11,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pytest
 from histories import Fresh, History, events, versions
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -20,23 +19,6 @@ from hypothesis import strategies as st
 # More, and others: HISTORIES=1000 SEED=7 python -m pytest tests/test_histories.py
 HISTORIES = int(os.environ.get("HISTORIES", 4))
 SEED = int(os.environ.get("SEED", 0))
-
-
-@pytest.fixture(autouse=True)
-def _templates_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An update renders three times, and compiling is most of it. To compile a path has side effects."""
-    known: dict[tuple[Any, ...], Any] = {}
-    compiled = jinja2.Environment.compile
-
-    def compile(self: jinja2.Environment, source: str, *file: Any, **more: Any) -> Any:
-        if not any(file):
-            return compiled(self, source, *file, **more)
-        key = (source, *file)
-        if key not in known:
-            known[key] = compiled(self, source, *file, **more)
-        return known[key]
-
-    monkeypatch.setattr(jinja2.Environment, "compile", compile)
 
 
 @pytest.fixture(scope="module")
