@@ -298,6 +298,11 @@ UNUSUAL: dict[str, dict[str, Any]] = {
             ),
         ],
     },
+    "steps in one process": {
+        "project_name": "joined",
+        "tensors": dict.fromkeys(["A", "B", "C"], "FP32[2]"),
+        "steps": [step("one", ["A"], ["B"]), step("two", ["B"], ["C"])],
+    },
     "names that stubs use": {
         "project_name": "taken",
         "tensors": {"A": "FP32[4]", "rows": "INT32[1]", "position": "FP32[1]", "größe": "FP32[1]"},

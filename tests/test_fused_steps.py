@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
 import pytest
 from asking import Arrays, Client, asked, connect
-from support import Generate, Project, step, succeed
+from support import ROOT, Generate, Project, step, succeed
 from test_fusion import CHAIN
 from test_wiring import wired
 
@@ -384,7 +387,11 @@ def test_async_steps_wait_for_many_requests_at_once(client: Client) -> None:
     assert seconds < 8 * 0.05
 
 
-def test_several_instances_have_a_thread_each_for_onnx(repository: Path) -> None:
-    manifest = json.loads((repository / "n1_to_n3/1/step.json").read_text())
-    assert [given.get("threads") for given in manifest["steps"]] == [None, 1, None]
-    assert "count: 2" in (repository / "n1_to_n3/config.pbtxt").read_text()
+@pytest.mark.parametrize(("counts", "threads"), [([1], 0), ([2], 1), ([1, 1], 1)])
+def test_several_instances_have_a_thread_each_for_onnx(
+    monkeypatch: pytest.MonkeyPatch, counts: list[int], threads: int
+) -> None:
+    monkeypatch.setitem(sys.modules, "triton_python_backend_utils", ModuleType("utils"))
+    monkeypatch.syspath_prepend(ROOT / "template/src")
+    run = importlib.import_module("triton_run")
+    assert run.threads_of({"instance_group": [{"count": count} for count in counts]}) == threads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import re
@@ -79,12 +80,22 @@ def configs(project: Project) -> dict[str, Any]:
     }
 
 
+def shared_steps(project: Project) -> dict[str, list[str]]:
+    """The steps of models that several share."""
+    found = {}
+    for path in project.path.glob("model_repository/*/*/step.json"):
+        if steps := json.loads(path.read_text()).get("steps"):
+            found[path.parent.parent.name] = [step["name"] for step in steps]
+    return found
+
+
 def own_parameters(pipeline: Any) -> set[str]:
     return {given["name"] for given in pipeline["steps"] if "parameters" in given}
 
 
 NAMES = [
     *("default", "torchscript", "fan", "kinds of steps", "awkward names", "shared intermediate"),
+    "image in one process",
     *UNUSUAL,
 ]
 
@@ -98,19 +109,22 @@ def test_what_is_tried_is_what_an_update_makes(
     text, before = (project / "pipeline.yml").read_text(), configs(project)
     pipeline = yaml.safe_load(text)
     settings: Settings = {}
-    for knob in knobs(pipeline, before, 4):
+    for knob in knobs(pipeline, before, shared_steps(project), 4):
         settings = changed(settings, knob, choose(knob.values))
     tried = {
         model: configured(model, config, settings, model in own_parameters(pipeline))
         for model, config in before.items()
     }
-    written = with_values(text, {knob.path: value for knob, value in settings.items()})
+    changes = {
+        place: new for knob, value in settings.items() for place, new in knob.changes(value).items()
+    }
+    written = with_values(text, changes)
     assert configs(generate(**yaml.safe_load(written))) == tried
 
 
 def test_the_knobs_of_the_default_project(default_project: Project) -> None:
     pipeline = yaml.safe_load((default_project / "pipeline.yml").read_text())
-    found = {str(knob): knob.values for knob in knobs(pipeline, configs(default_project), 2)}
+    found = {str(knob): knob.values for knob in knobs(pipeline, configs(default_project), {}, 2)}
     steps = ("preprocess", "classify", "label")
     assert found == {
         "max_queue_delay_us": (0, 100, 1000, 5000),
@@ -120,17 +134,29 @@ def test_the_knobs_of_the_default_project(default_project: Project) -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["steps in one process", "image in one process"])
+def test_steps_that_share_a_model_are_tuned_as_one(generate: Generate, name: str) -> None:
+    project = generate(**(PIPELINES | UNUSUAL)[name])
+    pipeline, shared = yaml.safe_load((project / "pipeline.yml").read_text()), shared_steps(project)
+    [model] = shared
+    found = [str(knob) for knob in knobs(pipeline, configs(project), shared, 2)]
+    assert [name for name in found if model in name] == [
+        f"{model}.{field}" for field in ("instances", "batching", "max_batch_size")
+    ]
+    assert not any(name.partition(".")[0] in shared[model] for name in found)
+
+
 def test_what_a_config_says_otherwise_is_left_alone(generate: Generate) -> None:
     """It was edited by hand, or `make update` has not run."""
     project = generate(**PIPELINES["one step"])
     config = project / "model_repository/only/config.pbtxt"
     config.write_text(config.read_text().replace("count: 1", "count: 3"))
     pipeline = yaml.safe_load((project / "pipeline.yml").read_text())
-    assert "only.instances" not in map(str, knobs(pipeline, configs(project), 2))
+    assert "only.instances" not in map(str, knobs(pipeline, configs(project), {}, 2))
 
 
-INSTANCES = Knob("instances", ("net",), ("steps", 0, "instances"), 1, (1, 2, 4))
-BATCHING = Knob("batching", ("net",), ("steps", 0, "batching"), True, (False, True))
+INSTANCES = Knob("instances", ("net",), (("steps", 0),), 1, (1, 2, 4))
+BATCHING = Knob("batching", ("net",), (("steps", 0),), True, (False, True))
 KNOBS = [INSTANCES, BATCHING]
 
 

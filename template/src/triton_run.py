@@ -34,8 +34,10 @@ class Run:
         self._inputs = [tensor["name"] for tensor in config["input"]]
         self._outputs = [tensor["name"] for tensor in config["output"]]
         self._lend = arrays.lend
+        threads = threads_of(config)
         steps = [
-            UserStep(given, args, config_of(given, config), arrays) for given in manifest["steps"]
+            UserStep({"threads": threads, **given}, args, config_of(given, config), arrays)
+            for given in manifest["steps"]
         ]
         last = steps[-1]
         self.name, self.logger = last.name, last.logger
@@ -99,3 +101,8 @@ def config_of(part: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, A
     parameters = {key: {"string_value": text} for key, text in part["parameters"].items()}
     own = {"input": part["input"], "output": part["output"], "parameters": parameters}
     return {**config, **own}
+
+
+def threads_of(config: Mapping[str, Any]) -> int:
+    """Of an ONNX step, as where it has a model of its own: one where there are several instances, else (0) one for each core."""
+    return 1 if sum(group["count"] for group in config["instance_group"]) > 1 else 0

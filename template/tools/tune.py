@@ -21,7 +21,7 @@ from tools.project import ROOT
 from tools.tuning.knobs import Settings, describe, knobs
 from tools.tuning.pipeline_file import with_values
 from tools.tuning.search import Objective, RefusedError, Search, table
-from tools.tuning.tuned_server import EXPLICIT, TunedServer, written_configs
+from tools.tuning.tuned_server import EXPLICIT, TunedServer, shared_steps, written_configs
 
 PIPELINE = ROOT / "pipeline.yml"
 WINDOWS = 300  # the time given is so many of the shortest measurements
@@ -39,7 +39,7 @@ def parsed() -> Any:
 def tune(server: ServerUnderLoad, options: Any, deadline: float) -> None:
     """Searches, shows what was measured, and writes pipeline.yml where better settings were found."""
     pipeline, written = yaml.safe_load(PIPELINE.read_text()), written_configs()
-    found = knobs(pipeline, written, cores() if server.local else 8)
+    found = knobs(pipeline, written, shared_steps(), cores() if server.local else 8)
     if not found:
         sys.exit("no step has a setting to tune: see instances and batching in pipeline.yml")
     bench = Bench(server, list(sample_rows(options.rows)), seconds=1.0, rows=options.rows)
@@ -73,7 +73,7 @@ def write(kept: Settings) -> None:
     if not kept:
         print("Nothing beats the present settings by more than noise: pipeline.yml stays as it is.")
         return
-    changes = {knob.path: value for knob, value in kept.items()}
+    changes = {place: new for knob, v in kept.items() for place, new in knob.changes(v).items()}
     PIPELINE.write_text(with_values(PIPELINE.read_text(), changes))
     print(f"Written to pipeline.yml: {describe(kept)}")
     print("Commit it, then run `make update`.")

@@ -3,26 +3,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 Configs = Mapping[str, Any]  # ModelConfig by the model's name, as config.pbtxt has it
+Path = tuple[str | int, ...]
+Places = Mapping[Path, Any]  # steps by their places in pipeline.yml
 DELAYS_US = (0, 100, 1000, 5000)
 
 
 @dataclass(frozen=True)
 class Knob:
-    """A setting: `path` is its place in pipeline.yml, `models` are those whose config it changes."""
+    """A setting: `steps` are the places in pipeline.yml that have it, `models` those whose config it changes."""
 
     field: str
     models: tuple[str, ...]
-    path: tuple[str | int, ...]
+    steps: tuple[Path, ...]
     present: Any
     values: tuple[Any, ...]
 
     def __str__(self) -> str:
-        return self.field if len(self.path) == 1 else f"{self.models[0]}.{self.field}"
+        return self.field if self.steps == ((),) else f"{self.models[0]}.{self.field}"
+
+    def changes(self, value: Any) -> dict[Path, Any]:
+        """What pipeline.yml has to say. Steps that share a model part if they have instances, unless told not to."""
+        found = {(*step, self.field): value for step in self.steps}
+        if self.field == "instances" and len(self.steps) > 1:
+            found |= {(*step, "fuse"): True for step in self.steps}
+        return found
 
 
 Settings = Mapping[Knob, Any]  # what differs from the present ones
@@ -42,21 +51,36 @@ def changed(settings: Settings, knob: Knob, value: Any) -> Settings:
     return others if value == knob.present else {**others, knob: value}
 
 
-def knobs(pipeline: Mapping[str, Any], configs: Configs, cores: int) -> list[Knob]:
-    """Those of a pipeline, by kind: the delay of all steps, then instances, batching and batch sizes.
+def knobs(
+    pipeline: Mapping[str, Any], configs: Configs, shared: Mapping[str, Collection[str]], cores: int
+) -> list[Knob]:
+    """Those of a pipeline, by kind: the delay of all models, then instances, batching and batch sizes.
 
-    A setting that its config does not have as pipeline.yml says is left alone.
+    `shared` are models that several steps share, with the names of those. A setting that its config does not have as
+    pipeline.yml says is left alone.
     """
-    found = list(_of_all_steps(pipeline, configs))
+    served = _served(pipeline, shared)
+    found = list(_delay(pipeline, served, configs))
     for kind in (_instances, _batching, _max_batch_size):
-        for path, step in _steps(pipeline, ()):
-            if step["name"] in configs and "sequence" not in step:
-                found += kind(path, step, configs, cores)
+        for model, places in served.items():
+            if model in configs and not any("sequence" in step for step in places.values()):
+                found += kind(model, places, configs, cores)
     return found
 
 
-def _steps(level: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """The steps that have a model of their own, with those of ensembles inside."""
+def _served(
+    pipeline: Mapping[str, Any], shared: Mapping[str, Collection[str]]
+) -> dict[str, dict[Path, Any]]:
+    """The steps of each model."""
+    models = {step: model for model, steps in shared.items() for step in steps}
+    found: dict[str, dict[Path, Any]] = {}
+    for path, step in _steps(pipeline, ()):
+        found.setdefault(models.get(step["name"], step["name"]), {})[path] = step
+    return found
+
+
+def _steps(level: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """The steps that have a model, with those of ensembles inside."""
     for i, step in enumerate(level.get("steps", [])):
         here = (*path, "steps", i)
         if step.get("backend") == "ensemble":
@@ -65,17 +89,16 @@ def _steps(level: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str 
             yield here, step
 
 
-def _of_all_steps(pipeline: Mapping[str, Any], configs: Configs) -> Iterator[Knob]:
-    """Models that several steps share have it too; their other settings are their steps' in common."""
+def _delay(pipeline: Any, served: Mapping[str, Places], configs: Configs) -> Iterator[Knob]:
     present = pipeline.get("max_queue_delay_us", 100)
-    steps = {step["name"]: step for _, step in _steps(pipeline, ())}
-    models = tuple(name for name in configs if _delay_is_general(steps.get(name, {})))
+    models = tuple(n for n in configs if all(map(_is_general, served.get(n, {}).values())))
     if any(_delay_us(configs[name]) == present for name in models):
         values = tuple(sorted({present, *DELAYS_US}))
-        yield Knob("max_queue_delay_us", models, ("max_queue_delay_us",), present, values)
+        yield Knob("max_queue_delay_us", models, ((),), present, values)
 
 
-def _delay_is_general(step: Any) -> bool:
+def _is_general(step: Any) -> bool:
+    """The delay of a step is that of all."""
     batching = step.get("batching")
     return "sequence" not in step and not (
         isinstance(batching, dict) and "max_queue_delay_us" in batching
@@ -88,42 +111,45 @@ def _delay_us(config: Any) -> int | None:
     return int(config.dynamic_batching.max_queue_delay_microseconds)
 
 
-def _instances(path: Any, step: Any, configs: Configs, cores: int) -> Iterator[Knob]:
-    groups = configs[step["name"]].instance_group
-    present = step.get("instances", 1)
+def _instances(model: str, places: Places, configs: Configs, cores: int) -> Iterator[Knob]:
+    groups = configs[model].instance_group
+    said = (step["instances"] for step in places.values() if "instances" in step)
+    present = next(said, 1)
     if len(groups) == 1 and not isinstance(present, bool) and groups[0].count == present:
         on_cpu = groups[0].kind == groups[0].KIND_CPU
         counts = (1, 2, 4, 8, 16, 32, 64)
         values = {n for n in counts if n <= (max(cores, 2) if on_cpu else 4)}
-        yield _knob("instances", path, step, present, values)
+        yield _knob("instances", model, places, present, values)
 
 
-def _batching(path: Any, step: Any, configs: Configs, _: int) -> Iterator[Knob]:
-    config = configs[step["name"]]
-    present = step.get("batching", config.max_batch_size > 1)
+def _batching(model: str, places: Places, configs: Configs, _: int) -> Iterator[Knob]:
+    config = configs[model]
+    said = [step.get("batching", config.max_batch_size > 1) for step in places.values()]
+    present = said[0]
     if (
         isinstance(present, bool)
+        and all(each is present for each in said)
         and config.max_batch_size > 1
         and present == config.HasField("dynamic_batching")
     ):
-        yield _knob("batching", path, step, present, {True, False})
+        yield _knob("batching", model, places, present, {True, False})
 
 
-def _max_batch_size(path: Any, step: Any, configs: Configs, _: int) -> Iterator[Knob]:
+def _max_batch_size(model: str, places: Places, configs: Configs, _: int) -> Iterator[Knob]:
     """No smaller than an ensemble passes on."""
-    name = step["name"]
-    least = max(c.max_batch_size for c in configs.values() if name in _members(c))
-    present = configs[name].max_batch_size
-    if least > 0 and present == step.get("max_batch_size", least):
-        yield _knob("max_batch_size", path, step, present, {least, 2 * least, 4 * least})
+    least = max(c.max_batch_size for c in configs.values() if model in _members(c))
+    present = configs[model].max_batch_size
+    said = {step.get("max_batch_size", least) for step in places.values()}
+    if least > 0 and said == {present}:
+        yield _knob("max_batch_size", model, places, present, {least, 2 * least, 4 * least})
 
 
 def _members(config: Any) -> set[str]:
     return {step.model_name for step in config.ensemble_scheduling.step}
 
 
-def _knob(field: str, path: Any, step: Any, present: Any, values: set[Any]) -> Knob:
-    return Knob(field, (step["name"],), (*path, field), present, tuple(sorted({present, *values})))
+def _knob(field: str, model: str, places: Places, present: Any, values: set[Any]) -> Knob:
+    return Knob(field, (model,), tuple(places), present, tuple(sorted({present, *values})))
 
 
 def configured(name: str, config: Any, settings: Settings, own_parameters: bool) -> Any:

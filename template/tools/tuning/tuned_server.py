@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from tritonclient.utils import InferenceServerException  # type: ignore[import-u
 
 from tools.load.figures import Load
 from tools.load.levels import Bench
-from tools.project import ENSEMBLE, REPOSITORY, ROOT
+from tools.project import ENSEMBLE, REPOSITORY, ROOT, STEP_MODULES
 from tools.tuning.knobs import Configs, Knob, Settings, configured
 from tools.tuning.search import RefusedError
 
@@ -33,6 +34,16 @@ def written_configs() -> dict[str, Any]:
         path.parent.name: text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
         for path in sorted(REPOSITORY.glob("*/config.pbtxt"))
     }
+
+
+def shared_steps() -> dict[str, list[str]]:
+    """Models that several steps share, with the names of those."""
+    found: dict[str, list[str]] = {}
+    for version in STEP_MODULES:
+        manifest = json.loads((REPOSITORY / version / "step.json").read_text())
+        if "steps" in manifest:
+            found[version.partition("/")[0]] = [step["name"] for step in manifest["steps"]]
+    return found
 
 
 class TunedServer:
