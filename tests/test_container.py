@@ -156,17 +156,32 @@ def test_shell_and_python_of_the_image_are_sound(generate: Generate, name: str) 
     succeed(project.run(sys.executable, "-m", "compileall", "-q", "deploy"))
 
 
+@pytest.mark.parametrize("name", ["default", "image in one process", "steps in one process"])
+def test_steps_are_imported_in_the_build(generate: Generate, name: str) -> None:
+    """In the image that is a check, which names what can't be."""
+    project = generate(**(PIPELINES | UNUSUAL)[name])
+    succeed(project.make("repository"))
+    check = (sys.executable, "deploy/imports.py", "model_repository")
+    assert succeed(project.run(*check)) == ""
+    model = next(iter(sorted(project.path.glob("model_repository/*/1/steps/*.py"))))
+    model.write_text("import nowhere\n")
+    run = project.run(*check)
+    assert run.returncode == 1
+    assert (
+        "ModuleNotFoundError: No module named 'nowhere'\nPackages go into `requirements`"
+        in run.stdout
+    )
+
+
 def test_the_health_check_stops_a_server_only_where_that_is_wanted(
     default_project: Project, tmp_path: Path
 ) -> None:
     """Failures before the first answer do not count: models are loading."""
     script = (default_project / "deploy/health.sh").read_text()
-    script = script.replace("/tmp/failures", f"{tmp_path}/failures").replace(
-        "kill 1", "echo KILLED"
-    )
-    script = script.replace(">/proc/1/fd/2", "").replace(
-        "python3 /opt/tools/ready.py --timeout 8", '[ "$READY" = yes ]'
-    )
+    script = re.sub("/tmp/health", f"{tmp_path}/health", script)
+    script = re.sub("python3 /opt/tools/ready.py .*;", '[ "$READY" = yes ];', script)
+    script = script.replace(">/proc/1/fd/2", "").replace("kill -9 -1", "echo KILLED")
+    script = script.replace("kill 1", "echo ENDED")
 
     def check(ready: str, after: str) -> tuple[int, str]:
         run = subprocess.run(
@@ -181,6 +196,9 @@ def test_the_health_check_stops_a_server_only_where_that_is_wanted(
     assert [check("no", "2") for _ in range(3)] == [(1, "")] * 3
     assert check("yes", "2") == (0, "")
     assert check("no", "2") == (1, "")
-    assert "2 times in a row" in check("no", "2")[1]
+    said = [check("no", "2")[1] for _ in range(10)]
+    assert "2 times in a row" in said[0]
+    assert ["ENDED" in line for line in said] == [True] * 8 + [False] * 2
+    assert "KILLED" in said[8]
     assert check("yes", "0") == (0, "")
     assert [check("no", "0") for _ in range(4)] == [(1, "")] * 4

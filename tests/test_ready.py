@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from support import PIPELINES, UNUSUAL, Generate, Project, serve
+from support import PIPELINES, UNUSUAL, Generate, Project, serve, step
 from test_client import STREAM, TYPES, Served, serving
 
 
@@ -88,6 +90,52 @@ def test_a_header_opens_a_restricted_api(default_project: Project, tmp_path: Pat
         url = ("--url", server.urls["http"])
         assert ready(folder, *url, "--header", "x-key=secret")[0] == 0
         assert "status 403" in ready(folder, *url)[1]
+
+
+SLOW = """import time
+
+
+class Step:
+    def __init__(self, context):
+        pass
+
+    def __call__(self, A):
+        time.sleep(0.7)
+        return {"B": A}
+"""
+
+
+def test_a_busy_server_is_able_to_answer(generate: Generate, tmp_path: Path) -> None:
+    """Not one that answers nobody; and by the metrics of the last check, where `--since` keeps them."""
+    project = generate(
+        project_name="slow",
+        tensors={"A": "FP32[4]", "B": "FP32[4]"},
+        steps=[step("wait", ["A"], ["B"], batching=False)],
+    )
+    (project / "steps/wait.py").write_text(SLOW)
+    folder = copied(project, tmp_path)
+    with serving(project) as server, ThreadPoolExecutor(3) as pool:
+        metrics = ("--metrics", server.triton.metrics_url, "--since", str(tmp_path / "since"))
+        check = ("--url", server.urls["http"], "--timeout", "0.3")
+        assert ready(folder, *check, *metrics) == (1, "slow does not answer: not in 0.3 s")
+        row = np.zeros((1, 4), np.float32)
+        others = [pool.submit(server.call, "http", "slow", A=row) for _ in range(3)]
+        assert all(other.result() for other in others)
+        busy = pool.submit(server.call, "http", "slow", A=row)
+        assert ready(folder, *check, *metrics) == (0, "slow is busy, and answers others")
+        assert ready(folder, *check)[0] == 1
+        assert busy.result()
+
+
+def test_a_request_of_many_megabytes(generate: Generate, tmp_path: Path) -> None:
+    """Of a form, Triton's HTTP server parses some 5 MB and dies."""
+    project = generate(
+        project_name="large",
+        tensors={"A": "FP32[3, 1440, 1200]", "B": "FP32[4]"},
+        steps=[step("shrink", ["A"], ["B"])],
+    )
+    with serve(project) as server:
+        assert ready(copied(project, tmp_path), "--url", server.urls["http"])[0] == 0
 
 
 BORDER_VARIES: dict[str, Any] = {
