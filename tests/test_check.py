@@ -229,7 +229,12 @@ def test_a_rule_finds_its_case_and_no_other_does(case: Case, tmp_path: Path) -> 
     assert {*places(repository)} == {f"{case.place}: {case.rule}"}
 
 
-PROJECT_RULES = {"folder-of-no-step", "instance-gpu-count", "pipeline-changed"}
+PROJECT_RULES = {
+    "folder-of-no-step",
+    "instance-gpu-count",
+    "pipeline-changed",
+    "requirement-unlocked",
+}
 DEPLOYMENT = {  # by rule: the file, what is changed there to what, and the line of the finding
     "cache-off": ("serve.sh", "--cache-config=local,size=67108864", "--exit-on-error=true", None),
     "image-release": ("Dockerfile", ":26.07-", ":25.06-", "ARG TRITON_IMAGE"),
@@ -433,6 +438,21 @@ def test_a_project_whose_pipeline_was_changed_but_not_applied(generate: Generate
     line = text[: text.index("max_batch_size")].count("\n") + 1
     [finding] = check(project / "model_repository")
     assert (finding.file, finding.line, finding.rule) == (path, line, "pipeline-changed")
+
+
+def test_a_package_that_the_lock_lacks(generate: Generate) -> None:
+    wanted = {"requirements": ["NumPy", "regex"]}
+    project = generate(
+        tensors={"A": "FP32[4]", "B": "FP32[4]"},
+        steps=[{"name": "one", "backend": "python", "inputs": ["A"], "outputs": ["B"], **wanted}],
+        starting_pipeline="my-own",
+    )
+    [finding] = [f for f in check(project / "model_repository") if f.rule == "requirement-unlocked"]
+    assert finding.file == project / "pipeline.yml"
+    assert "regex" in finding.file.read_text().splitlines()[finding.line - 1]
+    lock = project / "requirements.lock"
+    lock.write_text(f"{lock.read_text()}regex==2025.1.1\n")
+    assert not [f for f in check(project / "model_repository") if f.rule == "requirement-unlocked"]
 
 
 def test_a_folder_of_no_step(generate: Generate) -> None:

@@ -284,7 +284,8 @@ class Remote:
     def script(self) -> str:
         if self.ci == "github":
             job = read(self.project / ".github/workflows/update.yml")["jobs"]["update"]
-            assert job["env"]["BRANCH"] == BRANCH
+            [told] = [step for step in job["steps"] if "env" in step]  # has the token, alone
+            assert told["env"]["BRANCH"] == BRANCH
             lines = [f"(\n{step['run']})" for step in job["steps"] if "run" in step]
         else:
             job = read(self.project / ".gitlab-ci.yml")["update"]
@@ -327,7 +328,7 @@ def test_an_update_becomes_one_pull_request(remote: Remote) -> None:
     changed = remote.git("-C", "remote.git", "diff", "--name-only", "main", BRANCH).split()
     assert changed == [".copier-answers.yml", "src/triton_step.py"]
     if remote.ci == "github":
-        [asked, created] = remote.said()
+        [asked, _, created] = remote.said()
         assert asked.startswith(f"pr list --head {BRANCH} ")
         assert created.startswith(f"pr create --head {BRANCH} --title ")
         (remote.folder / "open").write_text("1\n")

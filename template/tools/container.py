@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,7 +17,15 @@ from tools import server_log
 DOCKER = os.environ.get("DOCKER", "docker")
 MONITORED = "monitoring" in os.environ.get("COMPOSE_PROFILES", "")
 TIMEOUT_S = 600  # large models load for minutes
+PATIENCE_S = 20  # then what the health check says is shown
 PORTS = {"http": "8000", "grpc": "8001", "metrics": "8002"}
+# Words of Docker and compose, and what to write instead.
+REMEDIES = {
+    "port is already allocated": "another port: HTTP_PORT=9000 make up",
+    "address already in use": "another port: HTTP_PORT=9000 make up",
+    "could not select device driver": "without a GPU: make up GPUS=0",
+    "dial tcp": "an image that can't be fetched; without Prometheus and Grafana: make up COMPOSE_PROFILES=",
+}
 
 
 class ContainerError(RuntimeError):
@@ -24,15 +33,22 @@ class ContainerError(RuntimeError):
 
 
 def output(*command: str) -> str:
-    """What a command printed; ContainerError with its last line if it failed."""
+    """What a command printed; ContainerError with its errors if it failed."""
     try:
         run = subprocess.run(command, capture_output=True, text=True)
     except FileNotFoundError:
         raise ContainerError(f"there is no {command[0]}; install Docker with compose") from None
     if run.returncode:
-        said = (run.stdout + run.stderr).strip().splitlines() or [f"exit status {run.returncode}"]
-        raise ContainerError(f"{' '.join(command)}: {said[-1]}")
+        raise ContainerError(f"{' '.join(command)}: {_failure(run)}")
     return run.stdout
+
+
+def _failure(run: subprocess.CompletedProcess[str]) -> str:
+    said = (run.stdout + run.stderr).strip().splitlines() or [f"exit status {run.returncode}"]
+    errors = [line.strip() for line in said if re.search("error|cannot|failed", line, re.I)]
+    found = [*dict.fromkeys(errors or said[-1:])]
+    remedies = [text for words, text in REMEDIES.items() if any(words in line for line in found)]
+    return "\n  ".join([*found, *remedies])
 
 
 class Container:
@@ -60,17 +76,30 @@ class Container:
 
     def wait(self, *, timeout: float = TIMEOUT_S, starting: bool = False) -> None:
         """Wait until it is healthy; ContainerError if it never is, or ends and is not `starting` anew."""
-        deadline = time.monotonic() + timeout
+        start, said = time.monotonic(), ""
         ended = ("exited", "dead") if starting else ("exited", "dead", "restarting")
         while (now := self.state())[1] != "healthy":
-            if now[0] in ended or time.monotonic() > deadline:
+            if now[0] in ended or time.monotonic() > start + timeout:
                 raise self._error(f"Triton can't serve: its container is {' and '.join(now)}")
+            if time.monotonic() > start + PATIENCE_S and (check := self.health_check()) != said:
+                said = check
+                print(f"Waiting for Triton: {said}", file=sys.stderr, flush=True)
             time.sleep(0.5)
+
+    def health_check(self) -> str:
+        """What the last one said."""
+        checks = self.inspect()["State"].get("Health", {}).get("Log") or [{}]
+        return str(checks[-1].get("Output", "")).strip()
 
     def _error(self, what: str) -> ContainerError:
         log = self.log()
         reasons = server_log.reasons(log) or log.strip().splitlines()[-5:]
-        return ContainerError("\n  ".join([what, *reasons, f"log: {DOCKER} logs {self.id[:12]}"]))
+        told = [
+            *filter(None, [self.health_check()]),
+            *reasons,
+            f"log: {DOCKER} logs {self.id[:12]}",
+        ]
+        return ContainerError("\n  ".join([what, *told]))
 
 
 def find(compose: Sequence[str]) -> Container:
@@ -79,10 +108,15 @@ def find(compose: Sequence[str]) -> Container:
 
 
 def up(compose: Sequence[str]) -> Container:
-    """Starts it; ContainerError unless it serves."""
+    """Starts it; ContainerError unless it serves. What ends is stopped: Docker would start it again and again."""
     output(*compose, "up", "--detach")
     container = find(compose)
-    container.wait()
+    try:
+        container.wait()
+    except ContainerError:
+        if container.state()[0] != "running":
+            output(*compose, "stop", "triton")
+        raise
     return container
 
 

@@ -60,6 +60,7 @@ RULES = {
     "python-syntax": "error",
     "readers-differ": "warning",
     "repository-writable": "warning",
+    "requirement-unlocked": "warning",
     "sequence-batching": "error",
     "sequence-control": "error",
     "sequence-state": "error",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def project(repository: Path, answers: Answers, models: Mapping[str, Model]) -> 
     if not answers:
         return
     yield from changed(repository.parent / "pipeline.yml", answers)
+    yield from unlocked(repository.parent, answers)
     used, queue = set(), [str(answers.get("ensemble_name"))]
     for name in queue:
         if name in models and name not in used:
@@ -71,3 +73,29 @@ def changed(path: Path, answers: Answers) -> Iterator[Finding]:
             yield Finding(
                 path, key.start_mark.line + 1, "pipeline-changed", what, "run `make update`"
             )
+
+
+def unlocked(root: Path, answers: Answers) -> Iterator[Finding]:
+    """Packages that steps require and the lock does not have."""
+    lock, pipeline = root / "requirements.lock", root / "pipeline.yml"
+    if not lock.exists() or not pipeline.exists():
+        return
+    known = {plain(name) for name in re.findall(r"^[\w.-]+(?===|\[)", lock.read_text(), re.M)}
+    lines = pipeline.read_text().splitlines()
+    for requirement in sorted({*requirements(answers)}):
+        name = re.match(r"[\w.-]+", requirement)
+        if name and plain(name[0]) not in known:
+            line = next((i for i, text in enumerate(lines, 1) if requirement in text), 1)
+            what = f"{name[0]} is not in requirements.lock, so that `make image` will stop"
+            yield Finding(pipeline, line, "requirement-unlocked", what, "run `make lock`")
+
+
+def requirements(answers: Answers) -> Iterator[str]:
+    for step in answers.get("steps") or ():
+        yield from map(str, step.get("requirements") or ())
+        yield from requirements(step)
+
+
+def plain(name: str) -> str:
+    """As pip compares names."""
+    return re.sub(r"[-_.]+", "-", name).lower()
