@@ -51,6 +51,10 @@ def _failure(run: subprocess.CompletedProcess[str]) -> str:
     return "\n  ".join([*found, *remedies])
 
 
+class EndedError(ContainerError):
+    """It has ended, and is perhaps started again and again."""
+
+
 class Container:
     """Triton's, by its id."""
 
@@ -79,8 +83,11 @@ class Container:
         start, said = time.monotonic(), ""
         ended = ("exited", "dead") if starting else ("exited", "dead", "restarting")
         while (now := self.state())[1] != "healthy":
-            if now[0] in ended or time.monotonic() > start + timeout:
-                raise self._error(f"Triton can't serve: its container is {' and '.join(now)}")
+            what = f"Triton can't serve: its container is {' and '.join(now)}"
+            if now[0] in ended:
+                raise EndedError(self._why(what))
+            if time.monotonic() > start + timeout:
+                raise ContainerError(self._why(what))
             if time.monotonic() > start + PATIENCE_S and (check := self.health_check()) != said:
                 said = check
                 print(f"Waiting for Triton: {said}", file=sys.stderr, flush=True)
@@ -91,7 +98,7 @@ class Container:
         checks = self.inspect()["State"].get("Health", {}).get("Log") or [{}]
         return str(checks[-1].get("Output", "")).strip()
 
-    def _error(self, what: str) -> ContainerError:
+    def _why(self, what: str) -> str:
         log = self.log()
         reasons = server_log.reasons(log) or log.strip().splitlines()[-5:]
         told = [
@@ -99,7 +106,7 @@ class Container:
             *reasons,
             f"log: {DOCKER} logs {self.id[:12]}",
         ]
-        return ContainerError("\n  ".join([what, *told]))
+        return "\n  ".join([what, *told])
 
 
 def find(compose: Sequence[str]) -> Container:
@@ -113,9 +120,8 @@ def up(compose: Sequence[str]) -> Container:
     container = find(compose)
     try:
         container.wait()
-    except ContainerError:
-        if container.state()[0] != "running":
-            output(*compose, "stop", "triton")
+    except EndedError:
+        output(*compose, "stop", "triton")
         raise
     return container
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +44,7 @@ def serving(project: Project, *options: str) -> Iterator[dict[str, str]]:
         succeed(project.make("down", *options))
 
 
-@pytest.mark.parametrize("name", ["default", "my own"])
+@pytest.mark.parametrize("name", ["default", "image in one process"])
 def test_a_project_passes_its_container_tests(
     generate: Generate, options: list[str], name: str
 ) -> None:
@@ -201,6 +202,15 @@ def test_a_server_that_cannot_start_is_explained_by_make_up(
         assert run.returncode != 0
         assert "Unable to initialize shared memory" in run.stderr
         assert "Traceback" not in run.stderr
+        assert (
+            docker("ps", "--quiet", "--filter", "name=failing") == ""
+        )  # not started again and again
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = f"HTTP_PORT={taken.getsockname()[1]}"
+            run = project.make("up", *options, port, *ALONE[1:])
+        assert run.returncode != 0
+        assert re.search("already (allocated|in use)", run.stderr)
+        assert "another port: HTTP_PORT=9000 make up" in run.stderr
     finally:
         succeed(project.make("down"))
     docker("image", "rm", "failing")
