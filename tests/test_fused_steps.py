@@ -6,7 +6,7 @@ import importlib
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -22,6 +22,7 @@ from support import ROOT, Generate, Project, step, succeed
 from test_fusion import CHAIN
 from test_wiring import wired
 
+from tools.harness import config_json
 from tools.serve import LocalTriton
 
 # The code of steps: what they compute shows which of them ran, and in which order.
@@ -387,11 +388,29 @@ def test_async_steps_wait_for_many_requests_at_once(client: Client) -> None:
     assert seconds < 8 * 0.05
 
 
-@pytest.mark.parametrize(("counts", "threads"), [([1], 0), ([2], 1), ([1, 1], 1)])
-def test_several_instances_have_a_thread_each_for_onnx(
-    monkeypatch: pytest.MonkeyPatch, counts: list[int], threads: int
-) -> None:
+@pytest.fixture
+def threads_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], int]]:
+    """Of the adapter, which imports a module that only Triton has."""
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", ModuleType("utils"))
     monkeypatch.syspath_prepend(ROOT / "template/src")
-    run = importlib.import_module("triton_run")
-    assert run.threads_of({"instance_group": [{"count": count} for count in counts]}) == threads
+    known = {*sys.modules}
+    yield importlib.import_module("triton_run").threads_of
+    for name in sys.modules.keys() - known:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(("counts", "threads"), [([1], 0), ([2], 1), ([1, 1], 1)])
+def test_several_instances_have_a_thread_each_for_onnx(
+    threads_of: Callable[[Any], int], counts: list[int], threads: int
+) -> None:
+    assert threads_of({"instance_group": [{"count": count} for count in counts]}) == threads
+
+
+def test_the_threads_are_those_of_the_config(
+    threads_of: Callable[[Any], int], repository: Path
+) -> None:
+    manifest = json.loads((repository / "n1_to_n3/1/step.json").read_text())
+    assert [given.get("threads") for given in manifest["steps"]] == [None, None, None]
+    config = repository / "n1_to_n3/config.pbtxt"
+    assert "count: 2" in config.read_text()
+    assert threads_of(json.loads(config_json(config))) == 1

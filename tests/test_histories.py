@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 # More, and others: HISTORIES=1000 SEED=7 python -m pytest tests/test_histories.py
-HISTORIES = int(os.environ.get("HISTORIES", 4))
+HISTORIES = int(os.environ.get("HISTORIES", 10))
 SEED = int(os.environ.get("SEED", 0))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import PIPELINES, UNUSUAL, Generate, Project, serve, step
-from test_client import STREAM, TYPES, Served, serving
+from test_client import BUSY, STREAM, TYPES, Served, serving
 
 
 def ready(folder: Path, *arguments: str) -> tuple[int, str]:
@@ -92,17 +92,7 @@ def test_a_header_opens_a_restricted_api(default_project: Project, tmp_path: Pat
         assert "status 403" in ready(folder, *url)[1]
 
 
-SLOW = """import time
-
-
-class Step:
-    def __init__(self, context):
-        pass
-
-    def __call__(self, A):
-        time.sleep(0.7)
-        return {"B": A}
-"""
+SLOW = BUSY.replace("0.3", "0.7")  # twice as long as the check waits
 
 
 def test_a_busy_server_is_able_to_answer(generate: Generate, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -12,14 +11,13 @@ from typing import Any
 
 import pytest
 import yaml
-from google.protobuf import text_format  # type: ignore[import-untyped]
 from support import PIPELINES, UNUSUAL, Generate, Project, serve, step, succeed
-from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 from tools.load.figures import Load
-from tools.tuning.knobs import Knob, Settings, changed, configured, knobs
+from tools.tuning.knobs import Knob, Settings, changed, changes, configured, knobs
 from tools.tuning.pipeline_file import with_values
 from tools.tuning.search import Objective, RefusedError, Search, beyond_noise
+from tools.tuning.written import configs, shared_steps
 
 TEXT = """\
 # The owner's.
@@ -73,22 +71,6 @@ def test_a_step_that_an_alias_repeats_is_not_changed() -> None:
         with_values(text, {("steps", 0, "instances"): 2})
 
 
-def configs(project: Project) -> dict[str, Any]:
-    return {
-        path.parent.name: text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
-        for path in project.path.glob("model_repository/*/config.pbtxt")
-    }
-
-
-def shared_steps(project: Project) -> dict[str, list[str]]:
-    """The steps of models that several share."""
-    found = {}
-    for path in project.path.glob("model_repository/*/*/step.json"):
-        if steps := json.loads(path.read_text()).get("steps"):
-            found[path.parent.parent.name] = [step["name"] for step in steps]
-    return found
-
-
 def own_parameters(pipeline: Any) -> set[str]:
     return {given["name"] for given in pipeline["steps"] if "parameters" in given}
 
@@ -106,25 +88,25 @@ def test_what_is_tried_is_what_an_update_makes(
 ) -> None:
     """The configs that are measured, and those of a project whose pipeline.yml has the settings."""
     project = generate(**(PIPELINES | UNUSUAL)[name])
-    text, before = (project / "pipeline.yml").read_text(), configs(project)
+    text, before = (project / "pipeline.yml").read_text(), configs(project / "model_repository")
     pipeline = yaml.safe_load(text)
     settings: Settings = {}
-    for knob in knobs(pipeline, before, shared_steps(project), 4):
+    for knob in knobs(pipeline, before, shared_steps(project / "model_repository"), 4):
         settings = changed(settings, knob, choose(knob.values))
     tried = {
         model: configured(model, config, settings, model in own_parameters(pipeline))
         for model, config in before.items()
     }
-    changes = {
-        place: new for knob, value in settings.items() for place, new in knob.changes(value).items()
-    }
-    written = with_values(text, changes)
-    assert configs(generate(**yaml.safe_load(written))) == tried
+    written = with_values(text, changes(settings))
+    assert configs(generate(**yaml.safe_load(written)) / "model_repository") == tried
 
 
 def test_the_knobs_of_the_default_project(default_project: Project) -> None:
     pipeline = yaml.safe_load((default_project / "pipeline.yml").read_text())
-    found = {str(knob): knob.values for knob in knobs(pipeline, configs(default_project), {}, 2)}
+    found = {
+        str(knob): knob.values
+        for knob in knobs(pipeline, configs(default_project / "model_repository"), {}, 2)
+    }
     steps = ("preprocess", "classify", "label")
     assert found == {
         "max_queue_delay_us": (0, 100, 1000, 5000),
@@ -137,9 +119,14 @@ def test_the_knobs_of_the_default_project(default_project: Project) -> None:
 @pytest.mark.parametrize("name", ["steps in one process", "image in one process"])
 def test_steps_that_share_a_model_are_tuned_as_one(generate: Generate, name: str) -> None:
     project = generate(**(PIPELINES | UNUSUAL)[name])
-    pipeline, shared = yaml.safe_load((project / "pipeline.yml").read_text()), shared_steps(project)
+    pipeline, shared = (
+        yaml.safe_load((project / "pipeline.yml").read_text()),
+        shared_steps(project / "model_repository"),
+    )
     [model] = shared
-    found = [str(knob) for knob in knobs(pipeline, configs(project), shared, 2)]
+    found = [
+        str(knob) for knob in knobs(pipeline, configs(project / "model_repository"), shared, 2)
+    ]
     assert [name for name in found if model in name] == [
         f"{model}.{field}" for field in ("instances", "batching", "max_batch_size")
     ]
@@ -152,7 +139,9 @@ def test_what_a_config_says_otherwise_is_left_alone(generate: Generate) -> None:
     config = project / "model_repository/only/config.pbtxt"
     config.write_text(config.read_text().replace("count: 1", "count: 3"))
     pipeline = yaml.safe_load((project / "pipeline.yml").read_text())
-    assert "only.instances" not in map(str, knobs(pipeline, configs(project), {}, 2))
+    assert "only.instances" not in map(
+        str, knobs(pipeline, configs(project / "model_repository"), {}, 2)
+    )
 
 
 INSTANCES = Knob("instances", ("net",), (("steps", 0),), 1, (1, 2, 4))

@@ -80,14 +80,7 @@ def baseline(python: str, answers: Answers, folder: Path) -> Iterator[Target]:
         port = probe.getsockname()[1]
     [model] = folder.glob("model_repository/*/1/**/model.onnx")
     shutil.copy(HERE / "baseline.py", folder)
-    command = [
-        str(Path(python).absolute()),
-        "-m",
-        "uvicorn",
-        "baseline:app",
-        "--no-access-log",
-        "--log-level=error",
-    ]
+    command = [python, "-m", "uvicorn", "baseline:app", "--no-access-log", "--log-level=error"]
     process = subprocess.Popen(
         [*command, f"--port={port}", f"--workers={CORES}"],
         cwd=folder,
@@ -182,7 +175,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement")
     parser.add_argument("--concurrency", type=int, nargs="+", default=CONCURRENCIES)
-    parser.add_argument("--baseline-python", help="an interpreter with what README.md lists")
+    told = "an interpreter with what README.md lists"
+    parser.add_argument("--baseline-python", type=os.path.abspath, help=told)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         source = template(Path(folder))

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import json
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tools.checks.project import plain
 from tools.harness import Harness, HarnessError, Refusal, apart, config_json
 from tools.project import OWN_MODELS, REPOSITORY, REQUIREMENTS, ROOT, STEP_MODULES
 from tools.samples import load
@@ -164,11 +164,6 @@ def imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and not node.level:
             names.add(node.module or "")
     return {name.partition(".")[0] for name in names}
-
-
-def plain(name: str) -> str:
-    """`Foo_Bar[baz]>=1` -> foo-bar, as package indexes compare names."""
-    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", name)[0]).lower()
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)

@@ -19,10 +19,9 @@ MONITORED = "monitoring" in os.environ.get("COMPOSE_PROFILES", "")
 TIMEOUT_S = 600  # large models load for minutes
 PATIENCE_S = 20  # then what the health check says is shown
 PORTS = {"http": "8000", "grpc": "8001", "metrics": "8002"}
-# Words of Docker and compose, and what to write instead.
+# Words of Docker and compose, as patterns, and what to write instead.
 REMEDIES = {
-    "port is already allocated": "another port: HTTP_PORT=9000 make up",
-    "address already in use": "another port: HTTP_PORT=9000 make up",
+    "port is already allocated|address already in use": "another port: HTTP_PORT=9000 make up",
     "could not select device driver": "without a GPU: make up GPUS=0",
     "dial tcp": "an image that can't be fetched; without Prometheus and Grafana: make up COMPOSE_PROFILES=",
 }
@@ -46,9 +45,9 @@ def output(*command: str) -> str:
 def _failure(run: subprocess.CompletedProcess[str]) -> str:
     said = (run.stdout + run.stderr).strip().splitlines() or [f"exit status {run.returncode}"]
     errors = [line.strip() for line in said if re.search("error|cannot|failed", line, re.I)]
-    found = [*dict.fromkeys(errors or said[-1:])]
-    remedies = [text for words, text in REMEDIES.items() if any(words in line for line in found)]
-    return "\n  ".join([*found, *remedies])
+    found = "\n  ".join(dict.fromkeys(errors or said[-1:]))
+    remedies = [text for words, text in REMEDIES.items() if re.search(words, found)]
+    return "\n  ".join([found, *remedies])
 
 
 class EndedError(ContainerError):
@@ -83,11 +82,10 @@ class Container:
         start, said = time.monotonic(), ""
         ended = ("exited", "dead") if starting else ("exited", "dead", "restarting")
         while (now := self.state())[1] != "healthy":
-            what = f"Triton can't serve: its container is {' and '.join(now)}"
             if now[0] in ended:
-                raise EndedError(self._why(what))
+                raise EndedError(self._why(now))
             if time.monotonic() > start + timeout:
-                raise ContainerError(self._why(what))
+                raise ContainerError(self._why(now))
             if time.monotonic() > start + PATIENCE_S and (check := self.health_check()) != said:
                 said = check
                 print(f"Waiting for Triton: {said}", file=sys.stderr, flush=True)
@@ -98,15 +96,15 @@ class Container:
         checks = self.inspect()["State"].get("Health", {}).get("Log") or [{}]
         return str(checks[-1].get("Output", "")).strip()
 
-    def _why(self, what: str) -> str:
+    def _why(self, state: tuple[str, str]) -> str:
         log = self.log()
-        reasons = server_log.reasons(log) or log.strip().splitlines()[-5:]
-        told = [
-            *filter(None, [self.health_check()]),
-            *reasons,
+        lines = [
+            f"Triton can't serve: its container is {' and '.join(state)}",
+            self.health_check(),
+            *(server_log.reasons(log) or log.strip().splitlines()[-5:]),
             f"log: {DOCKER} logs {self.id[:12]}",
         ]
-        return "\n  ".join([what, *told])
+        return "\n  ".join(filter(None, lines))
 
 
 def find(compose: Sequence[str]) -> Container:

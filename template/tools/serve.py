@@ -147,10 +147,10 @@ class LocalTriton:
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + self.timeout
+        # Triton waits for ever for a Python model that has no model.py, unless it may go on without it.
+        goes_on = "--exit-on-error=false" in self.server_args
         while not self._is_ready():
             code, log = process.poll(), self.log.read_text(errors="replace")
-            # Triton waits for ever for a Python model that has no model.py, unless it may go on without it.
-            goes_on = "--exit-on-error=false" in self.server_args
             if code is not None or ("Failed to preinitialize Python stub" in log and not goes_on):
                 raise self._error(server_log.reasons(log) or [f"it ended with exit code {code}"])
             if time.monotonic() > deadline:

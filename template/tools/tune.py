@@ -17,11 +17,12 @@ from tools.load.figures import best
 from tools.load.levels import Bench, growing
 from tools.load.requests import sample_rows
 from tools.load.server import ServerUnderLoad, cores, under_load
-from tools.project import ROOT
-from tools.tuning.knobs import Settings, describe, knobs
+from tools.project import REPOSITORY, ROOT
+from tools.tuning.knobs import Settings, changes, describe, knobs
 from tools.tuning.pipeline_file import with_values
 from tools.tuning.search import Objective, RefusedError, Search, table
-from tools.tuning.tuned_server import EXPLICIT, TunedServer, shared_steps, written_configs
+from tools.tuning.tuned_server import EXPLICIT, TunedServer
+from tools.tuning.written import configs, shared_steps
 
 PIPELINE = ROOT / "pipeline.yml"
 WINDOWS = 300  # the time given is so many of the shortest measurements
@@ -38,8 +39,8 @@ def parsed() -> Any:
 
 def tune(server: ServerUnderLoad, options: Any, deadline: float) -> None:
     """Searches, shows what was measured, and writes pipeline.yml where better settings were found."""
-    pipeline, written = yaml.safe_load(PIPELINE.read_text()), written_configs()
-    found = knobs(pipeline, written, shared_steps(), cores() if server.local else 8)
+    pipeline, written = yaml.safe_load(PIPELINE.read_text()), configs(REPOSITORY)
+    found = knobs(pipeline, written, shared_steps(REPOSITORY), cores() if server.local else 8)
     if not found:
         sys.exit("no step has a setting to tune: see instances and batching in pipeline.yml")
     bench = Bench(server, list(sample_rows(options.rows)), seconds=1.0, rows=options.rows)
@@ -73,8 +74,7 @@ def write(kept: Settings) -> None:
     if not kept:
         print("Nothing beats the present settings by more than noise: pipeline.yml stays as it is.")
         return
-    changes = {place: new for knob, v in kept.items() for place, new in knob.changes(v).items()}
-    PIPELINE.write_text(with_values(PIPELINE.read_text(), changes))
+    PIPELINE.write_text(with_values(PIPELINE.read_text(), changes(kept)))
     print(f"Written to pipeline.yml: {describe(kept)}")
     print("Commit it, then run `make update`.")
 

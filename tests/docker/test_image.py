@@ -44,7 +44,7 @@ def serving(project: Project, *options: str) -> Iterator[dict[str, str]]:
         succeed(project.make("down", *options))
 
 
-@pytest.mark.parametrize("name", ["default", "image in one process"])
+@pytest.mark.parametrize("name", ["default", "my own", "image in one process"])
 def test_a_project_passes_its_container_tests(
     generate: Generate, options: list[str], name: str
 ) -> None:
@@ -202,9 +202,8 @@ def test_a_server_that_cannot_start_is_explained_by_make_up(
         assert run.returncode != 0
         assert "Unable to initialize shared memory" in run.stderr
         assert "Traceback" not in run.stderr
-        assert (
-            docker("ps", "--quiet", "--filter", "name=failing") == ""
-        )  # not started again and again
+        # Not started again and again.
+        assert docker("ps", "--quiet", "--filter", "name=failing") == ""
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = f"HTTP_PORT={taken.getsockname()[1]}"
             run = project.make("up", *options, port, *ALONE[1:])

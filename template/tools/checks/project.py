@@ -83,10 +83,9 @@ def unlocked(root: Path, answers: Answers) -> Iterator[Finding]:
     known = {plain(name) for name in re.findall(r"^[\w.-]+(?===|\[)", lock.read_text(), re.M)}
     lines = pipeline.read_text().splitlines()
     for requirement in sorted({*requirements(answers)}):
-        name = re.match(r"[\w.-]+", requirement)
-        if name and plain(name[0]) not in known:
+        if (name := plain(requirement)) not in known:
             line = next((i for i, text in enumerate(lines, 1) if requirement in text), 1)
-            what = f"{name[0]} is not in requirements.lock, so that `make image` will stop"
+            what = f"{name} is not in requirements.lock, so that `make image` will stop"
             yield Finding(pipeline, line, "requirement-unlocked", what, "run `make lock`")
 
 
@@ -97,5 +96,5 @@ def requirements(answers: Answers) -> Iterator[str]:
 
 
 def plain(name: str) -> str:
-    """As pip compares names."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+    """`Foo_Bar[baz]>=1` -> foo-bar, as package indexes compare names."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", name)[0]).lower()

@@ -27,7 +27,7 @@ class Knob:
         return self.field if self.steps == ((),) else f"{self.models[0]}.{self.field}"
 
     def changes(self, value: Any) -> dict[Path, Any]:
-        """What pipeline.yml has to say. Steps that share a model part if they have instances, unless told not to."""
+        """What pipeline.yml has to say for a value. Steps that share a model part if they have instances, unless told not to."""
         found = {(*step, self.field): value for step in self.steps}
         if self.field == "instances" and len(self.steps) > 1:
             found |= {(*step, "fuse"): True for step in self.steps}
@@ -35,6 +35,13 @@ class Knob:
 
 
 Settings = Mapping[Knob, Any]  # what differs from the present ones
+
+
+def changes(settings: Settings) -> dict[Path, Any]:
+    """What pipeline.yml has to say."""
+    return {
+        place: new for knob, value in settings.items() for place, new in knob.changes(value).items()
+    }
 
 
 def describe(settings: Settings) -> str:

@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from google.protobuf import json_format, text_format  # type: ignore[import-untyped, unused-ignore]
+from google.protobuf import json_format  # type: ignore[import-untyped, unused-ignore]
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from tools.load.figures import Load
 from tools.load.levels import Bench
-from tools.project import ENSEMBLE, REPOSITORY, ROOT, STEP_MODULES
+from tools.project import ENSEMBLE, ROOT
 from tools.tuning.knobs import Configs, Knob, Settings, configured
 from tools.tuning.search import RefusedError
 
@@ -26,24 +25,6 @@ NOT_EXPLICIT = (
     "a server that is tuned takes configs from whoever asks: start one for this, and for nobody "
     "else, with --model-control-mode=explicit --load-model='*'"
 )
-
-
-def written_configs() -> dict[str, Any]:
-    """Those of model_repository/."""
-    return {
-        path.parent.name: text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
-        for path in sorted(REPOSITORY.glob("*/config.pbtxt"))
-    }
-
-
-def shared_steps() -> dict[str, list[str]]:
-    """Models that several steps share, with the names of those."""
-    found: dict[str, list[str]] = {}
-    for version in STEP_MODULES:
-        manifest = json.loads((REPOSITORY / version / "step.json").read_text())
-        if "steps" in manifest:
-            found[version.partition("/")[0]] = [step["name"] for step in manifest["steps"]]
-    return found
 
 
 class TunedServer:
