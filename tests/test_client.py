@@ -123,10 +123,12 @@ def test_an_error_names_the_row(
     ("image", "text"),
     [
         ([1, 2], "IMAGE is BYTES: int is no text; give str or bytes"),
+        (["x", None], "IMAGE is BYTES: NoneType is no text"),
+        ([False], "IMAGE is BYTES: bool is no text"),
         ("text", r"IMAGE has shape \[\]; it must be \[-1, 1\]"),
         ([["a", "b"]], r"IMAGE has shape \[1, 2\]; it must be \[-1, 1\]"),
         (None, "IMAGE is missing; it is an input of image_classification"),
-        ([], "got 0"),
+        ([], "IMAGE has no rows; give one or more"),
     ],
 )
 def test_a_wrong_value_is_named(digits: Served, image: Any, text: str) -> None:
@@ -159,6 +161,10 @@ def test_a_server_that_is_not_there(digits: Served, transport: str) -> None:
 def test_one_output_alone(digits: Served, images: list[bytes], transport: str) -> None:
     given = {"IMAGE": np.array([images[:1]], dtype=object)}
     assert list(digits.call(transport, "infer", given, outputs=["SCORE"])) == ["SCORE"]
+    for outputs, text in (["SCOR"], "SCOR is no output of"), ([], "outputs: name one or more"):
+        with pytest.raises(digits.module.InvalidInput, match=text) as error:
+            digits.call(transport, "infer", given, outputs=outputs)
+        assert error.value.row is None
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
@@ -189,11 +195,65 @@ def test_a_connection_that_the_server_closed_is_made_anew(
 
 
 def test_a_url_that_is_none(digits: Served) -> None:
-    for url in ("127.0.0.1:8000", "ftp://x", "grpc://x/path"):
+    for url in (
+        "127.0.0.1:8000",
+        "ftp://x",
+        "grpc://x/path",
+        "http://x:abc",
+        "http://u:p@x",
+        "http://x?y",
+    ):
         with pytest.raises(ValueError, match=re.escape(url)):
             digits.module.Client(url)
     with pytest.raises(ValueError, match="write grpc://host:port"):
         digits.module.AsyncClient("http://127.0.0.1:8000")
+
+
+def test_options_that_are_none(digits: Served, tmp_path: Path) -> None:
+    file = str(tmp_path / "a.pem")
+    with pytest.raises(ValueError, match=r"root_certificates .*a\.pem: there is no such file"):
+        digits.module.Tls(root_certificates=file)
+    Path(file).touch()
+    with pytest.raises(ValueError, match="private_key and certificate_chain belong together"):
+        digits.module.Tls(certificate_chain=file)
+    for client in (digits.module.Client, digits.module.AsyncClient):
+        with pytest.raises(ValueError, match="write grpcs://x"):
+            client("grpc://x", tls=digits.module.Tls())
+        with pytest.raises(ValueError, match="in_flight is 0"):
+            client("grpc://x", in_flight=0)
+
+
+@transports
+def test_a_time_that_has_no_end_or_is_none(
+    digits: Served, images: list[bytes], transport: str
+) -> None:
+    answer = digits.call(transport, "image_classification", images, timeout=float("inf"))
+    assert len(answer.LABEL) == 3
+    with pytest.raises(digits.module.InvalidInput, match="timeout is no number"):
+        digits.call(transport, "image_classification", images, timeout=float("nan"))
+    assert not digits.call(transport, "ready", timeout=0)
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_a_closed_client_says_so(digits: Served, images: list[bytes], protocol: str) -> None:
+    client = digits.module.Client(digits.urls[protocol])
+    for many in (1, 9):
+        client.image_classification(images * many)
+        client.close()
+        with pytest.raises(digits.module.InferenceError, match="the client is closed"):
+            client.image_classification(images * many)
+        client = digits.module.Client(digits.urls[protocol])
+    client.close()
+
+
+def test_a_closed_asyncio_client_says_so(digits: Served, images: list[bytes]) -> None:
+    async def call() -> None:
+        async with digits.module.AsyncClient(digits.urls["grpc"]) as client:
+            await client.image_classification(images)
+        await client.image_classification(images)
+
+    with pytest.raises(digits.module.InferenceError, match="the client is closed"):
+        asyncio.run(call())
 
 
 @pytest.fixture(scope="module")
@@ -239,8 +299,8 @@ def test_https(digits: Served, images: list[bytes], certificate: tuple[Path, Pat
             assert len(client.image_classification(images).LABEL) == 3
     with (
         tls_front(digits.urls["http"], certificate) as port,
-        digits.module.Client(f"https://localhost:{port}", retries=0) as client,
-        pytest.raises(digits.module.Unavailable, match="certificate verify failed"),
+        digits.module.Client(f"https://localhost:{port}") as client,
+        pytest.raises(digits.module.ServerFailure, match="certificate verify failed"),
     ):
         client.image_classification(images)
 
@@ -256,10 +316,11 @@ def test_secure_grpc_and_headers(
         server.urls["grpc"] = server.urls["asyncio"] = f"grpcs://localhost:{port}"
         tls = server.module.Tls(root_certificates=str(certificate[0]))
         for transport in server.urls:
-            given: dict[str, Any] = {"IMAGE": images, "options": {"tls": tls, "retries": 0}}
+            secure_only = {} if transport == "http" else {"tls": tls}
+            given: dict[str, Any] = {"IMAGE": images, "options": {**secure_only, "retries": 0}}
             with pytest.raises(server.module.InferenceError, match="restricted, expecting header"):
                 server.call(transport, "image_classification", **given)
-            given["options"] = {"tls": tls, "headers": {"triton-grpc-protocol-k": "v", "K": "v"}}
+            given["options"] = {**secure_only, "headers": {"triton-grpc-protocol-k": "v", "K": "v"}}
             assert len(server.call(transport, "image_classification", **given).LABEL) == 3
 
 
@@ -275,7 +336,7 @@ def test_command_line(digits: Served) -> None:
     assert [line.split()[0] for line in lines] == ["LABEL", "7", "2"]
     printed = succeed(command(digits, "--input", f"IMAGE={sample}", "--format", "json"))
     assert json.loads(printed)["LABEL"] == [["7"]]
-    assert "IMAGE, BYTES[1]" in succeed(command(digits, "--help"))
+    assert "IMAGE, STRING[1]" in succeed(command(digits, "--help"))
 
 
 @pytest.mark.parametrize(
@@ -287,6 +348,7 @@ def test_command_line(digits: Served) -> None:
         (["--input", "IMAGES=x"], "IMAGES is no input of image_classification"),
         (["--input", "IMAGE"], "--input IMAGE: write NAME=VALUE"),
         (["--image", "x", "--url", "nowhere"], "nowhere is no server"),
+        (["--image", "x", "--root-certificates", "no.pem"], "no.pem: there is no such file"),
     ],
 )
 def test_command_line_says_what_is_wrong_in_a_line(
@@ -364,6 +426,16 @@ def test_each_type_comes_back_as_it_went(
 
 
 @transports
+def test_what_tritonclient_would_send_as_something_else(types: Served, transport: str) -> None:
+    """NumPy's own bytes, of which it makes the text `b'x'`; numbers that are none stay so."""
+    cells = [[list(np.array([b"x", b"yz"]))]] * 3
+    answer = types.call(transport, "types", **(GIVEN | {"class_": cells, "H": [np.inf, np.nan, 1]}))
+    assert answer.import_.tolist() == [[[b"x", b"yz"]]] * 3
+    assert np.isinf(answer.H2[0, 0])
+    assert np.isnan(answer.H2[1, 0])
+
+
+@transports
 def test_a_row_that_the_server_does_not_name_is_found(types: Served, transport: str) -> None:
     with pytest.raises(types.module.InvalidInput, match=r"row 2: .*too much") as error:
         types.call(transport, "types", **GIVEN, timeout_=[1.0, 2.0, 6.0])
@@ -377,6 +449,7 @@ def test_a_row_that_the_server_does_not_name_is_found(types: Served, transport: 
         ({"U": [[256]] * 3}, "U is UINT8: it holds 0 to 255"),
         ({"B": [1, 0, 1]}, "B is BOOL: int64 is none; convert it"),
         ({"H": ["x"] * 3}, "H is FP16: <U1 is none; convert it"),
+        ({"H": [1, 70000, 1]}, "H is FP16: 70000 is beyond its range"),
         ({"B": [True]}, "all inputs must have as many rows; B has 1, I has 3"),
     ],
 )
@@ -390,6 +463,15 @@ def test_the_command_line_takes_values_of_each_type(types: Served, tmp_path: Pat
     values = ["--b", "true", "--i", "[1, 2]", "--u", str(tmp_path / "u.npy"), "--h", "0.5"]
     values += ["--class", '[["a", "é"]]', "--input", "timeout=1.5", "--format", "json"]
     found = json.loads(succeed(command(types, *values)))
+    values[values.index("0.5")] = "NaN"
+    assert json.loads(succeed(command(types, *values)))["H2"] == [[None]]
+    values[values.index("json")] = "table"
+    values[values.index('[["a", "é"]]')] = '[["a\\nb", "\\u001b[1m"]]'
+    assert succeed(command(types, *values)).splitlines()[1].endswith("nan  a\\nb \\x1b[1m")
+    (tmp_path / "u.npy").write_bytes(b"")
+    process = command(types, *values)
+    assert (process.returncode, process.stderr.count("\n")) == (1, 1)
+    assert "u.npy: No data left in file" in process.stderr
     assert found == {"B2": [[True]], "I2": [[1, 2]], "U2": [[0, 1, 2]], "H2": [[0.5]], "import": [[["a", "é"]]]}  # fmt: skip
 
 

@@ -25,7 +25,7 @@ else:
 ALWAYS = """
 .copier-answers.yml .dockerignore .gitignore .pre-commit-config.yaml Makefile README.md pipeline.yml pyproject.toml requirements.lock requirements-bench.lock
 src/PACKAGE/__init__.py src/PACKAGE/__main__.py src/PACKAGE/aio.py src/PACKAGE/batches.py src/PACKAGE/client.py src/PACKAGE/deadline.py
-src/PACKAGE/errors.py src/PACKAGE/flow.py src/PACKAGE/grpc_transport.py src/PACKAGE/http_transport.py src/PACKAGE/printing.py
+src/PACKAGE/errors.py src/PACKAGE/flow.py src/PACKAGE/py.typed src/PACKAGE/receiving.py src/PACKAGE/grpc_transport.py src/PACKAGE/http_transport.py src/PACKAGE/printing.py
 src/PACKAGE/shared_memory.py src/PACKAGE/sync.py src/PACKAGE/tensors.py src/PACKAGE/transport.py
 tests/conftest.py tests/test_live.py tests/test_steps.py tests/docker/conftest.py tests/docker/test_container.py
 tools/answers.py tools/bench.py tools/check.py tools/checks/deployment.py tools/checks/ensembles.py tools/checks/fields.py tools/checks/findings.py tools/checks/layout.py tools/checks/lines.py

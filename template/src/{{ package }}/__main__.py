@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ from .client import Client
 from .errors import InferenceError
 from .printing import plain, table
 from .tensors import INPUTS, MAX_BATCH_SIZE, MODEL, URL, Tensor
+from .transport import Tls
 
+CERTIFICATES = [field.name for field in fields(Tls)]
 OWN = {"format", "header", "help", "input", "timeout", "url"}
+OWN |= {name.replace("_", "-") for name in CERTIFICATES}
 VALUES = """\
 A value is a row: for several rows, give the option as often. The value of a text is the text, or the
 content of the file of that name; `@NAME` is always a file. Numbers, and texts of which a row has
@@ -48,11 +52,14 @@ def parser() -> argparse.ArgumentParser:
     add("--url", default=url, help="of the server, TRITON_URL by default: %(default)s")
     add("--timeout", type=float, default=60.0, metavar="SECONDS", help="%(default)s by default")
     add("--header", action="append", default=[], metavar="NAME=VALUE", help="sent along")
+    for name in CERTIFICATES:
+        add(f"--{name.replace('_', '-')}", metavar="FILE", help="PEM, for https:// and grpcs://")
     add("--format", choices=["table", "json"], default="table", help="%(default)s by default")
     add("--input", action="append", default=[], metavar="NAME=VALUE", help="any input, by name")
     for option, name in options().items():
         tensor = INPUTS[name]
-        told = f"{name}, {tensor.datatype}{list(tensor.dims)}".replace("%", "%%")
+        told = f"{name}, {tensor.datatype}{list(tensor.dims)}{', optional' * tensor.optional}"
+        told = told.replace("%", "%%").replace("BYTES", "STRING")
         add(option, action="append", dest=f"input {name}", metavar="VALUE", help=told)
     return parser
 
@@ -87,11 +94,18 @@ def row(tensor: Tensor, value: str) -> Any:
     if tensor.datatype == "BYTES" and tensor.dims == (1,):
         return path.read_bytes() if path else value
     if path and path.suffix == ".npy":
-        return np.load(path, allow_pickle=False)
+        return loaded(path)
     try:
         return json.loads(path.read_text() if path else value)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{value}: is neither JSON nor a file: {error}") from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"{value[:80]}: is neither JSON nor a file: {error}") from None
+
+
+def loaded(path: Path) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (EOFError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def is_file(value: str) -> bool:
@@ -105,7 +119,9 @@ def main() -> int:
     arguments = parser().parse_args()
     try:
         headers = dict(pair(text, "--header") for text in arguments.header)
-        with Client(arguments.url, timeout=arguments.timeout, headers=headers) as client:
+        files = {name: getattr(arguments, name) for name in CERTIFICATES}
+        tls = Tls(**files) if any(files.values()) else None
+        with Client(arguments.url, timeout=arguments.timeout, headers=headers, tls=tls) as client:
             for answer in client.answers(inputs(arguments)):
                 as_json = arguments.format == "json"
                 print(json.dumps(plain(answer), ensure_ascii=False) if as_json else table(answer))

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.grpc import aio  # type: ignore[import-untyped]
 
-from .batches import Arrays, Inputs, arrays, joined, part, parts, rows
+from .batches import Arrays, Inputs, arrays, joined, named, part, parts, rows
 from .deadline import Deadline
-from .errors import InferenceError
+from .errors import CLOSED, InferenceError
 from .flow import Answer, flow
 from .grpc_transport import connection, metadata, translated
 from .shared_memory import Region, Regions, explained
@@ -40,14 +40,17 @@ class BaseAsyncClient:
         headers: Mapping[str, str] | None = None,
         tls: Tls | None = None,
     ) -> None:
+        if in_flight < 1:
+            raise ValueError(f"in_flight is {in_flight}; it must be 1 or more")
         self.timeout = timeout
         self._retries = retries
         self._in_flight = in_flight
         self._headers = metadata(headers or {})
-        self._server, self._tls = server(url), tls or Tls()
+        self._server, self._tls = server(url, tls), tls or Tls()
         if self._server.protocol != "grpc":
             raise ValueError(f"{url} is not gRPC, which asyncio needs here; write grpc://host:port")
         self._opened: Any = None
+        self._closed = False
         self._regions = Regions() if shared_memory else None
 
     @property
@@ -64,13 +67,14 @@ class BaseAsyncClient:
     async def ready(self, timeout: float | None = None) -> bool:
         """Whether the server is there and says that it has loaded the ensemble."""
         try:
-            with translated():
-                told = await self._connection.is_model_ready(
-                    MODEL, headers=self._headers, client_timeout=self._deadline(timeout).left()
+            deadline = self._begun(timeout)
+            with translated(deadline):
+                ready = await self._connection.is_model_ready(
+                    MODEL, headers=self._headers, client_timeout=deadline.left()
                 )
         except InferenceError:
             return False
-        return bool(told)
+        return bool(ready)
 
     async def infer(
         self,
@@ -96,14 +100,16 @@ class BaseAsyncClient:
         timeout: float | None = None,
     ) -> Arrays:
         """One request as it is: not checked, not cut, not tried again."""
-        return await self._sent(inputs, outputs, self._deadline(timeout), {})
+        return await self._sent(inputs, outputs, self._begun(timeout), {})
 
     async def close(self) -> None:
         """Closes the connection; an idle one delays the server's shutdown."""
+        self._closed = True
         if self._regions:
+            deadline = Deadline(self.timeout)
             for region in self._regions.registered():
                 try:
-                    await self._unregister(region)
+                    await self._unregister(region, deadline)
                 except InferenceError:
                     break  # the server is gone, or has it no more
             self._regions.close()
@@ -116,7 +122,10 @@ class BaseAsyncClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _deadline(self, timeout: float | None) -> Deadline:
+    def _begun(self, timeout: float | None) -> Deadline:
+        """The time that a call has; InferenceError where there can be none."""
+        if self._closed:
+            raise InferenceError(CLOSED)
         return Deadline(self.timeout if timeout is None else timeout)
 
     async def _infer(
@@ -127,8 +136,7 @@ class BaseAsyncClient:
         options: Mapping[str, Any] | None = None,
     ) -> Arrays:
         """A checked call. One with options, which belongs to a sequence, is neither cut nor tried again."""
-        given, deadline = arrays(inputs), self._deadline(timeout)
-        wanted = tuple(OUTPUTS) if outputs is None else outputs
+        given, wanted, deadline = arrays(inputs), named(outputs), self._begun(timeout)
         if options:
             return await self._sent(given, wanted, deadline, options)
         turns = asyncio.Semaphore(self._in_flight)
@@ -182,10 +190,12 @@ class BaseAsyncClient:
         if self._regions is None:
             return await self._asked(inputs, outputs, deadline, options, None)
         with self._regions.lent(inputs) as region:
-            if not region.registered:
-                with explained():
-                    await self._register(region, deadline)
-                region.registered = True
+            if region.registered:
+                with region.forgotten():
+                    return await self._asked(inputs, outputs, deadline, options, region)
+            with explained():
+                await self._register(region, deadline)
+            region.registered = True
             return await self._asked(inputs, outputs, deadline, options, region)
 
     async def _asked(
@@ -196,7 +206,7 @@ class BaseAsyncClient:
         options: Mapping[str, Any],
         region: Region | None,
     ) -> Arrays:
-        with translated():
+        with translated(deadline):
             result = await self._connection.infer(
                 MODEL,
                 tensors(grpc, inputs, region),
@@ -208,7 +218,7 @@ class BaseAsyncClient:
             return arrays_of(result, outputs)
 
     async def _register(self, region: Region, deadline: Deadline) -> None:
-        with translated():
+        with translated(deadline):
             await self._connection.register_system_shared_memory(
                 region.name,
                 region.key,
@@ -217,8 +227,8 @@ class BaseAsyncClient:
                 client_timeout=deadline.left(),
             )
 
-    async def _unregister(self, region: Region) -> None:
-        with translated():
+    async def _unregister(self, region: Region, deadline: Deadline) -> None:
+        with translated(deadline):
             await self._connection.unregister_system_shared_memory(
-                region.name, headers=self._headers, client_timeout=self.timeout
+                region.name, headers=self._headers, client_timeout=deadline.left()
             )

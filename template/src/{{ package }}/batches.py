@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
 
 from .errors import InvalidInput, ServerFailure
-from .tensors import INPUTS, MAX_BATCH_SIZE, MODEL, Tensor
+from .tensors import INPUTS, MAX_BATCH_SIZE, MODEL, OUTPUTS, Tensor
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 Inputs: TypeAlias = Mapping[str, ArrayLike | None]
@@ -45,7 +45,22 @@ def arrays(inputs: Inputs) -> Arrays:
     if MAX_BATCH_SIZE and len({len(array) for array in found.values()}) > 1:
         counts = ", ".join(f"{name} has {len(array)}" for name, array in found.items())
         raise InvalidInput(f"all inputs must have as many rows; {counts}")
+    for name, array in found.items():
+        if MAX_BATCH_SIZE and not len(array):
+            raise InvalidInput(f"{name} has no rows; give one or more")
     return found
+
+
+def named(wanted: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of outputs, all where none are given; InvalidInput for one that the ensemble does not have."""
+    names = tuple(OUTPUTS if wanted is None else wanted)
+    for name in names:
+        if name not in OUTPUTS:
+            known = ", ".join(OUTPUTS)
+            raise InvalidInput(f"{name} is no output of {MODEL}; its outputs are {known}")
+    if not names:
+        raise InvalidInput("outputs: name one or more, or leave it out for all")
+    return names
 
 
 def _array(name: str, tensor: Tensor, value: ArrayLike) -> NDArray[Any]:
@@ -65,10 +80,17 @@ def _array(name: str, tensor: Tensor, value: ArrayLike) -> NDArray[Any]:
 
 def _texts(value: ArrayLike) -> NDArray[Any]:
     given = np.asarray(value, dtype=object)
-    cells = [cell.encode() if isinstance(cell, str) else cell for cell in given.flat]
-    if wrong := next((cell for cell in cells if not isinstance(cell, bytes)), None):
-        raise TypeError(f"{type(wrong).__name__} is no text; give str or bytes")
-    return np.array(cells, dtype=object).reshape(given.shape)
+    cells = np.empty(given.size, dtype=object)
+    cells[:] = [_bytes(cell) for cell in given.flat]
+    return cells.reshape(given.shape)
+
+
+def _bytes(cell: Any) -> bytes:
+    if isinstance(cell, str):
+        return cell.encode()
+    if isinstance(cell, bytes):
+        return bytes(cell)  # tritonclient would send the text `b'...'` of NumPy's own
+    raise TypeError(f"{type(cell).__name__} is no text; give str or bytes")
 
 
 def _numbers(value: ArrayLike, datatype: str) -> NDArray[Any]:
@@ -80,7 +102,13 @@ def _numbers(value: ArrayLike, datatype: str) -> NDArray[Any]:
             raise ValueError(f"it holds {limits.min} to {limits.max}")
     elif given.size and not (_is_rounded(given, wanted) or np.can_cast(given.dtype, wanted)):
         raise TypeError(f"{given.dtype} is none; convert it")
-    return given.astype(wanted, copy=False)
+    with np.errstate(over="ignore"):
+        found = given.astype(wanted, copy=False)
+    if found is not given and _is_rounded(given, wanted):
+        beyond = np.isinf(found) & np.isfinite(given)
+        if beyond.any():
+            raise ValueError(f"{given[beyond][0]:g} is beyond its range")
+    return found
 
 
 def _is_rounded(given: NDArray[Any], wanted: np.dtype[Any]) -> bool:

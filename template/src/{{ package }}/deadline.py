@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Iterator
 
-from .errors import DeadlineExceeded
+from .errors import DeadlineExceeded, InvalidInput
 
+LONGEST_S = 86400.0  # sockets know no infinity
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
 
@@ -17,8 +19,10 @@ class Deadline:
     """The end of a call that begins now and has `seconds`."""
 
     def __init__(self, seconds: float) -> None:
+        if math.isnan(seconds):
+            raise InvalidInput("timeout is no number; give seconds")
         self._seconds = seconds
-        self._end = time.monotonic() + seconds
+        self._end = time.monotonic() + min(seconds, LONGEST_S)
 
     def left(self) -> float:
         """Seconds until it; DeadlineExceeded if there are none."""
@@ -27,8 +31,8 @@ class Deadline:
             raise self.exceeded()
         return left
 
-    def exceeded(self, rows: range = range(0)) -> DeadlineExceeded:
-        return DeadlineExceeded(f"no answer in {self._seconds:g} s", rows)
+    def exceeded(self) -> DeadlineExceeded:
+        return DeadlineExceeded(f"no answer in {self._seconds:g} s")
 
     def pauses(self, retries: int) -> Iterator[float]:
         """Seconds before each retry that starts before the end.

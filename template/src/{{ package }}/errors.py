@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import re
 
+CLOSED = "the client is closed; make a new one"
+
 
 class InferenceError(RuntimeError):
-    """A call failed.
+    """A call failed, or its client is closed.
 
     `rows` are those of the call that were in the failing request: all of a small call, a part of
     one that was split; none where the ensemble has no batch dimension.
@@ -45,21 +47,17 @@ KINDS: dict[str, type[InferenceError]] = {
     "413": InvalidInput,
     "502": Unavailable,
     "503": Unavailable,
-    "504": DeadlineExceeded,
+    "504": DeadlineExceeded,  # of what stands before the server
     "INVALID_ARGUMENT": InvalidInput,
     "OUT_OF_RANGE": InvalidInput,
     "UNAVAILABLE": Unavailable,
-    "DEADLINE_EXCEEDED": DeadlineExceeded,
 }
 
 
 def failure(text: str | None, status: str | None) -> InferenceError:
     """The error of a status, `503` or `StatusCode.UNAVAILABLE`; ServerFailure for any other."""
     code = (status or "").removeprefix("StatusCode.")
-    kind = KINDS.get(code, ServerFailure)
-    if kind is DeadlineExceeded:
-        return kind("no answer in time")
-    return kind(text or f"the server's answer has status {code}")
+    return KINDS.get(code, ServerFailure)(text or f"the server's answer has status {code}")
 
 
 def of_rows(error: InferenceError, rows: range) -> InferenceError:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from .batches import Arrays
 from .deadline import Deadline
-from .errors import DeadlineExceeded, InferenceError, InvalidInput, Unavailable, of_rows
+from .errors import InferenceError, InvalidInput, Unavailable, of_rows
 
 Answer: TypeAlias = Arrays | InferenceError | None
 Flow: TypeAlias = Generator[range | float, Answer, Arrays]
@@ -24,8 +24,6 @@ def flow(rows: range, deadline: Deadline, retries: int) -> Flow:
     answer = yield from _tried(rows, deadline, retries)
     if isinstance(answer, InvalidInput) and len(rows) > 1:
         rows, answer = yield from _searched(rows, answer)
-    if isinstance(answer, DeadlineExceeded):
-        raise deadline.exceeded(rows)
     if isinstance(answer, InferenceError):
         raise of_rows(answer, rows)
     assert answer is not None

@@ -11,6 +11,7 @@ from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from .batches import Arrays
+from .deadline import Deadline
 from .errors import InferenceError, failure
 from .shared_memory import Region
 from .tensors import MODEL
@@ -32,13 +33,20 @@ def metadata(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}  # gRPC refuses capitals
 
 
+def failure_of(text: str | None, status: str | None, deadline: Deadline) -> InferenceError:
+    """The error of a gRPC status."""
+    if status == "StatusCode.DEADLINE_EXCEEDED":
+        return deadline.exceeded()
+    return failure(text, status)
+
+
 @contextmanager
-def translated() -> Iterator[None]:
+def translated(deadline: Deadline) -> Iterator[None]:
     """tritonclient's error as one of ours."""
     try:
         yield
     except InferenceServerException as error:
-        raise failure(error.message(), error.status()) from None
+        raise failure_of(error.message(), error.status(), deadline) from None
 
 
 class GrpcTransport:
@@ -52,45 +60,42 @@ class GrpcTransport:
         self,
         inputs: Arrays,
         outputs: Sequence[str],
-        timeout_s: float,
+        deadline: Deadline,
         options: Mapping[str, Any],
         region: Region | None,
     ) -> Arrays:
-        with translated():
+        with translated(deadline):
             result = self._connection.infer(
                 MODEL,
                 tensors(grpc, inputs, region),
                 outputs=wanted(grpc, outputs),
                 headers=self._headers,
-                client_timeout=timeout_s,
+                client_timeout=deadline.left(),
                 **options,
             )
             return arrays(result, outputs)
 
-    def ready(self, timeout_s: float) -> bool:
-        try:
-            with translated():
-                told = self._connection.is_model_ready(
-                    MODEL, headers=self._headers, client_timeout=timeout_s
-                )
-        except InferenceError:
-            return False
-        return bool(told)
+    def ready(self, deadline: Deadline) -> bool:
+        with translated(deadline):
+            ready = self._connection.is_model_ready(
+                MODEL, headers=self._headers, client_timeout=deadline.left()
+            )
+        return bool(ready)
 
-    def register(self, region: Region, timeout_s: float) -> None:
-        with translated():
+    def register(self, region: Region, deadline: Deadline) -> None:
+        with translated(deadline):
             self._connection.register_system_shared_memory(
                 region.name,
                 region.key,
                 region.size_bytes,
                 headers=self._headers,
-                client_timeout=timeout_s,
+                client_timeout=deadline.left(),
             )
 
-    def unregister(self, region: Region, timeout_s: float) -> None:
-        with translated():
+    def unregister(self, region: Region, deadline: Deadline) -> None:
+        with translated(deadline):
             self._connection.unregister_system_shared_memory(
-                region.name, headers=self._headers, client_timeout=timeout_s
+                region.name, headers=self._headers, client_timeout=deadline.left()
             )
 
     def close(self) -> None:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import json
 import ssl
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPSConnection
 from queue import Empty, LifoQueue
+from socket import SHUT_RDWR
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -19,13 +22,13 @@ from tritonclient import http  # type: ignore[import-untyped]
 
 from .batches import Arrays
 from .deadline import Deadline
-from .errors import InferenceError, Unavailable, failure
+from .errors import InferenceError, ServerFailure, Unavailable, failure
+from .receiving import has_input, response_in_time
 from .shared_memory import Region
 from .tensors import MODEL
 from .transport import Server, Tls, arrays, tensors, wanted
 
 LENGTH = "Inference-Header-Content-Length"
-CHUNK_BYTES = 1 << 20
 
 
 class Answer(NamedTuple):
@@ -42,12 +45,13 @@ class HttpTransport:
         self._headers = dict(headers)
         self._context = _context(tls) if server.secure else None
         self._idle: LifoQueue[HTTPConnection] = LifoQueue()
+        self._busy: set[HTTPConnection] = set()
 
     def infer(
         self,
         inputs: Arrays,
         outputs: Sequence[str],
-        timeout_s: float,
+        deadline: Deadline,
         options: Mapping[str, Any],
         region: Region | None,
     ) -> Arrays:
@@ -55,56 +59,53 @@ class HttpTransport:
             tensors(http, inputs, region), outputs=wanted(http, outputs), **options
         )
         headers = {} if length is None else {LENGTH: str(length)}
-        answer = self._post(f"/v2/models/{quote(MODEL)}/infer", body, headers, timeout_s)
-        length = answer.headers[LENGTH]
-        result = http.InferenceServerClient.parse_response_body(
-            answer.body, header_length=length and int(length)
-        )
-        return arrays(result, outputs)
+        answer = self._post(f"/v2/models/{quote(MODEL)}/infer", body, headers, deadline)
+        return self._arrays(answer, outputs)
 
-    def ready(self, timeout_s: float) -> bool:
-        try:
-            answer = self._ask("GET", f"/v2/models/{quote(MODEL)}/ready", b"", {}, timeout_s)
-        except InferenceError:
-            return False
+    def ready(self, deadline: Deadline) -> bool:
+        answer = self._ask("GET", f"/v2/models/{quote(MODEL)}/ready", b"", {}, deadline)
         return answer.status == 200
 
-    def register(self, region: Region, timeout_s: float) -> None:
+    def register(self, region: Region, deadline: Deadline) -> None:
         body = json.dumps({"key": region.key, "offset": 0, "byte_size": region.size_bytes})
         path = f"/v2/systemsharedmemory/region/{region.name}/register"
-        self._post(path, body.encode(), {}, timeout_s)
+        self._post(path, body.encode(), {}, deadline)
 
-    def unregister(self, region: Region, timeout_s: float) -> None:
+    def unregister(self, region: Region, deadline: Deadline) -> None:
         path = f"/v2/systemsharedmemory/region/{region.name}/unregister"
-        self._post(path, b"", {}, timeout_s)
+        self._post(path, b"", {}, deadline)
 
     def close(self) -> None:
+        """Ends what other threads wait for, too."""
         while connection := self._taken():
             connection.close()
+        for connection in list(self._busy):
+            if connection.sock:
+                with suppress(OSError):
+                    connection.sock.shutdown(SHUT_RDWR)
 
-    def _post(self, path: str, body: bytes, headers: dict[str, str], timeout_s: float) -> Answer:
-        answer = self._ask("POST", path, body, headers, timeout_s)
+    def _post(self, path: str, body: bytes, headers: dict[str, str], deadline: Deadline) -> Answer:
+        answer = self._ask("POST", path, body, headers, deadline)
         if answer.status != 200:
             raise failure(_told(answer.body), str(answer.status))
         return answer
 
     def _ask(
-        self, method: str, path: str, body: bytes, headers: dict[str, str], timeout_s: float
+        self, method: str, path: str, body: bytes, headers: dict[str, str], deadline: Deadline
     ) -> Answer:
-        deadline, kept = Deadline(timeout_s), self._taken()
-        request = (method, self._server.path + path, body, self._headers | headers)
+        address = self._server.address
         try:
-            if kept:
-                try:
-                    return self._exchange(kept, request, deadline)
-                except ConnectionError:
-                    pass  # the server has closed it meanwhile
-            return self._exchange(self._connection(), request, deadline)
+            request = (method, self._server.path + path, body, self._headers | headers)
+            return self._exchange(self._kept() or self._connection(), request, deadline)
         except TimeoutError:
             raise deadline.exceeded() from None
-        except (HTTPException, OSError) as error:
-            told = str(error) or type(error).__name__
-            raise Unavailable(f"{self._server.address}: {told}") from None
+        except ssl.SSLError as error:
+            raise ServerFailure(f"{address}: {error}") from None
+        except OSError as error:
+            raise Unavailable(f"{address}: {error}") from None
+        except HTTPException:
+            told = "the answer is not HTTP; is this the port of gRPC?"
+            raise ServerFailure(f"{address}: {told}") from None
 
     def _exchange(
         self,
@@ -113,22 +114,30 @@ class HttpTransport:
         deadline: Deadline,
     ) -> Answer:
         method, path, body, headers = request
+        self._busy.add(connection)
         try:
             connection.timeout = deadline.left()
             if connection.sock:
                 connection.sock.settimeout(connection.timeout)
+            connection.response_class = partial(response_in_time, deadline)  # type: ignore[assignment]
             connection.request(method, path, body, headers)
             response = connection.getresponse()
-            chunks = []
-            while chunk := response.read(CHUNK_BYTES):
-                chunks.append(chunk)
-                if connection.sock:
-                    connection.sock.settimeout(deadline.left())
+            content = response.read()
         except BaseException:
             connection.close()
             raise
+        finally:
+            self._busy.discard(connection)
         self._idle.put(connection)
-        return Answer(response.status, response.headers, b"".join(chunks))
+        return Answer(response.status, response.headers, content)
+
+    def _kept(self) -> HTTPConnection | None:
+        """A connection of an earlier request, which the server has not closed since."""
+        while connection := self._taken():
+            if connection.sock and not has_input(connection.sock):
+                return connection
+            connection.close()
+        return None
 
     def _taken(self) -> HTTPConnection | None:
         try:
@@ -140,6 +149,19 @@ class HttpTransport:
         if self._context:
             return HTTPSConnection(self._server.address, context=self._context)
         return HTTPConnection(self._server.address)
+
+    def _arrays(self, answer: Answer, outputs: Sequence[str]) -> Arrays:
+        length = answer.headers[LENGTH]
+        try:
+            result = http.InferenceServerClient.parse_response_body(
+                answer.body, header_length=length and int(length)
+            )
+            return arrays(result, outputs)
+        except InferenceError:
+            raise
+        except Exception:  # tritonclient's, of whatever it trips over
+            told = f"{self._server.address} answers what is not Triton's"
+            raise ServerFailure(f"{told}: {_words(answer.body)}") from None
 
 
 def _context(tls: Tls) -> ssl.SSLContext:
@@ -154,4 +176,8 @@ def _told(body: bytes) -> str:
     try:
         return str(json.loads(body)["error"])
     except (KeyError, TypeError, ValueError):
-        return str(body[:200], "utf-8", "replace")
+        return _words(body)
+
+
+def _words(body: bytes) -> str:
+    return str(body[:200], "utf-8", "replace")

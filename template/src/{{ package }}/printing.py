@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,15 @@ CELLS = 8
 
 
 def plain(answer: Arrays) -> dict[str, Any]:
-    """An answer as JSON has it: nested lists; bytes that are no text are {"base64": ...}."""
+    """An answer as JSON has it: nested lists; null for a number that is none; bytes that are no text are {"base64": ...}."""
     return {name: _plain(array.tolist()) for name, array in answer.items()}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     if not isinstance(value, bytes):
         return value
     try:
@@ -52,5 +55,11 @@ def cells(row: NDArray[Any]) -> str:
 
 def _cell(value: Any) -> str:
     if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    return f"{value:.4g}" if isinstance(value, np.floating) else str(value)
+        text = value.decode(errors="replace")
+        return "".join(char if char.isprintable() else escaped(char) for char in text)
+    return str(value)
+
+
+def escaped(char: str) -> str:
+    """`\\n` for a line break: a row of the table is one line of the terminal."""
+    return char.encode("unicode_escape").decode()

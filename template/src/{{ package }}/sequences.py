@@ -50,7 +50,7 @@ class SequenceClient(BaseClient):
         timeout: float | None = None,
     ) -> Arrays:
         """One request as it is, a sequence of its own."""
-        return self._sent(inputs, outputs, self._deadline(timeout), position(0, True, True))
+        return self._sent(inputs, outputs, self._begun(timeout), position(0, True, True))
 
 
 class AsyncSequenceClient(BaseAsyncClient):
@@ -75,4 +75,4 @@ class AsyncSequenceClient(BaseAsyncClient):
         timeout: float | None = None,
     ) -> Arrays:
         """One request as it is, a sequence of its own."""
-        return await self._sent(inputs, outputs, self._deadline(timeout), position(0, True, True))
+        return await self._sent(inputs, outputs, self._begun(timeout), position(0, True, True))

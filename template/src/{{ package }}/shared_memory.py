@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import math
+import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from queue import Empty, LifoQueue
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from .errors import DeadlineExceeded, InferenceError, InvalidInput, ServerFailur
 HINT = "start the server with --allow-client-shm=true, or the client without shared_memory"
 LEAST_BYTES = 1 << 16
 ALIGNED_BYTES = 64
+REST_S = 60.0  # in which a server is done with a request that was given up
 
 
 class Region:
@@ -33,6 +36,7 @@ class Region:
         self.key = f"/{self.name}"
         self.size_bytes = size_bytes
         self.registered = False
+        self.free_at = math.inf  # time.monotonic() from which another request may have it
         self.places: dict[str, tuple[int, int]] = {}
         self._handle = system.create_shared_memory_region(self.name, self.name, size_bytes, True)
 
@@ -42,6 +46,16 @@ class Region:
             system.set_shared_memory_region(self._handle, [content], offset)
             self.places[name] = (offset, _size(content))
             offset += _room(content)
+
+    @contextmanager
+    def forgotten(self) -> Iterator[None]:
+        """Goes on where the server knows the region no longer: it was started anew."""
+        try:
+            yield
+        except InferenceError as error:
+            if self.name not in str(error):
+                raise
+            self.registered = False
 
     def close(self) -> None:
         system.destroy_shared_memory_region(self._handle)
@@ -72,35 +86,41 @@ class Regions:
     """The regions of a client: one for each request that it has at once."""
 
     def __init__(self) -> None:
-        self._idle: LifoQueue[Region] = LifoQueue()
         self._all: list[Region] = []
+        self._lock = threading.Lock()
 
     @contextmanager
     def lent(self, arrays: Arrays) -> Iterator[Region]:
-        """A region that holds the arrays. One that was too small, or may be in use, waits for `close`."""
+        """A region that holds the arrays. What a request that was given up had registered rests first."""
         contents = {name: _content(array) for name, array in arrays.items() if array.size}
         region = self._with_room(sum(map(_room, contents.values())))
+        given_up = True
         try:
             region.write(contents)
             yield region
-        except (DeadlineExceeded, Unavailable):
-            raise  # the server may read it yet
-        except InferenceError:
-            self._idle.put(region)
+            given_up = False
+        except InferenceError as error:
+            given_up = isinstance(error, (DeadlineExceeded, Unavailable))
             raise
-        self._idle.put(region)
+        finally:
+            rest = REST_S if given_up and region.registered else 0.0
+            region.free_at = time.monotonic() + rest
 
     def _with_room(self, needed: int) -> Region:
-        size = LEAST_BYTES
-        try:
-            region = self._idle.get_nowait()
-            if region.size_bytes >= needed:
-                return region
-            size = 2 * region.size_bytes  # so that all outgrown ones together are no larger
-        except Empty:
-            pass
-        region = Region(max(needed, size))
+        """One that is too small is not used again: all of them together are no larger than the next."""
+        region = self._taken()
+        if region and region.size_bytes >= needed:
+            return region
+        region = Region(max(needed, 2 * region.size_bytes if region else LEAST_BYTES))
         self._all.append(region)
+        return region
+
+    def _taken(self) -> Region | None:
+        with self._lock:
+            now = time.monotonic()
+            region = next((region for region in self._all if region.free_at <= now), None)
+            if region:
+                region.free_at = math.inf
         return region
 
     def registered(self) -> Iterator[Region]:

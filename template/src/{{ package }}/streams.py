@@ -13,8 +13,9 @@ from tritonclient import grpc  # type: ignore[import-untyped]
 
 from .aio import BaseAsyncClient
 from .batches import Arrays, Inputs, arrays
-from .errors import InferenceError, failure
-from .grpc_transport import connection, metadata, translated
+from .deadline import Deadline
+from .errors import InferenceError
+from .grpc_transport import connection, failure_of, metadata, translated
 from .sync import BaseClient
 from .tensors import MODEL, OUTPUTS
 from .transport import arrays as arrays_of
@@ -43,14 +44,14 @@ class StreamClient(BaseClient):
         """The same for a request as it is, not checked."""
         if self._server.protocol != "grpc":
             raise ValueError("a decoupled ensemble answers over gRPC; write grpc://host:port")
-        return self._streamed(inputs, self._deadline(timeout).left())
+        return self._streamed(inputs, self._begun(timeout))
 
-    def _streamed(self, inputs: Arrays, timeout_s: float) -> Generator[Arrays]:
+    def _streamed(self, inputs: Arrays, deadline: Deadline) -> Generator[Arrays]:
         answers: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
-        with translated(), closing(connection(grpc, self._server, self._tls)) as stream:
+        with translated(deadline), closing(connection(grpc, self._server, self._tls)) as stream:
             stream.start_stream(
                 lambda result, error: answers.put((result, error)),
-                stream_timeout=timeout_s,
+                stream_timeout=deadline.left(),
                 headers=metadata(self._headers) | STATUS,
             )
             is_over = False
@@ -65,7 +66,7 @@ class StreamClient(BaseClient):
                     result, error = answers.get()
                     if error:
                         is_over = True
-                        raise _failure(error)
+                        raise _refused(error, deadline)
                     response = result.get_response()
                     is_over = response.parameters["triton_final_response"].bool_param
                     if response.outputs:
@@ -94,10 +95,11 @@ class AsyncStreamClient(BaseAsyncClient):
             "inputs": tensors(grpc, inputs, None),
             "outputs": wanted(grpc, tuple(OUTPUTS)),
         }
-        with translated():
+        deadline = self._begun(timeout)
+        with translated(deadline):
             answers = self._connection.stream_infer(
                 _once(request),
-                stream_timeout=self._deadline(timeout).left(),
+                stream_timeout=deadline.left(),
                 headers=self._headers | STATUS,
             )
             failed = None
@@ -107,15 +109,15 @@ class AsyncStreamClient(BaseAsyncClient):
                     if result:
                         yield arrays_of(result, tuple(OUTPUTS))
             except RpcError as error:
-                raise failure(error.details(), str(error.code())) from None
+                raise failure_of(error.details(), str(error.code()), deadline) from None
             finally:
                 answers.cancel()  # nothing, where the server has ended the stream
             if failed:
-                raise _failure(failed)
+                raise _refused(failed, deadline)
 
 
-def _failure(error: Any) -> InferenceError:
-    return failure(error.message(), error.status() or "INVALID_ARGUMENT")
+def _refused(error: Any, deadline: Deadline) -> InferenceError:
+    return failure_of(error.message(), error.status() or "INVALID_ARGUMENT", deadline)
 
 
 async def _once(request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:

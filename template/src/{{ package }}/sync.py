@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from .batches import Arrays, Inputs, arrays, joined, part, parts, rows
+from .batches import Arrays, Inputs, arrays, joined, named, part, parts, rows
 from .deadline import Deadline
-from .errors import InferenceError
+from .errors import CLOSED, InferenceError
 from .flow import Answer, flow
 from .grpc_transport import GrpcTransport
 from .http_transport import HttpTransport
@@ -43,13 +43,16 @@ class BaseClient:
         headers: Mapping[str, str] | None = None,
         tls: Tls | None = None,
     ) -> None:
+        if in_flight < 1:
+            raise ValueError(f"in_flight is {in_flight}; it must be 1 or more")
         self.timeout = timeout
         self._retries = retries
-        self._server, self._headers, self._tls = server(url), dict(headers or {}), tls or Tls()
+        self._server, self._headers, self._tls = server(url, tls), dict(headers or {}), tls or Tls()
         transport = GrpcTransport if self._server.protocol == "grpc" else HttpTransport
         self._transport: Transport = transport(self._server, self._headers, self._tls)
         self._regions = Regions() if shared_memory else None
         self._pool = ThreadPoolExecutor(in_flight)  # starts its threads when there is work
+        self._closed = False
 
     @property
     def max_batch_size(self) -> int:
@@ -58,7 +61,10 @@ class BaseClient:
 
     def ready(self, timeout: float | None = None) -> bool:
         """Whether the server is there and says that it has loaded the ensemble."""
-        return self._transport.ready(self._deadline(timeout).left())
+        try:
+            return self._transport.ready(self._begun(timeout))
+        except InferenceError:
+            return False
 
     def infer(
         self,
@@ -88,19 +94,22 @@ class BaseClient:
         timeout: float | None = None,
     ) -> Arrays:
         """One request as it is: not checked, not cut, not tried again."""
-        return self._sent(inputs, outputs, self._deadline(timeout), {})
+        return self._sent(inputs, outputs, self._begun(timeout), {})
 
     def close(self) -> None:
-        """Closes the connections; an idle one delays the server's shutdown."""
-        self._pool.shutdown(cancel_futures=True)
+        """Closes the connections, also under calls of other threads; an idle one delays the server's shutdown."""
+        self._closed = True
+        self._pool.shutdown(wait=False, cancel_futures=True)
         if self._regions:
+            deadline = Deadline(self.timeout)
             for region in self._regions.registered():
                 try:
-                    self._transport.unregister(region, self.timeout)
+                    self._transport.unregister(region, deadline)
                 except InferenceError:
                     break  # the server is gone, or has it no more
             self._regions.close()
         self._transport.close()
+        self._pool.shutdown()
 
     def __enter__(self: Self) -> Self:
         return self
@@ -108,7 +117,10 @@ class BaseClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _deadline(self, timeout: float | None) -> Deadline:
+    def _begun(self, timeout: float | None) -> Deadline:
+        """The time that a call has; InferenceError where there can be none."""
+        if self._closed:
+            raise InferenceError(CLOSED)
         return Deadline(self.timeout if timeout is None else timeout)
 
     def _infer(
@@ -119,8 +131,7 @@ class BaseClient:
         options: Mapping[str, Any] | None = None,
     ) -> Arrays:
         """A checked call. One with options, which belongs to a sequence, is neither cut nor tried again."""
-        given, deadline = arrays(inputs), self._deadline(timeout)
-        wanted = tuple(OUTPUTS) if outputs is None else outputs
+        given, wanted, deadline = arrays(inputs), named(outputs), self._begun(timeout)
         if options:
             return self._sent(given, wanted, deadline, options)
         cut = parts(rows(given))
@@ -129,6 +140,8 @@ class BaseClient:
         futures = [self._pool.submit(self._request, given, p, wanted, deadline) for p in cut]
         try:
             return joined([future.result() for future in futures])
+        except CancelledError:
+            raise InferenceError(CLOSED) from None
         finally:
             for future in futures:
                 future.cancel()
@@ -154,6 +167,8 @@ class BaseClient:
         try:
             return self._sent(part(given, step), outputs, deadline, {})
         except InferenceError as error:
+            if self._closed:
+                raise InferenceError(CLOSED) from None
             return error
 
     def _sent(
@@ -163,11 +178,14 @@ class BaseClient:
         deadline: Deadline,
         options: Mapping[str, Any],
     ) -> Arrays:
+        infer = self._transport.infer
         if self._regions is None:
-            return self._transport.infer(inputs, outputs, deadline.left(), options, None)
+            return infer(inputs, outputs, deadline, options, None)
         with self._regions.lent(inputs) as region:
-            if not region.registered:
-                with explained():
-                    self._transport.register(region, deadline.left())
-                region.registered = True
-            return self._transport.infer(inputs, outputs, deadline.left(), options, region)
+            if region.registered:
+                with region.forgotten():
+                    return infer(inputs, outputs, deadline, options, region)
+            with explained():
+                self._transport.register(region, deadline)
+            region.registered = True
+            return infer(inputs, outputs, deadline, options, region)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ import numpy as np
 from tritonclient.utils import np_to_triton_dtype  # type: ignore[import-untyped]
 
 from .batches import Arrays
+from .deadline import Deadline
 from .errors import ServerFailure
 from .shared_memory import Region
 from .tensors import OUTPUTS
@@ -20,11 +22,21 @@ from .tensors import OUTPUTS
 @dataclass(frozen=True)
 class Tls:
     """PEM files for https:// and grpcs://. Without root certificates, those of the system are trusted;
-    a private key and its certificate chain are for a server that wants to know its clients."""
+    a private key and its certificate chain are for a server that wants to know its clients.
+
+    ValueError for a file that is not there, and for one of these two without the other.
+    """
 
     root_certificates: str | None = None
     private_key: str | None = None
     certificate_chain: str | None = None
+
+    def __post_init__(self) -> None:
+        for option, path in vars(self).items():
+            if path is not None and not Path(path).is_file():
+                raise ValueError(f"{option} {path}: there is no such file")
+        if (self.private_key is None) != (self.certificate_chain is None):
+            raise ValueError("private_key and certificate_chain belong together; give both")
 
 
 class Server(NamedTuple):
@@ -36,15 +48,28 @@ class Server(NamedTuple):
     path: str
 
 
-def server(url: str) -> Server:
-    """ValueError for what is no URL of a server."""
+def server(url: str, tls: Tls | None) -> Server:
+    """ValueError for what is no URL of a server, or none for TLS where it is asked for."""
     parts = urlsplit(url)
-    protocol, path = parts.scheme[:4], parts.path.rstrip("/")
-    if parts.scheme not in ("http", "https", "grpc", "grpcs") or not parts.netloc:
+    protocol, path, secure = parts.scheme[:4], parts.path.rstrip("/"), parts.scheme.endswith("s")
+    if parts.scheme not in ("http", "https", "grpc", "grpcs") or not _is_address(parts.netloc):
         raise ValueError(f"{url} is no server; write http://host:port or grpc://host:port")
+    if parts.query or parts.fragment:
+        raise ValueError(f"{url} has more than a path; drop what follows")
     if protocol == "grpc" and path:
         raise ValueError(f"{url} has the path {path}, which gRPC has not; drop it")
-    return Server(protocol, parts.scheme.endswith("s"), parts.netloc, path)
+    if tls and not secure:
+        raise ValueError(f"{url} is not for TLS; write {protocol}s://{parts.netloc}")
+    return Server(protocol, secure, parts.netloc, path)
+
+
+def _is_address(text: str) -> bool:
+    """Host and port; a user belongs into a header."""
+    try:
+        parts = urlsplit(f"//{text}")
+        return bool(parts.hostname) and parts.port != 0 and "@" not in text
+    except ValueError:
+        return False
 
 
 class Transport(Protocol):
@@ -54,16 +79,16 @@ class Transport(Protocol):
         self,
         inputs: Arrays,
         outputs: Sequence[str],
-        timeout_s: float,
+        deadline: Deadline,
         options: Mapping[str, Any],
         region: Region | None,
     ) -> Arrays: ...
 
-    def ready(self, timeout_s: float) -> bool: ...
+    def ready(self, deadline: Deadline) -> bool: ...
 
-    def register(self, region: Region, timeout_s: float) -> None: ...
+    def register(self, region: Region, deadline: Deadline) -> None: ...
 
-    def unregister(self, region: Region, timeout_s: float) -> None: ...
+    def unregister(self, region: Region, deadline: Deadline) -> None: ...
 
     def close(self) -> None: ...
 
