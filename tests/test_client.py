@@ -664,6 +664,9 @@ def test_the_package_is_usable_alone(generate: Generate, tmp_path: Path) -> None
     install = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
     succeed(project.run(sys.executable, *install, "--target", str(tmp_path / "t"), "."))
     assert project.changes() == ""
+    installed = [p for p in (tmp_path / "t").iterdir() if p.suffix != ".dist-info"]
+    assert [path.name for path in installed] == ["image_classification"]
+    assert (installed[0] / "py.typed").exists()
     code = (
         "import sys; sys.path.insert(0, 't'); import image_classification as p; "
         "p.Client('grpc://127.0.0.1:1').close(); print(*sorted(m.partition('.')[0] for m in sys.modules))"
