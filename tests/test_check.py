@@ -480,6 +480,13 @@ def test_an_error_of_the_ensemble_makes_no_model_a_stranger(
     assert "folder-of-no-step" not in {finding.rule for finding in found}
 
 
+def test_without_the_ensemble_no_model_is_a_stranger(generate: Generate) -> None:
+    project = generate(**UNUSUAL["steps in one process"])
+    succeed(project.make("repository"))
+    shutil.rmtree(project / "model_repository/joined")
+    assert check(project / "model_repository") == []
+
+
 def test_a_step_that_the_ensemble_passes_by_is_no_stranger(generate: Generate) -> None:
     """pipeline.yml has it."""
     uses = {"backend": "python", "fuse": False}

@@ -39,9 +39,10 @@ def strangers(
     """Folders of no step. While an error stands in pipeline.yml or a model of it, a step's may look so."""
     used = of_pipeline(answers, models)
     wrong = {finding.file for finding in found if finding.severity == "error"}
-    if not wrong.isdisjoint({root / "pipeline.yml", *(models[name].path for name in used)}):
+    checked = {root / "pipeline.yml", *(models[name].path for name in used)}
+    if answers.get("ensemble_name") not in models or not wrong.isdisjoint(checked):
         return
-    for name in sorted(models.keys() - used if used else ()):
+    for name in sorted(models.keys() - used):
         if not models[name].path.exists():
             what = f"{name} is a folder of no step, and Triton ends at one without a config"
             yield Finding(models[name].path, 1, "config-missing", what, "move its files away")
