@@ -7,7 +7,6 @@ import os
 import random
 import re
 import shutil
-import sys
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -17,14 +16,14 @@ import pytest
 import yaml
 from gatekeeper import Gatekeeper
 from pipelines import pipelines, tagged
-from support import ROOT, Generate, Project, run, succeed
+from support import ROOT, UNUSUAL, Generate, Project, succeed
 from test_properties import SEED, build, drawn, reasons, serving
 from test_wiring import WIRINGS
 from text_mutations import mutated
 
 from tools.check import check, main
 from tools.checks.findings import RULES
-from tools.checks.layout import ADDED, FILES, LAST_WITH_TENSORFLOW, NO_TYPES
+from tools.checks.layout import ADDED, FILES, LAST_WITH_TENSORFLOW, NO_TYPES, OLDEST
 from tools.checks.models import KNOWN
 
 # More: CHECKED=200 MUTATED=1000 SEED=7 python -m pytest tests/test_check.py
@@ -122,6 +121,7 @@ CASES = [
     one("backend-misspelt", PYTHON.replace("python", "pyton"), 1),
     one("model-file", PYTHON.replace("python", "onnxruntime"), 1, ask=False),
     one("execution-environment", f'{PYTHON}parameters {{ key: "EXECUTION_ENV_PATH"\nvalue {{ string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" }} }}', 5),
+    Case("link", {"@m": PYTHON, "@m/odd": "-> nowhere"}, "m/odd:1"),
     one("label-file", PYTHON.replace('"OUT"', '"OUT" label_filename: "no.txt"'), 3),
     Case("label-count", {"@m": PYTHON.replace('"OUT"', '"OUT" label_filename: "few.txt"'), "@m/few.txt": "a\nb\n"}, "m/config.pbtxt:3"),
     one("max-batch-size", f"max_batch_size: -1\n{PYTHON}", 1),
@@ -199,11 +199,13 @@ CASES = [
 
 
 def write(folder: Path, files: dict[str, str | None], prefix: str = "") -> Path:
-    """Configs by the model's name, with a version 1 and, for Python, a model.py; other files, and folders, by path."""
+    """Configs by the model's name, with a version 1 and, for Python, a model.py; other files, links and folders, by path."""
     folder.mkdir(exist_ok=True)
     for name, text in files.items():
         path = folder / name.replace("@", prefix)
-        if text is None:
+        if text is not None and text.startswith("-> "):
+            path.symlink_to(text.removeprefix("-> "))
+        elif text is None:
             path.mkdir(parents=True, exist_ok=True) if path.name != "1" else shutil.rmtree(path)
         elif "/" in name:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -402,26 +404,14 @@ def test_forms(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     elif form == "github":
         assert printed == f"::error file={path},line=2,title=tensor-dims::{what}; {instead}\n"
     else:
-        assert printed == f"{path}:2: tensor-dims: {what}; {instead}\n"
-
-
-def test_warnings_alone_are_no_failure(tmp_path: Path) -> None:
-    write(tmp_path / "r", {"m": f"{PYTHON}dynamic_batching {{ }}"})
-    assert main([str(tmp_path / "r")]) == 0
-
-
-def test_it_runs_as_a_program_on_any_repository(tmp_path: Path) -> None:
-    write(tmp_path / "r", {"m": PYTHON, "docs": None})
-    program = str(ROOT / "template/tools/check.py")
-    done = run(sys.executable, program, "r", cwd=tmp_path)
-    assert done.returncode == 1, done.stderr
-    assert done.stdout.startswith("r/docs/config.pbtxt:1: config-missing: Invalid model name: ")
-    assert run(sys.executable, program, "nowhere", cwd=tmp_path).returncode == 2
+        assert printed == f"{path}:2: error: tensor-dims: {what}; {instead}\n"
 
 
 def test_make_check(generate: Generate) -> None:
     project = generate(starting_pipeline="my-own")
-    assert succeed(project.make("check")).count("\n") <= 1
+    done = project.make("check")
+    assert succeed(done).count("\n") <= 1
+    assert done.stderr == "3 models: nothing found\n"
     label = project / "model_repository/prepare/config.pbtxt"
     label.write_text(label.read_text().replace("TYPE_", "TYP_", 1))
     done = project.make("check", "FORMAT=github")
@@ -473,6 +463,57 @@ def test_a_folder_of_no_step(generate: Generate) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "change", [('model_name: "', 'model_name: "no'), ("platform:", "foo: 3 platform:")]
+)
+@pytest.mark.parametrize("name", ["steps in one process", "ensemble inside, borders of their own"])
+def test_an_error_of_the_ensemble_makes_no_model_a_stranger(
+    generate: Generate, name: str, change: tuple[str, str]
+) -> None:
+    """Not those either that pipeline.yml does not name, of steps that share a process and of outputs that are read."""
+    project = generate(**UNUSUAL[name])
+    succeed(project.make("repository"))
+    config = project / "model_repository" / UNUSUAL[name]["project_name"] / "config.pbtxt"
+    config.write_text(config.read_text().replace(*change))
+    found = check(project / "model_repository")
+    assert {finding.file for finding in found if finding.severity == "error"} == {config}
+    assert "folder-of-no-step" not in {finding.rule for finding in found}
+
+
+def test_without_the_ensemble_no_model_is_a_stranger(generate: Generate) -> None:
+    project = generate(**UNUSUAL["steps in one process"])
+    succeed(project.make("repository"))
+    shutil.rmtree(project / "model_repository/joined")
+    assert check(project / "model_repository") == []
+
+
+def test_a_step_that_the_ensemble_passes_by_is_no_stranger(generate: Generate) -> None:
+    """pipeline.yml has it."""
+    uses = {"backend": "python", "fuse": False}
+    steps = [
+        {"name": "one", "inputs": {"x": "A"}, "outputs": {"y": "B"}, **uses},
+        {"name": "two", "inputs": {"x": "B"}, "outputs": {"y": "C"}, **uses},
+    ]
+    project = generate(
+        starting_pipeline="my-own",
+        ensemble_name="e",
+        tensors=dict.fromkeys("ABC", "FP32[4]"),
+        steps=steps,
+    )
+    succeed(project.make("repository"))
+    config = project / "model_repository/e/config.pbtxt"
+    config.write_text(config.read_text().replace('model_name: "two"', 'model_name: "one"'))
+    assert check(project / "model_repository") == []
+
+
+def test_a_pipeline_without_answers(generate: Generate) -> None:
+    project = generate(starting_pipeline="my-own")
+    for content, what in ((b"", "has no answers"), (b"\xff\0", "is no YAML")):
+        (project / "pipeline.yml").write_bytes(content)
+        [found] = [f for f in check(project / "model_repository") if f.rule == "pipeline-changed"]
+        assert (found.line, found.what) == (1, what)
+
+
 @pytest.fixture(scope="module")
 def deployed(generate: Generate) -> Project:
     """It caches, has Python steps, and an image without models."""
@@ -516,6 +557,7 @@ def test_the_tables_are_those_that_the_prompts_have() -> None:
         word: name for name, given in catalog("releases").items() for word in given.get("adds", [])
     }
     assert ADDED.items() <= added.items()
+    assert min(catalog("releases")) == OLDEST
     assert backends.keys() <= {*KNOWN, "auto", "ensemble"}
 
 

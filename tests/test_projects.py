@@ -231,7 +231,7 @@ def test_a_script_that_changes_makes_its_model_anew(generate: Generate) -> None:
 
 
 def test_a_model_that_its_owner_put_there_stays(generate: Generate) -> None:
-    """Whatever becomes of the script, and of the step."""
+    """Whatever becomes of the script, and of the config."""
     project = generate(**PIPELINES["my own"])
     model = project / "model_repository/predict/1/model.onnx"
     model.parent.mkdir()
@@ -240,8 +240,7 @@ def test_a_model_that_its_owner_put_there_stays(generate: Generate) -> None:
     (project / "models/predict.py").write_text("# edited\n")
     assert succeed(project.make("repository")) == ""
     (project / "model_repository/predict/config.pbtxt").unlink()
-    process = project.make("repository")
-    assert "model_repository/predict: is no model of the pipeline" in process.stderr
+    assert "model_repository/predict: has no config.pbtxt" in project.make("repository").stderr
     assert model.read_text() == "mine"
 
 

@@ -1,15 +1,16 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""Whether Triton would serve a model repository, without a server: a line for each finding, `file:line: rule: what; what to do`.
+"""Whether Triton would serve a model repository, without a server: a line for each finding, `file:line: severity: rule: what; what to do`.
 
-    python tools/check.py [REPOSITORY] [--format text|github|json]
+    .venv/bin/python tools/check.py [REPOSITORY] [--format text|github|json]
 
-The repository is the project's by default, and may be any other. Exit status 1 if a finding is an error.
+The repository is the project's by default, and may be any other. Exit status 1 if a finding is an error, 2 if there is nothing to check.
 The rules follow Triton's own (core: model_config_utils.cc, ensemble_utils.cc), and what it loads but never answers.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,17 +18,24 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # as a program it sees tools/ only
 
-from tools.answers import answers_of  # noqa: E402
-from tools.checks.deployment import deployment  # noqa: E402
-from tools.checks.ensembles import ensemble  # noqa: E402
-from tools.checks.fields import fields  # noqa: E402
-from tools.checks.findings import FORMATS, Finding  # noqa: E402
-from tools.checks.layout import layout  # noqa: E402
-from tools.checks.models import Model, Setting, read  # noqa: E402
-from tools.checks.project import project, setting  # noqa: E402
-from tools.checks.python_models import python_models  # noqa: E402
-from tools.checks.sequences import sequences, warmups  # noqa: E402
-from tools.checks.wiring import wiring  # noqa: E402
+try:
+    from tools.answers import answers_of
+    from tools.checks.deployment import deployment
+    from tools.checks.ensembles import ensemble
+    from tools.checks.fields import fields
+    from tools.checks.findings import FORMATS, Finding
+    from tools.checks.layout import OLDEST, layout, links
+    from tools.checks.models import Model, Setting, read
+    from tools.checks.project import project, setting, strangers
+    from tools.checks.python_models import python_models
+    from tools.checks.sequences import sequences, warmups
+    from tools.checks.wiring import wiring
+except ModuleNotFoundError as error:
+    instead = (
+        "use .venv/bin/python, which `make setup` makes, or install PyYAML and tritonclient[grpc]"
+    )
+    print(f"{sys.executable}: {error}; {instead}", file=sys.stderr)
+    sys.exit(2)
 
 
 def check(repository: Path, release: str = "") -> list[Finding]:
@@ -36,14 +44,22 @@ def check(repository: Path, release: str = "") -> list[Finding]:
     known = setting(answers, release)
     found: list[Finding] = []
     models: dict[str, Model] = {}
-    for folder in sorted(path for path in repository.iterdir() if path.is_dir()):
+    for folder in folders(repository):
         models[folder.name], unread = read(folder)
         found += [unread] if unread else []
+    for folder in (repository, *folders(repository)):
+        found += links(folder)
     for model in models.values():
         found += of_model(model, models, known)
-    found += project(repository, answers, models)
-    found += deployment(repository.parent / "deploy", models) if answers else ()
+    if answers:
+        found += project(repository.parent, answers)
+        found += deployment(repository.parent / "deploy", models)
+        found += strangers(repository.parent, answers, models, found)
     return sorted(set(found))
+
+
+def folders(repository: Path) -> list[Path]:
+    return sorted(path for path in repository.iterdir() if path.is_dir())
 
 
 def of_model(model: Model, models: dict[str, Model], known: Setting) -> Iterator[Finding]:
@@ -60,22 +76,40 @@ def of_model(model: Model, models: dict[str, Model], known: Setting) -> Iterator
         yield from python_models(model)
 
 
+def release(text: str) -> str:
+    if not re.fullmatch(r"[0-9]{2}\.(0[1-9]|1[0-2])", text) or text < OLDEST:
+        what = f"{text} is no release of Triton's container; write YY.MM, {OLDEST} or later"
+        raise argparse.ArgumentTypeError(what)
+    return text
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        usage=argparse.SUPPRESS,  # the description has it, and an error is one line without
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     default = ROOT / "model_repository"
     parser.add_argument("repository", type=Path, nargs="?", default=default, metavar="REPOSITORY")
     parser.add_argument("--format", choices=FORMATS, default="text")
     parser.add_argument(
-        "--release", default="", metavar="YY.MM", help="the Triton to serve it; the project's"
+        "--release",
+        type=release,
+        metavar="YY.MM",
+        help=f"the Triton to serve it, {OLDEST} or later; the project's",
     )
     args = parser.parse_args(arguments)
     if not args.repository.is_dir():
         parser.error(f"{args.repository}: no such directory; name a model repository")
-    found = check(args.repository.resolve(), args.release)
+    try:
+        found = check(args.repository.resolve(), args.release or "")
+    except OSError as error:
+        parser.error(f"{error.filename}: can't be read: {error.strerror}")
     if found or args.format == "json":
         print(FORMATS[args.format](found))
+    if not found:
+        count = len(folders(args.repository))
+        print(f"{count} model{'s' * (count != 1)}: nothing found", file=sys.stderr)
     return int(any(finding.severity == "error" for finding in found))
 
 

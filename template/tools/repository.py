@@ -14,11 +14,19 @@ import shutil
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.project import MODEL_DATA, MODEL_FILES, OWN_MODELS, REPOSITORY, ROOT, STEP_MODULES
+from tools.project import (
+    MODEL_DATA,
+    MODEL_FILES,
+    MODELS,
+    OWN_MODELS,
+    REPOSITORY,
+    ROOT,
+    STEP_MODULES,
+)
 
 BUILT = REPOSITORY / ".built"
 
@@ -30,7 +38,7 @@ def copies() -> Iterator[tuple[Path, Path]]:
     for version, own_modules in STEP_MODULES.items():
         for shared in sorted((ROOT / "src").glob("*.py")):
             yield REPOSITORY / version / shared.name, shared
-        for source in files(steps):
+        for source in {*files(steps), *(steps / f"{name}.py" for name in own_modules)}:
             other_step = source.suffix == ".py" and source.stem in modules - {*own_modules}
             if not other_step and own.isdisjoint(source.parents):
                 yield REPOSITORY / version / "steps" / source.relative_to(steps), source
@@ -49,17 +57,17 @@ def files(folder: Path) -> Iterator[Path]:
 
 
 def copy(source: Path, target: Path) -> None:
-    if not source.exists():
-        sys.exit(
-            f"{source.relative_to(ROOT)}: is missing, and {target.relative_to(ROOT)} is made of it; put it there"
-        )
     if not target.exists() or not filecmp.cmp(source, target, shallow=False):
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
 
 
+def path_of(script: str) -> Path:
+    return Path(ROOT, "models", f"{script}.py")
+
+
 def digest(script: str) -> str:
-    path = ROOT / "models" / f"{script}.py"
+    path = path_of(script)
     return hashlib.sha256(path.read_bytes() if path.exists() else b"").hexdigest()[:16]
 
 
@@ -114,7 +122,10 @@ class Built(NamedTuple):
 
 
 def remembered() -> dict[Path, Built]:
-    found = json.loads(BUILT.read_text()) if BUILT.exists() else {}
+    try:
+        found = json.loads(BUILT.read_text()) if BUILT.exists() else {}
+    except ValueError:
+        sys.exit(f"{BUILT.relative_to(ROOT)}: is damaged; remove it")
     return {REPOSITORY / path: Built(REPOSITORY / of, by) for path, (of, by) in found.items()}
 
 
@@ -126,11 +137,35 @@ def remember(built: dict[Path, Built]) -> None:
     BUILT.write_text(json.dumps(found, indent=1))
 
 
-def main() -> None:
+def without_config() -> Iterator[str]:
+    for folder in (REPOSITORY / name for name in MODELS):
+        if not (folder / "config.pbtxt").is_file():
+            path = folder.relative_to(ROOT)
+            yield f"{path}: has no config.pbtxt; restore it, as by `git checkout {path}`"
+
+
+def without_source(
+    sources: dict[Path, Path], scripts: dict[Path, str], built: Collection[Path]
+) -> Iterator[str]:
+    """A model file that its owner put there needs no script."""
+    made = {
+        target: path_of(script)
+        for target, script in scripts.items()
+        if target in built or not target.exists()
+    }
+    targets = {source: target for target, source in (sources | made).items()}
+    for source, target in sorted(targets.items()):
+        if not source.is_file():
+            yield f"{source.relative_to(ROOT)}: is missing, and {target.relative_to(ROOT)} is made of it; put it there"
+
+
+def complete() -> None:
     managed = {REPOSITORY / version / "model.py" for version in STEP_MODULES}
     before = {path: built for path, built in remembered().items() if path not in managed}
     sources = dict(copies())
     scripts = {REPOSITORY / path: script for path, script in MODEL_FILES.items()}
+    if problems := [*without_config(), *without_source(sources, scripts, before)]:
+        sys.exit("\n".join(problems))
     wanted = {target: Built(target) for target in sources}
     wanted |= {target: Built(target, digest(script)) for target, script in scripts.items()}
     now = {path: built for path, built in before.items() if built == wanted.get(built.target)}
@@ -141,14 +176,19 @@ def main() -> None:
         copy(source, target)
     remember(now)
     for target, script in scripts.items():
-        if not target.exists():  # one that its owner put there is left alone
+        if not target.exists():
             now |= dict.fromkeys(make(script, target), wanted[target])
             remember(now)
     for folder in REPOSITORY.iterdir():
         if folder.is_dir() and not (folder / "config.pbtxt").exists():
-            sys.exit(
-                f"{folder.relative_to(ROOT)}: is no model of the pipeline; move its files away"
-            )
+            sys.exit(f"{folder.relative_to(ROOT)}: is no model of the pipeline; move it away")
+
+
+def main() -> None:
+    try:
+        complete()
+    except OSError as error:
+        sys.exit(f"{REPOSITORY.relative_to(ROOT)}: can't be completed: {error}")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def deployment(deploy: Path, models: Mapping[str, Model]) -> Iterator[Finding]:
 def image(path: Path) -> Iterator[Finding]:
     pattern = r"ARG TRITON_IMAGE=\S*:(\d\d\.\d\d)-"
     if (line := line_of(path, pattern)) and (
-        release := re.findall(pattern, path.read_text())[0]
+        release := re.findall(pattern, path.read_text(errors="replace"))[0]
     ) < SAFE:
         what = f"Triton {release} lets who reaches its ports run code (CVE-2025-23319)"
         instead = f'write `triton_release: "{SAFE}"` or later in pipeline.yml'
@@ -75,7 +75,7 @@ def triton(path: Path) -> dict[str, Any] | None:
 def line_of(path: Path, pattern: str) -> int:
     """The first line of a file that has the pattern; 0: none."""
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(errors="replace").splitlines()
     except OSError:
         return 0
     return next((i for i, line in enumerate(lines, 1) if re.search(pattern, line)), 0)

@@ -40,6 +40,7 @@ RULES = {
     "instance-profile": "error",
     "label-count": "warning",
     "label-file": "error",
+    "link": "error",
     "map-key-lost": "error",
     "map-key-twice": "warning",
     "map-unknown-tensor": "error",
@@ -115,7 +116,14 @@ class Finding:
 
 
 def text(found: Iterable[Finding]) -> str:
-    return "\n".join(f"{f.shown()}:{f.line}: {f.rule}: {f.what}; {f.instead}" for f in found)
+    return "\n".join(
+        printable(f"{f.shown()}:{f.line}: {f.severity}: {f.rule}: {f.what}; {f.instead}")
+        for f in found
+    )
+
+
+def printable(line: str) -> str:
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
 
 
 def github(found: Iterable[Finding]) -> str:

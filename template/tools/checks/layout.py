@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from tools.checks.findings import Finding
 from tools.checks.models import KNOWN, PLATFORMS, RESERVED, Model, Setting, enum_name, nearest
@@ -19,6 +20,7 @@ FILES = {backend: file for file, backend in BACKENDS.items() if backend != "tens
     "dali": "model.dali",
     "vllm": "model.json",
 }
+OLDEST = "24.10"  # release that the rules know
 # What came with a release, or went after one.
 ADDED = {"model_metrics": "24.11", "max_inflight_requests": "25.11"}
 OWN_FOLDER = "$$TRITON_MODEL_DIRECTORY"
@@ -36,6 +38,14 @@ def layout(model: Model, setting: Setting) -> Iterator[Finding]:
     for rules in (names, versions, backend, runtime, model_files, labels, types):
         yield from rules(model)
     yield from releases(model, setting)
+
+
+def links(folder: Path) -> Iterator[Finding]:
+    """Those to nowhere, in the repository or the folder of a model: of each entry Triton asks what it is."""
+    for path in sorted(folder.iterdir()):
+        if path.is_symlink() and not path.exists():
+            what = f"failed to stat file {path.name}, a link to {path.readlink()}"
+            yield Finding(path, 1, "link", what, "remove it, or put there what it points to")
 
 
 def names(model: Model) -> Iterator[Finding]:

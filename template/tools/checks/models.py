@@ -129,7 +129,10 @@ def read(folder: Path) -> tuple[Model, Finding | None]:
         model.config = text_format.Parse(text, model_config_pb2.ModelConfig())
     except FileNotFoundError:
         return without_config(model)
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        what = f"can't be read: {error.strerror}"
+        return model, Finding(model.path, 1, "parse", what, "put a file there")
+    except UnicodeDecodeError as error:
         return model, Finding(model.path, 1, "parse", f"can't be read: {error}", "save it as UTF-8")
     except text_format.ParseError as error:
         return model, unparsable(model, error)
@@ -158,6 +161,8 @@ def unparsable(model: Model, error: text_format.ParseError) -> Finding:
     instead = (
         spelling(*unknown.groups()) if unknown else "write it as Triton's model_config.proto has it"
     )
+    if what.endswith("\ufeff"):
+        instead = "save it as UTF-8 without a byte-order mark"
     if not unknown and re.search(r"(Couldn't parse|got|Expected) .*[${]$", what):
         instead = "fill in the placeholder first"
     return Finding(model.path, error.GetLine() or 1, "parse", what, instead)

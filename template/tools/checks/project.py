@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import yaml
@@ -28,17 +28,21 @@ def all_outputs(answers: Answers) -> Iterator[str]:
             yield from all_outputs(step)
 
 
-def project(repository: Path, answers: Answers, models: Mapping[str, Model]) -> Iterator[Finding]:
-    if not answers:
+def project(root: Path, answers: Answers) -> Iterator[Finding]:
+    yield from changed(root / "pipeline.yml", answers)
+    yield from unlocked(root, answers)
+
+
+def strangers(
+    root: Path, answers: Answers, models: Mapping[str, Model], found: Iterable[Finding]
+) -> Iterator[Finding]:
+    """Folders of no step. While an error stands in pipeline.yml or a model of it, a step's may look so."""
+    used = of_pipeline(answers, models)
+    wrong = {finding.file for finding in found if finding.severity == "error"}
+    checked = {root / "pipeline.yml", *(models[name].path for name in used)}
+    if answers.get("ensemble_name") not in models or not wrong.isdisjoint(checked):
         return
-    yield from changed(repository.parent / "pipeline.yml", answers)
-    yield from unlocked(repository.parent, answers)
-    used, queue = set(), [str(answers.get("ensemble_name"))]
-    for name in queue:
-        if name in models and name not in used:
-            used.add(name)
-            queue += [step.model_name for step in models[name].steps]
-    for name in sorted(models.keys() - used if used else ()):
+    for name in sorted(models.keys() - used):
         if not models[name].path.exists():
             what = f"{name} is a folder of no step, and Triton ends at one without a config"
             yield Finding(models[name].path, 1, "config-missing", what, "move its files away")
@@ -47,6 +51,23 @@ def project(repository: Path, answers: Answers, models: Mapping[str, Model]) -> 
             yield models[name].finding(
                 "folder-of-no-step", what, "remove the folder, or add the step to pipeline.yml"
             )
+
+
+def of_pipeline(answers: Answers, models: Mapping[str, Model]) -> set[str]:
+    """The models that its ensembles and steps name, and those that the template made for them."""
+    used, queue = set[str](), [*step_names(answers)]
+    for name in queue:
+        if name in models and name not in used:
+            used.add(name)
+            queue += [step.model_name for step in models[name].steps]
+    return used
+
+
+def step_names(answers: Answers) -> Iterator[str]:
+    """Of the ensemble itself too, and of those inside."""
+    yield str(answers.get("ensemble_name", answers.get("name")))
+    for step in answers.get("steps") or ():
+        yield from step_names(step)
 
 
 def changed(path: Path, answers: Answers) -> Iterator[Finding]:
@@ -66,6 +87,7 @@ def changed(path: Path, answers: Answers) -> Iterator[Finding]:
         )
         return
     if not isinstance(given, dict) or not isinstance(root, yaml.MappingNode):
+        yield Finding(path, 1, "pipeline-changed", "has no answers", "write `NAME: VALUE`")
         return
     for key, _ in root.value:
         if given.get(key.value) != answers.get(key.value):
@@ -78,10 +100,13 @@ def changed(path: Path, answers: Answers) -> Iterator[Finding]:
 def unlocked(root: Path, answers: Answers) -> Iterator[Finding]:
     """Packages that steps require and the lock does not have."""
     lock, pipeline = root / "requirements.lock", root / "pipeline.yml"
-    if not lock.exists() or not pipeline.exists():
+    if not lock.is_file() or not pipeline.is_file():
         return
-    known = {plain(name) for name in re.findall(r"^[\w.-]+(?===|\[)", lock.read_text(), re.M)}
-    lines = pipeline.read_text().splitlines()
+    known = {
+        plain(name)
+        for name in re.findall(r"^[\w.-]+(?===|\[)", lock.read_text(errors="replace"), re.M)
+    }
+    lines = pipeline.read_text(errors="replace").splitlines()
     for requirement in sorted({*requirements(answers)}):
         if (name := plain(requirement)) not in known:
             line = next((i for i, text in enumerate(lines, 1) if requirement in text), 1)

@@ -24,7 +24,7 @@ def python_models(model: Model) -> Iterator[Finding]:
 def code(path: Path, decoupled: bool) -> Iterator[Finding]:
     try:
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
         yield Finding(
             path,

@@ -1,0 +1,161 @@
+"""tools/check.py as a program: what it prints, its exit status, and what it can't read."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from support import ROOT, Generate, run
+from test_check import PYTHON, write
+
+from tools.check import main
+
+PROGRAM = str(ROOT / "template/tools/check.py")
+GARBAGE = {
+    "empty": b"",
+    "byte-order mark": b"\xef\xbb\xbf",
+    "binary": b"\xf5\0\n\x80",
+    "zeros": bytes(3),
+}
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line of a program that ends with 2."""
+    with pytest.raises(SystemExit) as end:
+        main([*arguments])
+    printed = capsys.readouterr()
+    assert (end.value.code, printed.out, printed.err.count("\n")) == (2, "", 1)
+    return printed.err
+
+
+def test_a_warning_says_that_it_is_one_and_is_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "r", {"m": f"{PYTHON}dynamic_batching {{ }}"})
+    assert main([str(tmp_path / "r")]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith(f"{tmp_path}/r/m/config.pbtxt:5: warning: batching-ignored: ")
+    assert printed.err == ""
+
+
+def test_it_runs_as_a_program_on_any_repository(tmp_path: Path) -> None:
+    write(tmp_path / "r", {"m": PYTHON, "docs": None})
+    done = run(sys.executable, PROGRAM, "r", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    line = "r/docs/config.pbtxt:1: error: config-missing: Invalid model name: "
+    assert done.stdout.startswith(line)
+
+
+@pytest.mark.parametrize(("form", "out"), [("text", ""), ("github", ""), ("json", "[]\n")])
+def test_nothing_found_is_said_beside_the_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str, out: str
+) -> None:
+    write(tmp_path / "r", {"m": PYTHON})
+    assert main([str(tmp_path / "r"), "--format", form]) == 0
+    assert capsys.readouterr() == (out, "1 model: nothing found\n")
+    write(tmp_path / "r", {"n": PYTHON})
+    assert main([str(tmp_path / "r"), "--format", form]) == 0
+    assert capsys.readouterr() == (out, "2 models: nothing found\n")
+
+
+def test_a_python_without_the_packages_is_told_which_has_them(tmp_path: Path) -> None:
+    """-I -S: nothing but the standard library."""
+    done = run(sys.executable, "-I", "-S", PROGRAM, str(tmp_path), cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"{sys.executable}: No module named ")
+    assert "use .venv/bin/python" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "release", ["abc", "23.01", "24.09", "26.13", "26.00", "26.7", "99.99", ""]
+)
+def test_what_is_no_release(capsys: pytest.CaptureFixture[str], release: str) -> None:
+    assert f"{release} is no release of Triton's container; write YY.MM, 24.10 or later" in refused(
+        capsys, "--release", release
+    )
+
+
+@pytest.mark.parametrize("release", ["24.10", "26.08", "27.01"])
+def test_a_release_may_be_newer_than_those_known(tmp_path: Path, release: str) -> None:
+    write(tmp_path / "r", {"m": PYTHON})
+    assert main([str(tmp_path / "r"), "--release", release]) == 0
+
+
+def test_what_is_no_repository(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("nowhere", "link"):
+        assert "no such directory; name a model" in refused(capsys, str(tmp_path / name))
+
+
+def test_what_the_system_does_not_let_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a patch, as the administrator may read all."""
+    write(tmp_path / "r", {"m": PYTHON})
+
+    def read_bytes(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("tools.checks.python_models.Path.read_bytes", read_bytes)
+    assert main([str(tmp_path / "r")]) == 1
+    line = "m/config.pbtxt:1: error: parse: can't be read: Permission denied; "
+    assert line in capsys.readouterr().out
+    monkeypatch.setattr("tools.check.read", lambda folder: read_bytes(folder))
+    assert f"{tmp_path}/r/m: can't be read: Permission denied" in refused(capsys, f"{tmp_path}/r")
+
+
+@pytest.mark.parametrize("content", GARBAGE.values(), ids=GARBAGE)
+@pytest.mark.parametrize("name", ["config.pbtxt", "1/model.py"])
+def test_garbage_is_a_line_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes
+) -> None:
+    write(tmp_path / "r", {"m": PYTHON})
+    (tmp_path / "r/m" / name).write_bytes(content)
+    main([str(tmp_path / "r")])
+    for line in capsys.readouterr().out.splitlines():
+        assert line.startswith(f"{tmp_path}/r/m/")
+        assert ": error: " in line
+        assert line.isprintable()
+
+
+def test_a_byte_order_mark_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Triton refuses it."""
+    write(tmp_path / "r", {"m": f"\ufeff{PYTHON}"})
+    assert main([str(tmp_path / "r")]) == 1
+    assert "save it as UTF-8 without a byte-order mark" in capsys.readouterr().out
+
+
+def test_code_that_is_too_deep_is_no_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deep = "(" * 50_000
+    write(tmp_path / "r", {"m": PYTHON, "m/1/model.py": f"x = {'-' * 50_000}1\ny = {deep}"})
+    assert main([str(tmp_path / "r")]) == 1
+    assert "1/model.py:1: error: python-syntax: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("place", ["odd", "m/odd"])
+@pytest.mark.parametrize("target", ["nowhere", "odd"])
+def test_a_link_to_nowhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, target: str
+) -> None:
+    write(tmp_path / "r", {"m": PYTHON})
+    (tmp_path / "r" / place).symlink_to(target)
+    assert main([str(tmp_path / "r")]) == 1
+    line = f"{place}:1: error: link: failed to stat file odd, a link to {target}; "
+    assert line in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "name", ["pipeline.yml", "requirements.lock", "deploy/Dockerfile", "deploy/serve.sh"]
+)
+def test_garbage_around_the_repository(generate: Generate, name: str) -> None:
+    project = generate()
+    path = project / name
+    path.write_bytes(GARBAGE["binary"])
+    assert "Traceback" not in project.run(sys.executable, "-m", "tools.check").stderr
+    path.unlink()
+    path.mkdir()
+    assert "Traceback" not in project.run(sys.executable, "-m", "tools.check").stderr

@@ -1,0 +1,130 @@
+"""`make repository`: what stands in its way is a line each, and nothing is written meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support import PIPELINES, UNUSUAL, Generate, Project, succeed
+
+
+@pytest.fixture
+def made(generate: Generate) -> Project:
+    project = generate(**PIPELINES["my own"])
+    project.commit()
+    succeed(project.make("repository"))
+    return project
+
+
+def refused(project: Project) -> str:
+    """What `make` says of its own."""
+    done = project.make("repository")
+    assert done.returncode
+    said = [line for line in done.stderr.splitlines() if not line.startswith("make: ")]
+    return "\n".join(said)
+
+
+def without_config(name: str) -> str:
+    path = f"model_repository/{name}"
+    return f"{path}: has no config.pbtxt; restore it, as by `git checkout {path}`"
+
+
+@pytest.mark.parametrize("name", ["prepare", "predict", "my_pipeline"])
+def test_a_model_without_config_is_not_built(made: Project, name: str) -> None:
+    folder = made / "model_repository" / name
+    shutil.rmtree(folder)
+    assert refused(made) == without_config(name)
+    assert not folder.exists()
+    succeed(made.run("git", "checkout", f"model_repository/{name}"))
+    succeed(made.make("check"))
+
+
+def test_each_model_without_config_is_named(generate: Generate) -> None:
+    """Those too of which nothing is built: an ensemble inside, and the copy of an output."""
+    project = generate(**UNUSUAL["ensemble inside, borders of their own"])
+    configs = [*(project / "model_repository").glob("*/config.pbtxt")]
+    for config in configs:
+        config.unlink()
+    names = sorted(config.parent.name for config in configs)
+    assert {"inner", "expose_M"} < {*names}
+    assert sorted(refused(project).splitlines()) == [without_config(name) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("steps/prepare.py", "prepare/1/steps/prepare.py"),
+        ("models/predict.py", "predict/1/model.onnx"),
+    ],
+)
+def test_a_source_that_is_gone(made: Project, source: str, target: str) -> None:
+    """What was built of it stays as it is until then."""
+    (made / source).unlink()
+    line = f"{source}: is missing, and model_repository/{target} is made of it; put it there"
+    assert refused(made) == line
+    assert (made / "model_repository" / target).exists()
+    (made / source).symlink_to("nowhere")
+    assert refused(made) == line
+
+
+def test_sources_of_a_project_that_was_never_built(generate: Generate) -> None:
+    project = generate(**PIPELINES["my own"])
+    for name in ("steps/prepare.py", "models/predict.py"):
+        (project / name).unlink()
+    assert [line.split(":")[0] for line in refused(project).splitlines()] == [
+        "models/predict.py",
+        "steps/prepare.py",
+    ]
+    assert not (project / "model_repository/prepare/1/steps").exists()
+
+
+def test_a_model_that_its_owner_put_there_needs_no_script(generate: Generate) -> None:
+    project = generate(**PIPELINES["my own"])
+    (project / "models/predict.py").unlink()
+    model = project / "model_repository/predict/1/model.onnx"
+    model.parent.mkdir()
+    model.write_text("mine")
+    succeed(project.make("repository"))
+    assert model.read_text() == "mine"
+
+
+def test_a_folder_of_no_model(made: Project) -> None:
+    """It may hold what its owner put there."""
+    model = made / "model_repository/former/1/model.onnx"
+    model.parent.mkdir(parents=True)
+    model.write_text("mine")
+    line = "model_repository/former: is no model of the pipeline; move it away"
+    assert refused(made) == line
+    assert model.read_text() == "mine"
+    shutil.rmtree(model.parent)
+    assert refused(made) == line
+
+
+def file_for_folder(path: Path) -> None:
+    shutil.rmtree(path)
+    path.touch()
+
+
+def folder_for_file(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "line"),
+    [
+        (".built", lambda path: path.write_bytes(b""), ".built: is damaged; remove it"),
+        (".built", lambda path: path.write_bytes(b"\xf5\0"), ".built: is damaged; remove it"),
+        (".built", folder_for_file, "can't be completed: [Errno 21] Is a directory: "),
+        ("prepare/1", file_for_folder, "can't be completed: [Errno 17] File exists: "),
+    ],
+)
+def test_what_is_in_the_way_is_a_line(
+    made: Project, name: str, spoil: Callable[[Path], object], line: str
+) -> None:
+    spoil(made / "model_repository" / name)
+    [said] = refused(made).splitlines()
+    assert said.startswith("model_repository")
+    assert line in said
