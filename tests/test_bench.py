@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, Server, serve, succeed
 from test_client import serving
+from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 from tools.load.figures import Level, Load, ModelTimes
 from tools.load.report import bottleneck, comparison
+from tools.load.way import longest
 
 SHORT = "--seconds 0.3"
 
@@ -182,11 +184,15 @@ def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: An
     idle = ModelTimes("idle", 100, 1.0, 100.0, 100.0, 1, 0.1, 0)
     model = dataclasses.replace(idle, model="net", **of_model)
     load = Load(8, 100.0, 1000.0, 2000.0, 3000.0, own_cores=own_cores)
-    return Level(load, [idle, model], 4000.0, cores_busy)
+    return Level(load, [idle, model], 4000.0, cores_busy, [idle, model])
 
 
 def by_perf_analyzer(found: Level) -> Level:
     return dataclasses.replace(found, load=dataclasses.replace(found.load, in_python=False))
+
+
+def beside_each_other(found: Level) -> Level:
+    return dataclasses.replace(found, way=found.models[1:])
 
 
 @pytest.mark.parametrize(
@@ -208,10 +214,47 @@ def by_perf_analyzer(found: Level) -> Level:
             level(),
             "No model is busy all the time: of a request's 4.00 ms the models worked 0.20 ms",
         ),
+        (level(), "and 3.60 ms is the way between them. Try fewer steps."),
+        (level(compute_us=3500.0), "Only a faster net would answer much sooner"),
+        (
+            beside_each_other(level(compute_us=4010.0)),
+            "4.00 ms the models worked 4.01 ms one after",
+        ),
     ],
 )
 def test_the_bottleneck(found: Level, said: str) -> None:
     assert said in bottleneck([found])
+
+
+@pytest.mark.parametrize("compute_us", [3500.0, 4000.0, 4500.0])
+def test_fewer_steps_are_no_help_where_little_is_lost_between_them(compute_us: float) -> None:
+    assert "fewer steps" not in bottleneck([beside_each_other(level(compute_us=compute_us))])
+
+
+def ensemble(*steps: tuple[str, str, str]) -> Any:
+    """A config with steps of a model each, and the tensors that it reads and writes."""
+    config = model_config_pb2.ModelConfig(platform="ensemble")
+    for model, reads, writes in steps:
+        config.ensemble_scheduling.step.add(
+            model_name=model,
+            input_map={f"in{i}": tensor for i, tensor in enumerate(reads)},
+            output_map={"out": writes},
+        )
+    return config
+
+
+def test_the_way_of_a_request_is_the_longest() -> None:
+    """Of two branches that join, the one with an ensemble inside; steps are in no order."""
+    took = {"fast": 1.0, "slow": 2.0, "deep": 1.5, "join": 1.0}
+    times = {name: ModelTimes(name, 1, 1.0, 0.0, us, 1, 0.1, 0) for name, us in took.items()}
+    configs = {
+        "all": ensemble(
+            ("join", "BCD", "E"), ("fast", "A", "B"), ("slow", "A", "C"), ("in", "A", "D")
+        ),
+        "in": ensemble(("deep", "X", "Y"), ("fast", "Y", "Z")),
+    }
+    way = [model.model for model in longest(configs, "all", times)]
+    assert way == ["deep", "fast", "join"]
 
 
 def test_the_bottleneck_of_what_nothing_is_known_of() -> None:

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from tools.load import perf_analyzer
+from tools.load import perf_analyzer, way
 from tools.load.closed_loop import ClosedLoop
 from tools.load.figures import Level, Load
 from tools.load.requests import Inputs, body
@@ -59,11 +59,13 @@ class Bench:
         load = measure()
         wall, after = time.perf_counter() - wall, self.server.counters()
         busy, total = (now - then for now, then in zip(cpu_times(), cpu, strict=True))
+        models = model_times(before, after, wall, self.server.configs)
         return Level(
             load,
-            model_times(before, after, wall, self.server.configs),
+            models,
             _request_us(before, after),
             busy / max(total, 1) if self.server.local else None,
+            way.longest(self.server.configs, ENSEMBLE, {model.model: model for model in models}),
         )
 
 
