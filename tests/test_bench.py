@@ -17,6 +17,7 @@ from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 from tools.load.figures import Level, Load, ModelTimes
 from tools.load.report import bottleneck, comparison
+from tools.load.saved import Run
 from tools.load.way import longest
 
 SHORT = "--seconds 0.3"
@@ -61,10 +62,16 @@ def test_a_table_a_sentence_the_figures_and_a_picture(
 def test_two_runs_are_compared(digits: Server, tmp_path: Path) -> None:
     address = {"TRITON_URL": digits.urls["grpc"]}
     bench(digits.project, f"{SHORT} --concurrency 1 2 --out {tmp_path}/old", **address)
-    again = ("bench", f"BASE={tmp_path}/old.json", f"ARGS={SHORT} --concurrency 2 4 --rows 8")
+    again = ("bench", f"BASE={tmp_path}/old.json", "ARGS=--seconds 0.4 --concurrency 2 4")
     printed = succeed(digits.project.make(*again, **address))
+    assert "\nNot all else was equal: seconds 0.3 -> 0.4.\n" in printed
     assert len(re.findall(r"^ +2 .* -> .*%", printed, re.MULTILINE)) == 1
     assert not re.search(r"^ +[14] .* -> ", printed, re.MULTILINE)
+
+
+def test_requests_of_several_rows(digits: Server, tmp_path: Path) -> None:
+    arguments = f"{SHORT} --concurrency 2 --rows 8 --out {tmp_path}/eight"
+    printed = bench(digits.project, arguments, TRITON_URL=digits.urls["grpc"])
     assert "8 rows a request" in printed
     batches = re.findall(r"^ +2  \w+ +\S+ +\S+ +(\S+)", printed, re.MULTILINE)
     assert all(float(batch) == 8 for batch in batches)
@@ -88,6 +95,13 @@ def test_the_address_of_http_is_enough(digits: Server) -> None:
         ({"TRITON_URL": "grpc://127.0.0.1:1"}, "no Triton takes gRPC at 127.0.0.1:1 "),
         ({"TRITON_URL": "127.0.0.1:1"}, "127.0.0.1:1 is no server; write grpc://host:port"),
         ({"BASE": "Makefile"}, "Makefile: is of no earlier `make bench`: "),
+        ({"BASE": "samples/digit-7.json"}, "samples/digit-7.json: is of no earlier `make bench`: "),
+        ({"ARGS": "--out Makefile/run"}, "[Errno 17] File exists: 'Makefile'"),
+        (
+            {"ARGS": "--seconds 0"},
+            "python -m tools.bench: error: argument --seconds: '0' is no posi",
+        ),
+        ({"ARGS": "--rows 1.5"}, "python -m tools.bench: error: argument --rows: '1.5' is no posi"),
     ],
 )
 def test_what_is_wrong_is_one_line(
@@ -269,11 +283,40 @@ def test_a_level_survives_json() -> None:
     assert Level.of(saved) == level()
 
 
+RUN = Run("net", 1, 5.0, "perf_analyzer", "local", 2, [level()])
+
+
+def test_a_run_survives_its_file(tmp_path: Path) -> None:
+    RUN.write(tmp_path / "run.json")
+    assert Run.read(tmp_path / "run.json") == RUN
+
+
 def test_the_comparison_has_what_both_have() -> None:
     half = dataclasses.replace(level().load, throughput=50.0)
-    rows = [*comparison([dataclasses.replace(level(), load=half)], [level()])]
+    slower = dataclasses.replace(RUN, levels=[dataclasses.replace(level(), load=half)])
+    rows = [*comparison(slower, RUN)]
     assert len(rows) == 2
     assert "50.00 -> 100.00 +100%" in rows[1]
+
+
+def test_the_comparison_says_what_else_differs() -> None:
+    other = dataclasses.replace(RUN, seconds=1.0, cores=4, levels=[])
+    assert [*comparison(other, RUN)] == [
+        "Not all else was equal: seconds 1.0 -> 5.0, cores 4 -> 2.",
+        "The runs have no level in common: give --concurrency.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ensemble", "rows", "said"),
+    [
+        ("other", 1, "old.json: is of net, not of other"),
+        ("net", 4, 'old.json: is of 1 rows a request, not of 4; write ARGS="--rows 1"'),
+    ],
+)
+def test_what_is_not_comparable_is_refused(ensemble: str, rows: int, said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        RUN.check(Path("old.json"), ensemble, rows)
 
 
 def test_the_settings_that_it_names_exist() -> None:

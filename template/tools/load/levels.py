@@ -17,16 +17,24 @@ from tools.project import ENSEMBLE
 WARM_UP_S = 0.5
 GROWTH = 1.05  # below it, throughput has not grown
 MOST = 1024
+DECOUPLED = "Decoupled models answer over a gRPC stream only: `make bench` and `make tune` can't measure them."
 
 Measure = Callable[[int], Level]
 
 
 class Bench:
-    """Measures levels of load on a server: `requests` in rotation, each level for `seconds`."""
+    """Measures levels of load on a server: `requests` in rotation, each level for `seconds`.
+
+    ValueError if that can't be done.
+    """
 
     def __init__(
         self, server: ServerUnderLoad, requests: Sequence[Inputs], *, seconds: float, rows: int = 1
     ) -> None:
+        if server.decoupled:
+            raise ValueError(DECOUPLED)
+        if not requests:
+            raise ValueError("samples/ has no row that could be sent")
         self.server, self.requests, self.seconds, self.rows = server, requests, seconds, rows
         self.perf_analyzer = perf_analyzer.installed() is not None
 

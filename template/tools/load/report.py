@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from tools.load.figures import Level, ModelTimes, best, total_us
+from tools.load.saved import Run
 
 BUSY = 0.85  # a model whose instances work for so much of the time makes requests wait
 FULL = 0.95  # a machine whose cores do has none left for more instances
@@ -39,6 +40,13 @@ def errors(levels: Sequence[Level]) -> Iterator[str]:
         for text, count in level.load.errors.items():
             counts[text] = counts.get(text, 0) + count
     return (f"{count} failed: {text}" for text, count in counts.items())
+
+
+def unanswered(level: Level, seconds: float) -> str:
+    """Of a level in which no request succeeded."""
+    if not level.load.failed:
+        return f"No request was answered within {seconds:g} s: give more --seconds."
+    return "\n".join(["No request was answered.", *errors([level])])
 
 
 def bottleneck(levels: Sequence[Level]) -> str:
@@ -148,10 +156,16 @@ RULES: list[Callable[[Level], str | None]] = [
 ]
 
 
-def comparison(old: Sequence[Level], new: Sequence[Level]) -> Iterator[str]:
-    """The levels that both runs have, and how they differ."""
-    before = {level.load.concurrency: level.load for level in old}
-    pairs = [(before[n.load.concurrency], n.load) for n in new if n.load.concurrency in before]
+def comparison(old: Run, new: Run) -> Iterator[str]:
+    """What differs in how the runs were made, and in the levels that both have."""
+    if differences := ", ".join(old.differences(new)):
+        yield f"Not all else was equal: {differences}."
+    before = {level.load.concurrency: level.load for level in old.levels}
+    loads = (level.load for level in new.levels)
+    pairs = [(before[load.concurrency], load) for load in loads if load.concurrency in before]
+    if not pairs:
+        yield "The runs have no level in common: give --concurrency."
+        return
     yield f"{'concurrency':>11} {'requests/s':>24} {'p50 ms':>24} {'p99 ms':>24}"
     for was, now in pairs:
         cells = (
