@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, Server, serve, 
 from test_client import serving
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
+from tools.load.closed_loop import Address, ClosedLoop
 from tools.load.figures import Level, Load, ModelTimes
 from tools.load.report import bottleneck, comparison
 from tools.load.saved import Run
@@ -158,6 +160,25 @@ def test_pipelines_of_other_kinds(generate: Generate, name: str) -> None:
 def test_a_decoupled_pipeline_says_why_not(generate: Generate) -> None:
     process = generate(**UNUSUAL["decoupled"]).make("bench")
     assert process.stderr.startswith("Decoupled models answer over a gRPC stream only")
+
+
+@pytest.mark.parametrize("callers", [1, 8])
+def test_a_ctrl_c_while_callers_start_ends_them(
+    monkeypatch: pytest.MonkeyPatch, callers: int
+) -> None:
+    before, start = {*threading.enumerate()}, threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if not thread.daemon:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ClosedLoop(Address("127.0.0.1:1"), [[b""]] * callers).__enter__()
+    [left] = [thread for thread in {*threading.enumerate()} - before if not thread.daemon]
+    left.join(30)
+    assert not left.is_alive()
 
 
 # What perf_analyzer 2.50 writes; this one also keeps what it was called with.
