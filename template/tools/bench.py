@@ -15,7 +15,8 @@ from typing import Any
 
 from tools.load import options, report
 from tools.load.figures import Level, best
-from tools.load.levels import Bench, growing
+from tools.load.growth import growing
+from tools.load.levels import Bench
 from tools.load.requests import sample_rows
 from tools.load.saved import Run, make_writable
 from tools.load.server import ServerUnderLoad, cores, under_load

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from tools.load import perf_analyzer, way
 from tools.load.closed_loop import ClosedLoop
@@ -15,11 +15,7 @@ from tools.load.server import Counters, ServerUnderLoad, cpu_times, model_times
 from tools.project import ENSEMBLE
 
 WARM_UP_S = 0.5
-GROWTH = 1.05  # below it, throughput has not grown
-MOST = 1024
 DECOUPLED = "Decoupled models answer over a gRPC stream only: `make bench` and `make tune` can't measure them."
-
-Measure = Callable[[int], Level]
 
 
 class Bench:
@@ -87,13 +83,3 @@ def _request_us(before: Counters, after: Counters) -> float:
     done = Counter(after.get(ENSEMBLE, {}))
     done.subtract(before.get(ENSEMBLE, {}))
     return done["request_ns"] / max(done["requests"], 1) / 1000
-
-
-def growing(measure: Measure) -> Iterator[Level]:
-    """Levels of 1, 2, 4 ... callers, until two in a row have brought no more throughput."""
-    best, idle, concurrency = 0.0, 0, 1
-    while idle < 2 and concurrency <= MOST:
-        level = measure(concurrency)
-        yield level
-        idle = 0 if level.load.throughput > best * GROWTH else idle + 1
-        best, concurrency = max(best, level.load.throughput), concurrency * 2
