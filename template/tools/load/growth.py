@@ -8,20 +8,23 @@ from collections.abc import Callable, Iterator, Sequence
 from tools.load.figures import Level, Load, best
 
 GROWTH = 1.05  # below it, throughput has not grown
+IDLE = 3  # levels; throughput often rests for one or two before batches grow
 MOST = 1024
 
 
 def growing(
     measure: Callable[[int], Level], counts: Callable[[Load], bool] = lambda _: True
 ) -> Iterator[Level]:
-    """Levels of 1, 2, 4 ... callers, until two in a row have brought no more throughput that `counts`."""
+    """Levels of 1, 2, 4 ... callers, until IDLE in a row have brought no more throughput that `counts`."""
     most, idle, concurrency = 0.0, 0, 1
-    while idle < 2 and concurrency <= MOST:
+    while idle < IDLE and concurrency <= MOST:
         level = measure(concurrency)
         yield level
-        grown = counts(level.load) and level.load.throughput > most * GROWTH
-        idle = 0 if grown else idle + 1
-        most, concurrency = max(most, level.load.throughput), concurrency * 2
+        if counts(level.load) and level.load.throughput > most * GROWTH:
+            most, idle = level.load.throughput, 0
+        else:
+            idle += 1
+        concurrency *= 2
 
 
 def fewest(levels: Sequence[Level]) -> Level:

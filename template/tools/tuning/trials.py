@@ -54,12 +54,12 @@ class Objective:
 
     def why_not(self, new: Sequence[Load], old: Sequence[Load]) -> str:
         """Why `new` does not replace `old`."""
-        if not all(map(_succeeded, new)):
-            return "requests failed"
-        if not self.met(*new):
-            return "p99 over the limit"
-        gain = math.expm1(statistics.fmean(self.gains(new, old)))
         in_one_run = " in one run" * (len(new) == 1)
+        if not all(map(_succeeded, new)):
+            return f"requests failed{in_one_run}"
+        if not self.met(*new):
+            return f"p99 over the limit{in_one_run}"
+        gain = math.expm1(statistics.fmean(self.gains(new, old)))
         if gain <= 0:
             return f"{-gain:.0%} behind{in_one_run}"
         return f"{gain:.0%} ahead{in_one_run}: {'not confirmed' if in_one_run else 'within noise'}"
