@@ -20,7 +20,10 @@ class RefusedError(RuntimeError):
 
 
 class TooShortError(RuntimeError):
-    """The time is over before settings could be compared."""
+    """The time is over before settings could be compared, for which `needed_s` would do, if that is known."""
+
+    def __init__(self, needed_s: float = 0.0) -> None:
+        self.needed_s = needed_s
 
 
 @dataclass(frozen=True)
