@@ -234,9 +234,9 @@ def test_levels_are_as_long_as_their_latency_asks_for() -> None:
         return level(callers, 5.0, p99_ms=600) if seconds > 0.2 else level(callers, 0.0, p99_ms=0)
 
     probe = Probe(measure, time.monotonic() + 60, 0.1)
-    assert window_s(probe(1)) == pytest.approx(5 * 0.3)
+    assert window_s(probe(1)) == pytest.approx(3 * 0.3)
     probe(2)
-    assert asked == pytest.approx([0.1, 0.6, 1.5])
+    assert asked == pytest.approx([0.1, 0.6, 0.9])
 
 
 def test_no_level_begins_that_would_end_too_late() -> None:

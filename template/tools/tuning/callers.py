@@ -10,7 +10,7 @@ from tools.load.figures import Level
 from tools.load.growth import fewest, growing
 from tools.tuning.trials import Objective, TooShortError
 
-LATENCIES = 5  # a measurement takes as long as so many requests of a caller, one after the other
+LATENCIES = 3  # a measurement takes as long as so many requests of a caller, one after the other
 SHORTEST_S = 0.3
 
 
