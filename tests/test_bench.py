@@ -1,21 +1,19 @@
-"""`make bench`: what it measures on a real Triton, and what it says of it."""
+"""`make bench`: what it measures on a real Triton, and what is wrong with what it is given."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, Server, serve, succeed
+from support import PIPELINES, UNUSUAL, Generate, Project, Server, serve, succeed
 from test_client import serving
 
-from tools.load.figures import Level, Load, ModelTimes
-from tools.load.report import bottleneck, comparison
+from tools.load.closed_loop import Address, ClosedLoop
 
 SHORT = "--seconds 0.3"
 
@@ -59,10 +57,16 @@ def test_a_table_a_sentence_the_figures_and_a_picture(
 def test_two_runs_are_compared(digits: Server, tmp_path: Path) -> None:
     address = {"TRITON_URL": digits.urls["grpc"]}
     bench(digits.project, f"{SHORT} --concurrency 1 2 --out {tmp_path}/old", **address)
-    again = ("bench", f"BASE={tmp_path}/old.json", f"ARGS={SHORT} --concurrency 2 4 --rows 8")
+    again = ("bench", f"BASE={tmp_path}/old.json", "ARGS=--seconds 0.4 --concurrency 2 4")
     printed = succeed(digits.project.make(*again, **address))
+    assert "\nNot all else was equal: seconds 0.3 -> 0.4.\n" in printed
     assert len(re.findall(r"^ +2 .* -> .*%", printed, re.MULTILINE)) == 1
     assert not re.search(r"^ +[14] .* -> ", printed, re.MULTILINE)
+
+
+def test_requests_of_several_rows(digits: Server, tmp_path: Path) -> None:
+    arguments = f"{SHORT} --concurrency 2 --rows 8 --out {tmp_path}/eight"
+    printed = bench(digits.project, arguments, TRITON_URL=digits.urls["grpc"])
     assert "8 rows a request" in printed
     batches = re.findall(r"^ +2  \w+ +\S+ +\S+ +(\S+)", printed, re.MULTILINE)
     assert all(float(batch) == 8 for batch in batches)
@@ -86,6 +90,13 @@ def test_the_address_of_http_is_enough(digits: Server) -> None:
         ({"TRITON_URL": "grpc://127.0.0.1:1"}, "no Triton takes gRPC at 127.0.0.1:1 "),
         ({"TRITON_URL": "127.0.0.1:1"}, "127.0.0.1:1 is no server; write grpc://host:port"),
         ({"BASE": "Makefile"}, "Makefile: is of no earlier `make bench`: "),
+        ({"BASE": "samples/digit-7.json"}, "samples/digit-7.json: is of no earlier `make bench`: "),
+        ({"ARGS": "--out Makefile/run"}, "[Errno 17] File exists: 'Makefile'"),
+        (
+            {"ARGS": "--seconds 0"},
+            "python -m tools.bench: error: argument --seconds: '0' is no posi",
+        ),
+        ({"ARGS": "--rows 1.5"}, "python -m tools.bench: error: argument --rows: '1.5' is no posi"),
     ],
 )
 def test_what_is_wrong_is_one_line(
@@ -144,6 +155,25 @@ def test_a_decoupled_pipeline_says_why_not(generate: Generate) -> None:
     assert process.stderr.startswith("Decoupled models answer over a gRPC stream only")
 
 
+@pytest.mark.parametrize("callers", [1, 8])
+def test_a_ctrl_c_while_callers_start_ends_them(
+    monkeypatch: pytest.MonkeyPatch, callers: int
+) -> None:
+    before, start = {*threading.enumerate()}, threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if not thread.daemon:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ClosedLoop(Address("127.0.0.1:1"), [[b""]] * callers).__enter__()
+    [left] = [thread for thread in {*threading.enumerate()} - before if not thread.daemon]
+    left.join(30)
+    assert not left.is_alive()
+
+
 # What perf_analyzer 2.50 writes; this one also keeps what it was called with.
 PERF_ANALYZER = f"""#!{sys.executable}
 import pathlib, sys
@@ -175,68 +205,3 @@ def test_perf_analyzer_is_used_where_it_is_installed(digits: Server, tmp_path: P
     assert [row["IMAGE"]["shape"] for row in rows] == [[1]] * 4
     for name in ("called.txt", "called.json"):
         (digits.project / name).unlink()
-
-
-def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: Any) -> Level:
-    """One of 8 callers, with a model that has nothing to do and one as given."""
-    idle = ModelTimes("idle", 100, 1.0, 100.0, 100.0, 1, 0.1, 0)
-    model = dataclasses.replace(idle, model="net", **of_model)
-    load = Load(8, 100.0, 1000.0, 2000.0, 3000.0, own_cores=own_cores)
-    return Level(load, [idle, model], 4000.0, cores_busy)
-
-
-def by_perf_analyzer(found: Level) -> Level:
-    return dataclasses.replace(found, load=dataclasses.replace(found.load, in_python=False))
-
-
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        (level(busy=0.97, queue_us=9e3), "net is the bottleneck: its 1 instance worked for 97%"),
-        (level(busy=0.97, instances=2), "Try `instances: 4` of step net."),
-        (level(busy=0.97, cores_busy=None), "net is the bottleneck"),
-        (level(busy=0.6, cores_busy=0.99), "net does 86% of what the models do"),
-        (level(busy=0.6, cores_busy=0.99), "try `batching: false` of it"),
-        (level(busy=0.6, cores_busy=0.99, batch=4.0), "or give it another machine"),
-        (level(own_cores=0.95), "The load itself is the limit"),
-        (by_perf_analyzer(level(own_cores=0.95)), "No model is busy all the time"),
-        (
-            level(queue_us=2500.0),
-            "try a smaller `max_queue_delay_us`, or `batching: false` of step",
-        ),
-        (
-            level(),
-            "No model is busy all the time: of a request's 4.00 ms the models worked 0.20 ms",
-        ),
-    ],
-)
-def test_the_bottleneck(found: Level, said: str) -> None:
-    assert said in bottleneck([found])
-
-
-def test_the_bottleneck_of_what_nothing_is_known_of() -> None:
-    silent = dataclasses.replace(level(), models=[])
-    assert "statistics are switched off" in bottleneck([silent])
-    failed = dataclasses.replace(silent, load=dataclasses.replace(silent.load, errors={"no": 1}))
-    assert "Some requests failed" in bottleneck([level(), failed])
-
-
-def test_a_level_survives_json() -> None:
-    saved = json.loads(json.dumps(dataclasses.asdict(level())))
-    assert Level.of(saved) == level()
-
-
-def test_the_comparison_has_what_both_have() -> None:
-    half = dataclasses.replace(level().load, throughput=50.0)
-    rows = [*comparison([dataclasses.replace(level(), load=half)], [level()])]
-    assert len(rows) == 2
-    assert "50.00 -> 100.00 +100%" in rows[1]
-
-
-def test_the_settings_that_it_names_exist() -> None:
-    """What the sentences say to try is what pipeline.yml has."""
-    text = (ROOT / "template/tools/load/report.py").read_text()
-    known = (ROOT / "hooks/catalog/fields.yml").read_text()
-    for setting in {"instances", "batching", "max_queue_delay_us"}:
-        assert f"`{setting}" in text
-        assert f" {setting}:" in known

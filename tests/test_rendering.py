@@ -33,8 +33,8 @@ tools/checks/models.py tools/checks/project.py tools/checks/python_models.py too
 tools/container.py tools/golden.py tools/infer.py tools/local_repository.py tools/project.py tools/ready.py tools/repository.py tools/samples.py tools/serve.py tools/server_environment.py
 tools/server_log.py tools/tune.py tools/update.py
 .github/workflows/ci.yml .github/workflows/update.yml
-tools/load/closed_loop.py tools/load/figures.py tools/load/levels.py tools/load/perf_analyzer.py tools/load/plot.py tools/load/report.py tools/load/requests.py tools/load/server.py
-tools/tuning/knobs.py tools/tuning/pipeline_file.py tools/tuning/search.py tools/tuning/tuned_server.py tools/tuning/written.py
+tools/load/closed_loop.py tools/load/figures.py tools/load/growth.py tools/load/levels.py tools/load/options.py tools/load/perf_analyzer.py tools/load/plot.py tools/load/report.py tools/load/requests.py tools/load/saved.py tools/load/server.py tools/load/way.py
+tools/tuning/callers.py tools/tuning/knobs.py tools/tuning/pipeline_file.py tools/tuning/search.py tools/tuning/trials.py tools/tuning/tuned_server.py tools/tuning/written.py
 model_repository/ENSEMBLE/config.pbtxt model_repository/ENSEMBLE/1/README.md
 deploy/Dockerfile deploy/compose.yaml deploy/compose.mounted.yaml
 deploy/health.sh deploy/imports.py deploy/packages.py deploy/serve.sh

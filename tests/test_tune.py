@@ -1,22 +1,24 @@
-"""`make tune`: its edits of pipeline.yml, the configs it tries, its search, and all of it on a real Triton."""
+"""`make tune`: its edits of pipeline.yml, the configs it tries, and all of it on a real Triton."""
 
 from __future__ import annotations
 
-import math
-import random
 import re
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from support import PIPELINES, UNUSUAL, Generate, Project, serve, step, succeed
+from support import PIPELINES, UNUSUAL, Generate, Project, serve, step, succeed, variables
+from test_client import serving
+from tritonclient import grpc  # type: ignore[import-untyped]
 
-from tools.load.figures import Load
-from tools.tuning.knobs import Knob, Settings, changed, changes, configured, knobs
-from tools.tuning.pipeline_file import with_values
-from tools.tuning.search import Objective, RefusedError, Search, beyond_noise
+from tools.tuning.knobs import Settings, changed, changes, configured, knobs
+from tools.tuning.pipeline_file import replace, with_values
 from tools.tuning.written import configs, shared_steps
 
 TEXT = """\
@@ -69,6 +71,17 @@ def test_a_step_that_an_alias_repeats_is_not_changed() -> None:
     text = "steps:\n- &one {name: one}\n- *one\n"
     with pytest.raises(ValueError, match=r"by hand: steps.0.instances: 2$"):
         with_values(text, {("steps", 0, "instances"): 2})
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    """The links to it stay, and what it may be used for."""
+    file, link = tmp_path / "pipeline.yml", tmp_path / "link.yml"
+    file.write_text("a: 1\n")
+    file.chmod(0o640)
+    link.symlink_to(file)
+    replace(link, "a: 2\n")
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("a: 2\n", 0o640)
+    assert sorted(tmp_path.iterdir()) == [link, file]
 
 
 def own_parameters(pipeline: Any) -> set[str]:
@@ -144,88 +157,6 @@ def test_what_a_config_says_otherwise_is_left_alone(generate: Generate) -> None:
     )
 
 
-INSTANCES = Knob("instances", ("net",), (("steps", 0),), 1, (1, 2, 4))
-BATCHING = Knob("batching", ("net",), (("steps", 0),), True, (False, True))
-KNOBS = [INSTANCES, BATCHING]
-
-
-def searched(
-    speed: Callable[[Settings], float],
-    refused: Callable[[Settings], bool] = lambda _: False,
-    noise: float = 0.1,
-    objective: Objective | None = None,
-) -> tuple[Settings, Search]:
-    """What a search finds where settings have a throughput, and each measurement some noise."""
-    chance = random.Random(1)
-
-    def measure(settings: Settings, _: float) -> Load:
-        throughput = speed(settings) * math.exp(chance.gauss(0, noise))
-        p50 = 8e6 / throughput
-        return Load(8, throughput, p50, 2 * p50, 3 * p50)
-
-    def accept(settings: Settings) -> None:
-        if refused(settings):
-            raise RefusedError("it fails")
-
-    deadline = time.monotonic() + 60
-    found = Search(objective or Objective(), measure, accept, deadline, 0.0, lambda _: None)
-    return found.run(KNOBS), found
-
-
-def fast_with_four(settings: Settings) -> float:
-    return 100 * float(settings.get(INSTANCES, 1)) * (1.5 if settings.get(BATCHING) is False else 1)
-
-
-def test_the_search_finds_what_is_far_better() -> None:
-    for objective in (Objective(), Objective(p99_us=1e5)):
-        found, _ = searched(fast_with_four, objective=objective)
-        assert found == {INSTANCES: 4, BATCHING: False}
-
-
-def test_the_present_settings_stay_where_all_are_equal() -> None:
-    assert [searched(lambda _: 100.0)[0] for _ in range(5)] == [{}] * 5
-
-
-def test_what_fails_a_smoke_test_is_never_kept() -> None:
-    found, search = searched(fast_with_four, refused=lambda s: s.get(INSTANCES) == 4)
-    assert found.get(INSTANCES) != 4
-    assert found[BATCHING] is False
-    assert "it fails" in {trial.refused for trial in search.trials}
-
-
-def test_nothing_is_kept_that_is_over_the_limit() -> None:
-    """More instances are faster, and their p99 is too high."""
-
-    def measured(settings: Settings, _: float) -> Load:
-        count = settings.get(INSTANCES, 1)
-        return Load(8, 100 * count, 1e4 / count, 1e4, 2e4 if count == 1 else 2e6)
-
-    search = Search(
-        Objective(p99_us=1e5), measured, lambda _: None, time.monotonic() + 9, 0.0, lambda _: None
-    )
-    assert search.run([INSTANCES]) == {}
-
-
-def test_a_search_ends_in_time() -> None:
-    start = time.monotonic()
-
-    def measured(settings: Settings, seconds: float) -> Load:
-        time.sleep(seconds)
-        return Load(8, fast_with_four(settings), 1.0, 1.0, 1.0)
-
-    search = Search(Objective(), measured, lambda _: None, start + 2, 0.02, lambda _: None)
-    search.run(KNOBS * 9)
-    assert time.monotonic() - start < 10
-
-
-@pytest.mark.parametrize(
-    ("gains", "is_gain"),
-    [([0.1, 0.11, 0.1, 0.09], True), ([0.5, -0.4, 0.3, -0.2], False), ([0.01] * 4, False)],
-)
-def test_noise(gains: list[float], is_gain: bool) -> None:
-    assert beyond_noise(gains) is is_gain
-
-
 WAITS = """
 import time
 
@@ -265,7 +196,7 @@ def tune(project: Project, seconds: int, **more: str) -> str:
 @pytest.mark.slow
 def test_settings_are_found_and_written(waiting: Project) -> None:
     before = (waiting / "pipeline.yml").read_text()
-    printed = tune(waiting, 40)
+    printed = tune(waiting, 60)
     after = (waiting / "pipeline.yml").read_text()
     (waiting / "pipeline.yml").write_text(before)
     assert re.search(r"^only.instances: 1 -> 2$", printed, re.MULTILINE)
@@ -286,11 +217,61 @@ def test_settings_that_fail_a_live_test_are_not_written(waiting: Project) -> Non
         "    with grpc.InferenceServerClient(address) as client:\n"
         "        assert client.get_model_config('only').config.instance_group[0].count == 1\n"
     )
-    printed = tune(waiting, 40)
+    printed = tune(waiting, 60)
     mine.unlink()
     assert "(refused: smoke test: FAILED tests/test_live_mine.py::test_one_instance" in printed
-    assert "Nothing beats the present settings" in printed
+    assert "Nothing that was tried beats the present settings" in printed
     assert (waiting / "pipeline.yml").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["TIME=0"], "python -m tools.tune: error: argument --time: '0' is no positive number"),
+        (["P99=-1"], "python -m tools.tune: error: argument --p99: '-1' is no positive number"),
+        (["TIME=1"], "Nothing was measured: TIME=1 is too short; give TIME=300"),
+        (["TIME=8", "CONCURRENCY=8"], "Nothing was measured: TIME=8 is too short; give TIME=300"),
+    ],
+)
+def test_too_little_time_is_one_line(waiting: Project, options: list[str], line: str) -> None:
+    process = waiting.make("tune", *options)
+    assert process.returncode
+    assert process.stderr.splitlines()[:-1] == [line]  # the last is make's
+
+
+def test_a_decoupled_pipeline_says_why_not(generate: Generate) -> None:
+    process = generate(**UNUSUAL["decoupled"]).make("tune")
+    assert process.stderr.startswith("Decoupled models answer over a gRPC stream only")
+
+
+def instances(url: str) -> int:
+    """How many the server has of the step."""
+    with grpc.InferenceServerClient(url.removeprefix("grpc://")) as client:
+        return int(client.get_model_config("only").config.instance_group[0].count)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_all_as_it_was(waiting: Project, number: signal.Signals) -> None:
+    """On a server of somebody else, which goes on."""
+    before = waiting.contents()
+    with serving(waiting, "--model-control-mode=explicit", "--load-model=*") as server:
+        url = server.urls["grpc"]
+        with subprocess.Popen(
+            [sys.executable, "-m", "tools.tune", "--time=60", "--concurrency=8"],
+            cwd=waiting.path,
+            env=variables(PYTHONPATH="src", TRITON_URL=url),
+            stderr=subprocess.PIPE,
+        ) as process:
+            while instances(url) == 1:
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.02)
+            process.send_signal(number)
+            assert process.communicate(timeout=30)[1] == b""
+        assert process.returncode == 130
+        assert instances(url) == 1
+    after = waiting.contents()
+    assert {name for name in before if before[name] != after[name]} == set()
 
 
 def test_a_server_that_takes_no_configs(waiting: Project) -> None:

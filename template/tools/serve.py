@@ -66,7 +66,7 @@ class LocalTriton:
     def __enter__(self) -> LocalTriton:
         if problem := next(server_environment.problems(), None) or self._problem():
             raise ServerError(problem)
-        _signals(_interrupt)
+        interruptible()
         free = 0 in self._wanted_ports.values()
         for tries_left in (2, 1, 0):
             try:
@@ -189,6 +189,11 @@ def _signals(handler: Callable[[int, FrameType | None], object]) -> None:
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, handler)
+
+
+def interruptible() -> None:
+    """Each signal that ends a program is a KeyboardInterrupt."""
+    _signals(_interrupt)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:

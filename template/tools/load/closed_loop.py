@@ -56,8 +56,12 @@ class ClosedLoop:
             self._threads = [threading.Thread(target=self._call, args=(b,)) for b in self._bodies]
         else:
             self._threads = [threading.Thread(target=lambda: asyncio.run(self._call_together()))]
-        for thread in self._threads:
-            thread.start()
+        try:
+            for thread in self._threads:
+                thread.start()
+        except BaseException:  # a Ctrl-C here must not leave callers behind, which would never end
+            self._stop = True
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,18 +49,26 @@ class Level:
     """A load, the models' part in it, the server's own time for a request, and this machine's CPU.
 
     `cores_busy` is the share of all cores that any program used; None if the server is elsewhere.
+    `way` are those of the models that a request waits for one after the other.
     """
 
     load: Load
     models: list[ModelTimes]
     server_us: float
     cores_busy: float | None
+    way: list[ModelTimes] = field(default_factory=list)
 
     @staticmethod
     def of(saved: Any) -> Level:
         """What `dataclasses.asdict` has made of a level."""
-        models = [ModelTimes(**model) for model in saved["models"]]
-        return Level(Load(**saved["load"]), models, saved["server_us"], saved["cores_busy"])
+        models, way = (
+            [ModelTimes(**model) for model in saved.get(name, [])] for name in ("models", "way")
+        )
+        return Level(Load(**saved["load"]), models, saved["server_us"], saved["cores_busy"], way)
+
+
+def total_us(models: Iterable[ModelTimes]) -> float:
+    return sum(model.queue_us + model.compute_us for model in models)
 
 
 def best(levels: Sequence[Level]) -> Level:

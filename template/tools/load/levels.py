@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from tools.load import perf_analyzer
+from tools.load import perf_analyzer, way
 from tools.load.closed_loop import ClosedLoop
 from tools.load.figures import Level, Load
 from tools.load.requests import Inputs, body
@@ -15,18 +15,22 @@ from tools.load.server import Counters, ServerUnderLoad, cpu_times, model_times
 from tools.project import ENSEMBLE
 
 WARM_UP_S = 0.5
-GROWTH = 1.05  # below it, throughput has not grown
-MOST = 1024
-
-Measure = Callable[[int], Level]
+DECOUPLED = "Decoupled models answer over a gRPC stream only: `make bench` and `make tune` can't measure them."
 
 
 class Bench:
-    """Measures levels of load on a server: `requests` in rotation, each level for `seconds`."""
+    """Measures levels of load on a server: `requests` in rotation, each level for `seconds`.
+
+    ValueError if that can't be done.
+    """
 
     def __init__(
         self, server: ServerUnderLoad, requests: Sequence[Inputs], *, seconds: float, rows: int = 1
     ) -> None:
+        if server.decoupled:
+            raise ValueError(DECOUPLED)
+        if not requests:
+            raise ValueError("samples/ has no row that could be sent")
         self.server, self.requests, self.seconds, self.rows = server, requests, seconds, rows
         self.perf_analyzer = perf_analyzer.installed() is not None
 
@@ -59,11 +63,13 @@ class Bench:
         load = measure()
         wall, after = time.perf_counter() - wall, self.server.counters()
         busy, total = (now - then for now, then in zip(cpu_times(), cpu, strict=True))
+        models = model_times(before, after, wall, self.server.configs)
         return Level(
             load,
-            model_times(before, after, wall, self.server.configs),
+            models,
             _request_us(before, after),
             busy / max(total, 1) if self.server.local else None,
+            way.longest(self.server.configs, ENSEMBLE, {model.model: model for model in models}),
         )
 
 
@@ -77,13 +83,3 @@ def _request_us(before: Counters, after: Counters) -> float:
     done = Counter(after.get(ENSEMBLE, {}))
     done.subtract(before.get(ENSEMBLE, {}))
     return done["request_ns"] / max(done["requests"], 1) / 1000
-
-
-def growing(measure: Measure) -> Iterator[Level]:
-    """Levels of 1, 2, 4 ... callers, until two in a row have brought no more throughput."""
-    best, idle, concurrency = 0.0, 0, 1
-    while idle < 2 and concurrency <= MOST:
-        level = measure(concurrency)
-        yield level
-        idle = 0 if level.load.throughput > best * GROWTH else idle + 1
-        best, concurrency = max(best, level.load.throughput), concurrency * 2

@@ -6,10 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from tools.load.figures import Level, ModelTimes, best
+from tools.load.figures import Level, ModelTimes, best, total_us
+from tools.load.saved import Run
 
 BUSY = 0.85  # a model whose instances work for so much of the time makes requests wait
 FULL = 0.95  # a machine whose cores do has none left for more instances
+NOTABLE = 0.2  # of a request's time: what is less would not be felt
 HEAD = f"{'concurrency':>11} {'requests/s':>11} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8} {'errors':>7}"
 
 
@@ -38,6 +40,13 @@ def errors(levels: Sequence[Level]) -> Iterator[str]:
         for text, count in level.load.errors.items():
             counts[text] = counts.get(text, 0) + count
     return (f"{count} failed: {text}" for text, count in counts.items())
+
+
+def unanswered(level: Level, seconds: float) -> str:
+    """Of a level in which no request succeeded."""
+    if not level.load.failed:
+        return f"No request was answered within {seconds:g} s: give more --seconds."
+    return "\n".join(["No request was answered.", *errors([level])])
 
 
 def bottleneck(levels: Sequence[Level]) -> str:
@@ -94,9 +103,11 @@ def _model(level: Level) -> str | None:
 
 
 def _batches(level: Level) -> str | None:
-    waited = sum(model.queue_us for model in level.models)
-    model = max(level.models, key=lambda model: model.queue_us)
-    if waited < level.server_us / 3 or model.batch > 1.5:
+    waited = sum(model.queue_us for model in level.way)
+    if not level.way or waited < level.server_us / 3:
+        return None
+    model = max(level.way, key=lambda model: model.queue_us)
+    if model.batch > 1.5:
         return None
     return (
         f"A request spent {waited / level.server_us:.0%} of its time waiting for others to share a "
@@ -105,11 +116,29 @@ def _batches(level: Level) -> str | None:
     )
 
 
-def _hops(level: Level) -> str:
-    worked = sum(model.compute_us for model in level.models)
+def _hops(level: Level) -> str | None:
+    rest_us = level.server_us - total_us(level.way)
+    if rest_us <= level.server_us * NOTABLE:
+        return None
+    rest = f"{rest_us / 1000:.2f} ms is the way between them"
+    return f"No model is busy all the time: {_shares(level)}, and {rest}. Try fewer steps."
+
+
+def _slowest(level: Level) -> str:
+    model = max(level.way or level.models, key=lambda model: model.compute_us)
     return (
-        f"No model is busy all the time: of a request's {level.server_us / 1000:.2f} ms the models "
-        f"worked {worked / 1000:.2f} ms, and the rest is the way between them. Try fewer steps."
+        f"No model is busy all the time: {_shares(level)}. Only a faster {model.model} would answer "
+        f"much sooner; for more throughput, try more callers, or `instances: {model.instances * 2}` "
+        f"of step {model.model}."
+    )
+
+
+def _shares(level: Level) -> str:
+    """Of models side by side, those that take longest."""
+    worked, waited = sum(m.compute_us for m in level.way), sum(m.queue_us for m in level.way)
+    return (
+        f"of a request's {level.server_us / 1000:.2f} ms the models worked {worked / 1000:.2f} ms "
+        f"one after the other, it waited {waited / 1000:.2f} ms for them"
     )
 
 
@@ -117,13 +146,26 @@ def _work(model: ModelTimes) -> float:
     return model.busy * model.instances
 
 
-RULES: list[Callable[[Level], str | None]] = [_callers, _machine, _model, _batches, _hops]
+RULES: list[Callable[[Level], str | None]] = [
+    _callers,
+    _machine,
+    _model,
+    _batches,
+    _hops,
+    _slowest,
+]
 
 
-def comparison(old: Sequence[Level], new: Sequence[Level]) -> Iterator[str]:
-    """The levels that both runs have, and how they differ."""
-    before = {level.load.concurrency: level.load for level in old}
-    pairs = [(before[n.load.concurrency], n.load) for n in new if n.load.concurrency in before]
+def comparison(old: Run, new: Run) -> Iterator[str]:
+    """What differs in how the runs were made, and in the levels that both have."""
+    if differences := ", ".join(old.differences(new)):
+        yield f"Not all else was equal: {differences}."
+    before = {level.load.concurrency: level.load for level in old.levels}
+    loads = (level.load for level in new.levels)
+    pairs = [(before[load.concurrency], load) for load in loads if load.concurrency in before]
+    if not pairs:
+        yield "The runs have no level in common: give --concurrency."
+        return
     yield f"{'concurrency':>11} {'requests/s':>24} {'p50 ms':>24} {'p99 ms':>24}"
     for was, now in pairs:
         cells = (

@@ -61,18 +61,18 @@ def changed(settings: Settings, knob: Knob, value: Any) -> Settings:
 def knobs(
     pipeline: Mapping[str, Any], configs: Configs, shared: Mapping[str, Collection[str]], cores: int
 ) -> list[Knob]:
-    """Those of a pipeline, by kind: the delay of all models, then instances, batching and batch sizes.
+    """Those of a pipeline, by kind: instances, batching and batch sizes, then the delay of all models.
 
     `shared` are models that several steps share, with the names of those. A setting that its config does not have as
     pipeline.yml says is left alone.
     """
     served = _served(pipeline, shared)
-    found = list(_delay(pipeline, served, configs))
+    found: list[Knob] = []
     for kind in (_instances, _batching, _max_batch_size):
         for model, places in served.items():
             if model in configs and not any("sequence" in step for step in places.values()):
                 found += kind(model, places, configs, cores)
-    return found
+    return [*found, *_delay(pipeline, served, configs)]
 
 
 def _served(

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-Path = tuple[str | int, ...]
+Place = tuple[str | int, ...]
 
 
-def with_values(text: str, changes: Mapping[Path, Any]) -> str:
+def with_values(text: str, changes: Mapping[Place, Any]) -> str:
     """The text of a YAML file with other values, which may be new keys of mappings that it has.
 
     ValueError if that can't be done without changing more, as where an alias repeats a step.
@@ -27,18 +29,27 @@ def with_values(text: str, changes: Mapping[Path, Any]) -> str:
     return text
 
 
+def replace(path: Path, text: str) -> None:
+    """Writes a file at once: whatever interrupts it, the file is the old one or the new one."""
+    path = path.resolve()
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(text)
+    shutil.copymode(path, new)
+    new.replace(path)
+
+
 def _read(text: str) -> Any:
     """Without what an alias shares: each place has a value of its own."""
     return json.loads(json.dumps(yaml.safe_load(text), default=str))
 
 
-def _at(data: Any, path: Path) -> Any:
+def _at(data: Any, path: Place) -> Any:
     for key in path:
         data = data[key]
     return data
 
 
-def _with_value(text: str, path: Path, value: Any) -> str:
+def _with_value(text: str, path: Place, value: Any) -> str:
     mapping: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     for key in path[:-1]:
         mapping = mapping.value[key] if isinstance(key, int) else _values(mapping)[key]

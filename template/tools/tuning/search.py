@@ -10,60 +10,24 @@ only where it is ahead by more than these measurements differ among themselves.
 from __future__ import annotations
 
 import math
-import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
 from tools.load.figures import Load
-from tools.tuning.knobs import Knob, Settings, changed, describe
+from tools.tuning.knobs import Knob, Settings, changed
+from tools.tuning.trials import Objective, RefusedError, Trial, beyond_noise
 
 PAIRS = 4
-LEAST_GAIN = 1.03  # less is not worth a line of pipeline.yml
-
-
-class RefusedError(RuntimeError):
-    """Triton does not load the settings, or they fail a smoke test: its text says why."""
-
-
-@dataclass(frozen=True)
-class Objective:
-    """The highest throughput, or with a limit, the lowest p50 among those whose p99 is within it."""
-
-    p99_us: float | None = None
-
-    def score(self, load: Load) -> float:
-        """Higher is better; far lower, where a request failed or the limit is exceeded."""
-        if load.failed or not load.throughput:
-            return 1e-12
-        if self.p99_us is None:
-            return load.throughput
-        return 1 / load.p50_us if load.p99_us <= self.p99_us else 1e-6 / load.p99_us
-
-    def met(self, load: Load) -> bool:
-        return not load.failed and load.p99_us <= (self.p99_us or math.inf)
-
-    def __str__(self) -> str:
-        limit = self.p99_us
-        return "highest throughput" if limit is None else f"lowest p50, p99 <= {limit / 1000:g} ms"
-
-
-@dataclass
-class Trial:
-    """What was measured of some settings, and why they are out if they are."""
-
-    settings: Settings
-    loads: list[Load] = field(default_factory=list)
-    refused: str = ""
-
-    def median(self, value: Callable[[Load], float]) -> float:
-        return statistics.median(map(value, self.loads)) if self.loads else math.nan
+LONGEST_S = 5.0
+NOTHING = Load(0, 0.0, 0.0, 0.0, 0.0)  # of settings that Triton refuses
 
 
 class Search:
     """`measure` tries settings for some seconds; `accept` raises RefusedError for those that are wrong.
 
-    Stops before `deadline`, a time of time.monotonic(); `window` seconds is the shortest measurement.
+    Ends before `deadline`, a time of time.monotonic(), and makes its measurements as long as that
+    allows, but none shorter than `window` seconds. `tried` are the knobs of which it knows the best
+    value, where the others are as they were then.
     """
 
     def __init__(
@@ -77,28 +41,53 @@ class Search:
     ) -> None:
         self.objective, self.say = objective, say
         self.trials: list[Trial] = []
+        self.tried: set[Knob] = set()
         self._measure, self._accept = measure, accept
-        self._deadline, self._window = deadline, window
-        self._most_s = 2 * window  # that a measurement of one window has taken
+        self._deadline, self._least, self._window = deadline, window, window
+        self._overheads_s: list[float] = []  # loading models, warming them up
 
     def run(self, knobs: Sequence[Knob]) -> Settings:
         """The best settings found, which beat the present ones once more; {}: the present ones."""
         best: Settings = {}
+        self._load(best, self._least)
         improved = True
-        while improved and self._in_time():
-            improved = False
-            for knob in knobs:
+        while improved:
+            improved, self._window = False, LONGEST_S
+            for i, knob in enumerate(knobs):
+                self._window = min(self._window, self._fitting(knobs[i:]))
+                if not self._in_time(len(knob.values), self._least):
+                    continue
                 found = self._best_value(knob, best)
+                self.tried.add(knob)
                 improved |= found != best
                 best = found
         return best if best and self._beats(best, {}) else {}
+
+    def seconds(self, knobs: Sequence[Knob]) -> float:
+        """That all of them take, in the shortest measurements."""
+        measurements, windows = _work(knobs)
+        return measurements * self._overhead_s() + windows * self._least
+
+    def _fitting(self, knobs: Sequence[Knob]) -> float:
+        """The window with which they take all the time that is left."""
+        measurements, windows = _work(knobs)
+        left_s = self._deadline - time.monotonic() - measurements * self._overhead_s()
+        return max(left_s / windows, self._least)
+
+    def _overhead_s(self) -> float:
+        return sum(self._overheads_s) / max(len(self._overheads_s), 1)
+
+    def _in_time(self, windows: int, window: float) -> bool:
+        """Whether so many can be measured, one more be compared with the best, and the best with the present."""
+        overhead = self._overhead_s()
+        comparison_s = 2 * PAIRS * (overhead + 2 * window)
+        needed_s = windows * (overhead + window) + 2 * comparison_s
+        return time.monotonic() + needed_s < self._deadline
 
     def _best_value(self, knob: Knob, best: Settings) -> Settings:
         now = best.get(knob, knob.present)
         others = [changed(best, knob, value) for value in knob.values if value != now]
         challenger = self._halved(best, others)
-        if not self._in_time():
-            return best
         if challenger is None or not self._wins(challenger, best):
             self.say(f"{knob}: stays {_shown(now)}")
             return best
@@ -108,17 +97,24 @@ class Search:
     def _halved(self, best: Settings, others: list[Settings]) -> Settings | None:
         """The one of `others` that is ahead of `best` in the last of growing windows, if any is."""
         window = self._window
-        while others and self._in_time():
-            mark = self._score(best, window)
-            scores = {id(other): self._score(other, window) for other in others}
-            ahead = [other for other in others if scores[id(other)] > mark]
-            ahead.sort(key=lambda other: -scores[id(other)])
-            if len(ahead) <= 1:
+        while others:
+            ahead = self._ahead(best, others, window)
+            half = math.ceil(len(others) / 2)
+            if len(ahead) <= 1 or half == 1 or not self._in_time(2 * (half + 1), window):
                 return ahead[0] if ahead else None
-            others, window = ahead[: math.ceil(len(others) / 2)], window * 2
-            if len(others) == 1:
-                return others[0]
+            others, window = ahead[:half], window * 2
         return None
+
+    def _ahead(self, best: Settings, others: list[Settings], window: float) -> list[Settings]:
+        """Those that are ahead of `best` in a measurement of each, the foremost first."""
+        mark = self._load(best, window)
+        gains = []
+        for other in others:
+            load = self._load(other, window)
+            self.trial(other).behind = self.objective.why_not([load], [mark])
+            gains.append((self.objective.gains([load], [mark])[0], other))
+        gains.sort(key=lambda gain: -gain[0])
+        return [other for gain, other in gains if gain > 0]
 
     def _wins(self, challenger: Settings, best: Settings) -> bool:
         if not self._beats(challenger, best):
@@ -128,16 +124,21 @@ class Search:
         except RefusedError as error:
             self.trial(challenger).refused = str(error)
             return False
+        self.trial(best).behind = "overtaken"
         return True
 
     def _beats(self, challenger: Settings, best: Settings) -> bool:
         """Whether it is ahead by more than noise, in pairs of measurements one after the other."""
-        gains = []
+        new: list[Load] = []
+        old: list[Load] = []
         for i in range(PAIRS):
-            pair = [challenger, best] if i % 2 else [best, challenger]
-            scores = {id(settings): self._score(settings, 2 * self._window) for settings in pair}
-            gains.append(math.log(scores[id(challenger)] / scores[id(best)]))
-        return beyond_noise(gains)
+            pair = [(best, old), (challenger, new)]
+            for settings, loads in reversed(pair) if i % 2 else pair:
+                loads.append(self._load(settings, 2 * self._window))
+            if i and max(self.objective.gains(new, old)) <= 0:
+                break  # it won't win any more
+        self.trial(challenger).behind = self.objective.why_not(new, old)
+        return beyond_noise(self.objective.gains(new, old))
 
     def trial(self, settings: Settings) -> Trial:
         for trial in self.trials:
@@ -146,49 +147,27 @@ class Search:
         self.trials.append(Trial(settings))
         return self.trials[-1]
 
-    def _score(self, settings: Settings, seconds: float) -> float:
+    def _load(self, settings: Settings, seconds: float) -> Load:
         trial = self.trial(settings)
         if trial.refused:
-            return 1e-12
+            return NOTHING
         start = time.monotonic()
         try:
-            trial.loads.append(self._measure(settings, seconds))
+            load = self._measure(settings, seconds)
         except RefusedError as error:
             trial.refused = str(error)
-            return 1e-12
-        took = time.monotonic() - start - seconds + self._window
-        self._most_s = max(self._most_s * 0.9, took)
-        return self.objective.score(trial.loads[-1])
-
-    def _in_time(self) -> bool:
-        """Whether a challenger can still be compared with the best, and the best with the present."""
-        comparison_s = 2 * PAIRS * (self._most_s + self._window)
-        return time.monotonic() + 2 * comparison_s < self._deadline
+            return NOTHING
+        self._overheads_s.append(max(time.monotonic() - start - seconds, 0))
+        trial.loads.append(load)
+        return load
 
 
-def beyond_noise(gains: Sequence[float]) -> bool:
-    """Whether the mean of logarithms of ratios is a gain, at about two standard errors."""
-    error = statistics.stdev(gains) / math.sqrt(len(gains))
-    return statistics.fmean(gains) > max(math.log(LEAST_GAIN), 2 * error)
+def _work(knobs: Sequence[Knob]) -> tuple[int, int]:
+    """The measurements that knobs take, and their length in windows, if every second one has a value to compare."""
+    values = sum(len(knob.values) for knob in knobs)
+    compared = 2 * PAIRS * (len(knobs) // 2 + 2)
+    return values + compared, values + 2 * compared
 
 
 def _shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def table(trials: Iterable[Trial], kept: Settings) -> list[str]:
-    """A line for each settings, with the medians of its measurements."""
-    lines = [f"{'requests/s':>11} {'p50 ms':>8} {'p99 ms':>8} {'runs':>5}  settings"]
-    for trial in trials:
-        throughput = trial.median(lambda load: load.throughput)
-        p50, p99 = (trial.median(lambda load, p=p: getattr(load, p) / 1000) for p in PERCENTILES)  # type: ignore[misc]
-        note = f"  (refused: {trial.refused})" if trial.refused else ""
-        mark = "  <- best" if trial.settings == kept else note
-        runs = len(trial.loads)
-        lines.append(
-            f"{throughput:11.1f} {p50:8.2f} {p99:8.2f} {runs:5}  {describe(trial.settings)}{mark}"
-        )
-    return lines
-
-
-PERCENTILES = ("p50_us", "p99_us")

@@ -13,11 +13,11 @@ from google.protobuf import json_format  # type: ignore[import-untyped, unused-i
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from tools.load.figures import Load
+from tools.load.figures import Level
 from tools.load.levels import Bench
 from tools.project import ENSEMBLE, ROOT
 from tools.tuning.knobs import Configs, Knob, Settings, configured
-from tools.tuning.search import RefusedError
+from tools.tuning.trials import RefusedError
 
 EXPLICIT = ("--model-control-mode=explicit", f"--load-model={ENSEMBLE}")
 LOAD_TIMEOUT_S = 300
@@ -39,10 +39,9 @@ class TunedServer:
         pipeline: Mapping[str, Any],
         written: Configs,
         knobs: Sequence[Knob],
-        concurrency: int,
     ) -> None:
         self._bench, self._client, self._written = bench, bench.server.client, written
-        self._served, self._concurrency = dict(bench.server.configs), concurrency
+        self._served = dict(bench.server.configs)
         self._own_parameters = {
             step["name"] for step in _all_steps(pipeline) if "parameters" in step
         }
@@ -57,15 +56,26 @@ class TunedServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """RuntimeError if a server that goes on can't have its configs back. A local one ends now."""
+        if self._bench.server.local:
+            return
         for name, config in self._loaded.items():
             if config != self._written[name]:
-                self._client.load_model(name, client_timeout=LOAD_TIMEOUT_S)
+                self._restore(name)
 
-    def measure(self, settings: Settings, seconds: float) -> Load:
+    def _restore(self, name: str) -> None:
+        """As it was served: without a config, Triton would keep the one that it has."""
+        try:
+            self._load(name, self._written[name])
+        except RuntimeError as error:
+            url = self._bench.server.url
+            raise RuntimeError(f"{url}: may still have settings tried of {name}: {error}") from None
+
+    def measure(self, settings: Settings, concurrency: int, seconds: float) -> Level:
         """RefusedError if Triton does not load the settings."""
         self.apply(settings)
         self._bench.seconds = seconds
-        return self._bench.by_callers(self._concurrency).load
+        return self._bench.by_callers(concurrency)
 
     def apply(self, settings: Settings) -> None:
         """Loads anew the models whose config changes."""
@@ -78,12 +88,21 @@ class TunedServer:
         text = json_format.MessageToJson(
             self._to_serve(name, config), preserving_proto_field_name=True
         )
+        before, self._loaded[name] = self._loaded[name], config  # first: Triton outlives a Ctrl-C
         try:
             self._client.load_model(name, config=text, client_timeout=LOAD_TIMEOUT_S)
         except InferenceServerException as error:
+            if self._is_gone():
+                raise RuntimeError(f"{self._bench.server.url}: {error.message()}") from None
+            self._loaded[name] = before
             raise RefusedError(" ".join(str(error.message()).split())) from None
-        self._loaded[name] = config
         self._bench.server.configs[name] = config
+
+    def _is_gone(self) -> bool:
+        try:
+            return not self._client.is_server_live(client_timeout=10)
+        except InferenceServerException:
+            return True
 
     def _to_serve(self, name: str, config: Any) -> Any:
         """What is served may differ from what is written, as GPU instances run on the CPU locally."""

@@ -1,0 +1,153 @@
+"""`make bench`: what it says of figures, and which runs it compares."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import ROOT
+from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
+
+from tools.load.figures import Level, Load, ModelTimes
+from tools.load.report import bottleneck, comparison
+from tools.load.saved import Run
+from tools.load.way import longest
+
+
+def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: Any) -> Level:
+    """One of 8 callers, with a model that has nothing to do and one as given."""
+    idle = ModelTimes("idle", 100, 1.0, 100.0, 100.0, 1, 0.1, 0)
+    model = dataclasses.replace(idle, model="net", **of_model)
+    load = Load(8, 100.0, 1000.0, 2000.0, 3000.0, own_cores=own_cores)
+    return Level(load, [idle, model], 4000.0, cores_busy, [idle, model])
+
+
+def by_perf_analyzer(found: Level) -> Level:
+    return dataclasses.replace(found, load=dataclasses.replace(found.load, in_python=False))
+
+
+def beside_each_other(found: Level) -> Level:
+    return dataclasses.replace(found, way=found.models[1:])
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (level(busy=0.97, queue_us=9e3), "net is the bottleneck: its 1 instance worked for 97%"),
+        (level(busy=0.97, instances=2), "Try `instances: 4` of step net."),
+        (level(busy=0.97, cores_busy=None), "net is the bottleneck"),
+        (level(busy=0.6, cores_busy=0.99), "net does 86% of what the models do"),
+        (level(busy=0.6, cores_busy=0.99), "try `batching: false` of it"),
+        (level(busy=0.6, cores_busy=0.99, batch=4.0), "or give it another machine"),
+        (level(own_cores=0.95), "The load itself is the limit"),
+        (by_perf_analyzer(level(own_cores=0.95)), "No model is busy all the time"),
+        (
+            level(queue_us=2500.0),
+            "try a smaller `max_queue_delay_us`, or `batching: false` of step",
+        ),
+        (
+            level(),
+            "No model is busy all the time: of a request's 4.00 ms the models worked 0.20 ms",
+        ),
+        (level(), "and 3.60 ms is the way between them. Try fewer steps."),
+        (level(compute_us=3500.0), "Only a faster net would answer much sooner"),
+        (
+            beside_each_other(level(compute_us=4010.0)),
+            "4.00 ms the models worked 4.01 ms one after",
+        ),
+    ],
+)
+def test_the_bottleneck(found: Level, said: str) -> None:
+    assert said in bottleneck([found])
+
+
+@pytest.mark.parametrize("compute_us", [3500.0, 4000.0, 4500.0])
+def test_fewer_steps_are_no_help_where_little_is_lost_between_them(compute_us: float) -> None:
+    assert "fewer steps" not in bottleneck([beside_each_other(level(compute_us=compute_us))])
+
+
+def ensemble(*steps: tuple[str, str, str]) -> Any:
+    """A config with steps of a model each, and the tensors that it reads and writes."""
+    config = model_config_pb2.ModelConfig(platform="ensemble")
+    for model, reads, writes in steps:
+        config.ensemble_scheduling.step.add(
+            model_name=model,
+            input_map={f"in{i}": tensor for i, tensor in enumerate(reads)},
+            output_map={"out": writes},
+        )
+    return config
+
+
+def test_the_way_of_a_request_is_the_longest() -> None:
+    """Of two branches that join, the one with an ensemble inside; steps are in no order."""
+    took = {"fast": 1.0, "slow": 2.0, "deep": 1.5, "join": 1.0}
+    times = {name: ModelTimes(name, 1, 1.0, 0.0, us, 1, 0.1, 0) for name, us in took.items()}
+    configs = {
+        "all": ensemble(
+            ("join", "BCD", "E"), ("fast", "A", "B"), ("slow", "A", "C"), ("in", "A", "D")
+        ),
+        "in": ensemble(("deep", "X", "Y"), ("fast", "Y", "Z")),
+    }
+    way = [model.model for model in longest(configs, "all", times)]
+    assert way == ["deep", "fast", "join"]
+
+
+def test_the_bottleneck_of_what_nothing_is_known_of() -> None:
+    silent = dataclasses.replace(level(), models=[])
+    assert "statistics are switched off" in bottleneck([silent])
+    failed = dataclasses.replace(silent, load=dataclasses.replace(silent.load, errors={"no": 1}))
+    assert "Some requests failed" in bottleneck([level(), failed])
+
+
+def test_a_level_survives_json() -> None:
+    saved = json.loads(json.dumps(dataclasses.asdict(level())))
+    assert Level.of(saved) == level()
+
+
+RUN = Run("net", 1, 5.0, "perf_analyzer", "local", 2, [level()])
+
+
+def test_a_run_survives_its_file(tmp_path: Path) -> None:
+    RUN.write(tmp_path / "run.json")
+    assert Run.read(tmp_path / "run.json") == RUN
+
+
+def test_the_comparison_has_what_both_have() -> None:
+    half = dataclasses.replace(level().load, throughput=50.0)
+    slower = dataclasses.replace(RUN, levels=[dataclasses.replace(level(), load=half)])
+    rows = [*comparison(slower, RUN)]
+    assert len(rows) == 2
+    assert "50.00 -> 100.00 +100%" in rows[1]
+
+
+def test_the_comparison_says_what_else_differs() -> None:
+    other = dataclasses.replace(RUN, seconds=1.0, cores=4, levels=[])
+    assert [*comparison(other, RUN)] == [
+        "Not all else was equal: seconds 1.0 -> 5.0, cores 4 -> 2.",
+        "The runs have no level in common: give --concurrency.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ensemble", "rows", "said"),
+    [
+        ("other", 1, "old.json: is of net, not of other"),
+        ("net", 4, 'old.json: is of 1 rows a request, not of 4; write ARGS="--rows 1"'),
+    ],
+)
+def test_what_is_not_comparable_is_refused(ensemble: str, rows: int, said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        RUN.check(Path("old.json"), ensemble, rows)
+
+
+def test_the_settings_that_it_names_exist() -> None:
+    """What the sentences say to try is what pipeline.yml has."""
+    text = (ROOT / "template/tools/load/report.py").read_text()
+    known = (ROOT / "hooks/catalog/fields.yml").read_text()
+    for setting in {"instances", "batching", "max_queue_delay_us"}:
+        assert f"`{setting}" in text
+        assert f" {setting}:" in known
