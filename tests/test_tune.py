@@ -74,13 +74,13 @@ def test_a_step_that_an_alias_repeats_is_not_changed() -> None:
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    """The links to it stay, and what it may be used for."""
+    """The links to it stay, its line ends, and what it may be used for."""
     file, link = tmp_path / "pipeline.yml", tmp_path / "link.yml"
     file.write_text("a: 1\n")
     file.chmod(0o640)
     link.symlink_to(file)
-    replace(link, "a: 2\n")
-    assert (file.read_text(), file.stat().st_mode & 0o777) == ("a: 2\n", 0o640)
+    replace(link, "a: 2\r\n")
+    assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"a: 2\r\n", 0o640)
     assert sorted(tmp_path.iterdir()) == [link, file]
 
 

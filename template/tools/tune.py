@@ -52,7 +52,7 @@ def parsed() -> Any:
 
 def tune(server: ServerUnderLoad, given: Any, start: float) -> None:
     """Searches, shows what was measured, and writes pipeline.yml where better settings were found."""
-    text, written = PIPELINE.read_text(), configs(REPOSITORY)
+    text, written = PIPELINE.read_bytes().decode(), configs(REPOSITORY)
     pipeline = yaml.safe_load(text)
     found = knobs(pipeline, written, shared_steps(REPOSITORY), cores() if server.local else 8)
     if not found:
@@ -111,7 +111,7 @@ def write(kept: Settings, text: str) -> None:
         print("Nothing that was tried beats the present settings by more than noise.")
         print("pipeline.yml stays as it is.")
         return
-    if PIPELINE.read_text() != text:
+    if PIPELINE.read_bytes().decode() != text:
         raise ValueError(f"pipeline.yml has changed meanwhile; write there: {describe(kept)}")
     replace(PIPELINE, with_values(text, changes(kept)))
     print(f"Written to pipeline.yml: {describe(kept)}")

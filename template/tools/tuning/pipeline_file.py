@@ -33,7 +33,7 @@ def replace(path: Path, text: str) -> None:
     """Writes a file at once: whatever interrupts it, the file is the old one or the new one."""
     path = path.resolve()
     new = path.with_name(f".{path.name}.new")
-    new.write_text(text)
+    new.write_bytes(text.encode())  # with the line ends that it has
     shutil.copymode(path, new)
     new.replace(path)
 
