@@ -114,7 +114,8 @@ def test_texts(ask: Ask) -> None:
     given = strings(["grüße".encode(), b""], [b"a\x00", b"b"])
     wanted = strings(["GRÜSSE".encode(), b""], [b"A\x00", b"B"])
     assert_answer(ask("texts", {"IN": given}), OUT=wanted)
-    assert "element [0, 1] is no UTF-8 text" in ask("texts", {"IN": strings([b"a", b"\xff"])})
+    refused = ask("texts", {"IN": strings([b"a", b"a"], [b"a", b"\xff"])})
+    assert "row 1, element [1] is no UTF-8 text: " in refused
 
 
 def test_texts_that_triton_would_change_silently(ask: Ask) -> None:

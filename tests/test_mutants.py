@@ -18,6 +18,7 @@ import numpy as np
 from triton_step import InvalidRequest
 
 kept = []
+before = {{}}
 
 
 class Step:
@@ -68,7 +69,21 @@ MUTANTS = {
         {"change": "out = np.zeros((len(IN), random.randrange(1, 9)), np.float32)"},
         r"answers once .* and once",
     ),
+    "the answer to the request before": (
+        {"change": "now, out = out, before.get(out.shape, out); before[now.shape] = now"},
+        r"step work, given zeros, answers otherwise after others:\nOUT\[0, 0\]: expected 0.0, got ",
+    ),
+    "a wrong row": (
+        {"change": "out[3:] = 0.5"},
+        r"as row 3 of 4:\nOUT\[0, 0\]: expected 0.0, got 0.5; 1 more differ\nif they may differ: ",
+    ),
+    "rows in another order": (
+        {"change": "out = out[::-1]"},
+        "step work, given random values, answers otherwise as row 0 of 4:",
+    ),
 }
+RANDOM = "out = np.random.default_rng().random(IN.shape, np.float32)"
+SLOW = "time.sleep(0.3)"
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +127,34 @@ def contract_test(project: Project, **changes: str) -> subprocess.CompletedProce
 def test_a_good_step_passes(project: Project) -> None:
     done = contract_test(project)
     assert done.returncode == 0, done.stdout
-    assert "5 passed" in done.stdout
+    assert "6 passed" in done.stdout
+    assert "warning" not in done.stdout
+
+
+def test_random_values_pass_and_are_said(project: Project) -> None:
+    done = contract_test(project, change=RANDOM)
+    assert done.returncode == 0, done.stdout
+    assert "OUT: equal requests are answered differently; values are not compared" in done.stdout
+
+
+def test_an_owner_takes_any_values(project: Project) -> None:
+    golden = project / "tests/golden.json"
+    golden.write_text('{"tolerances": {"OUT": null}}')
+    done = contract_test(project, change=RANDOM)
+    golden.unlink()
+    assert done.returncode == 0, done.stdout
+    assert "warning" not in done.stdout
+
+
+def test_a_slow_step_is_asked_less_often(project: Project) -> None:
+    contract = project / "tests/test_contract.py"
+    before = contract.read_text()
+    contract.write_text(before.replace("BUDGET_S = 10.0", "BUDGET_S = 1.0"))
+    done = contract_test(project, change=SLOW)
+    contract.write_text(before)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"step work is slow: [4-6] of 20 tries in 1 s", done.stdout), done.stdout
+    assert "5 passed, 1 skipped" in done.stdout  # of memory it tells nothing
 
 
 @pytest.mark.parametrize("name", MUTANTS)

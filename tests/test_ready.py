@@ -81,7 +81,33 @@ def test_it_says_why_not(digits: Served, tmp_path: Path, given: str) -> None:
         (folder / "samples/a.json").write_text('{"inputs": {"IMAGE": [["no image"]]}}')
     code, line = ready(folder, "--url", urls[given].replace("grpc:", "http:"))
     assert code == 1
-    assert {"http": "IMAGE, row 0: its 8 bytes", "grpc": "BadStatusLine", "nowhere": "refused"}[given] in line  # fmt: skip
+    assert {"http": "IMAGE, row 0: its 8 bytes", "grpc": "speaks no HTTP; is that the gRPC port?", "nowhere": "refused"}[given] in line  # fmt: skip
+
+
+BROKEN = {
+    "[": "a.json: is no sample request: Expecting value: line 1",
+    '{"IMAGE": []}': 'a.json: is no sample request: it has no "inputs"; write {"inputs": {NAME: [...]}}',
+    '{"inputs": {"IMAGE": [[{"fil": "cat.jpg"}]]}}': "a.json: is no sample request: IMAGE: it has no 'file'",
+    '{"inputs": {"IMAGE": [[{"file": "cat.jpg"}]]}}': "a.json: is no sample request: IMAGE: [Errno 2]",
+}
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_sample_that_is_none_is_named(
+    default_project: Project, tmp_path: Path, text: str
+) -> None:
+    """And not the server, which is not asked."""
+    folder = copied(default_project, tmp_path)
+    (folder / "samples/a.json").write_text(text)
+    code, line = ready(folder, "--url", "http://127.0.0.1:1")
+    assert code == 1
+    assert BROKEN[text] in line
+
+
+@pytest.mark.parametrize("url", ["localhost:8000", "grpc://localhost:8001"])
+def test_an_address_of_no_http_is_named(default_project: Project, tmp_path: Path, url: str) -> None:
+    code, line = ready(copied(default_project, tmp_path), "--url", url)
+    assert (code, line) == (1, f"--url {url} is no HTTP address; write http://host:port")
 
 
 def test_a_header_opens_a_restricted_api(default_project: Project, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from support import Generate, Project, step, succeed
+from support import UNUSUAL, Generate, Project, step, succeed
 from test_client import served
 
 # Two outputs, one of which another step reads; a text, an optional input, a cache.
@@ -100,6 +101,18 @@ MUTANTS: dict[str, tuple[str, str, str, set[str]]] = {
         "M[:1] * 2",
         {"test_answers_as_many_rows_as_it_gets[4]", "test_more_rows_are_several_requests"},
     ),
+    "wrong rows in a batch": (
+        "steps/two.py",
+        r"M \* 2",
+        "M * 2 * (np.arange(len(M), dtype=M.dtype) < 3)[:, None]",
+        {"test_answers_as_many_rows_as_it_gets[4]", "test_more_rows_are_several_requests"},
+    ),
+    "the answer to the request before": (
+        "steps/two.py",
+        r"M \* 2",
+        "self.__dict__.setdefault(len(M), []).append(M) or self.__dict__[len(M)][-2:][0] * 2",
+        {"test_answers_a_request_whatever_came_before"},
+    ),
     "a type that is not declared": (
         "src/smoke/tensors.py",
         r'"X": Tensor\("FP32"',
@@ -138,6 +151,59 @@ def test_a_mutant_fails(project: Project, name: str) -> None:
     file, pattern, new, wanted = MUTANTS[name]
     with edited(project, file, pattern, new):
         assert failed(project) == wanted
+
+
+def test_random_values_pass_and_are_said(project: Project) -> None:
+    new = "np.random.default_rng().random(M.shape, np.float32)"
+    with edited(project, "steps/two.py", r"M \* 2", new):
+        succeed(project.make("repository"))
+        printed = smoke(project, "-k", "rows or before")
+    assert "X: equal requests are answered differently; values are not compared" in printed
+
+
+def test_a_sample_of_more_rows_than_a_request_may_have(project: Project) -> None:
+    new = json.dumps({"inputs": {"A": [[1.0, 2.0]] * 9, "TEXT": [["a"]] * 9}})
+    with edited(project, "samples/a.json", r"\A.*\Z", new):
+        assert failed(project) == set()
+
+
+def test_a_sample_that_is_refused_fails_once(project: Project) -> None:
+    new = 'raise triton_step.InvalidRequest("A: is small")'
+    refusing = [("import numpy as np", "import triton_step"), (r"return .*?\n", f"{new}\n")]
+    with contextlib.ExitStack() as stack:
+        for pattern, text in refusing:
+            stack.enter_context(edited(project, "steps/one.py", pattern, text))
+        assert failed(project) == {"test_answers_samples[a]"}
+
+
+def test_a_failing_step_leaves_its_traceback_and_the_log(project: Project) -> None:
+    """Of a test, and of what else starts a server."""
+    with edited(project, "steps/two.py", "return", 'raise RuntimeError("boom"); return'):
+        succeed(project.make("repository"))
+        commands = [
+            project.run(
+                sys.executable, "-m", "pytest", "-x", "tests/test_live.py", "-k", "samples"
+            ),
+            *(project.make(target, HTTP_PORT="1") for target in ("infer", "golden")),
+        ]
+    for done in commands:
+        printed = done.stdout + done.stderr
+        assert done.returncode != 0
+        assert "step two failed; the server's log says why" in printed
+        assert "model_repository/two/1/steps/two.py" in printed
+        [log] = set(re.findall(r"^log: (\S+)$", printed, re.MULTILINE))
+        assert "RuntimeError: boom" in Path(log).read_text()
+        shutil.rmtree(Path(log).parent)
+
+
+def test_only_what_a_cache_may_answer_shares_no_executions(generate: Generate) -> None:
+    one, two = ANSWERS["steps"]
+    of = {"one": [{**one, "cache": True}, two], "two": [one, {**two, "cache": True}]}
+    for cached, steps in of.items():
+        [other] = {"one", "two"} - {cached}
+        tests = (generate(**{**ANSWERS, "steps": steps}) / "tests/test_live.py").read_text()
+        assert f'CACHED = ["{cached}"]' in tests
+        assert f'parametrize("model", ["{other}"])' in tests
 
 
 @pytest.mark.slow
@@ -218,9 +284,26 @@ def test_what_no_address_is_given_of_is_skipped_and_said(project: Project) -> No
         assert "failed" not in printed
 
 
-def smoke(project: Project, **variables: str) -> str:
+@pytest.mark.parametrize("name", ["TRITON_URL", "TRITON_GRPC_URL"])
+def test_what_is_no_address_is_said_in_a_line(project: Project, name: str) -> None:
+    given = {"TRITON_URL": "http://127.0.0.1:1", name: "localhost:8001"}
+    done = project.run(sys.executable, "-m", "pytest", "-q", **given)
+    assert done.returncode != 0
+    told = "localhost:8001 is no server; write http://host:port or grpc://host:port"
+    assert (done.stdout + done.stderr).strip() == f"ERROR: {told}"
+
+
+def test_a_stream_wants_an_address_of_grpc(generate: Generate) -> None:
+    project = generate(**UNUSUAL["decoupled"])
+    given = {"TRITON_URL": "http://127.0.0.1:1"}
+    done = project.run(sys.executable, "-m", "pytest", "-q", "tests/test_live.py", **given)
+    assert done.returncode != 0
+    assert "decoupled answers over gRPC alone; write grpc://host:port" in done.stderr
+
+
+def smoke(project: Project, *arguments: str, **variables: str) -> str:
     tests = ("-m", "pytest", "-q", "-rs", "tests/test_live.py")
-    return succeed(project.run(sys.executable, *tests, **variables))
+    return succeed(project.run(sys.executable, *tests, *arguments, **variables))
 
 
 @pytest.mark.slow
@@ -235,7 +318,14 @@ def test_golden_answers(generate: Generate) -> None:
     tolerance = {"rtol": 0.001, "atol": 1e-5}
     assert found["tolerances"] == {"M": tolerance, "X": tolerance}
     with edited(project, "steps/one.py", r"A \+ 1", "A + 1.004"):
-        assert failed(project, "-k", "samples") == {"test_answers_samples[a]"}
+        succeed(project.make("repository"))
+        printed = project.run(sys.executable, "-m", "pytest", "tests/test_live.py").stdout
+        assert """
+samples/a.json: X[0, 0]: expected 4, got 4.008; 1 more differ
+golden.json: a: M[0, 0]: expected 2.0, got 2.004; 1 more differ
+golden.json: a: X[0, 0]: expected 4.0, got 4.008; 1 more differ
+if the new answers are right: make golden
+""" in printed  # fmt: skip
         found["tolerances"] |= {"M": {"rtol": 0.01}}
         golden.write_text(json.dumps(found))
         (project / "samples/a.json").write_text(
@@ -249,3 +339,23 @@ def test_golden_answers(generate: Generate) -> None:
     error = project.make("golden", HTTP_PORT="1").stderr
     assert "golden.json: is no record of answers" in error
     assert "Traceback" not in error
+
+
+BROKEN: dict[str, tuple[Any, str]] = {
+    "no inputs": ({"A": [[1, 2]]}, 'it has no "inputs"; write {"inputs": {NAME: [...]}}'),
+    "no mapping": ({"inputs": [1]}, 'its "inputs" are no tensors by name; write {NAME: [...]}'),
+    "no file": (
+        {"inputs": {"TEXT": [[{"fil": "a.txt"}]]}},
+        'inputs, TEXT: {"fil": "a.txt"} is no text, {"file": NAME} or {"base64": TEXT}',
+    ),
+    "unequal rows": ({"inputs": {"A": [[1, 2], [3]]}}, "inputs, A: setting an array element"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_sample_that_is_none_is_named(project: Project, what: str) -> None:
+    sample, line = BROKEN[what]
+    with edited(project, "samples/a.json", r"\A.*\Z", json.dumps(sample)):
+        done = project.run(sys.executable, "-m", "tools.infer", HTTP_PORT="1")
+    assert done.returncode == 1
+    assert f"samples/a.json: is no sample request: {line}" in done.stderr

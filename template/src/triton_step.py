@@ -77,5 +77,12 @@ def text(array: NDArray[np.object_]) -> NDArray[np.object_]:
         try:
             decoded[position] = data.decode()
         except UnicodeDecodeError as error:
-            raise InvalidRequest(f"element {list(position)} is no UTF-8 text: {error}") from error
+            where = _place(position, array.shape)
+            raise InvalidRequest(f"{where} is no UTF-8 text: {error}") from error
     return decoded
+
+
+def _place(position: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    """The row, as clients number them, and the element where a row has several."""
+    row, *element = position or (0,)
+    return f"row {row}" if np.prod(shape[1:]) == 1 else f"row {row}, element {element}"

@@ -8,7 +8,9 @@ import importlib.metadata
 import json
 import sys
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,19 @@ import pytest
 from numpy.typing import NDArray
 
 from tools.checks.project import plain
+from tools.compare import Values
+from tools.golden import tolerances
 from tools.harness import Harness, HarnessError, Refusal, apart, config_json
 from tools.project import OWN_MODELS, REPOSITORY, REQUIREMENTS, ROOT, STEP_MODULES
 from tools.samples import load
 
 Arrays = dict[str, NDArray[Any]]
+Ask = Callable[..., list[Arrays]]
+InTime = Callable[[list[Any]], Iterator[Any]]
+Same = Callable[[str, str, Arrays, list[Arrays], list[Arrays]], None]
 TIMEOUT_S = 10.0  # for a call
+BUDGET_S = 10.0  # for a test, beyond the call that is under way
+ENOUGH_CALLS = 20  # to tell a leak from a cache
 LEAK_BYTES = 1 << 18  # a call; noise is far below
 STEPS = ROOT / "steps"
 OTHERS = {STEPS / folder for folder in OWN_MODELS.values()}  # serve what they like
@@ -40,17 +49,21 @@ class Model:
         self.config = json.loads(config_json(self.folder.parent / "config.pbtxt"))
         self.batched = self.config["max_batch_size"] > 0
         rows = 1 if "sequence_batching" in self.config else self.config["max_batch_size"]
-        self.max_rows = max(1, min(3, rows))
+        self.max_rows = max(1, min(4, rows))
+        self.decoupled = self.config.get("model_transaction_policy", {}).get("decoupled", False)
+        self.cut = rows > 1 and not self.decoupled
 
     def requests(self, rows: int = 1) -> dict[str, Arrays]:
-        """Zeros, random values, and the samples whose inputs are those of the step."""
+        """The samples whose inputs are those of the step, zeros, and random values."""
         random = np.random.default_rng(0)
-        found = {"zeros": self._filled(rows, None), "random values": self._filled(rows, random)}
+        found = {}
         names = {tensor["name"] for tensor in self.config["input"]}
         for sample in load(ROOT / "samples"):
             if sample.inputs.keys() == names:
                 given = {name: array[:1].repeat(rows, 0) for name, array in sample.inputs.items()}
                 found[f"sample {sample.name}"] = given if self.batched else sample.inputs
+        found["zeros"] = self._filled(rows, None)
+        found["random values"] = self._filled(rows, random)
         return found
 
     def _filled(self, rows: int, random: np.random.Generator | None) -> Arrays:
@@ -98,61 +111,135 @@ def harness(model: Model) -> Iterator[Harness]:
         pytest.fail(f"step {model.name} {error}", pytrace=False)
 
 
-def answers(harness: Harness, name: str, requests: list[Arrays], what: str) -> list[Arrays]:
-    """Those that are no InvalidRequest; an error of the step fails the test."""
-    try:
-        found = harness.execute(requests)
-    except HarnessError as error:
-        pytest.fail(f"step {name}, given {what}: {error}", pytrace=False)
-    for answer in found:
-        if isinstance(answer, Refusal) and not answer.invalid:
-            pytest.fail(f"given {what}: {answer}\n{harness.log()}", pytrace=False)
-    return [answer for answer in found if isinstance(answer, dict)]
+@pytest.fixture
+def ask(model: Model, harness: Harness) -> Ask:
+    """Asks requests at once; an error of the step fails the test, answers are those that are no InvalidRequest."""
+
+    def answers(what: str, *requests: Arrays) -> list[Arrays]:
+        try:
+            found = harness.execute(list(requests))
+        except HarnessError as error:
+            pytest.fail(f"step {model.name}, given {what}: {error}", pytrace=False)
+        for answer in found:
+            if isinstance(answer, Refusal) and not answer.invalid:
+                pytest.fail(f"given {what}: {answer}\n{harness.log()}", pytrace=False)
+        return [answer for answer in found if isinstance(answer, dict)]
+
+    return answers
 
 
-def test_keeps_its_contract(model: Model, harness: Harness) -> None:
-    for rows in {1, model.max_rows}:
-        for what, request in model.requests(rows).items():
-            first, *others = [
-                [{name: array.shape for name, array in answer.items()} for answer in found]
-                for found in (answers(harness, model.name, [request], what) for _ in range(5))
-            ]
-            for other in others:
-                assert first == other, f"given {what}, answers once {first} and once {other}"
+@pytest.fixture
+def in_time(model: Model) -> InTime:
+    """As many items as a test has the time for, and one at least: a slow step is asked less often."""
+
+    def some(items: list[Any]) -> Iterator[Any]:
+        end = time.monotonic() + BUDGET_S
+        for done, item in enumerate(items):
+            if done and time.monotonic() > end:
+                told = f"step {model.name} is slow: {done} of {len(items)} tries in {BUDGET_S:g} s"
+                warnings.warn(told, stacklevel=2)
+                return
+            yield item
+
+    return some
 
 
-def test_answers_requests_together_as_alone(model: Model, harness: Harness) -> None:
-    for what, request in model.requests().items():
-        alone = answers(harness, model.name, [request], what)
+@pytest.fixture
+def same(model: Model, ask: Ask) -> Same:
+    """Fails unless a request is answered as the same one was alone, but for what is random."""
+    values = Values(tolerances())
+
+    def check(
+        case: str, what: str, request: Arrays, now: list[Arrays], alone: list[Arrays]
+    ) -> None:
+        once, then = shapes(alone), shapes(now)
+        assert once == then, f"step {model.name}, given {what}, answers once {once} and once {then}"
+        for have, want in zip(now, alone, strict=True):
+            told = f"step {model.name}, given {what}, answers otherwise {case}:"
+            if problem := values.problem(told, have, want, lambda: ask(what, request)):
+                pytest.fail(problem, pytrace=False)
+
+    return check
+
+
+def shapes(answers: list[Arrays]) -> list[dict[str, tuple[int, ...]]]:
+    return [{name: array.shape for name, array in answer.items()} for answer in answers]
+
+
+def test_keeps_its_contract(model: Model, ask: Ask, in_time: InTime, same: Same) -> None:
+    """Each time a request comes, whatever came before."""
+    sizes = dict.fromkeys((1, model.max_rows))
+    cases = [(rows, *case) for rows in sizes for case in model.requests(rows).items()]
+    first: dict[tuple[int, str], list[Arrays]] = {}
+    for rows, what, request in in_time(cases * 5):
+        found = ask(what, request)
+        same("after others", what, request, found, first.setdefault((rows, what), found))
+
+
+def test_answers_requests_together_as_alone(
+    model: Model, ask: Ask, in_time: InTime, same: Same
+) -> None:
+    for what, request in in_time([*model.requests().items()]):
+        alone = ask(what, request)
         for _ in range(2):  # once one by one, once joined
-            together = answers(harness, model.name, [request] * 3, f"{what} three times")
-            shapes = [{name: array.shape for name, array in one.items()} for one in together]
-            assert (
-                shapes == [{name: array.shape for name, array in one.items()} for one in alone] * 3
-            )
+            together = ask(what, *[request] * 3)
+            assert len(together) == 3 * len(alone)
+            for i in range(3):
+                found = together[i * len(alone) : (i + 1) * len(alone)]
+                same("together with others", what, request, found, alone)
 
 
-def test_prints_nothing(model: Model, harness: Harness) -> None:
-    for what, request in model.requests().items():
-        answers(harness, model.name, [request], what)
+def test_answers_rows_together_as_alone(
+    model: Model, ask: Ask, in_time: InTime, same: Same
+) -> None:
+    if not model.cut:
+        pytest.skip(f"step {model.name} does not take rows of several requests")
+    for what, request in in_time([*model.requests(model.max_rows).items()]):
+        for together in ask(what, request):
+            for i in range(model.max_rows):
+                alone = ask(what, row(request, i))
+                found = [without_filling(row(together, i), one) for one in alone]
+                wanted = [without_filling(one, row(together, i)) for one in alone]
+                same(f"as row {i} of {model.max_rows}", what, row(request, i), found, wanted)
+
+
+def row(arrays: Arrays, i: int) -> Arrays:
+    return {name: array[i : i + 1] for name, array in arrays.items()}
+
+
+def without_filling(arrays: Arrays, others: Arrays) -> Arrays:
+    """Those of the same size in both: where that is open, other rows may fill it up."""
+    return {n: array for n, array in arrays.items() if array.shape == others[n].shape}
+
+
+def test_prints_nothing(model: Model, harness: Harness, ask: Ask, in_time: InTime) -> None:
+    for what, request in in_time([*model.requests().items()]):
+        ask(what, request)
     printed = harness.printed()
     assert not printed, f"step {model.name} prints {printed[:80]!r}; use context.logger"
 
 
-def test_leaks_no_memory(model: Model, harness: Harness) -> None:
-    requests = list(model.requests().items())
-    before, calls, end = 0, 0, time.monotonic() + TIMEOUT_S
-    for i in range(120):
-        what, request = requests[i % len(requests)]
-        answers(harness, model.name, [request], what)
-        if i < 60 or not before:  # caches fill
-            before = harness.memory_bytes()
-        else:
-            calls += 1
-        if time.monotonic() > end and calls:
-            break
-    leaked = (harness.memory_bytes() - before) // max(calls, 1)
+def test_leaks_no_memory(model: Model, harness: Harness, ask: Ask) -> None:
+    requests = cycle(model.requests().items())
+    for _ in calls(60):  # caches fill
+        ask(*next(requests))
+    before, asked = harness.memory_bytes(), 0
+    for _ in calls(60):
+        ask(*next(requests))
+        asked += 1
+    if asked < ENOUGH_CALLS:
+        pytest.skip(f"step {model.name} is slow: {asked} calls tell nothing of memory")
+    leaked = (harness.memory_bytes() - before) // asked
     assert leaked < LEAK_BYTES, f"step {model.name} keeps {leaked >> 10} KiB of memory a call"
+
+
+def calls(most: int) -> Iterator[int]:
+    """As many as there is time for, and one at least."""
+    end = time.monotonic() + BUDGET_S / 2
+    for i in range(most):
+        if i and time.monotonic() > end:
+            return
+        yield i
 
 
 def imported(path: Path) -> set[str]:

@@ -41,7 +41,8 @@ class LocalTriton:
 
     A port of 0 is a free one; `timeout` (seconds) is for the start; `server_args` are more flags
     of tritonserver. Entering the block raises ServerError if Triton refuses the repository.
-    `notes` say, a line each, what runs otherwise here than in the container.
+    `notes` say, a line each, what runs otherwise here than in the container. The log is kept where
+    `keep_log` is set, and where an error ends the block after a step has failed, whose traceback is printed.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class LocalTriton:
         self.timeout = timeout
         self.server_args = server_args
         self.notes: list[str] = []
+        self.keep_log = False
         self._wanted_ports = {"http": http_port, "grpc": grpc_port, "metrics": metrics_port}
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -90,13 +92,19 @@ class LocalTriton:
             self._process = self._launch(self._folder / "backends", ports)
             self._wait_until_ready(self._process)
         except BaseException as error:
-            self._stop(keep_log=isinstance(error, ServerError))
+            self._stop(error)
             if isinstance(error, OSError):
                 raise ServerError(f"Triton can't be started: {error}") from error
             raise
 
     def __exit__(self, *raised: object) -> None:
-        self._stop(keep_log=isinstance(raised[1], ServerError))
+        self._stop(raised[1])
+
+    def traceback(self) -> str:
+        """That of the last step that failed, and the log's path; empty if none did."""
+        log = self.log.read_text(errors="replace") if self.log.exists() else ""
+        found = server_log.last_traceback(log)
+        return f"{self._ours(found)}\nlog: {self.log}" if found else ""
 
     def wait(self) -> NoReturn:
         """Wait for the server to end by itself, which is a ServerError."""
@@ -170,18 +178,27 @@ class LocalTriton:
 
     def _error(self, reasons: Sequence[str]) -> ServerError:
         text = "\n  ".join([f"Triton can't serve {self.repository}", *reasons])
-        text = text.replace(str(self._folder / "repository"), str(self.repository))
+        text = self._ours(text)
         return ServerError(f"{text}\nlog: {self.log}" if self.log.exists() else text)
 
-    def _stop(self, *, keep_log: bool) -> None:
+    def _ours(self, text: str) -> str:
+        return text.replace(str(self._folder / "repository"), str(self.repository))
+
+    def _stop(self, error: object) -> None:
+        explained = ""
         try:
             if self._process:
                 _end(self._process)
+            if isinstance(error, Exception) and not isinstance(error, ServerError):
+                explained = self.traceback()
         finally:
             for region in Path("/dev/shm").glob(f"{self._id}*"):
                 region.unlink(missing_ok=True)
+            keep_log = self.keep_log or explained or isinstance(error, ServerError)
             for name in ("backends", "repository") if keep_log and self.log.exists() else ("",):
                 shutil.rmtree(self._folder / name, True)
+        if explained:
+            print(explained, file=sys.stderr)
 
 
 def _signals(handler: Callable[[int, FrameType | None], object]) -> None:

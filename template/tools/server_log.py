@@ -22,6 +22,12 @@ def reasons(log: str) -> list[str]:
     return [text for text in dict.fromkeys(found) if not dependent.search(text)]
 
 
+def last_traceback(log: str) -> str:
+    """Of the last step that failed; empty if none did."""
+    errors = re.findall(r'^E.*\] (".*\\nTraceback .*")$', log, re.MULTILINE)
+    return str(json.loads(errors[-1])) if errors else ""
+
+
 def _one_line(text: str) -> str:
     """Of a Python exception's stack, only the innermost place in a version folder is kept."""
     message, _, stack = text.removeprefix("Invalid argument: ").partition("\n\nAt:\n")
