@@ -22,11 +22,12 @@ from tools.checks.deployment import deployment  # noqa: E402
 from tools.checks.ensembles import ensemble  # noqa: E402
 from tools.checks.fields import fields  # noqa: E402
 from tools.checks.findings import FORMATS, Finding  # noqa: E402
-from tools.checks.layout import layout  # noqa: E402
+from tools.checks.layout import broken_links, layout  # noqa: E402
 from tools.checks.models import Model, Setting, read  # noqa: E402
 from tools.checks.project import project, setting  # noqa: E402
 from tools.checks.python_models import python_models  # noqa: E402
-from tools.checks.sequences import sequences, warmups  # noqa: E402
+from tools.checks.sequences import sequences  # noqa: E402
+from tools.checks.warmups import warmups  # noqa: E402
 from tools.checks.wiring import wiring  # noqa: E402
 
 
@@ -34,7 +35,7 @@ def check(repository: Path, release: str = "") -> list[Finding]:
     """All findings in a repository, by file and line; `release` (YY.MM) is the Triton to serve it."""
     answers = answers_of(repository)
     known = setting(answers, release)
-    found: list[Finding] = []
+    found = [*broken_links(repository)]
     models: dict[str, Model] = {}
     for folder in sorted(path for path in repository.iterdir() if path.is_dir()):
         models[folder.name], unread = read(folder)
