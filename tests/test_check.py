@@ -26,6 +26,7 @@ from tools.check import check, main
 from tools.checks.findings import RULES
 from tools.checks.layout import ADDED, FILES, LAST_WITH_TENSORFLOW, NO_TYPES
 from tools.checks.models import KNOWN
+from tools.checks.python_models import NAME
 
 # More: CHECKED=200 MUTATED=1000 SEED=7 python -m pytest tests/test_check.py
 CHECKED = int(os.environ.get("CHECKED", 4))
@@ -202,6 +203,11 @@ CASES = [
     one("warmup-data", warmup('data_type: TYPE_FP32 dims: [4] input_data_file: "/etc/hosts"'), 7),
     Case("warmup-data", {"@m": warmup('data_type: TYPE_FP32 dims: [4] input_data_file: "few"'), "@m/warmup/few": "few"}, "m/config.pbtxt:7"),
     code("python-syntax", "x = = 1\n", 1),
+    code("python-syntax", f"{MODEL}return 1\n", 7),
+    code("python-class", f"def f():\n    {CLASS.replace('    ', '        ')}pass\n", 1),
+    code("python-arguments", f"{MODEL}\n    def initialize(self):\n        pass\n", 8),
+    code("python-arguments", f"{MODEL}\n    def __init__(self, args):\n        pass\n", 8),
+    code("python-arguments", MODEL.replace("self, ", ""), 5, loads=True),
     code("python-class", "class Model:\n    pass\n", 1),
     code("python-execute", f"\n{CLASS}def excute(self, requests):\n        return []\n", 2, loads=True),
     code("python-return", f"{CLASS}def execute(self, requests):\n        pass\n", 2),
@@ -248,6 +254,8 @@ FINE: dict[str, Files] = {
     "an output that is a state's too": stateful("", f'state {{ input_name: "I" output_name: "OUT" {FP32} }}').files,
     "an initial size of an open dim": stateful("", initial(FP32.replace("4", "-1"), f'name: "s" {FP32} zero_data: true')).files,
     "passive beside active": {"@m": f"{PYTHON}{CPU.replace('}', 'passive: true }')}"},
+    "a model by other means": code("", f"from json import JSONDecoder as M\nif M:\n    def {NAME}():\n        return M()\n", 0).files,
+    "arguments of other names": code("", MODEL.replace("(self, requests", "(this, *requests, more=0") + "\n    def initialize(self, args, more=0):\n        return \"is\" is 1\n", 0).files,
 }  # fmt: skip
 
 

@@ -55,6 +55,7 @@ RULES = {
     "output-twice": "error",
     "parse": "error",
     "pipeline-changed": "error",
+    "python-arguments": "error",
     "python-class": "error",
     "python-execute": "error",
     "python-print": "warning",
