@@ -35,6 +35,7 @@ FILES = {backend: file for file, backend in BACKENDS.items() if backend != "tens
 # What came with a release, or went after one.
 ADDED = {"model_metrics": "24.11", "max_inflight_requests": "25.11"}
 OWN_FOLDER = "$$TRITON_MODEL_DIRECTORY"
+OF_FOLDER = f"put it in the model's folder, and write {OWN_FOLDER}/..."
 LAST_WITH_TENSORFLOW = "25.02"
 NO_TYPES = {
     "python": ("BF16",),
@@ -160,10 +161,11 @@ def runtime(model: Model) -> Iterator[Finding]:
         else ""
     )
     inside = path.removeprefix(OWN_FOLDER).lstrip("/")
-    if path.startswith(OWN_FOLDER) and not (model.folder / inside).exists():
+    lost = path.startswith(OWN_FOLDER) and not (model.folder / inside).exists()
+    if lost or (path and path[0] not in "/$"):
         what = f"Failed to get the canonical path for {path}"
         yield model.finding(
-            "execution-environment", what, "put it there", ("parameters", "EXECUTION_ENV_PATH")
+            "execution-environment", what, OF_FOLDER, ("parameters", "EXECUTION_ENV_PATH")
         )
 
 

@@ -120,6 +120,7 @@ def batch_io(model: Model) -> Iterator[Finding]:
             if side == "input" and enum_name(each, "data_type") not in BATCH_TYPES:
                 unknown.append("batch input data type must be TYPE_INT32 or TYPE_FP32")
             if side == "output":
+                unknown += [] if targets else ["it has no target_name, and Triton dies of it"]
                 unknown += [
                     f"unknown target output name '{name}'"
                     for name in targets
