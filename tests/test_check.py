@@ -25,6 +25,7 @@ from tools.check import check, main
 from tools.checks.findings import RULES
 from tools.checks.layout import ADDED, FILES, LAST_WITH_TENSORFLOW, NO_TYPES, OLDEST
 from tools.checks.models import KNOWN
+from tools.checks.python_models import NAME
 
 # More: CHECKED=200 MUTATED=1000 SEED=7 python -m pytest tests/test_check.py
 CHECKED = int(os.environ.get("CHECKED", 4))
@@ -67,11 +68,14 @@ BATCHES = f"max_batch_size: 4\n{PYTHON}"  # 5 lines
 CLASS = "class TritonPythonModel:\n    "
 
 
+Files = dict[str, str | Path | None]  # by path: text, what a link names, None for a folder
+
+
 class Case(NamedTuple):
     """A repository, and the only rule that finds something in it: where. `@` goes before the names of its models."""
 
     rule: str
-    files: dict[str, str | None]
+    files: Files
     place: str
     loads: bool = (
         False  # an error that the local Triton does not refuse: it never answers, or is too old
@@ -85,9 +89,7 @@ def one(rule: str, config: str, line: int, **more: Any) -> Case:
 
 def wired(rule: str, config: str, line: int, *models: str, **more: Any) -> Case:
     """The ensemble `e` of models named a, b ..."""
-    files: dict[str, str | None] = {
-        f"@{'abc'[i]}": each for i, each in enumerate(models or (PYTHON,))
-    }
+    files: Files = {f"@{'abc'[i]}": each for i, each in enumerate(models or (PYTHON,))}
     return Case(rule, {"@e": config, **files}, f"e/config.pbtxt:{line}", **more)
 
 
@@ -95,6 +97,17 @@ def code(rule: str, text: str, line: int, **more: Any) -> Case:
     return Case(rule, {"@m": PYTHON, "@m/1/model.py": text}, f"m/1/model.py:{line}", **more)
 
 
+def stateful(rule: str, state: str, line: int = 6, **more: Any) -> Case:
+    """Of a model whose `sequence_batching` stands in line 6."""
+    return one(rule, f"{BATCHES}sequence_batching {{ {state} }}", line, **more)
+
+
+def initial(state: str, first: str) -> str:
+    return f'state {{ input_name: "I" output_name: "O" {state}\ninitial_state {{ {first} }} }}'
+
+
+FP32 = "data_type: TYPE_FP32 dims: 4"
+START = "control { kind: CONTROL_SEQUENCE_START fp32_false_true: [0, 1] }"
 A = step("@a")
 MID = step("@a", outputs="OUT=MID")
 TWO_INPUTS = f'backend: "python"\n{IN}{IN.replace("IN", "X")}{OUT}{CPU}'
@@ -106,13 +119,21 @@ CASES = [
     one("parse", f"// model\n{PYTHON}", 1),
     one("parse", f"{BATCHES}max_batch_size: 4", 6),
     one("parse", f"{PYTHON}sequence_batching {{ }}\ndynamic_batching {{ }}", 6),
+    one("parse", f"{PYTHON}# \u00a0\n\u00a0", 6),
+    one("parse", f"{PYTHON}max_batch_size: +4", 5),
+    one("parse", PYTHON.replace('"OUT"', r'"\OUT"'), 3),
+    one("parse", PYTHON.replace('"OUT"', '"OUT\0"'), 3),
+    Case("broken-link", {"@m": PYTHON, "@m/2": Path("nowhere")}, "m/2:1"),
     Case("config-missing", {"@docs": None}, "docs/config.pbtxt:1"),
     Case("config-made-up", {"@m/1/model.py": MODEL}, "m/config.pbtxt:1"),
     one("name", f'name: "other"\n{PYTHON}', 1),
     Case("folder-name", {"a b": PYTHON}, "a b/config.pbtxt:1", ask=False),
+    Case("folder-name", {"@ä": PYTHON}, "ä/config.pbtxt:1"),
     Case("version", {"@e": ensemble(A), "@a": PYTHON, "@e/1": None, "@e/README.md": ""}, "e/config.pbtxt:1"),
     one("version", f"{PYTHON}version_policy {{ latest {{ }} }}", 5),
+    Case("version", {"@m": PYTHON, "@m/9223372036854775808/model.py": MODEL}, "m/config.pbtxt:1", ask=False),  # Triton dies of it
     Case("version-folder", {"@m": PYTHON, "@m/v2": None}, "m/config.pbtxt:1"),
+    Case("version-folder", {"@m": PYTHON, "@m/1.bak": None}, "m/config.pbtxt:1"),
     one("version-listed", f"{PYTHON}version_policy {{\n specific {{ versions: [1, 2] }} }}", 6),
     one("backend", PYTHON.replace("backend", "platform"), 1),
     one("backend", IN + OUT, 1, ask=False),
@@ -120,9 +141,13 @@ CASES = [
     one("backend", f'{PYTHON}runtime: "x"', 5),
     one("backend-misspelt", PYTHON.replace("python", "pyton"), 1),
     one("model-file", PYTHON.replace("python", "onnxruntime"), 1, ask=False),
+    one("model-file", f'{PYTHON}default_model_filename: "/model.py"', 5),
+    Case("model-file", {"@m": f'{PYTHON}default_model_filename: "model.txt"', "@m/1/model.txt": MODEL}, "m/config.pbtxt:5"),
+    Case("model-file", {"@m/1/model.py": None, "@m": PYTHON}, "m/config.pbtxt:1"),
     one("execution-environment", f'{PYTHON}parameters {{ key: "EXECUTION_ENV_PATH"\nvalue {{ string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" }} }}', 5),
-    Case("link", {"@m": PYTHON, "@m/odd": "-> nowhere"}, "m/odd:1"),
+    one("execution-environment", f'{PYTHON}parameters {{ key: "EXECUTION_ENV_PATH"\nvalue {{ string_value: "env.tar.gz" }} }}', 5),
     one("label-file", PYTHON.replace('"OUT"', '"OUT" label_filename: "no.txt"'), 3),
+    one("label-file", PYTHON.replace('"OUT"', '"OUT" label_filename: "/etc/hosts"'), 3),
     Case("label-count", {"@m": PYTHON.replace('"OUT"', '"OUT" label_filename: "few.txt"'), "@m/few.txt": "a\nb\n"}, "m/config.pbtxt:3"),
     one("max-batch-size", f"max_batch_size: -1\n{PYTHON}", 1),
     one("tensor-name", PYTHON.replace('"OUT"', '""'), 3),
@@ -138,6 +163,7 @@ CASES = [
     one("output-twice", OUT + PYTHON, 4, loads=True),
     one("tensor-type-unsupported", PYTHON.replace("FP32", "BF16", 1), 2),
     one("batch-io", f'{PYTHON}batch_input {{ kind: BATCH_ITEM_SHAPE target_name: "T" data_type: TYPE_FP32 source_input: "X" }}', 5),
+    one("batch-io", f'{PYTHON}batch_output {{ source_input: "IN" }}', 5, ask=False),  # Triton dies of it
     one("batching-ignored", f"{PYTHON}dynamic_batching {{ }}", 5),
     one("batching-size", f"{BATCHES}dynamic_batching {{\npreferred_batch_size: [2, 8] }}", 7),
     one("batching-priority", f"{BATCHES}dynamic_batching {{ priority_levels: 2 }}", 6),
@@ -147,8 +173,23 @@ CASES = [
     one("sequence-control", f'{BATCHES}sequence_batching {{\ncontrol_input {{ name: "S" control {{ kind: CONTROL_SEQUENCE_START }} }} }}', 7),
     one("sequence-control", f'{BATCHES}sequence_batching {{\ncontrol_input {{ name: "S" control {{ kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_FP32 }} }} }}', 7),
     one("sequence-state", f'{BATCHES}sequence_batching {{ state {{ input_name: "I" output_name: "O" data_type: TYPE_FP32 dims: 1\ninitial_state {{ name: "s" data_type: TYPE_INT32 dims: 1 zero_data: true }} }} }}', 7),
+    # Triton 24.10 says so, and then dies of some of them.
+    stateful("sequence-state", initial(FP32, f"{FP32} zero_data: true"), 7, ask=False),
+    stateful("sequence-state", initial(FP32.replace("4", "-1"), f'name: "s" {FP32.replace("4", "-1")} zero_data: true'), 7, ask=False),
+    stateful("sequence-state", initial(FP32, f'name: "s" {FP32.replace("4", "5")} zero_data: true'), 7, ask=False),
+    stateful("sequence-state", initial(FP32, f'name: "s" {FP32} dims: 1 zero_data: true'), 7, ask=False),
+    stateful("sequence-state", initial(FP32, f'name: "s" {FP32} zero_data: true }} initial_state {{ name: "t" {FP32} zero_data: true'), 7, ask=False),
+    stateful("sequence-state", initial(FP32, f'name: "s" {FP32}'), 7, ask=False),
+    stateful("sequence-state", initial(FP32, f'name: "s" {FP32} data_file: "/etc/hosts"'), 7, ask=False),
+    Case("sequence-state", {**stateful("", initial(FP32, f'name: "s" {FP32} data_file: "few"')).files, "@m/initial_state/few": "few"}, "m/config.pbtxt:7", ask=False),
+    stateful("sequence-state", f'state {{ output_name: "O" {FP32} }}', loads=True),
+    stateful("sequence-state", 'state { input_name: "I" output_name: "O" dims: 4 }', loads=True),
+    stateful("sequence-state", f'state {{ input_name: "I" output_name: "O" {FP32.replace("4", "-2")} }}', loads=True),
+    stateful("sequence-input", f'state {{ input_name: "IN" output_name: "O" {FP32} }}', loads=True),
+    stateful("sequence-input", f'control_input {{ name: "IN" {START} }}', loads=True),
     one("instance-gpus", PYTHON.replace("KIND_CPU", "KIND_CPU\ngpus: 0"), 5, ask=False),
     one("instance-kind", PYTHON.replace("KIND_CPU", "9"), 4),
+    one("instance-passive", PYTHON.replace("KIND_CPU", "KIND_CPU\npassive: true"), 5, loads=True),
     one("instance-profile", PYTHON.replace("KIND_CPU", 'KIND_CPU\nprofile: "1"'), 5),
     one("metrics", f"{PYTHON}model_metrics {{\nmetric_control {{ }} }}", 6, loads=True),
     one("warmup-skipped", warmup(DATA, more=""), 5),
@@ -160,8 +201,14 @@ CASES = [
     one("warmup-data", warmup(DATA.replace("4", "-1")), 7),
     one("warmup-data", warmup(DATA.replace("FP32", "FP64")), 7),
     one("warmup-data", warmup('data_type: TYPE_FP32 dims: [4] input_data_file: "no"'), 7),
+    one("warmup-data", warmup('data_type: TYPE_FP32 dims: [4] input_data_file: "/etc/hosts"'), 7),
     Case("warmup-data", {"@m": warmup('data_type: TYPE_FP32 dims: [4] input_data_file: "few"'), "@m/warmup/few": "few"}, "m/config.pbtxt:7"),
     code("python-syntax", "x = = 1\n", 1),
+    code("python-syntax", f"{MODEL}return 1\n", 7),
+    code("python-class", f"def f():\n    {CLASS.replace('    ', '        ')}pass\n", 1),
+    code("python-arguments", f"{MODEL}\n    def initialize(self):\n        pass\n", 8),
+    code("python-arguments", f"{MODEL}\n    def __init__(self, args):\n        pass\n", 8),
+    code("python-arguments", MODEL.replace("self, ", ""), 5, loads=True),
     code("python-class", "class Model:\n    pass\n", 1),
     code("python-execute", f"\n{CLASS}def excute(self, requests):\n        return []\n", 2, loads=True),
     code("python-return", f"{CLASS}def execute(self, requests):\n        pass\n", 2),
@@ -196,25 +243,42 @@ CASES = [
     wired("readers-differ", ensemble(step("@a", outputs="OUT=MID"), step("@b", "IN=MID"), step("@c", "IN=MID", "OUT=Y"), border=IN + OUT + OUT.replace('"OUT', '"Y')), 15, PYTHON.replace("[4]", "[-1]"), PYTHON, PYTHON.replace("[4]", "[5]", 1)),
     wired("decoupled-merge", ensemble(MID, step("@b", "IN=IN X=MID")), 4, DECOUPLED, TWO_INPUTS),
 ]  # fmt: skip
+FINE: dict[str, Files] = {
+    "a comment in Latin-1": {"@m": f"{PYTHON}# \udce9\n"},
+    "a text in Latin-1": {"@m": f'{PYTHON}parameters {{ key: "\udce9" value {{ string_value: "\udce9" }} }}'},
+    "quotes in quotes": {"@m": f"""{PYTHON}parameters {{ key: '"\\'+1_0#' value {{ string_value: "'\u00a0\\"" }} }} # '"""},
+    "paths from a model's folder on": {
+        "@m": warmup('data_type: TYPE_FP32 dims: [4] input_data_file: "/data"').replace('"OUT"', '"OUT" label_filename: "/names"'),
+        "@m/warmup/data": "0123" * 4, "@m/names": "a\nb\nc\nd\n",
+    },
+    "a module in a folder": {"@m": f'{PYTHON}default_model_filename: "a/b-c.py"', "@m/1/a/b-c.py": MODEL},
+    "an output that is a state's too": stateful("", f'state {{ input_name: "I" output_name: "OUT" {FP32} }}').files,
+    "an initial size of an open dim": stateful("", initial(FP32.replace("4", "-1"), f'name: "s" {FP32} zero_data: true')).files,
+    "passive beside active": {"@m": f"{PYTHON}{CPU.replace('}', 'passive: true }')}"},
+    "a model by other means": code("", f"from json import JSONDecoder as M\nif M:\n    def {NAME}():\n        return M()\n", 0).files,
+    "arguments of other names": code("", MODEL.replace("(self, requests", "(this, *requests, more=0") + "\n    def initialize(self, args, more=0):\n        return \"is\" is 1\n", 0).files,
+}  # fmt: skip
 
 
-def write(folder: Path, files: dict[str, str | None], prefix: str = "") -> Path:
-    """Configs by the model's name, with a version 1 and, for Python, a model.py; other files, links and folders, by path."""
+def write(folder: Path, files: Files, prefix: str = "") -> Path:
+    """Configs by the model's name, with a version 1 and, for Python, a model.py; other files, and folders, by path."""
     folder.mkdir(exist_ok=True)
     for name, text in files.items():
         path = folder / name.replace("@", prefix)
-        if text is not None and text.startswith("-> "):
-            path.symlink_to(text.removeprefix("-> "))
+        if isinstance(text, Path):
+            path.symlink_to(text)
         elif text is None:
             path.mkdir(parents=True, exist_ok=True) if path.name != "1" else shutil.rmtree(path)
         elif "/" in name:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text.replace("@", prefix))
         else:
-            (path / "1").mkdir(parents=True)
-            (path / "config.pbtxt").write_text(text.replace("@", prefix))
-            if '"python"' in text or '"pyton"' in text:
-                (path / "1" / "model.py").write_text(MODEL)
+            (path / "1").mkdir(parents=True, exist_ok=True)
+            config = text.replace("@", prefix).encode(errors="surrogateescape")
+            (path / "config.pbtxt").write_bytes(config)
+            code = path / "1" / "model.py"
+            if ('"python"' in text or '"pyton"' in text) and not code.exists():
+                code.write_text(MODEL)
     return folder
 
 
@@ -229,6 +293,11 @@ def places(repository: Path, release: str = "") -> list[str]:
 def test_a_rule_finds_its_case_and_no_other_does(case: Case, tmp_path: Path) -> None:
     repository = write(tmp_path / "r", case.files)
     assert {*places(repository)} == {f"{case.place}: {case.rule}"}
+
+
+@pytest.mark.parametrize("files", FINE.values(), ids=FINE)
+def test_nothing_is_found_in_what_triton_serves(files: Files, tmp_path: Path) -> None:
+    assert places(write(tmp_path / "r", files)) == []
 
 
 PROJECT_RULES = {
@@ -257,6 +326,8 @@ def test_triton_refuses_what_is_an_error_and_loads_what_is_a_warning(tmp_path: P
     asked = [(f"c{i}_", case) for i, case in enumerate(CASES) if case.ask]
     for prefix, case in asked:
         write(tmp_path / "r", case.files, prefix)
+    for i, files in enumerate(FINE.values()):
+        write(tmp_path / "r", files, f"fine{i}_")
     with serving(tmp_path / "r") as client:
         why = reasons(client)
     wrong = []
@@ -267,6 +338,7 @@ def test_triton_refuses_what_is_an_error_and_loads_what_is_a_warning(tmp_path: P
         if refused != expected and case.rule != "config-made-up":
             wrong.append((case.rule, case.place, [why.get(name) for name in names]))
     assert wrong == []
+    assert [why[f"fine{i}_m"] for i in range(len(FINE))] == [""] * len(FINE)
 
 
 @pytest.fixture(scope="module")
@@ -379,7 +451,7 @@ def test_tensorflow_and_new_fields_are_of_their_releases(tmp_path: Path) -> None
 
 def test_a_nested_ensemble_is_a_model_like_any_other(tmp_path: Path) -> None:
     inner = ensemble(step("a"))
-    files: dict[str, str | None] = {"e": ensemble(step("inner")), "inner": inner, "a": PYTHON}
+    files: Files = {"e": ensemble(step("inner")), "inner": inner, "a": PYTHON}
     assert places(write(tmp_path / "good", files)) == []
     wrong = files | {"inner": ensemble(step("e"))}
     assert places(write(tmp_path / "circle", wrong)) == [
@@ -388,6 +460,29 @@ def test_a_nested_ensemble_is_a_model_like_any_other(tmp_path: Path) -> None:
     ]
     versions = files | {"e": ensemble(step("inner", version=3))}
     assert places(write(tmp_path / "version", versions)) == ["e/config.pbtxt:5: step-version"]
+
+
+def test_a_folder_that_begins_with_a_number_is_that_version(tmp_path: Path) -> None:
+    repository = write(
+        tmp_path / "r",
+        {
+            "m": PYTHON,
+            "m/2.bak/model.py": MODEL,
+            "e": ensemble(step("m")),
+            "e/1": None,
+            "e/1x": None,
+        },
+    )
+    assert places(repository) == [
+        "e/config.pbtxt:1: version-folder",
+        "m/config.pbtxt:1: model-file",
+        "m/config.pbtxt:1: version-folder",
+    ]
+
+
+def test_a_broken_link_beside_the_models(tmp_path: Path) -> None:
+    repository = write(tmp_path / "r", {"m": PYTHON, "gone": Path("nowhere")})
+    assert places(repository) == ["gone:1: broken-link"]
 
 
 @pytest.mark.parametrize("form", ["text", "github", "json"])

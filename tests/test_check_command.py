@@ -144,7 +144,7 @@ def test_a_link_to_nowhere(
     write(tmp_path / "r", {"m": PYTHON})
     (tmp_path / "r" / place).symlink_to(target)
     assert main([str(tmp_path / "r")]) == 1
-    line = f"{place}:1: error: link: failed to stat file odd, a link to {target}; "
+    line = f"{place}:1: error: broken-link: failed to stat file odd, a link to {target}; "
     assert line in capsys.readouterr().out
 
 

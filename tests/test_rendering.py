@@ -29,7 +29,7 @@ src/PACKAGE/errors.py src/PACKAGE/flow.py src/PACKAGE/py.typed src/PACKAGE/recei
 src/PACKAGE/shared_memory.py src/PACKAGE/sync.py src/PACKAGE/tensors.py src/PACKAGE/transport.py
 tests/conftest.py tests/test_live.py tests/test_steps.py tests/docker/conftest.py tests/docker/test_container.py
 tools/answers.py tools/bench.py tools/check.py tools/checks/deployment.py tools/checks/ensembles.py tools/checks/fields.py tools/checks/findings.py tools/checks/layout.py tools/checks/lines.py
-tools/checks/models.py tools/checks/project.py tools/checks/python_models.py tools/checks/sequences.py tools/checks/wiring.py
+tools/checks/models.py tools/checks/project.py tools/checks/python_models.py tools/checks/sequences.py tools/checks/tensors.py tools/checks/warmups.py tools/checks/wiring.py
 tools/compare.py tools/container.py tools/golden.py tools/infer.py tools/local_repository.py tools/project.py tools/ready.py tools/repository.py tools/samples.py tools/serve.py tools/server_environment.py
 tools/server_log.py tools/tune.py tools/update.py
 .github/workflows/ci.yml .github/workflows/update.yml

@@ -45,6 +45,15 @@ def correlated(data_type: str) -> dict[str, Any]:
     return {"direct": {}, "control_input": [{"name": "ID", "control": [control]}]}
 
 
+def stateful(*initial: list[int], **fields: Any) -> dict[str, Any]:
+    """A step of a sequence with the state S of FP32[4, -1], and initial states of other dims."""
+    values = {"name": "s", "data_type": "TYPE_FP32", "zero_data": True}
+    state = {"input_name": "S", "output_name": "T", "data_type": "TYPE_FP32", "dims": [4, -1]}
+    if initial:
+        state["initial_state"] = [{**values, "dims": dims} for dims in initial]
+    return wired(step("a", ["A"], ["X"], sequence={"state": [state | fields]}))
+
+
 OPEN = {"A": "FP32[4]", "M": "FP32[-1]", "X": "FP32[4]", "Y": "FP32[4]"}
 MAYBE = {"A": "FP32[4]", "B": {"type": "FP32", "dims": [4], "optional": True}, "X": "FP32[4]"}
 
@@ -203,6 +212,36 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     "a correlation id of a type that Triton does not have for it": (
         wired(step("a", ["A"], ["X"], sequence=correlated("TYPE_FP32"))),
         "step a: has correlation ids of TYPE_FP32; write one of TYPE_UINT64, TYPE_INT64, TYPE_UINT32, TYPE_INT32, TYPE_STRING",
+    ),
+    "a control that is an input": (
+        wired(step("a", ["A", "ID"], ["X"], sequence=correlated("TYPE_UINT64"))),
+        "step a: has in `sequence` an input ID, which Triton writes itself, over its own input of that name; give one of them another name",
+    ),
+    "a state that is an input": (
+        stateful(input_name="A"),
+        "step a: has in `sequence` an input A, which Triton writes itself, over its own input of that name; give one of them another name",
+    ),
+    "a state that is an output": (stateful(output_name="X"), ""),
+    "an initial state": (stateful([4, 2]), ""),
+    "an initial state of another size": (
+        stateful([5, 2]),
+        "step a: has the state S of dims [4, -1], but its initial state s of [5, 2]; write sizes that fit",
+    ),
+    "an initial state of no size": (
+        stateful([4, -1]),
+        "step a: has the state S of dims [4, -1], but its initial state s of [4, -1]; write sizes that fit",
+    ),
+    "two initial states": (
+        stateful([4, 2], [4, 3]),
+        "step a: has the state S with 2 initial states; drop all but one",
+    ),
+    "a file that Python can import": (
+        wired(step("a", ["A"], ["X"], file="model.py")),
+        "",
+    ),
+    "a file that Python cannot import": (
+        wired(step("a", ["A"], ["X"], file="model.1.py")),
+        "step a: has the file model.1.py, which Python cannot import; write letters, digits, `_` and `-`, and `.py` at the end",
     ),
     "an ensemble inside": (wired(inside({"x": "A"}, {"y": "X"})), ""),
     "an ensemble inside that has settings": (

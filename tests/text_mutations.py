@@ -39,6 +39,7 @@ MORE = [
     "ensemble_scheduling { }",
     "dims: [ 1 ]",
 ]
+CHARACTERS = "\u00a0\u0664é\x1c\0\\\"'#+-_.,;:<>[]{}01xe"
 
 
 class Text:
@@ -72,6 +73,12 @@ class Text:
             self.tokens[i] = (
                 text[:at] + self.chance.choice(["x", text[at - 1 : at].strip('"\\')]) + text[at:]
             )
+
+    def a_character(self) -> None:
+        i = self.chance.randrange(len(self.tokens))
+        at = self.chance.randrange(len(self.tokens[i]) + 1)
+        text = self.tokens[i]
+        self.tokens[i] = text[:at] + self.chance.choice(CHARACTERS) + text[at:]
 
     def another_word(self) -> None:
         self.replace("[a-z_]+", [self.tokens[i] for i in self.where("[a-z_]+")])

@@ -24,11 +24,12 @@ try:
     from tools.checks.ensembles import ensemble
     from tools.checks.fields import fields
     from tools.checks.findings import FORMATS, Finding
-    from tools.checks.layout import OLDEST, layout, links
+    from tools.checks.layout import OLDEST, broken_links, layout
     from tools.checks.models import Model, Setting, read
     from tools.checks.project import project, setting, strangers
     from tools.checks.python_models import python_models
-    from tools.checks.sequences import sequences, warmups
+    from tools.checks.sequences import sequences
+    from tools.checks.warmups import warmups
     from tools.checks.wiring import wiring
 except ModuleNotFoundError as error:
     instead = (
@@ -48,7 +49,7 @@ def check(repository: Path, release: str = "") -> list[Finding]:
         models[folder.name], unread = read(folder)
         found += [unread] if unread else []
     for folder in (repository, *folders(repository)):
-        found += links(folder)
+        found += broken_links(folder)
     for model in models.values():
         found += of_model(model, models, known)
     if answers:

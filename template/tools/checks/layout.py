@@ -9,13 +9,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tools.checks.findings import Finding
-from tools.checks.models import KNOWN, PLATFORMS, RESERVED, Model, Setting, enum_name, nearest
+from tools.checks.models import (
+    KNOWN,
+    PLATFORMS,
+    RESERVED,
+    VERSIONS,
+    Model,
+    Setting,
+    enum_name,
+    nearest,
+    unreadable,
+    version_of,
+)
 from tools.local_repository import BACKENDS
 
 # Characters that Triton refuses in the name of a Python model, or that its shell would take apart.
-ODD = re.compile(r"[\s;|&$`<>()\[\]{}\\\"'*?~#!]")
+ODD = re.compile(r"[^!-~]|[;|&$`<>()\[\]{}\\\"'*?~#!]")
 # Those that Triton knows by a platform too, and then wants it to be theirs.
 PAIRED = ("onnxruntime", "pytorch", "tensorflow", "tensorrt")
+PYTHON_FILE = re.compile(r"(\.\./[0-9]+/)?([\w-]+/)*[\w-]+\.py", re.ASCII)
 FILES = {backend: file for file, backend in BACKENDS.items() if backend != "tensorflow"} | {
     "dali": "model.dali",
     "vllm": "model.json",
@@ -24,6 +36,7 @@ OLDEST = "24.10"  # release that the rules know
 # What came with a release, or went after one.
 ADDED = {"model_metrics": "24.11", "max_inflight_requests": "25.11"}
 OWN_FOLDER = "$$TRITON_MODEL_DIRECTORY"
+OF_FOLDER = f"put it in the model's folder, and write {OWN_FOLDER}/..."
 LAST_WITH_TENSORFLOW = "25.02"
 NO_TYPES = {
     "python": ("BF16",),
@@ -40,12 +53,12 @@ def layout(model: Model, setting: Setting) -> Iterator[Finding]:
     yield from releases(model, setting)
 
 
-def links(folder: Path) -> Iterator[Finding]:
+def broken_links(folder: Path) -> Iterator[Finding]:
     """Those to nowhere, in the repository or the folder of a model: of each entry Triton asks what it is."""
     for path in sorted(folder.iterdir()):
         if path.is_symlink() and not path.exists():
             what = f"failed to stat file {path.name}, a link to {path.readlink()}"
-            yield Finding(path, 1, "link", what, "remove it, or put there what it points to")
+            yield Finding(path, 1, "broken-link", what, "remove it, or put there what it points to")
 
 
 def names(model: Model) -> Iterator[Finding]:
@@ -63,14 +76,7 @@ def versions(model: Model) -> Iterator[Finding]:
     assert model.config is not None
     policy = ("version_policy",)
     for folder in model.folders:
-        if not re.fullmatch(r"0|[1-9][0-9]*", folder) and folder not in RESERVED:
-            why = (
-                "contains leading zeros in its directory name"
-                if folder.isdecimal()
-                else "fails to convert to integral number"
-            )
-            what = f"ignore version directory '{folder}' which {why}"
-            yield model.finding("version-folder", what, "rename it to a number, or move it away")
+        yield from folder_problem(model, folder)
     for version in model.config.version_policy.specific.versions:
         if version not in model.versions:
             what = f"version {version} is specified for model '{model.name}', but the version directory is not present"
@@ -85,6 +91,22 @@ def versions(model: Model) -> Iterator[Finding]:
             else f"add the folder {model.name}/1 (not 01, not v1)"
         )
         yield model.finding("version", what, has, *policy)
+
+
+def folder_problem(model: Model, folder: str) -> Iterator[Finding]:
+    version, rule = version_of(folder), "version-folder"
+    if folder in RESERVED or (folder == str(version) and 0 <= int(folder) < VERSIONS):
+        return
+    if version is None:
+        zeros = "contains leading zeros in its directory name"
+        why = zeros if folder[0] == "0" else "fails to convert to integral number"
+        what = f"ignore version directory '{folder}' which {why}"
+    elif -VERSIONS <= version < VERSIONS:
+        what = f"version directory '{folder}' counts as version {version}, whose files Triton seeks in '{seen_as(version)}'"
+    else:
+        what = f"version directory '{folder}' is no 64-bit number, and Triton dies of it"
+        rule = "version"
+    yield model.finding(rule, what, "rename it to a number, or move it away")
 
 
 def backend(model: Model) -> Iterator[Finding]:
@@ -140,10 +162,11 @@ def runtime(model: Model) -> Iterator[Finding]:
         else ""
     )
     inside = path.removeprefix(OWN_FOLDER).lstrip("/")
-    if path.startswith(OWN_FOLDER) and not (model.folder / inside).exists():
+    lost = path.startswith(OWN_FOLDER) and not (model.folder / inside).exists()
+    if lost or (path and path[0] not in "/$"):
         what = f"Failed to get the canonical path for {path}"
         yield model.finding(
-            "execution-environment", what, "put it there", ("parameters", "EXECUTION_ENV_PATH")
+            "execution-environment", what, OF_FOLDER, ("parameters", "EXECUTION_ENV_PATH")
         )
 
 
@@ -157,10 +180,20 @@ def model_files(model: Model) -> Iterator[Finding]:
         return
     if model.config.platform == "torch_aoti":
         wanted = model.config.default_model_filename or "model.pt2"
+    if model.backend == "python" and not PYTHON_FILE.fullmatch(wanted):
+        what = f"'{wanted}' is no module that Python imports from a version's folder"
+        yield model.finding("model-file", what, "name it model.py", "default_model_filename")
+        return
     for version in model.loaded:
-        if not (model.folder / str(version) / wanted).exists():
-            what = f"unable to find '{model.name}/{version}/{wanted}', which backend {model.backend} loads"
+        file = model.file(seen_as(version), wanted)
+        if not (file.is_file() if wanted.endswith(".py") else file.exists()):
+            what = f"unable to find '{model.name}/{seen_as(version)}/{wanted}', which backend {model.backend} loads"
             yield model.finding("model-file", what, "put it there", "default_model_filename")
+
+
+def seen_as(version: int) -> str:
+    """The folder that Triton looks in: it takes the sign for a bit more."""
+    return str(version % (2 * VERSIONS))
 
 
 def labels(model: Model) -> Iterator[Finding]:
@@ -169,10 +202,9 @@ def labels(model: Model) -> Iterator[Finding]:
         place = (("output", i), "label_filename")
         if not tensor.label_filename:
             continue
-        file = model.folder / tensor.label_filename
-        if not file.is_file():
-            what = f"failed to open text file for read {file}: No such file or directory"
-            yield model.finding("label-file", what, "put it next to the config", *place)
+        file = model.file(tensor.label_filename)
+        if why := unreadable(file):
+            yield model.finding("label-file", why, "put it next to the config", *place)
             continue
         if ".." in tensor.label_filename.split("/"):
             what = f"the label file {tensor.label_filename} lies outside the model's folder, which Triton refuses since 26.02"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -10,6 +11,15 @@ from google.protobuf import text_format  # type: ignore[import-untyped, unused-i
 
 Part = str | tuple[str, int | str]
 CLOSING = {"{": "}", "<": ">"}
+ESCAPE = r"\\[abfnrtv?\\'\"0-7xuU]"
+QUOTED = re.compile(rf"""#[^\n\0]*|"(?:[^"\\\n\0]|{ESCAPE})*"|'(?:[^'\\\n\0]|{ESCAPE})*'""")
+# What Triton's parser refuses outside of comments and texts, and Python's takes.
+STRANGE = {
+    r"\0": ("Unexpected end of string", "take the character 0 out"),
+    r"[\"'#]": ("Invalid escape sequence in string literal", "write \\\\ for a backslash"),
+    r"(?<![eE])\+|\b\d+_": ("Expected integer, got: {}", "write digits alone"),
+    r"[^\t-\r -~]": ("Expected identifier, got: {}", "write ASCII outside of quotes"),
+}
 
 
 @dataclass
@@ -49,8 +59,21 @@ class Lines:
 
 def lines(text: str) -> Lines:
     """Of a text that parses."""
-    tokens = text_format.Tokenizer(text.splitlines())
+    tokens = text_format.Tokenizer(text.split("\n"))
     return Lines("", 1, inside=list(fields(tokens, "")))
+
+
+def strange(text: str) -> tuple[int, str, str] | None:
+    """The line of what Triton's parser does not take, though Python's does; what it is, and what to do."""
+    bare = QUOTED.sub(lambda quoted: " " * len(quoted[0]), text)
+    for pattern, (what, instead) in STRANGE.items():
+        if found := re.search(pattern, bare):
+            return text.count("\n", 0, found.start()) + 1, what.format(visible(found[0])), instead
+    return None
+
+
+def visible(word: str) -> str:
+    return word if word.isascii() and word.isprintable() else f"U+{ord(word):04X}"
 
 
 def fields(tokens: text_format.Tokenizer, closing: str) -> Iterator[Lines]:

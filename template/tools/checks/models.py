@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,7 @@ from google.protobuf import text_format  # type: ignore[import-untyped, unused-i
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 from tools.checks.findings import Finding
-from tools.checks.lines import Lines, Part, lines
+from tools.checks.lines import Lines, Part, lines, strange
 from tools.local_repository import BACKENDS
 
 Config = Any  # model_config_pb2.ModelConfig, which has no type stubs
@@ -31,6 +32,16 @@ PLATFORMS = {
 }
 # What Triton's containers have, beside those that a file is enough for.
 KNOWN = (*BACKENDS.values(), "dali", "fil", "identity", "repeat", "square", "tensorrtllm", "vllm")
+BYTES = {"BOOL": 1, "UINT8": 1, "INT8": 1, "UINT16": 2, "INT16": 2, "FP16": 2, "BF16": 2} | {
+    "UINT32": 4,
+    "INT32": 4,
+    "FP32": 4,
+    "UINT64": 8,
+    "INT64": 8,
+    "FP64": 8,
+    "STRING": 4,
+}
+VERSIONS = 2**63  # they are 64-bit numbers
 RESERVED = ("__pycache__", "configs", "initial_state", "warmup")  # folders that are no versions
 
 
@@ -62,6 +73,10 @@ class Model:
     def finding(self, rule: str, what: str, instead: str, *path: Part) -> Finding:
         return Finding(self.path, self.lines.at(*path), rule, what, instead)
 
+    def file(self, *parts: str) -> Path:
+        """As Triton joins paths: one that begins with / stays inside the folder."""
+        return Path("/".join((str(self.folder), *parts)))
+
     @cached_property
     def folders(self) -> list[str]:
         return sorted(path.name for path in self.folder.iterdir() if path.is_dir())
@@ -69,8 +84,8 @@ class Model:
     @cached_property
     def versions(self) -> list[int]:
         """Those that Triton sees, latest first."""
-        found = (int(name) for name in self.folders if re.fullmatch(r"0|[1-9][0-9]*", name))
-        return sorted(found, reverse=True)
+        found = (version_of(name) for name in self.folders)
+        return sorted({each for each in found if each is not None}, reverse=True)
 
     @cached_property
     def loaded(self) -> list[int]:
@@ -121,21 +136,29 @@ class Model:
         return self.backend not in ("ensemble", "pytorch")
 
 
+def version_of(folder: str) -> int | None:
+    """As Triton reads a folder's name: the number that it begins with, unless zeros lead it."""
+    found = re.match(r"[ \t-\r]*([+-]?[0-9]+)", folder)
+    return int(found[1]) if found and (folder == "0" or folder[0] != "0") else None
+
+
 def read(folder: Path) -> tuple[Model, Finding | None]:
     """A model, and why its config can't be read."""
     model = Model(folder)
     try:
-        text = model.path.read_bytes().decode()
-        model.config = text_format.Parse(text, model_config_pb2.ModelConfig())
+        text = model.path.read_bytes().decode(errors="replace")
+        config = text_format.Parse(text, model_config_pb2.ModelConfig())
     except FileNotFoundError:
         return without_config(model)
     except OSError as error:
         what = f"can't be read: {error.strerror}"
-        return model, Finding(model.path, 1, "parse", what, "put a file there")
-    except UnicodeDecodeError as error:
-        return model, Finding(model.path, 1, "parse", f"can't be read: {error}", "save it as UTF-8")
+        return model, Finding(model.path, 1, "parse", what, "make it a file")
     except text_format.ParseError as error:
         return model, unparsable(model, error)
+    if found := strange(text):
+        line, what, instead = found
+        return model, Finding(model.path, line, "parse", what, instead)
+    model.config = config
     model.lines = lines(text)
     return model, None
 
@@ -186,6 +209,24 @@ def nearest(word: str, choices: Iterable[str], otherwise: str) -> str:
     """`did you mean X?` where one of the choices is near, else the other remedy."""
     found = difflib.get_close_matches(word, list(choices), 1)
     return f"did you mean {found[0]}?" if found else otherwise
+
+
+def fits(one: Sequence[int], two: Sequence[int]) -> bool:
+    """Of dims: -1 fits any."""
+    return len(one) == len(two) and all(
+        a == b or -1 in (a, b) for a, b in zip(one, two, strict=True)
+    )
+
+
+def row_bytes(tensor: Any) -> int:
+    """At least, as strings may be longer."""
+    size = BYTES.get(enum_name(tensor, "data_type").removeprefix("TYPE_"), 0)
+    return size * math.prod(map(int, tensor.dims))
+
+
+def unreadable(file: Path) -> str:
+    missing = f"failed to open text file for read {file}: No such file or directory"
+    return "" if file.is_file() else missing
 
 
 def enum_name(message: Any, field: str) -> str:

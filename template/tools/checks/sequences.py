@@ -1,28 +1,18 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""What a config alone says of sequences and of warmup requests."""
+"""What a config alone says of sequences."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from tools.checks.findings import Finding
 from tools.checks.lines import Part
-from tools.checks.models import Model, enum_name, nearest
+from tools.checks.models import BYTES, Model, enum_name, fits, row_bytes, unreadable
 
 VALUES = ("int32_false_true", "fp32_false_true", "bool_false_true")
 IDS = ("TYPE_UINT64", "TYPE_INT64", "TYPE_UINT32", "TYPE_INT32", "TYPE_STRING")
-BYTES = {"BOOL": 1, "UINT8": 1, "INT8": 1, "UINT16": 2, "INT16": 2, "FP16": 2, "BF16": 2} | {
-    "UINT32": 4,
-    "INT32": 4,
-    "FP32": 4,
-    "UINT64": 8,
-    "INT64": 8,
-    "FP64": 8,
-    "STRING": 4,
-}
+ADD, RENAME = "add it", "take the input out, or give one of them another name"
 
 
 def sequences(model: Model) -> Iterator[Finding]:
@@ -58,6 +48,7 @@ def sequences(model: Model) -> Iterator[Finding]:
             ("control_input", i),
             *inner,
         )
+    yield from own_inputs(model, given)
     yield from states(model, given)
 
 
@@ -103,105 +94,69 @@ def value_problem(control: Any, kind: str) -> str:
     return ""
 
 
+def own_inputs(model: Model, given: Any) -> Iterator[Finding]:
+    """Triton writes them, so no request can."""
+    assert model.config is not None
+    declared = {tensor.name for tensor in model.config.input} - {""}
+    controls = [tensor.name if tensor.control else "" for tensor in given.control_input]
+    states = [state.input_name for state in given.state]
+    written = [(("control_input", i), "name", name) for i, name in enumerate(controls)]
+    written += [(("state", i), "input_name", name) for i, name in enumerate(states)]
+    for place, part, name in written:
+        if name in declared:
+            what = f"Triton writes the {place[0]} '{name}' over the model's input of that name: it refuses each request, or answers without it"
+            yield model.finding("sequence-input", what, RENAME, "sequence_batching", place, part)
+
+
 def states(model: Model, given: Any) -> Iterator[Finding]:
     for i, state in enumerate(given.state):
-        for j, first in enumerate(state.initial_state):
-            where: tuple[Part, ...] = ("sequence_batching", ("state", i), ("initial_state", j))
-            if first.data_type != state.data_type:
-                what = f"The data type used for 'initial_state' field of state '{state.input_name}' does not match the state data type"
-                yield model.finding(
-                    "sequence-state", what, "make them the same", *where, "data_type"
-                )
-            if not first.WhichOneof("state_data"):
-                what = f"The initial state of '{state.input_name}' has no data"
-                yield model.finding(
-                    "sequence-state", what, "add zero_data: true or a data_file", *where
-                )
-            elif (
-                first.data_file and not (model.folder / "initial_state" / first.data_file).is_file()
-            ):
-                what = f"failed to open the initial state file initial_state/{first.data_file}"
-                yield model.finding("sequence-state", what, "put it there", *where, "data_file")
+        where: tuple[Part, ...] = ("sequence_batching", ("state", i))
+        for part, what, instead in state_problems(state):
+            yield model.finding("sequence-state", what, instead, *where, part)
+        for first in state.initial_state[:1]:
+            for part, what, instead in initial_problems(model, state, first):
+                yield model.finding("sequence-state", what, instead, *where, "initial_state", part)
 
 
-def warmups(model: Model) -> Iterator[Finding]:
-    """Triton asks the model itself, when it loads."""
-    assert model.config is not None
-    declared = {tensor.name: tensor for tensor in model.config.input}
-    for i, sample in enumerate(model.config.model_warmup):
-        where: tuple[Part, ...] = (("model_warmup", i),)
-        who = f"model_warmup '{sample.name}'"
-        if not sample.batch_size:
-            yield model.finding(
-                "warmup-skipped",
-                f"Skipping batch 0 warmup sample '{sample.name}'",
-                "write batch_size: 1",
-                *where,
-            )
-            continue
-        if sample.batch_size > max(model.config.max_batch_size, 1):
-            what = f"inference request batch-size must be <= {model.config.max_batch_size} for '{model.name}', and {who} has {sample.batch_size}"
-            yield model.finding("warmup-batch", what, "lower it", *where, "batch_size")
-        for name, tensor in declared.items():
-            if name not in sample.inputs and not tensor.optional:
-                yield model.finding(
-                    "warmup-input", f"{who} lacks the required input '{name}'", "add it", *where
-                )
-        for name in sorted(sample.inputs):
-            entry: tuple[Part, ...] = (*where, ("inputs", name))
-            if declared and name not in declared:
-                what = f"{who} has input '{name}', which the model has not: Triton may crash on it"
-                yield model.finding(
-                    "warmup-unknown", what, nearest(name, declared, "take it out"), *entry
-                )
-            else:
-                yield from warmup_data(
-                    model, name, sample.inputs[name], declared.get(name), sample.batch_size, entry
-                )
+def state_problems(state: Any) -> Iterator[tuple[Part, str, str]]:
+    """Where, what, and what to do."""
+    name, dies = state.input_name, "the model dies of its first request"
+    if not name:
+        yield "input_name", "a state must have an input_name: Triton dies of its first request", ADD
+    if enum_name(state, "data_type").removeprefix("TYPE_") not in BYTES:
+        yield "data_type", f"the state of input '{name}' must have a data_type: {dies}", ADD
+    if any(dim < -1 for dim in state.dims):
+        what = f"the state of input '{name}' has the dims {list(state.dims)}: {dies}"
+        yield "dims", what, "write -1 where it varies"
+    if (count := len(state.initial_state)) > 1:
+        what = f"initial_state field for state input '{name}' must contain exactly one or zero element. Found '{count}' elements"
+        yield ("initial_state", 1), what, "drop all but one"
 
 
-def warmup_data(
-    model: Model, name: str, data: Any, declared: Any, rows: int, entry: tuple[Part, ...]
-) -> Iterator[Finding]:
-    if any(dim < 0 for dim in data.dims):
-        what = (
-            f"warmup setting expects all variable-size dimensions are specified for input '{name}'"
-        )
-        yield model.finding(
-            "warmup-data", what, "write a size instead of -1", *entry, "value", "dims"
-        )
-    elif declared is not None and not fits(data.dims, declared.dims):
-        what = f"unexpected shape for input '{name}' for model '{model.name}'. Expected {list(declared.dims)}, got {list(data.dims)}"
-        yield model.finding("warmup-data", what, "make them the same", *entry, "value", "dims")
-    if declared is not None and data.data_type != declared.data_type:
-        what = f"inference input '{name}' data-type of the warmup is not what model '{model.name}' expects"
-        yield model.finding("warmup-data", what, "make them the same", *entry, "value", "data_type")
-    if not data.WhichOneof("input_data_type"):
-        what = f"warmup setting expects input '{name}' to have input_data_type set"
-        yield model.finding(
-            "warmup-data",
-            what,
-            "add zero_data: true, random_data: true or an input_data_file",
-            *entry,
-        )
-    elif data.input_data_file:
-        yield from file_problem(model, data, rows, entry)
-
-
-def file_problem(model: Model, data: Any, rows: int, entry: tuple[Part, ...]) -> Iterator[Finding]:
-    file: Path = model.folder / "warmup" / data.input_data_file
-    kind = enum_name(data, "data_type")
-    least = BYTES.get(kind.removeprefix("TYPE_"), 0) * math.prod(data.dims)
-    where = (*entry, "value", "input_data_file")
-    if not file.is_file():
-        what = f"failed to open text file for read {file}: No such file or directory"
-        yield model.finding("warmup-data", what, "put it there", *where)
-    elif file.stat().st_size < least:
-        what = f"warmup setting expects {least} bytes for a row, but the data provided from {data.input_data_file} only has {file.stat().st_size} bytes"
-        yield model.finding("warmup-data", what, f"write all {rows} rows", *where)
-
-
-def fits(given: Any, declared: Any) -> bool:
-    return len(given) == len(declared) and all(
-        -1 in pair or pair[0] == pair[1] for pair in zip(given, declared, strict=True)
-    )
+def initial_problems(model: Model, state: Any, first: Any) -> Iterator[tuple[Part, str, str]]:
+    name, same = state.input_name, "make them the same"
+    if not first.name:
+        what = f"Field 'name' must be set when using initial_state for state input '{name}'"
+        yield "name", what, ADD
+    if first.data_type != state.data_type:
+        what = f"The data type used for 'initial_state' field of state '{name}' does not match the state data type"
+        yield "data_type", what, same
+    if len(first.dims) != len(state.dims):
+        what = f"Number of dimensions in 'initial_state' doesn't match the size of 'state' dimensions for state input '{name}'"
+        yield "dims", what, same
+    elif any(dim < 0 for dim in first.dims):
+        what = f"'initial_state' field for state input name '{name}' contains variable dimensions"
+        yield "dims", what, "write a size instead of -1"
+    elif not fits(first.dims, state.dims):
+        what = f"'initial_state' dim for input name '{name}' doesn't match 'state' dim description"
+        yield "dims", what, same
+    if not first.WhichOneof("state_data"):
+        what = f"The initial state of '{name}' has no data"
+        yield "state_data", what, "add zero_data: true or a data_file"
+    elif first.data_file:
+        file, least = model.file("initial_state", first.data_file), row_bytes(first)
+        if why := unreadable(file):
+            yield "data_file", why, "put it there"
+        elif (size := file.stat().st_size) < least:
+            what = f"initial_state setting expects {least} bytes, but the data provided from {first.data_file} only has {size} bytes"
+            yield "data_file", what, "write them all"

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tools.checks.ensembles import SCHEDULING, use
 from tools.checks.findings import Finding
 from tools.checks.lines import Part
-from tools.checks.models import Model, enum_name, nearest
+from tools.checks.models import Model, enum_name, fits, nearest
 
 Models = Mapping[str, Model]
 
@@ -150,12 +150,6 @@ class Tensor:
 
     def shown(self) -> str:
         return f"[{','.join(map(str, self.full()))}] is inferred from model {self.owner}"
-
-
-def fits(one: Sequence[int], two: Sequence[int]) -> bool:
-    return len(one) == len(two) and all(
-        a == b or -1 in (a, b) for a, b in zip(one, two, strict=True)
-    )
 
 
 def consistency(model: Model, models: Models) -> Iterator[Finding]:
