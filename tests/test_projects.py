@@ -99,13 +99,13 @@ def test_a_step_sees_the_shapes_of_its_model(generate: Generate) -> None:
 
 def test_stubs_answer_zeros(generate: Generate) -> None:
     printed = succeed(generate(**PIPELINES["my own"]).make("infer", HTTP_PORT=NOWHERE))
-    assert "OUTPUT: 0 0\n" in printed
+    assert "OUTPUT: 0.0 0.0\n" in printed
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("sequence", "  B: 0 0\n"),
+        ("sequence", "  B: 0.0 0.0\n"),
         ("decoupled", "zeros:\n  TEXT: \n"),
         ("BF16", "The local Triton can't run BF16 tensors; set TRITON_URL to a server that can\n"),
     ],
