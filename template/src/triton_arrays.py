@@ -69,12 +69,6 @@ class NumpyArrays:
     def copy(self, array: Any) -> Any:
         return array.copy()
 
-    def protect(self, arrays: Sequence[Any]) -> None:
-        """A view of an input may be memory that other steps read too."""
-        for array in arrays:
-            if type(array) is np.ndarray:
-                array.setflags(write=False)
-
 
 class TorchArrays(NumpyArrays):
     """PyTorch's, shared with Triton by DLPack: what lies on the GPU stays there. STRING stays NumPy."""
@@ -172,16 +166,20 @@ def model_dims(config: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 class Output:
-    """What a step must return for one of its outputs, as the model's config declares it."""
+    """What a step must return for one of its outputs, as the model's config declares it.
+
+    A value of the type `plain` and this `dtype`, with these `dims` after its rows, needs no `check`.
+    """
 
     def __init__(self, config: Mapping[str, Any], batched: bool, arrays: NumpyArrays) -> None:
         self.name: str = config["name"]
         self._text = config["data_type"] == "TYPE_STRING"
-        self._dtype = arrays.dtype(dtype_name(config["data_type"]))
+        self.dtype = arrays.dtype(dtype_name(config["data_type"]))
         self._type: Any = np.ndarray if self._text else arrays.type
+        self.plain = None if self._text else self._type
         self._asked = NumpyArrays.asked if self._text else arrays.asked
         self._batched = batched
-        self._dims = model_dims(config)
+        self.dims = model_dims(config)
 
     def check(self, value: Any, rows: int | None) -> None:
         """StepError unless Triton may have it: Triton checks neither type nor shape. `rows` of None: any number."""
@@ -189,11 +187,11 @@ class Output:
             raise StepError(
                 f"returned {type(value).__name__} for {self.name}; return {self._asked}"
             )
-        if value.dtype != self._dtype:
+        if value.dtype != self.dtype:
             raise StepError(
-                f"returned {value.dtype} for {self.name}, which is {self._dtype}; convert it with astype"
+                f"returned {value.dtype} for {self.name}, which is {self.dtype}; convert it with astype"
             )
-        want = (-1 if rows is None else rows, *self._dims) if self._batched else self._dims
+        want = (-1 if rows is None else rows, *self.dims) if self._batched else self.dims
         if value.shape != want:
             self._check_shape(value.shape, want)
         if self._text:
