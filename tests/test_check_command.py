@@ -20,6 +20,12 @@ GARBAGE = {
 }
 
 
+def found(capsys: pytest.CaptureFixture[str], repository: Path) -> str:
+    """The lines of a check that finds errors."""
+    assert main([str(repository)]) == 1
+    return capsys.readouterr().out
+
+
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """The one line of a program that ends with 2."""
     with pytest.raises(SystemExit) as end:
@@ -99,9 +105,8 @@ def test_what_the_system_does_not_let_read(
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr("tools.checks.python_models.Path.read_bytes", read_bytes)
-    assert main([str(tmp_path / "r")]) == 1
     line = "m/config.pbtxt:1: error: parse: can't be read: Permission denied; "
-    assert line in capsys.readouterr().out
+    assert line in found(capsys, tmp_path / "r")
     monkeypatch.setattr("tools.check.read", lambda folder: read_bytes(folder))
     assert f"{tmp_path}/r/m: can't be read: Permission denied" in refused(capsys, f"{tmp_path}/r")
 
@@ -123,8 +128,7 @@ def test_garbage_is_a_line_each(
 def test_a_byte_order_mark_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Triton refuses it."""
     write(tmp_path / "r", {"m": f"\ufeff{PYTHON}"})
-    assert main([str(tmp_path / "r")]) == 1
-    assert "save it as UTF-8 without a byte-order mark" in capsys.readouterr().out
+    assert "save it as UTF-8 without a byte-order mark" in found(capsys, tmp_path / "r")
 
 
 def test_code_that_is_too_deep_is_no_traceback(
@@ -132,8 +136,7 @@ def test_code_that_is_too_deep_is_no_traceback(
 ) -> None:
     deep = "(" * 50_000
     write(tmp_path / "r", {"m": PYTHON, "m/1/model.py": f"x = {'-' * 50_000}1\ny = {deep}"})
-    assert main([str(tmp_path / "r")]) == 1
-    assert "1/model.py:1: error: python-syntax: " in capsys.readouterr().out
+    assert "1/model.py:1: error: python-syntax: " in found(capsys, tmp_path / "r")
 
 
 @pytest.mark.parametrize("place", ["odd", "m/odd"])
@@ -143,9 +146,8 @@ def test_a_link_to_nowhere(
 ) -> None:
     write(tmp_path / "r", {"m": PYTHON})
     (tmp_path / "r" / place).symlink_to(target)
-    assert main([str(tmp_path / "r")]) == 1
     line = f"{place}:1: error: broken-link: failed to stat file odd, a link to {target}; "
-    assert line in capsys.readouterr().out
+    assert line in found(capsys, tmp_path / "r")
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -26,6 +26,7 @@ from tools.project import OWN_MODELS, REPOSITORY, REQUIREMENTS, ROOT, STEP_MODUL
 from tools.samples import load
 
 Arrays = dict[str, NDArray[Any]]
+Item = TypeVar("Item")
 Ask = Callable[..., list[Arrays]]
 InTime = Callable[[list[Any]], Iterator[Any]]
 Same = Callable[[str, str, Arrays, list[Arrays], list[Arrays]], None]
@@ -128,18 +129,27 @@ def ask(model: Model, harness: Harness) -> Ask:
     return answers
 
 
+def within(seconds: float, items: Iterable[Item]) -> Iterator[Item]:
+    """As many as there is time for, and one at least."""
+    end = time.monotonic() + seconds
+    for done, item in enumerate(items):
+        if done and time.monotonic() > end:
+            return
+        yield item
+
+
 @pytest.fixture
 def in_time(model: Model) -> InTime:
     """As many items as a test has the time for, and one at least: a slow step is asked less often."""
 
     def some(items: list[Any]) -> Iterator[Any]:
-        end = time.monotonic() + BUDGET_S
-        for done, item in enumerate(items):
-            if done and time.monotonic() > end:
-                told = f"step {model.name} is slow: {done} of {len(items)} tries in {BUDGET_S:g} s"
-                warnings.warn(told, stacklevel=2)
-                return
+        done = 0
+        for item in within(BUDGET_S, items):
             yield item
+            done += 1
+        if done < len(items):
+            told = f"step {model.name} is slow: {done} of {len(items)} tries in {BUDGET_S:g} s"
+            warnings.warn(told, stacklevel=2)
 
     return some
 
@@ -221,25 +231,16 @@ def test_prints_nothing(model: Model, harness: Harness, ask: Ask, in_time: InTim
 
 def test_leaks_no_memory(model: Model, harness: Harness, ask: Ask) -> None:
     requests = cycle(model.requests().items())
-    for _ in calls(60):  # caches fill
+    for _ in within(BUDGET_S / 2, range(60)):  # caches fill
         ask(*next(requests))
     before, asked = harness.memory_bytes(), 0
-    for _ in calls(60):
+    for _ in within(BUDGET_S / 2, range(60)):
         ask(*next(requests))
         asked += 1
     if asked < ENOUGH_CALLS:
         pytest.skip(f"step {model.name} is slow: {asked} calls tell nothing of memory")
     leaked = (harness.memory_bytes() - before) // asked
     assert leaked < LEAK_BYTES, f"step {model.name} keeps {leaked >> 10} KiB of memory a call"
-
-
-def calls(most: int) -> Iterator[int]:
-    """As many as there is time for, and one at least."""
-    end = time.monotonic() + BUDGET_S / 2
-    for i in range(most):
-        if i and time.monotonic() > end:
-            return
-        yield i
 
 
 def imported(path: Path) -> set[str]:
