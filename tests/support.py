@@ -38,9 +38,9 @@ FOREIGN = ("MAKE", "MFLAGS", "PYTEST", "PYTHONPATH", "TRITON_URL", "VENV", "VIRT
 
 
 def variables(**more: str) -> dict[str, str]:
-    """The environment of a command."""
+    """The environment of a command, which adds nothing of Python's own to a project's files."""
     inherited = {name: v for name, v in os.environ.items() if not name.startswith(FOREIGN)}
-    return inherited | AUTHOR | more
+    return inherited | AUTHOR | {"PYTHONDONTWRITEBYTECODE": "1"} | more
 
 
 def run(*command: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
