@@ -94,6 +94,9 @@ def test_the_way_of_a_request_is_the_longest() -> None:
     }
     way = [model.model for model in longest(configs, "all", times)]
     assert way == ["deep", "fast", "join"]
+    assert longest({"one": model_config_pb2.ModelConfig()}, "one", {"one": times["deep"]}) == [
+        times["deep"]
+    ]
 
 
 def test_the_bottleneck_of_what_nothing_is_known_of() -> None:

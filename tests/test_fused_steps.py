@@ -179,7 +179,8 @@ class Step:
 TWICE = code("M", "return {'X': M * 2}")
 OPTIONAL = {"type": "FP32", "dims": [4], "optional": True}
 # Each: the answers, and the code of steps; all are served by one server.
-CASES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+Cases = dict[str, tuple[dict[str, Any], dict[str, str]]]
+CASES: Cases = {
     "async": (
         wired(
             step("a1", ["A"], ["M"]),
@@ -319,19 +320,34 @@ SHARED = {
 @pytest.fixture(scope="module")
 def repository(generate: Generate, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The models of all cases; an ensemble has the name of its case."""
-    folder = tmp_path_factory.mktemp("all")
-    for name, (answers, steps) in CASES.items():
-        project = written(generate, {**answers, "project_name": name}, steps)
+    return collected(generate, tmp_path_factory.mktemp("all"), CASES)
+
+
+@pytest.fixture(scope="module")
+def alone(generate: Generate, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, each as one model without an ensemble, which a step that calls another can't be."""
+    cases = {name: case for name, case in CASES.items() if name != "calls"}
+    return collected(generate, tmp_path_factory.mktemp("alone"), cases, ensemble=False)
+
+
+def collected(generate: Generate, folder: Path, cases: Cases, **more: Any) -> Path:
+    for name, (answers, steps) in cases.items():
+        project = written(generate, {**answers, "project_name": name, **more}, steps)
         for model in (project / "model_repository").iterdir():
             if model.is_dir():
                 model.rename(folder / model.name)
     return folder
 
 
-@pytest.fixture(scope="module")
-def client(repository: Path) -> Iterator[Client]:
+@pytest.fixture(scope="module", params=["repository", "alone"])
+def client(request: pytest.FixtureRequest) -> Iterator[Client]:
+    repository = request.getfixturevalue(request.param)
     with LocalTriton(repository, "kept") as triton, connect(triton) as client:
         yield client
+
+
+def test_without_an_ensemble_there_is_one_model_a_pipeline(alone: Path) -> None:
+    assert {model.name for model in alone.iterdir()} == CASES.keys() - {"calls"}
 
 
 def assert_answer(answer: Arrays | str, expected: Any) -> None:
@@ -357,9 +373,13 @@ def test_the_steps_share_a_model(repository: Path, name: str) -> None:
         ("torch", [16, 4, 4, 4]),
     ],
 )
-def test_they_answer(client: Client, name: str, expected: list[float]) -> None:
+def test_they_answer(
+    request: pytest.FixtureRequest, client: Client, name: str, expected: list[float]
+) -> None:
     if name not in CASES:
         pytest.skip("needs torch")
+    if name == "calls" and request.node.callspec.params["client"] == "alone":
+        pytest.skip("its steps are two models")
     answer = asked(client, name, {"A": four(3, rows=2)})
     assert_answer(answer, [expected, expected])
 

@@ -202,6 +202,84 @@ def asks(**fields: Any) -> dict[str, Any]:
     return chain(fuse=True, **fields)
 
 
+def alone(answers: dict[str, Any]) -> dict[str, Any]:
+    return answers | {"ensemble": False}
+
+
+SERVED_ALONE = {
+    "chain": chain(),
+    "one step": wired(step("a", ["A"], ["X"], instances=2)),
+    "other names in the model": wired(step("a", {"in.0": "A"}, {"out": "X"})),
+    "an ONNX step": wired(step("a", ["A"], ["M"]), onnx("b", ["M"], ["X"])),
+    "more rows": wired(step("a", ["A"], ["X"], max_batch_size=16)),
+    "an input that enters late": wired(step("a", ["A"], ["M"]), step("b", ["M", "B"], ["X"])),
+}
+
+
+@pytest.mark.parametrize("name", SERVED_ALONE)
+def test_without_an_ensemble_all_steps_are_one_model(keeper: Gatekeeper, name: str) -> None:
+    answers = alone(SERVED_ALONE[name])
+    assert keeper.line(answers) == ""
+    graph = keeper.graph(answers)
+    assert graph["ensembles"] == []
+    [model] = graph["models"]
+    assert model["name"] == graph["name"]
+    assert len(model["steps"]) == len(answers["steps"])
+    assert model["inputs"] == graph["inputs"]
+    assert model["outputs"] == graph["outputs"]
+    assert model["max_batch_size"] == graph["max_batch_size"]
+
+
+def test_the_model_without_an_ensemble_has_its_inputs_in_their_order(keeper: Gatekeeper) -> None:
+    answers = alone(wired(step("a", ["A", "B"], ["X", "Y"]), inputs=["B", "A"]))
+    assert keeper.line(answers) == ""
+    [model] = keeper.graph(answers)["models"]
+    assert [use["name"] for use in model["inputs"]] == ["B", "A"]
+
+
+NOT_ALONE = {
+    "two readers": (
+        wired(step("a", ["A"], ["M"]), step("b", ["M"], ["X"]), step("c", ["M"], ["Y"])),
+        "step a can't share a model with all others: b and c read what a writes, "
+        "and do not run together",
+    ),
+    "an output in front": (
+        wired(step("a", ["A"], ["M"]), step("b", ["M"], ["X"]), outputs=["M", "X"]),
+        "step a can't share a model with all others: M is an output of the ensemble",
+    ),
+    "parted": (
+        chain(fuse=False),
+        "step a can't share a model with all others: b has `fuse: false`",
+    ),
+    "cache": (
+        wired(step("a", ["A"], ["X"], cache=True)),
+        "step a can't share a model with all others: a has a cache",
+    ),
+    "another backend": (
+        wired(step("a", ["A"], ["X"], "pytorch")),
+        "step a can't share a model with all others: a has the backend pytorch",
+    ),
+    "its border": (
+        wired(step("a", ["A"], ["X"]), inputs={"A": {"dims": [-1]}}),
+        "A is FP32[-1] at its border and FP32[4] at a step",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_ALONE)
+def test_what_needs_an_ensemble_is_refused_with_the_reason(keeper: Gatekeeper, name: str) -> None:
+    answers, reason = NOT_ALONE[name]
+    line = keeper.line(alone(answers))
+    assert line == f"ensemble: is false, but {reason}; change that, or drop `ensemble`"
+
+
+def test_an_ensemble_inside_is_not_left_out(keeper: Gatekeeper) -> None:
+    inner = {"backend": "ensemble", "tensors": {"A": "FP32[4]", "X": "FP32[4]"}, "ensemble": False}
+    outer = {**step("e", ["A"], ["X"]), **inner, "steps": [step("a", ["A"], ["X"])]}
+    line = keeper.line(wired(outer))
+    assert line == "step e: ensemble is false; write a mapping"
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "alone": (
         wired(step("a", ["A"], ["X"], fuse=True)),

@@ -190,9 +190,10 @@ def main() -> None:
             if work != "chain":
                 found = run(source, images(work), options)
                 table(work, found)
-                line("fused / apart (at least 1.5 at c=8)", found, "fused", "apart")
-                if options.baseline_python:
-                    line("fused / FastAPI (at least 0.95)", found, "fused", "FastAPI")
+                for kind in ("fused", "one model"):
+                    line(f"{kind} / apart (at least 1.5 at c=8)", found, kind, "apart")
+                    if options.baseline_python:
+                        line(f"{kind} / FastAPI (at least 0.95)", found, kind, "FastAPI")
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ CHAIN = {
 }
 
 
-def image(work: str, *instances: int, **fields: Any) -> Answers:
+def image(work: str, *instances: int, ensemble: bool = True, **fields: Any) -> Answers:
     """The three steps, with so many instances each; `fields` are those of each step."""
     folder = EXAMPLE if work == "digits" else HERE / work
     given = yaml.safe_load((folder / "pipeline.yml").read_text())
@@ -69,6 +69,7 @@ def image(work: str, *instances: int, **fields: Any) -> Answers:
         "project_name": "served",
         "tensors": given["tensors"],
         "steps": [{**step, "instances": count, **fields} for step, count in steps],
+        "ensemble": {} if ensemble else False,
     }
 
 
@@ -79,11 +80,15 @@ def images(work: str) -> dict[str, Answers]:
         for instances in ((1, 1, 1), (1, CORES, 1), (CORES, CORES, 1)):
             name = f"apart {'-'.join(map(str, instances))}{setting}"
             found[name] = image(work, *instances, **APART, **fields)
-        found[f"fused {CORES}{setting}"] = image(work, *[CORES] * 3, **TOGETHER, **fields)
+        each = [CORES] * 3
+        found[f"fused {CORES}{setting}"] = image(work, *each, **TOGETHER, **fields)
+        found[f"one model {CORES}{setting}"] = image(work, *each, ensemble=False, **fields)
     return found
 
 
 def model_file(answers: Answers) -> str:
+    if answers["ensemble"] is False:
+        return "served/1/models/classify/model.onnx"
     if answers["steps"][1].get("fuse"):
         return "preprocess_to_label/1/models/classify/model.onnx"
     return "classify/1/model.onnx"

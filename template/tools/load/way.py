@@ -11,13 +11,15 @@ from tools.load.figures import ModelTimes, total_us
 
 
 def longest(
-    configs: Mapping[str, Any], ensemble: str, times: Mapping[str, ModelTimes]
+    configs: Mapping[str, Any], model: str, times: Mapping[str, ModelTimes]
 ) -> list[ModelTimes]:
-    """The models of the steps that follow each other on it, with those of ensembles inside.
+    """The model itself; of an ensemble those of the steps that follow each other on it.
 
     `configs` are the ModelConfigs and `times` the figures of the models, by name.
     """
-    steps = configs[ensemble].ensemble_scheduling.step
+    steps = configs[model].ensemble_scheduling.step if model in configs else ()
+    if not steps:
+        return [times[model]] if model in times else []
     writers = {tensor: step for step in steps for tensor in step.output_map.values()}
 
     @lru_cache
@@ -26,14 +28,6 @@ def longest(
             return []
         step = writers[tensor]
         before = max(map(to, step.input_map.values()), key=total_us, default=[])
-        return [*before, *_inside(configs, step.model_name, times)]
+        return [*before, *longest(configs, step.model_name, times)]
 
     return max(map(to, writers), key=total_us, default=[])
-
-
-def _inside(
-    configs: Mapping[str, Any], model: str, times: Mapping[str, ModelTimes]
-) -> list[ModelTimes]:
-    if model in configs and configs[model].platform == "ensemble":
-        return longest(configs, model, times)
-    return [times[model]] if model in times else []

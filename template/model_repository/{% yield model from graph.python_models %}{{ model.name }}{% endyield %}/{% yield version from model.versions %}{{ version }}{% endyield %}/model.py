@@ -11,7 +11,7 @@ import importlib
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -27,7 +27,7 @@ from triton_arrays import LIBRARIES, StepError  # noqa: E402
 from triton_context import device  # noqa: E402
 from triton_pace import Pace  # noqa: E402
 from triton_step import InvalidRequest, SequencePosition  # noqa: E402
-from triton_user_step import Inputs, StepFailure, UserStep  # noqa: E402
+from triton_user_step import Inputs, StepFailure, UserStep, rows_of  # noqa: E402
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 SEQUENCE_START = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START
@@ -152,39 +152,41 @@ class TritonPythonModel:
         """One call for those whose rows have the same shapes; if it fails, one for each."""
         if self._slow and any(request.is_cancelled() for request in requests):
             return [self._answer(request) for request in requests]
+        if self._lone:
+            read = self._arrays.read
+            return self._answer_group(
+                requests, [[read(request.inputs()[0]) for request in requests]]
+            )
         inputs = [self._read(request) for request in requests]
-        if self._uniform:
-            return self._answer_group(requests, inputs)
+        groups = [range(len(requests))] if self._uniform else self._groups(inputs)
         responses: dict[int, Any] = {}
-        for group in self._groups(inputs):
-            members = [requests[i] for i in group], [inputs[i] for i in group]
-            responses.update(zip(group, self._answer_group(*members), strict=True))
+        for group in groups:
+            columns = list(zip(*(inputs[i] for i in group), strict=True))
+            members = self._answer_group([requests[i] for i in group], columns)
+            responses.update(zip(group, members, strict=True))
         return [responses[i] for i in range(len(requests))]
 
-    def _answer_group(self, requests: list[Any], inputs: list[Inputs]) -> list[Any]:
+    def _answer_group(self, requests: list[Any], columns: Sequence[Sequence[Any]]) -> list[Any]:
+        """`columns`: of each input the arrays of all requests."""
         if len(requests) == 1:
             return [self._answer(requests[0])]
-        start, rows = perf_counter(), [self._rows(arrays) for arrays in inputs]
+        start, step, join = perf_counter(), self._step, self._arrays.join
         try:
-            outputs = self._step.start(self._joined(inputs))
-            self._step.count(perf_counter() - start)
-            return self._shares(self._step.checked(outputs, sum(rows)), rows)
+            rows = [len(array) for array in next(c for c in columns if c[0] is not None)]
+            inputs = [None if column[0] is None else join(column) for column in columns]
+            outputs = step.checked(step.start(inputs), sum(rows))
+            step.count(perf_counter() - start)
+            return self._shares(outputs, rows)
         except Exception:
             return [self._answer(request) for request in requests]
 
     def _read(self, request: Any) -> Inputs:
-        if self._lone:
-            return [self._arrays.read(request.inputs()[0])]
         arrays = {tensor.name(): self._arrays.read(tensor) for tensor in request.inputs()}
         return [arrays.get(name) for name in self._inputs]
 
     def _rows(self, inputs: Inputs) -> Any:
         """None: without a batch dimension, or without an input to tell."""
-        if not self._batched:
-            return None
-        if inputs[0] is not None:
-            return len(inputs[0])
-        return next((len(array) for array in inputs if array is not None), None)
+        return rows_of(inputs) if self._batched else None
 
     def _groups(self, inputs: list[Inputs]) -> Iterable[list[int]]:
         """The requests by the shapes of their rows."""
@@ -205,12 +207,6 @@ class TritonPythonModel:
         return (
             SequencePosition(sequence, bool(flags & SEQUENCE_START), bool(flags & SEQUENCE_END)),
         )
-
-    def _joined(self, inputs: list[Inputs]) -> Inputs:
-        return [
-            None if column[0] is None else self._arrays.join(column)
-            for column in zip(*inputs, strict=True)
-        ]
 
     def _response(self, outputs: Mapping[str, Any]) -> Any:
         tensors = map(self._arrays.tensor, outputs, outputs.values())
