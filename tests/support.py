@@ -34,7 +34,7 @@ AUTHOR = {
     for field, value in (("NAME", "A"), ("EMAIL", "a@example.org"))
 }
 # What a surrounding `make test` or a user's shell says must not reach the project's own commands.
-FOREIGN = ("MAKE", "MFLAGS", "PYTEST", "PYTHONPATH", "TRITON_URL", "VENV", "VIRTUAL_ENV", "GIT_")
+FOREIGN = ("MAKE", "MFLAGS", "PYTEST", "PYTHONPATH", "TRITON_", "VENV", "VIRTUAL_ENV", "GIT_")
 
 
 def variables(**more: str) -> dict[str, str]:

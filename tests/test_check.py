@@ -609,6 +609,14 @@ def test_a_pipeline_without_answers(generate: Generate) -> None:
         assert (found.line, found.what) == (1, what)
 
 
+def test_a_project_whose_answers_are_damaged(generate: Generate) -> None:
+    project = generate(starting_pipeline="my-own")
+    answers = project / ".copier-answers.yml"
+    answers.write_text(f"<<<<<<< before\n{answers.read_text()}>>>>>>> after\n")
+    [found] = [f for f in check(project / "model_repository") if f.rule == "pipeline-changed"]
+    assert (found.file, found.what) == (answers, "is no YAML")
+
+
 @pytest.fixture(scope="module")
 def deployed(generate: Generate) -> Project:
     """It caches, has Python steps, and an image without models."""

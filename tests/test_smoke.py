@@ -272,6 +272,13 @@ def test_a_server_that_is_not_there_fails(project: Project) -> None:
     assert "test_is_ready" in failed(project, "-k", "ready", TRITON_URL="http://127.0.0.1:1")
 
 
+def test_an_address_that_would_not_be_used_is_refused(project: Project) -> None:
+    tests = (sys.executable, "-m", "pytest", "tests/test_live.py")
+    process = project.run(*tests, TRITON_GRPC_URL="grpc://127.0.0.1:1")
+    assert process.returncode
+    assert "TRITON_GRPC_URL is set and TRITON_URL is not" in process.stderr + process.stdout
+
+
 def test_what_no_address_is_given_of_is_skipped_and_said(project: Project) -> None:
     """The smoke tests of a server elsewhere: over gRPC too where its address is given."""
     with served(project) as triton:

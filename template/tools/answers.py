@@ -9,12 +9,13 @@ from typing import Any
 import yaml
 
 Answers = dict[str, Any]
+FILE = ".copier-answers.yml"
 
 
 def answers_of(repository: Path) -> Answers:
     """Those of the project around a model repository; none where it is no project's."""
     try:
-        found = yaml.safe_load((repository.parent / ".copier-answers.yml").read_bytes())
+        found = yaml.safe_load((repository.parent / FILE).read_bytes())
     except (OSError, yaml.YAMLError):
         return {}
     return found if isinstance(found, dict) and "steps" in found else {}

@@ -19,14 +19,14 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # as a program it sees tools/ only
 
 try:
-    from tools.answers import answers_of
+    from tools.answers import FILE, answers_of
     from tools.checks.deployment import deployment
     from tools.checks.ensembles import ensemble
     from tools.checks.fields import fields
     from tools.checks.findings import FORMATS, Finding
     from tools.checks.layout import OLDEST, broken_links, layout
     from tools.checks.models import Model, Setting, read
-    from tools.checks.project import project, setting, strangers
+    from tools.checks.project import damaged, project, setting, strangers
     from tools.checks.python_models import python_models
     from tools.checks.sequences import sequences
     from tools.checks.warmups import warmups
@@ -56,6 +56,8 @@ def check(repository: Path, release: str = "") -> list[Finding]:
         found += project(repository.parent, answers)
         found += deployment(repository.parent / "deploy", models)
         found += strangers(repository.parent, answers, models, found)
+    else:
+        found += damaged(repository.parent / FILE, f"take it back: git checkout {FILE}")
     return sorted(set(found))
 
 

@@ -70,22 +70,25 @@ def step_names(answers: Answers) -> Iterator[str]:
         yield from step_names(step)
 
 
-def changed(path: Path, answers: Answers) -> Iterator[Finding]:
+def damaged(path: Path, instead: str) -> Iterator[Finding]:
+    """Where it is there and is no YAML."""
     try:
-        text = path.read_bytes()
-        given, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+        yaml.safe_load(path.read_bytes())
     except OSError:
         return
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        yield Finding(
-            path,
-            mark.line + 1 if mark else 1,
-            "pipeline-changed",
-            "is no YAML",
-            "correct brackets, quotes and indentation here",
-        )
+        line = mark.line + 1 if mark else 1
+        yield Finding(path, line, "pipeline-changed", "is no YAML", instead)
+
+
+def changed(path: Path, answers: Answers) -> Iterator[Finding]:
+    wrong = [*damaged(path, "correct brackets, quotes and indentation here")]
+    if wrong or not path.is_file():
+        yield from wrong
         return
+    text = path.read_bytes()
+    given, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
     if not isinstance(given, dict) or not isinstance(root, yaml.MappingNode):
         yield Finding(path, 1, "pipeline-changed", "has no answers", "write `NAME: VALUE`")
         return
