@@ -174,9 +174,9 @@ class TritonPythonModel:
         try:
             rows = [len(array) for array in next(c for c in columns if c[0] is not None)]
             inputs = [None if column[0] is None else join(column) for column in columns]
-            outputs = step.checked(step.start(inputs), sum(rows))
+            returned = step.start(inputs)
             step.count(perf_counter() - start)
-            return self._shares(outputs, rows)
+            return self._shares(step.checked(returned, sum(rows)), rows)
         except Exception:
             return [self._answer(request) for request in requests]
 
