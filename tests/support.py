@@ -303,6 +303,21 @@ UNUSUAL: dict[str, dict[str, Any]] = {
         "tensors": dict.fromkeys(["A", "B", "C"], "FP32[2]"),
         "steps": [step("one", ["A"], ["B"]), step("two", ["B"], ["C"])],
     },
+    "steps without an ensemble": {
+        "project_name": "alone",
+        "ensemble": False,
+        "tensors": {
+            **dict.fromkeys("ABC", "FP32[2]"),
+            "O": {"type": "FP32", "dims": [2], "optional": True},
+        },
+        "steps": [step("one", ["A"], ["B"]), step("alone", ["O", "B"], ["C"])],
+    },
+    "ONNX without an ensemble": {
+        "project_name": "network",
+        "ensemble": False,
+        "tensors": dict.fromkeys("AB", "FP32[2]"),
+        "steps": [step("net", {"in": "A"}, {"out": "B"}, "onnxruntime", device="cpu")],
+    },
     "names that stubs use": {
         "project_name": "taken",
         "tensors": {"A": "FP32[4]", "rows": "INT32[1]", "position": "FP32[1]", "größe": "FP32[1]"},

@@ -99,6 +99,11 @@ def test_the_way_of_a_request_is_the_longest() -> None:
     ]
 
 
+def test_the_advice_for_a_model_that_steps_share_is_for_its_steps() -> None:
+    said = bottleneck([level(busy=0.97)], ["net"])
+    assert "Try `instances: 2` at each step of net, with `fuse: true`." in said
+
+
 def test_the_bottleneck_of_what_nothing_is_known_of() -> None:
     silent = dataclasses.replace(level(), models=[])
     assert "statistics are switched off" in bottleneck([silent])

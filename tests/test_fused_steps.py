@@ -389,6 +389,26 @@ def test_optional_inputs_of_later_steps(client: Client) -> None:
     assert_answer(asked(client, "optional", {"A": four(3), "B": four(2)}), four(10))
 
 
+def test_an_input_that_is_not_optional_is_missed(
+    request: pytest.FixtureRequest, client: Client
+) -> None:
+    """Also among requests that have it; where some are optional, Triton itself just counts them."""
+    in_ensemble = request.node.callspec.params["client"] == "repository"
+    said = "unexpected deadlock" if in_ensemble else "input 'A' is missing"
+
+    def ask(i: int) -> Arrays | str:
+        return asked(client, "optional", {"B": four(2)} if i % 4 == 0 else {"A": four(3)})
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(32)))
+    for i, answer in enumerate(answers):
+        if i % 4:
+            assert_answer(answer, four(3))
+        else:
+            assert isinstance(answer, str)
+            assert said in answer
+
+
 def test_without_a_batch_dimension(client: Client) -> None:
     given = np.arange(5, dtype=np.float32)
     assert_answer(asked(client, "unbatched", {"A": given}), [0, 2, 4, 0, 1, 2, 3, 4])

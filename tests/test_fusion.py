@@ -211,7 +211,9 @@ SERVED_ALONE = {
     "one step": wired(step("a", ["A"], ["X"], instances=2)),
     "other names in the model": wired(step("a", {"in.0": "A"}, {"out": "X"})),
     "an ONNX step": wired(step("a", ["A"], ["M"]), onnx("b", ["M"], ["X"])),
-    "more rows": wired(step("a", ["A"], ["X"], max_batch_size=16)),
+    "its name is the pipeline's": wired(step("p", ["A"], ["X"]), ensemble_name="p"),
+    "a name is the pipeline's": wired(*CHAIN, ensemble_name="b"),
+    "fuse: auto": wired(onnx("a", ["A"], ["X"], fuse="auto")),
     "an input that enters late": wired(step("a", ["A"], ["M"]), step("b", ["M", "B"], ["X"])),
 }
 
@@ -238,26 +240,33 @@ def test_the_model_without_an_ensemble_has_its_inputs_in_their_order(keeper: Gat
 
 
 NOT_ALONE = {
+    "two ends": (
+        wired(step("a", ["A"], ["X"]), step("b", ["B"], ["Y"])),
+        "X is an output, which of a shared model only the last step has",
+    ),
+    "more rows": (
+        wired(step("a", ["A"], ["X"], max_batch_size=16)),
+        "a takes 16 rows, the pipeline 8",
+    ),
     "two readers": (
         wired(step("a", ["A"], ["M"]), step("b", ["M"], ["X"]), step("c", ["M"], ["Y"])),
-        "step a can't share a model with all others: b and c read what a writes, "
-        "and do not run together",
+        "b and c read what a writes, and do not run together",
     ),
     "an output in front": (
         wired(step("a", ["A"], ["M"]), step("b", ["M"], ["X"]), outputs=["M", "X"]),
-        "step a can't share a model with all others: M is an output of the ensemble",
+        "M is an output, which of a shared model only the last step has",
     ),
     "parted": (
         chain(fuse=False),
-        "step a can't share a model with all others: b has `fuse: false`",
+        "b has `fuse: false`",
     ),
     "cache": (
         wired(step("a", ["A"], ["X"], cache=True)),
-        "step a can't share a model with all others: a has a cache",
+        "a has a cache",
     ),
     "another backend": (
         wired(step("a", ["A"], ["X"], "pytorch")),
-        "step a can't share a model with all others: a has the backend pytorch",
+        "a has the backend pytorch",
     ),
     "its border": (
         wired(step("a", ["A"], ["X"]), inputs={"A": {"dims": [-1]}}),
@@ -270,7 +279,7 @@ NOT_ALONE = {
 def test_what_needs_an_ensemble_is_refused_with_the_reason(keeper: Gatekeeper, name: str) -> None:
     answers, reason = NOT_ALONE[name]
     line = keeper.line(alone(answers))
-    assert line == f"ensemble: is false, but {reason}; change that, or drop `ensemble`"
+    assert line == f"ensemble: is false, but {reason}; change that, or write `ensemble: {{}}`"
 
 
 def test_an_ensemble_inside_is_not_left_out(keeper: Gatekeeper) -> None:
@@ -278,6 +287,13 @@ def test_an_ensemble_inside_is_not_left_out(keeper: Gatekeeper) -> None:
     outer = {**step("e", ["A"], ["X"]), **inner, "steps": [step("a", ["A"], ["X"])]}
     line = keeper.line(wired(outer))
     assert line == "step e: ensemble is false; write a mapping"
+    line = keeper.line(wired(step("a", ["A"], ["X"]), ensemble=0))
+    assert line == "ensemble is 0; write a mapping, or false"
+
+
+def test_a_drawing_has_all_steps_of_the_one_model(keeper: Gatekeeper) -> None:
+    [box] = keeper.graph(alone(SERVED_ALONE["a name is the pipeline's"]))["drawn"]
+    assert [drawn["name"] for drawn in box["steps"]] == ["a", "b", "c"]
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -293,7 +309,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "batching": (asks(batching=False), "b and c differ in `batching`"),
     "an output": (
         wired(step("a", ["A"], ["M"], fuse=True), step("b", ["M"], ["X"]), outputs=["M", "X"]),
-        "M is an output of the ensemble",
+        "M is an output, which of a shared model only the last step has",
     ),
     "two readers": (
         wired(step("a", ["A"], ["M"], fuse=True), step("b", ["M"], ["X"]), step("c", ["M"], ["Y"])),

@@ -177,6 +177,16 @@ def test_inventory_of_ten_steps_that_share_a_model(generate: Generate) -> None:
     assert generate(**TEN).files() == sorted({*always("ten", "ten"), *model})
 
 
+def test_inventory_without_an_ensemble(generate: Generate) -> None:
+    model = shared("alone", "one", "alone")
+    found = generate(**UNUSUAL["steps without an ensemble"]).files()
+    readme = "model_repository/alone/1/README.md"
+    assert found == sorted({*always("alone", "alone"), *model} - {readme})
+    found = generate(**UNUSUAL["ONNX without an ensemble"]).files()
+    assert {"models/net.py", "src/triton_onnx.py", "model_repository/network/1/model.py"} < {*found}
+    assert "src/step_types.py" not in found
+
+
 def test_no_empty_folders(project: Project) -> None:
     assert [
         str(path) for path in project.path.rglob("*") if path.is_dir() and not any(path.iterdir())

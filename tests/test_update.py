@@ -147,6 +147,19 @@ def test_pipeline_yml_drives_an_update(copy: Copy, tmp_path: Path) -> None:
     assert "class Step" in (project / "steps/three.py").read_text()
 
 
+def test_what_pipeline_yml_leaves_out_is_the_default_again(copy: Copy) -> None:
+    with_ensemble = copy(**answers(ONE, TWO))
+    project = copy("alone", **answers(ONE, TWO), ensemble=False)
+    assert not (project / "model_repository/one_to_two").exists()
+    pipeline = project / "pipeline.yml"
+    pipeline.write_text(pipeline.read_text().replace("ensemble: false\n", ""))
+    project.commit()
+    found = project.run(sys.executable, "-m", "tools.check", "model_repository").stdout
+    assert "pipeline.yml:1: error: pipeline-changed: ensemble is left out" in found
+    succeed(make_update(project))
+    assert project.files() == with_ensemble.files()
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [

@@ -10,6 +10,8 @@ import yaml
 
 Answers = dict[str, Any]
 FILE = ".copier-answers.yml"
+# What pipeline.yml leaves out where it is this.
+LEFT_OUT: Answers = {"inputs": [], "outputs": [], "ensemble": {}}
 
 
 def answers_of(repository: Path) -> Answers:

@@ -20,7 +20,8 @@ from tools.load.levels import Bench
 from tools.load.requests import sample_rows
 from tools.load.saved import Run, make_writable
 from tools.load.server import ServerUnderLoad, cores, under_load
-from tools.project import ENSEMBLE, ROOT
+from tools.project import ENSEMBLE, REPOSITORY, ROOT
+from tools.tuning.written import shared_steps
 
 FOLDER = ROOT / "bench"
 
@@ -43,7 +44,9 @@ def levels(bench: Bench, concurrencies: Sequence[int]) -> list[Level]:
 def summarise(found: Sequence[Level]) -> None:
     print(*report.errors(found), "", sep="\n")
     shown = [found[0], *([best(found)] if best(found) is not found[0] else [])]
-    print(*report.model_rows(shown), "", report.bottleneck(found), sep="\n")
+    print(
+        *report.model_rows(shown), "", report.bottleneck(found, shared_steps(REPOSITORY)), sep="\n"
+    )
 
 
 def save(measured: Run, base: Run | None, path: Path) -> None:

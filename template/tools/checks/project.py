@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from tools.answers import Answers
+from tools.answers import LEFT_OUT, Answers
 from tools.checks.findings import Finding
 from tools.checks.models import Model, Setting
 
@@ -92,6 +92,10 @@ def changed(path: Path, answers: Answers) -> Iterator[Finding]:
     if not isinstance(given, dict) or not isinstance(root, yaml.MappingNode):
         yield Finding(path, 1, "pipeline-changed", "has no answers", "write `NAME: VALUE`")
         return
+    for key, default in LEFT_OUT.items():
+        if key not in given and answers.get(key, default) != default:
+            what = f"{key} is left out, and the project was made with it"
+            yield Finding(path, 1, "pipeline-changed", what, "run `make update`")
     for key, _ in root.value:
         if given.get(key.value) != answers.get(key.value):
             what = f"{key.value} is not what the project was made from"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tools.load.figures import Level, ModelTimes, best, total_us
 from tools.load.saved import Run
@@ -49,14 +49,20 @@ def unanswered(level: Level, seconds: float) -> str:
     return "\n".join(["No request was answered.", *errors([level])])
 
 
-def bottleneck(levels: Sequence[Level]) -> str:
-    """What limits the throughput at the best level, and the setting of pipeline.yml to try."""
+def bottleneck(levels: Sequence[Level], shared: Collection[str] = ()) -> str:
+    """What limits the throughput at the best level, and the setting of pipeline.yml to try.
+
+    `shared` are models that several steps share: pipeline.yml has settings of their steps only.
+    """
     level = best(levels)
     if any(level.load.failed for level in levels):
         return "Some requests failed: see to that before the figures mean anything."
     if not level.models:
         return "The server says nothing of its models: its statistics are switched off."
-    return next(text for rule in RULES if (text := rule(level)))
+    found = next(text for rule in RULES if (text := rule(level)))
+    for model in shared:
+        found = found.replace(f"of step {model}.", f"at each step of {model}, with `fuse: true`.")
+    return found
 
 
 def _callers(level: Level) -> str | None:

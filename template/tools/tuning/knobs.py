@@ -143,10 +143,9 @@ def _batching(model: str, places: Places, configs: Configs, _: int) -> Iterator[
 
 
 def _max_batch_size(model: str, places: Places, configs: Configs, _: int) -> Iterator[Knob]:
-    """No smaller than an ensemble passes on."""
+    """No smaller than an ensemble passes on; without one it is the pipeline's."""
     present = configs[model].max_batch_size
-    passed_on = (c.max_batch_size for c in configs.values() if model in _members(c))
-    least = max(passed_on, default=present)
+    least = max((c.max_batch_size for c in configs.values() if model in _members(c)), default=0)
     said = {step.get("max_batch_size", least) for step in places.values()}
     if least > 0 and said == {present}:
         yield _knob("max_batch_size", model, places, present, {least, 2 * least, 4 * least})

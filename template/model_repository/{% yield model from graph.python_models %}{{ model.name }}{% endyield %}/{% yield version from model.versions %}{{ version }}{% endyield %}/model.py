@@ -41,6 +41,10 @@ class EmptySlot(Exception):
     """No request at all: the direct sequence batcher fills slots without one with whatever memory holds."""
 
 
+class MissingInput(InvalidRequest):
+    """Where some inputs are optional, Triton counts those that came, and no more."""
+
+
 class TritonPythonModel:
     """What Triton's Python backend loads, one object for each instance."""
 
@@ -61,6 +65,11 @@ class TritonPythonModel:
             else list(manifest["arguments"].values())
         )
         optional = any(tensor.get("optional") for tensor in config["input"])
+        self._required = [
+            tensor["name"]
+            for tensor in config["input"]
+            if optional and not tensor.get("optional") and not self._sequential
+        ]
         self._lone = len(self._inputs) == 1 and self._joinable and not optional
         self._uniform = not optional and not any(
             int(dim) < 0 for tensor in config["input"] for dim in tensor["dims"]
@@ -157,7 +166,10 @@ class TritonPythonModel:
             return self._answer_group(
                 requests, [[read(request.inputs()[0]) for request in requests]]
             )
-        inputs = [self._read(request) for request in requests]
+        try:
+            inputs = [self._read(request) for request in requests]
+        except MissingInput:
+            return [self._answer(request) for request in requests]
         groups = [range(len(requests))] if self._uniform else self._groups(inputs)
         responses: dict[int, Any] = {}
         for group in groups:
@@ -182,6 +194,9 @@ class TritonPythonModel:
 
     def _read(self, request: Any) -> Inputs:
         arrays = {tensor.name(): self._arrays.read(tensor) for tensor in request.inputs()}
+        for name in self._required:
+            if name not in arrays:
+                raise MissingInput(f"input '{name}' is missing")
         return [arrays.get(name) for name in self._inputs]
 
     def _rows(self, inputs: Inputs) -> Any:
@@ -278,7 +293,8 @@ class TritonPythonModel:
             step, error = error.step, error.__cause__
         if isinstance(error, InvalidRequest):
             step.rejected.add()
-            return failure(f"step {step.name}: {error}", pb_utils.TritonError.INVALID_ARG)
+            whose = "" if isinstance(error, MissingInput) else f"step {step.name}: "
+            return failure(f"{whose}{error}", pb_utils.TritonError.INVALID_ARG)
         step.failed.add()
         # The text and the traceback may hold paths and data: they are for the log, not for clients.
         step.logger.error("step %s failed", step.name, exc_info=error)
