@@ -26,6 +26,7 @@ from tools.checks.findings import RULES
 from tools.checks.layout import ADDED, FILES, LAST_WITH_TENSORFLOW, NO_TYPES, OLDEST
 from tools.checks.models import KNOWN
 from tools.checks.python_models import NAME
+from tools.serve import ServerError
 
 # More: CHECKED=200 MUTATED=1000 SEED=7 python -m pytest tests/test_check.py
 CHECKED = int(os.environ.get("CHECKED", 4))
@@ -328,8 +329,12 @@ def test_triton_refuses_what_is_an_error_and_loads_what_is_a_warning(tmp_path: P
         write(tmp_path / "r", case.files, prefix)
     for i, files in enumerate(FINE.values()):
         write(tmp_path / "r", files, f"fine{i}_")
-    with serving(tmp_path / "r") as client:
-        why = reasons(client)
+    try:
+        with serving(tmp_path / "r") as client:
+            why = reasons(client)
+    except ServerError:  # Triton itself has died of so many that fail at once: seen once
+        with serving(tmp_path / "r") as client:
+            why = reasons(client)
     wrong = []
     for prefix, case in asked:
         names = [path.name for path in (tmp_path / "r").iterdir() if path.name.startswith(prefix)]

@@ -106,7 +106,7 @@ def build(template: Path, pipeline: Pipeline, folder: Path) -> Path:
 def serving(repository: Path) -> Iterator[triton_http.InferenceServerClient]:
     """A Triton that serves what it can of a repository."""
     version = repository / "sentinel" / "1"
-    version.mkdir(parents=True)
+    version.mkdir(parents=True, exist_ok=True)
     (version / "model.py").write_text("class TritonPythonModel:\n    def execute(self, r): pass\n")
     (version.parent / "config.pbtxt").write_text(
         'backend: "python" max_batch_size: 0\n'
