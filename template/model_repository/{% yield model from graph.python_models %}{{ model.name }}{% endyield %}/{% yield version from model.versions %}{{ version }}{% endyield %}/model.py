@@ -170,9 +170,10 @@ class TritonPythonModel:
             inputs = [self._read(request) for request in requests]
         except MissingInput:
             return [self._answer(request) for request in requests]
-        groups = [range(len(requests))] if self._uniform else self._groups(inputs)
+        if self._uniform:
+            return self._answer_group(requests, list(zip(*inputs, strict=True)))
         responses: dict[int, Any] = {}
-        for group in groups:
+        for group in self._groups(inputs):
             columns = list(zip(*(inputs[i] for i in group), strict=True))
             members = self._answer_group([requests[i] for i in group], columns)
             responses.update(zip(group, members, strict=True))
