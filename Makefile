@@ -28,8 +28,8 @@ $(VENV)/.torch: $(VENV)/.ready
 	@touch $@
 
 # The pictures of `make bench` need matplotlib, which generated projects too install for it alone.
-$(VENV)/.bench: $(VENV)/.ready hooks/catalog/locks/matplotlib.txt
-	@$(PIP) install --requirement hooks/catalog/locks/matplotlib.txt
+$(VENV)/.bench: $(VENV)/.ready hooks/locks/matplotlib.txt
+	@$(PIP) install --requirement hooks/locks/matplotlib.txt
 	@touch $@
 
 demo: setup ## generate the default project in build/demo, serve it, send it real images
@@ -51,6 +51,6 @@ lint: setup ## ruff and mypy over the template, its tests and examples
 	@$(VENV)/bin/python -m ruff format --check .
 	@$(VENV)/bin/python -m mypy hooks scripts template tests examples benchmarks
 
-lock: setup ## renew requirements.lock and hooks/catalog/locks
+lock: setup ## renew requirements.lock and hooks/locks
 	@$(PIP) install uv
 	@$(VENV)/bin/python scripts/lock.py

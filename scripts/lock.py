@@ -1,6 +1,6 @@
 """Locks the packages of this repository and of generated projects: one resolution for all of them, so that any choice fits together.
 
-Writes requirements.lock and hooks/catalog/locks/*.txt with `uv`: versions and hashes, no index.
+Writes requirements.lock and hooks/locks/*.txt with `uv`: versions and hashes, no index.
 """
 
 from __future__ import annotations

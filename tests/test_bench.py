@@ -13,7 +13,7 @@ import pytest
 from support import PIPELINES, UNUSUAL, Generate, Project, Server, serve, succeed
 from test_client import serving
 
-from tools.load.closed_loop import Address, ClosedLoop
+from triton_ensemble.bench.closed_loop import Address, ClosedLoop
 
 SHORT = "--seconds 0.3"
 

@@ -12,10 +12,10 @@ import pytest
 from support import ROOT
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
-from tools.load.figures import Level, Load, ModelTimes
-from tools.load.report import bottleneck, comparison
-from tools.load.saved import Run
-from tools.load.way import longest
+from triton_ensemble.bench.figures import Level, Load, ModelTimes
+from triton_ensemble.bench.report import bottleneck, comparison
+from triton_ensemble.bench.saved import Run
+from triton_ensemble.bench.way import longest
 
 
 def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: Any) -> Level:
@@ -155,7 +155,7 @@ def test_what_is_not_comparable_is_refused(ensemble: str, rows: int, said: str) 
 def test_the_settings_that_it_names_exist() -> None:
     """What the sentences say to try is what pipeline.yml has."""
     text = (ROOT / "template/tools/load/report.py").read_text()
-    known = (ROOT / "hooks/catalog/fields.yml").read_text()
+    known = (ROOT / "src/triton_ensemble/catalog/fields.yml").read_text()
     for setting in {"instances", "batching", "max_queue_delay_us"}:
         assert f"`{setting}" in text
         assert f" {setting}:" in known

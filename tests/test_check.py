@@ -21,12 +21,12 @@ from test_properties import SEED, build, drawn, reasons, serving
 from test_wiring import WIRINGS
 from text_mutations import mutated
 
-from tools.check import check, main
-from tools.checks.findings import RULES
-from tools.checks.layout import ADDED, FILES, LAST_WITH_TENSORFLOW, NO_TYPES, OLDEST
-from tools.checks.models import KNOWN
-from tools.checks.python_models import NAME
-from tools.serve import ServerError
+from triton_ensemble.check.command import check, main
+from triton_ensemble.check.findings import RULES
+from triton_ensemble.check.layout import ADDED, FILES, LAST_WITH_TENSORFLOW, NO_TYPES, OLDEST
+from triton_ensemble.check.models import KNOWN
+from triton_ensemble.check.python_models import NAME
+from triton_ensemble.server.local_triton import ServerError
 
 # More: CHECKED=200 MUTATED=1000 SEED=7 python -m pytest tests/test_check.py
 CHECKED = int(os.environ.get("CHECKED", 4))
@@ -648,7 +648,7 @@ def test_what_deploy_does_with_the_repository(deployed: Project, rule: str) -> N
 
 def catalog(name: str) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = yaml.safe_load(
-        (ROOT / f"hooks/catalog/{name}.yml").read_text()
+        (ROOT / f"src/triton_ensemble/catalog/{name}.yml").read_text()
     )
     return found
 

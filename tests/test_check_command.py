@@ -9,7 +9,7 @@ import pytest
 from support import ROOT, Generate, run
 from test_check import PYTHON, write
 
-from tools.check import main
+from triton_ensemble.check.command import main
 
 PROGRAM = str(ROOT / "template/tools/check.py")
 GARBAGE = {

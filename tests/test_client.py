@@ -22,7 +22,7 @@ import pytest
 from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, run, step, succeed
 from tritonclient import grpc  # type: ignore[import-untyped]
 
-from tools.serve import LocalTriton
+from triton_ensemble.server.local_triton import LocalTriton
 
 NOWHERE = "127.0.0.1:1"  # where no server answers
 DIGITS = ["2", "6", "7"]

@@ -16,7 +16,7 @@ import yaml
 from asking import Arrays, asked, connect, streamed
 from support import ROOT, Generate, Project, succeed
 
-from tools.serve import LocalTriton
+from triton_ensemble.server.local_triton import LocalTriton
 
 EXAMPLES = {
     section.partition("\n")[0]: section

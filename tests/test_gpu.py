@@ -20,8 +20,8 @@ from google.protobuf import json_format, text_format  # type: ignore[import-unty
 from support import ROOT, Generate, Project, step, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
-from tools.local_repository import LocalRepository, gpu_count
-from tools.server_log import of_backends
+from triton_ensemble.server.local_repository import LocalRepository, gpu_count
+from triton_ensemble.server.log import of_backends
 
 ON_CPU = "GPU instances run on the CPU here"
 Smi = Callable[[str], None]

@@ -23,8 +23,8 @@ import tritonclient.grpc as triton_grpc  # type: ignore[import-untyped]
 import tritonclient.http as triton_http  # type: ignore[import-untyped]
 from support import ROOT, Generate, Project, assert_logged, step, succeed, variables
 
-from tools.local_repository import LocalRepository
-from tools.serve import LocalTriton, ServerError
+from triton_ensemble.server.local_repository import LocalRepository
+from triton_ensemble.server.local_triton import LocalTriton, ServerError
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "template"
 ALL = ["onnxruntime", "openvino", "python", "pytorch"]

@@ -28,7 +28,7 @@ from support import problem, run, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype  # type: ignore[import-untyped]
 
-from tools.serve import LocalTriton
+from triton_ensemble.server.local_triton import LocalTriton
 
 # More, and others: PIPELINES=1000 MUTATIONS=5000 SEED=7 python -m pytest tests/test_properties.py
 PIPELINES = int(os.environ.get("PIPELINES", 16))

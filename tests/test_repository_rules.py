@@ -51,7 +51,7 @@ def questions(copier_yml: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def catalog(name: str) -> dict[str, Any]:
-    return dict(yaml.safe_load((ROOT / f"hooks/catalog/{name}.yml").read_text()))
+    return dict(yaml.safe_load((ROOT / f"src/triton_ensemble/catalog/{name}.yml").read_text()))
 
 
 def test_copier_yml_has_only_settings_that_copier_knows_and_none_that_needs_trust(
@@ -113,7 +113,7 @@ def test_each_example_is_offered(questions: dict[str, dict[str, Any]]) -> None:
 
 
 def test_lock_files_name_versions_and_hashes_and_no_index() -> None:
-    locks = [ROOT / "requirements.lock", *(ROOT / "hooks/catalog/locks").glob("*.txt")]
+    locks = [ROOT / "requirements.lock", *(ROOT / "hooks/locks").glob("*.txt")]
     for path in locks:
         entries = path.read_text().replace("\\\n", " ").splitlines()
         for entry in entries:

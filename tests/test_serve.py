@@ -27,8 +27,8 @@ import pytest
 import tritonclient.http as triton_http  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from tools import serve
-from tools.serve import EXIT_TIMEOUT_S, LocalTriton, ServerError
+from triton_ensemble.server import local_triton as serve
+from triton_ensemble.server.local_triton import EXIT_TIMEOUT_S, LocalTriton, ServerError
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "template"
 
@@ -418,7 +418,7 @@ def test_signals_in_a_burst_leave_nothing(identity: Path, gap_s: float) -> None:
 
 def test_a_program_that_serves_can_be_killed(identity: Path) -> None:
     code = (
-        "import pathlib, sys, time; from tools.serve import LocalTriton\n"
+        "import pathlib, sys, time; from triton_ensemble.server.local_triton import LocalTriton\n"
         "with LocalTriton(pathlib.Path(sys.argv[1]), 'a'): time.sleep(60)"
     )
     program = subprocess.Popen([sys.executable, "-c", code, str(identity)], cwd=TEMPLATE, stderr=-3)

@@ -17,9 +17,9 @@ from support import PIPELINES, UNUSUAL, Generate, Project, serve, step, succeed,
 from test_client import serving
 from tritonclient import grpc  # type: ignore[import-untyped]
 
-from tools.tuning.knobs import Settings, changed, changes, configured, knobs
-from tools.tuning.pipeline_file import replace, with_values
-from tools.tuning.written import configs, shared_steps
+from triton_ensemble.tune.knobs import Settings, changed, changes, configured, knobs
+from triton_ensemble.tune.pipeline_file import replace, with_values
+from triton_ensemble.tune.written import configs, shared_steps
 
 TEXT = """\
 # The owner's.

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from tools.load.figures import Level, Load
-from tools.load.growth import fewest, growing
-from tools.tuning.callers import Probe, level_to_tune, window_s
-from tools.tuning.knobs import Knob, Settings
-from tools.tuning.search import Search
-from tools.tuning.trials import Objective, RefusedError, TooShortError, Trial, beyond_noise, table
+from triton_ensemble.bench.figures import Level, Load
+from triton_ensemble.bench.growth import fewest, growing
+from triton_ensemble.tune.callers import Probe, level_to_tune, window_s
+from triton_ensemble.tune.knobs import Knob, Settings
+from triton_ensemble.tune.search import Search
+from triton_ensemble.tune.trials import Objective, RefusedError, TooShortError, Trial, beyond_noise, table
 
 INSTANCES = Knob("instances", ("net",), (("steps", 0),), 1, (1, 2, 4))
 BATCHING = Knob("batching", ("net",), (("steps", 0),), True, (False, True))

@@ -33,7 +33,7 @@ from benchmarks.fusion.works import (  # noqa: E402
 )
 from benchmarks.generation import template  # noqa: E402
 from benchmarks.steps.load import Load, cpu_seconds  # noqa: E402
-from tools.serve import LocalTriton  # noqa: E402
+from triton_ensemble.server.local_triton import LocalTriton  # noqa: E402
 
 CONCURRENCIES = [1, 8, 32]
 Rounds = dict[str, list[float]]  # by variant, a number for each round

@@ -27,7 +27,7 @@ ADAPTER = [
 sys.path.insert(0, str(TEMPLATE))
 
 from benchmarks.steps.load import ModelLoad  # noqa: E402
-from tools.serve import LocalTriton  # noqa: E402
+from triton_ensemble.server.local_triton import LocalTriton  # noqa: E402
 
 CASES = ["arithmetic", "normalise", "onnx_network", "strings", "fixed_cost"]
 BY_HAND = ["by_request", "loop", "joined"]

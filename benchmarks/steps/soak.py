@@ -25,7 +25,7 @@ sys.path.insert(0, str(HERE.parents[1] / "template"))
 
 from benchmarks.steps.__main__ import write_adapter  # noqa: E402
 from benchmarks.steps.load import process_of  # noqa: E402
-from tools.serve import LocalTriton  # noqa: E402
+from triton_ensemble.server.local_triton import LocalTriton  # noqa: E402
 
 MODEL = "soak"
 STEP = """from triton_step import InvalidRequest

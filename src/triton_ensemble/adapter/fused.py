@@ -1,0 +1,108 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""Steps that share a model: called one after the other in its process, as if each had a model of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from .arrays import NumpyArrays
+from .user_step import Inputs, StepFailure, UserStep, rows_of
+
+
+class Part(NamedTuple):
+    """A step, the pipeline's tensors that are its inputs, in order, and its outputs."""
+
+    step: UserStep
+    reads: list[str | None]  # None: an optional input that nothing feeds
+    writes: list[tuple[str, str]]
+    keep: Callable[[Any], Any]  # what an output becomes for those that read it
+
+
+class Run:
+    """To the adapter a step, whose inputs and outputs are those of the model."""
+
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        args: Mapping[str, str],
+        config: Mapping[str, Any],
+        arrays: NumpyArrays,
+    ) -> None:
+        self._batched = config["max_batch_size"] > 0
+        self._inputs = [tensor["name"] for tensor in config["input"]]
+        self._outputs = [tensor["name"] for tensor in config["output"]]
+        self._lend = arrays.lend
+        threads = threads_of(config)
+        steps = [
+            UserStep({"threads": threads, **given}, args, config_of(given, config), arrays)
+            for given in manifest["steps"]
+        ]
+        last = steps[-1]
+        self.name, self.logger = last.name, last.logger
+        self.rejected, self.failed = last.rejected, last.failed
+        self.asynchronous = any(step.asynchronous for step in steps)
+
+        def copied(array: Any) -> Any:
+            """While one request waits, a step may use its array again for another."""
+            return arrays.copy(arrays.keep(array))
+
+        keep = copied if self.asynchronous else arrays.keep
+        self._parts = [
+            Part(
+                step,
+                [given["reads"].get(name) for name in given["arguments"].values()],
+                list(given["writes"].items()),
+                keep if step is not last else lambda array: array,
+            )
+            for step, given in zip(steps, manifest["steps"], strict=True)
+        ]
+
+    def start(self, inputs: Inputs, first: tuple[Any, ...] = ()) -> Any:
+        """The checked outputs, or what will lead to them if a step is async."""
+        walk = self._walk(inputs)
+        if self.asynchronous:
+            return walk
+        try:
+            walk.send(None)  # awaits nothing, so it goes to its end
+        except StopIteration as end:
+            return end.value
+
+    async def _walk(self, inputs: Inputs) -> dict[str, Any]:
+        tensors: dict[str | None, Any] = dict(zip(self._inputs, inputs, strict=True))
+        rows = rows_of(inputs) if self._batched else None
+        lend, get, begin = self._lend, tensors.get, perf_counter()
+        for step, reads, writes, keep in self._parts:
+            given = [get(name) for name in reads]
+            try:
+                returned = step.start(list(map(lend, given)) if lend else given)
+                outputs = step.checked(await returned if step.asynchronous else returned, rows)
+                for own, name in writes:
+                    tensors[name] = keep(outputs[own])
+            except Exception as error:
+                raise StepFailure(step) from error
+            finally:
+                end = perf_counter()
+                step.count(end - begin)
+                begin = end
+        return {name: tensors[name] for name in self._outputs}
+
+    def checked(self, outputs: Mapping[str, Any], rows: int | None) -> Mapping[str, Any]:
+        """Each step's have been."""
+        return outputs
+
+    def count(self, seconds: float) -> None:
+        """Each step counts its own."""
+
+
+def config_of(part: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """What the config of a model would say that had this step alone."""
+    parameters = {key: {"string_value": text} for key, text in part["parameters"].items()}
+    own = {"input": part["input"], "output": part["output"], "parameters": parameters}
+    return {**config, **own}
+
+
+def threads_of(config: Mapping[str, Any]) -> int:
+    """Of an ONNX step, as where it has a model of its own: one where there are several instances, else (0) one for each core."""
+    return 1 if sum(group["count"] for group in config["instance_group"]) > 1 else 0

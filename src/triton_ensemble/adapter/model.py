@@ -1,0 +1,314 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""Serves a Python step in Triton: one call of the step for the rows of several requests, and an answer or an error for each request.
+
+The same file in each Python model. What it serves stands in `step.json`, names and types in the config that Triton hands over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import accumulate, pairwise
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import Any
+
+import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # before whatever else is called `steps`
+
+from .arrays import LIBRARIES, StepError  # noqa: E402
+from .context import device  # noqa: E402
+from .pace import Pace  # noqa: E402
+from triton_step import InvalidRequest, SequencePosition  # noqa: E402
+from .user_step import Inputs, StepFailure, UserStep, rows_of  # noqa: E402
+
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+SEQUENCE_START = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START
+SEQUENCE_END = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END
+
+# Asking Triton whether a request is cancelled takes 70 us: worth it where that saves far more.
+SLOW_SECONDS = 0.005
+
+
+class EmptySlot(Exception):
+    """No request at all: the direct sequence batcher fills slots without one with whatever memory holds."""
+
+
+class MissingInput(InvalidRequest):
+    """Where some inputs are optional, Triton counts those that came, and no more."""
+
+
+class TritonPythonModel:
+    """What Triton's Python backend loads, one object for each instance."""
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        config = json.loads(args["model_config"])
+        manifest = json.loads((HERE / "step.json").read_text())
+        self._arrays = LIBRARIES[manifest["arrays"]](device(args))
+        self._step = served(manifest)(manifest, args, config, self._arrays)
+        self._loop = asyncio.new_event_loop() if self._step.asynchronous else None
+        self._max_rows = config["max_batch_size"]
+        self._batched = self._max_rows > 0
+        self._decoupled = config.get("model_transaction_policy", {}).get("decoupled", False)
+        self._sequential = "sequence_batching" in config
+        self._joinable = self._batched and not self._sequential
+        self._inputs = (
+            [tensor["name"] for tensor in config["input"]]
+            if "steps" in manifest
+            else list(manifest["arguments"].values())
+        )
+        optional = any(tensor.get("optional") for tensor in config["input"])
+        self._required = [
+            tensor["name"]
+            for tensor in config["input"]
+            if optional and not tensor.get("optional") and not self._sequential
+        ]
+        self._lone = len(self._inputs) == 1 and self._joinable and not optional
+        self._uniform = not optional and not any(
+            int(dim) < 0 for tensor in config["input"] for dim in tensor["dims"]
+        )
+        self._paces: defaultdict[int, Pace] = defaultdict(Pace)
+        self._slow = False
+
+    def execute(self, requests: list[Any]) -> list[Any] | None:
+        if self._decoupled:
+            self._stream_all(requests)
+            return None
+        if self._loop:
+            return self._side_by_side(self._answer_async, requests)
+        if len(requests) == 1:
+            return [self._answer(requests[0])]
+        if not self._joinable:
+            return [self._answer(request) for request in requests]
+        start, pace = perf_counter(), self._paces[len(requests).bit_length()]
+        together = pace.together()
+        responses = (
+            self._answer_together(requests)
+            if together
+            else [self._answer(request) for request in requests]
+        )
+        seconds = perf_counter() - start
+        self._slow = seconds / len(requests) > SLOW_SECONDS
+        pace.learn(together, seconds / len(requests))
+        pause = pace.pause(seconds) if together and len(requests) < self._max_rows else 0
+        return self._answered_before(pause, requests, responses) if pause else responses
+
+    def _answered_before(
+        self, pause: float, requests: list[Any], responses: list[Any]
+    ) -> list[None]:
+        """Answers now, and leaves Triton to collect requests for a while."""
+        for request, response in zip(requests, responses, strict=True):
+            request.get_response_sender().send(response, FINAL)
+        sleep(pause)
+        return [None] * len(requests)
+
+    def finalize(self) -> None:
+        if self._loop:
+            self._loop.close()
+
+    def _side_by_side(
+        self, answer: Callable[[Any], Coroutine[Any, Any, Any]], requests: list[Any]
+    ) -> list[Any]:
+        """Async steps wait for many requests at once, instead of joining them."""
+
+        async def answers() -> list[Any]:
+            return await asyncio.gather(*map(answer, requests))
+
+        assert self._loop is not None
+        return self._loop.run_until_complete(answers())
+
+    def _answer(self, request: Any) -> Any:
+        """The response to one request. With few calls of functions: after a wait, each of them takes a microsecond."""
+        if self._slow and request.is_cancelled():
+            return failure("cancelled", pb_utils.TritonError.CANCELLED)
+        start = perf_counter()
+        try:
+            if self._lone:
+                array = self._arrays.read(request.inputs()[0])
+                returned, rows = self._step.start([array]), len(array)
+            else:
+                inputs = self._read(request)
+                returned, rows = self._step.start(inputs, self._first(request)), self._rows(inputs)
+            outputs = self._step.checked(returned, rows)
+            tensors = map(self._arrays.tensor, outputs, outputs.values())
+            return pb_utils.InferenceResponse(list(tensors))
+        except Exception as error:
+            return self._refusal(error)
+        finally:
+            seconds = perf_counter() - start
+            self._slow = seconds > SLOW_SECONDS
+            self._step.count(seconds)
+
+    async def _answer_async(self, request: Any) -> Any:
+        start = perf_counter()
+        try:
+            inputs = self._read(request)
+            outputs = await self._step.start(inputs, self._first(request))
+            return self._response(self._step.checked(outputs, self._rows(inputs)))
+        except Exception as error:
+            return self._refusal(error)
+        finally:
+            self._step.count(perf_counter() - start)
+
+    def _answer_together(self, requests: list[Any]) -> list[Any]:
+        """One call for those whose rows have the same shapes; if it fails, one for each."""
+        if self._slow and any(request.is_cancelled() for request in requests):
+            return [self._answer(request) for request in requests]
+        if self._lone:
+            read = self._arrays.read
+            return self._answer_group(
+                requests, [[read(request.inputs()[0]) for request in requests]]
+            )
+        try:
+            inputs = [self._read(request) for request in requests]
+        except MissingInput:
+            return [self._answer(request) for request in requests]
+        if self._uniform:
+            return self._answer_group(requests, list(zip(*inputs, strict=True)))
+        responses: dict[int, Any] = {}
+        for group in self._groups(inputs):
+            columns = list(zip(*(inputs[i] for i in group), strict=True))
+            members = self._answer_group([requests[i] for i in group], columns)
+            responses.update(zip(group, members, strict=True))
+        return [responses[i] for i in range(len(requests))]
+
+    def _answer_group(self, requests: list[Any], columns: Sequence[Sequence[Any]]) -> list[Any]:
+        """`columns`: of each input the arrays of all requests."""
+        if len(requests) == 1:
+            return [self._answer(requests[0])]
+        start, step, join = perf_counter(), self._step, self._arrays.join
+        try:
+            rows = [len(array) for array in next(c for c in columns if c[0] is not None)]
+            inputs = [None if column[0] is None else join(column) for column in columns]
+            returned = step.start(inputs)
+            step.count(perf_counter() - start)
+            return self._shares(step.checked(returned, sum(rows)), rows)
+        except Exception:
+            return [self._answer(request) for request in requests]
+
+    def _read(self, request: Any) -> Inputs:
+        arrays = {tensor.name(): self._arrays.read(tensor) for tensor in request.inputs()}
+        for name in self._required:
+            if name not in arrays:
+                raise MissingInput(f"input '{name}' is missing")
+        return [arrays.get(name) for name in self._inputs]
+
+    def _rows(self, inputs: Inputs) -> Any:
+        """None: without a batch dimension, or without an input to tell."""
+        return rows_of(inputs) if self._batched else None
+
+    def _groups(self, inputs: list[Inputs]) -> Iterable[list[int]]:
+        """The requests by the shapes of their rows."""
+        groups: defaultdict[object, list[int]] = defaultdict(list)
+        for i, arrays in enumerate(inputs):
+            shapes = tuple(None if array is None else array.shape[1:] for array in arrays)
+            nothing = all(shape is None for shape in shapes)
+            groups[i if nothing else shapes].append(i)
+        return groups.values()
+
+    def _first(self, request: Any) -> tuple[Any, ...]:
+        """What the step takes before its inputs."""
+        if not self._sequential:
+            return ()
+        sequence, flags = request.correlation_id(), request.flags()
+        if not sequence:
+            raise EmptySlot
+        return (
+            SequencePosition(sequence, bool(flags & SEQUENCE_START), bool(flags & SEQUENCE_END)),
+        )
+
+    def _response(self, outputs: Mapping[str, Any]) -> Any:
+        tensors = map(self._arrays.tensor, outputs, outputs.values())
+        return pb_utils.InferenceResponse(list(tensors))
+
+    def _shares(self, outputs: Mapping[str, Any], rows: list[int]) -> list[Any]:
+        """A response for each of those whose rows the outputs have, one after the other."""
+        tensor, response = self._arrays.tensor, pb_utils.InferenceResponse
+        spans = list(pairwise(accumulate(rows, initial=0)))
+        columns = [
+            [tensor(name, array[start:end]) for start, end in spans]
+            for name, array in outputs.items()
+        ]
+        return [response(list(tensors)) for tensors in zip(*columns, strict=True)]
+
+    def _stream_all(self, requests: list[Any]) -> None:
+        """One after the other; the async ones side by side."""
+        if self._loop:
+            self._side_by_side(self._stream_async, requests)
+            return
+        for request in requests:
+            self._stream(request)
+
+    def _stream(self, request: Any) -> None:
+        with self._sent(request) as send:
+            for returned in self._generator(request, "__next__"):
+                if not send(returned):
+                    break
+
+    async def _stream_async(self, request: Any) -> None:
+        with self._sent(request) as send:
+            async for returned in self._generator(request, "__anext__"):
+                if not send(returned):
+                    break
+
+    def _generator(self, request: Any, method: str) -> Any:
+        returned = self._step.start(self._read(request), self._first(request))
+        if not hasattr(returned, method):
+            raise StepError(f"returned {type(returned).__name__}; a decoupled step yields mappings")
+        return returned
+
+    @contextmanager
+    def _sent(self, request: Any) -> Iterator[Callable[[Any], bool]]:
+        """Sends a response for what a decoupled step yields, and says whether the client wants more."""
+        sender, start = request.get_response_sender(), perf_counter()
+        asked = start
+
+        def send(returned: Any) -> bool:
+            nonlocal asked
+            sender.send(self._response(self._step.checked(returned, None)))
+            if perf_counter() - asked < SLOW_SECONDS:
+                return True
+            asked = perf_counter()
+            return not sender.is_cancelled()
+
+        try:
+            yield send
+        except Exception as error:
+            sender.send(self._refusal(error))
+        finally:
+            self._step.count(perf_counter() - start)
+            sender.send(flags=FINAL)
+
+    def _refusal(self, error: BaseException | None) -> Any:
+        step = self._step
+        if isinstance(error, EmptySlot):
+            return pb_utils.InferenceResponse([])
+        if isinstance(error, StepFailure):
+            step, error = error.step, error.__cause__
+        if isinstance(error, InvalidRequest):
+            step.rejected.add()
+            whose = "" if isinstance(error, MissingInput) else f"step {step.name}: "
+            return failure(f"{whose}{error}", pb_utils.TritonError.INVALID_ARG)
+        step.failed.add()
+        # The text and the traceback may hold paths and data: they are for the log, not for clients.
+        step.logger.error("step %s failed", step.name, exc_info=error)
+        text = (
+            f": {error}" if isinstance(error, StepError) else " failed; the server's log says why"
+        )
+        return failure(f"step {step.name}{text}", pb_utils.TritonError.INTERNAL)
+
+
+def served(manifest: Mapping[str, Any]) -> Any:
+    """What serves a step, or several that share the model."""
+    return importlib.import_module("triton_run").Run if "steps" in manifest else UserStep
+
+
+def failure(text: str, code: int) -> Any:
+    return pb_utils.InferenceResponse(error=pb_utils.TritonError(text, code))

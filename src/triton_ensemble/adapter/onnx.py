@@ -1,0 +1,56 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""An ONNX step in the process of the Python steps beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+from .arrays import StepError
+from triton_step import Context, text
+
+
+class OnnxStep:
+    """Takes and returns the tensors of a model file by their own names, on the CPU."""
+
+    def __init__(self, manifest: Mapping[str, Any], context: Context) -> None:
+        self._outputs = [tensor["name"] for tensor in manifest["output"]]
+        path = context.directory / manifest["file"]
+        options = session_options(manifest["threads"])
+        self._session = ort.InferenceSession(path, options, ["CPUExecutionProvider"])
+        self._compare(manifest["name"], list(manifest["arguments"]))
+
+    def __call__(self, **inputs: Any) -> dict[str, Any]:
+        feeds = {name: decoded(array) for name, array in inputs.items() if array is not None}
+        return dict(zip(self._outputs, self._session.run(self._outputs, feeds), strict=True))
+
+    def _compare(self, step: str, given: list[str]) -> None:
+        """StepError if the file has other tensors than pipeline.yml says."""
+        inputs = [node.name for node in self._session.get_inputs()]
+        outputs = [node.name for node in self._session.get_outputs()]
+        for side, names, known in (("input", given, inputs), ("output", self._outputs, outputs)):
+            for name in names:
+                if name not in known:
+                    has = ", ".join(known)
+                    raise StepError(f"step {step}: its file has no {side} {name}; it has {has}")
+        for name in inputs:
+            if name not in given:
+                raise StepError(f"step {step}: its file needs the input {name}; feed it")
+
+
+def session_options(threads: int) -> Any:
+    """Options for a session of so many threads; 0: one for each core."""
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = threads
+    if threads == 1:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return options
+
+
+def decoded(array: Any) -> Any:
+    """ONNX Runtime wants str, Triton gives bytes."""
+    return text(array) if array.dtype == np.object_ else array

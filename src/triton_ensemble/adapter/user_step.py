@@ -1,0 +1,124 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""The user's step, between the tensors of the model and its own arguments."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .arrays import NumpyArrays, Output, StepError
+from .context import AsyncCall, Call, step_context
+
+Inputs = list[Any]  # arrays in the order of the step's arguments; an optional one may be None
+
+
+class StepFailure(Exception):
+    """A step of several raised what is the cause."""
+
+    def __init__(self, step: UserStep) -> None:
+        super().__init__(step.name)
+        self.step = step
+
+
+def rows_of(inputs: Inputs) -> int | None:
+    """None: no input to tell."""
+    for array in inputs:
+        if array is not None:
+            return len(array)
+    return None
+
+
+def step_class(manifest: Mapping[str, Any]) -> Any:
+    """The class Step of steps/MODULE.py; of an ONNX step the adapter's own."""
+    if "file" in manifest:
+        return partial(importlib.import_module("triton_onnx").OnnxStep, manifest)
+    return importlib.import_module(f"steps.{manifest['module']}").Step
+
+
+class UserStep:
+    """Calls a step, and checks what it returns."""
+
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        args: Mapping[str, str],
+        config: Mapping[str, Any],
+        arrays: NumpyArrays,
+    ) -> None:
+        user = step_class(manifest)
+        method = vars(user).get("__call__")
+        self.asynchronous = inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(
+            method
+        )
+        call = AsyncCall if self.asynchronous else Call
+        context = step_context(manifest, args, config, arrays, call)
+        counter = context.metrics.counter
+        self.name: str = manifest["name"]
+        self.logger = context.logger
+        self.rejected = counter("step_rejected_total", "Requests that the step called invalid")
+        self.failed = counter("step_failed_total", "Requests that the step failed on")
+        self._seconds = counter("step_seconds_total", "Seconds spent on the step")
+        self._calls = counter("step_calls_total", "Calls of the step")
+        self._arguments = list(manifest["arguments"])
+        self._results: dict[str, str] = manifest["results"]
+        batched = config["max_batch_size"] > 0
+        self._outputs = {
+            tensor["name"]: Output(tensor, batched, arrays) for tensor in config["output"]
+        }
+        self._call = user(context)
+        self._check_signature([None] * ("sequence_batching" in config))
+
+    def _check_signature(self, first: Sequence[None]) -> None:
+        if not callable(self._call):
+            raise StepError(f"step {self.name}: class Step has no method __call__")
+        try:
+            inspect.signature(self._call).bind(*first, **dict.fromkeys(self._arguments))
+        except TypeError as error:
+            raise StepError(f"step {self.name}: Step.__call__: {error}") from None
+
+    def start(self, inputs: Inputs, first: tuple[Any, ...] = ()) -> Any:
+        """What the step returns: a mapping, or what will lead to one."""
+        for array in inputs:
+            if type(array) is np.ndarray:  # a view of memory that other steps may read too
+                array.setflags(write=False)
+        return self._call(*first, **dict(zip(self._arguments, inputs, strict=True)))
+
+    def count(self, seconds: float, calls: int = 1) -> None:
+        self._seconds.value += seconds
+        self._calls.value += calls
+
+    def checked(self, returned: Any, rows: int | None) -> Mapping[str, Any]:
+        """The outputs by name; StepError if they are not what the config declares."""
+        given = returned if type(returned) is dict else self._mapping(returned)
+        if given.keys() != self._outputs.keys():
+            raise StepError(self._difference(given))
+        for name, output in self._outputs.items():
+            value = given[name]
+            if (
+                type(value) is not output.plain
+                or value.dtype is not output.dtype
+                or value.shape != (rows, *output.dims)
+            ):
+                output.check(value, rows)
+        return given
+
+    def _difference(self, given: Mapping[str, Any]) -> str:
+        for name in given.keys() - self._outputs.keys():
+            return f"returned {name}, which is none of its outputs"
+        return f"returned no {next(iter(self._outputs.keys() - given.keys()))}"
+
+    def _mapping(self, returned: Any) -> Mapping[str, Any]:
+        if is_dataclass(returned):
+            names = [field.name for field in fields(returned)]
+            return {self._results.get(name, name): getattr(returned, name) for name in names}
+        if not isinstance(returned, Mapping):
+            raise StepError(
+                f"returned {type(returned).__name__}; return a mapping from output names to arrays"
+            )
+        return returned

@@ -1,0 +1,134 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""Load over gRPC by callers that each send their next request when the last one is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import resource
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+import numpy as np
+
+from triton_ensemble.bench.figures import Load
+
+METHOD = "/inference.GRPCInferenceService/ModelInfer"
+# Measured: up to here a blocking call answers soonest; above, asyncio needs the least CPU.
+MOST_THREADS = 4
+TIMEOUT_S = 60
+OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server takes gRPC: host:port, and whether over TLS."""
+
+    target: str
+    secure: bool = False
+
+    def channel(self, api: Any = grpc) -> Any:
+        if self.secure:
+            return api.secure_channel(self.target, grpc.ssl_channel_credentials(), OPTIONS)
+        return api.insecure_channel(self.target, OPTIONS)
+
+
+class ClosedLoop:
+    """Callers that keep a server busy inside a `with` block; `bodies[i]` are the requests of one.
+
+    with ClosedLoop(address, bodies) as callers:
+        load = callers.measure(5.0)
+    """
+
+    def __init__(self, address: Address, bodies: Sequence[Sequence[bytes]]) -> None:
+        self._address, self._bodies = address, bodies
+        self._answers: list[tuple[float, float, str]] = []  # when, seconds, error
+        self._stop = False
+
+    def __enter__(self) -> ClosedLoop:
+        if len(self._bodies) <= MOST_THREADS:
+            self._channel = self._address.channel()
+            self._threads = [threading.Thread(target=self._call, args=(b,)) for b in self._bodies]
+        else:
+            self._threads = [threading.Thread(target=lambda: asyncio.run(self._call_together()))]
+        try:
+            for thread in self._threads:
+                thread.start()
+        except BaseException:  # a Ctrl-C here must not leave callers behind, which would never end
+            self._stop = True
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop = True
+        for thread in self._threads:
+            thread.join()
+        if len(self._bodies) <= MOST_THREADS:
+            self._channel.close()
+
+    def measure(self, seconds: float) -> Load:
+        """What is answered within the next `seconds`."""
+        start, cpu = time.perf_counter(), cpu_seconds()
+        time.sleep(seconds)
+        end, cpu = time.perf_counter(), cpu_seconds() - cpu
+        answers = [answer for answer in self._answers if start <= answer[0] < end]
+        errors = Counter(error for _, _, error in answers if error)
+        return summary(
+            len(self._bodies),
+            [took for _, took, error in answers if not error],
+            end - start,
+            errors=dict(errors),
+            own_cores=cpu / (end - start),
+        )
+
+    def _call(self, bodies: Sequence[bytes]) -> None:
+        infer = self._channel.unary_unary(METHOD)
+        for body in itertools.cycle(bodies):
+            if self._stop:
+                return
+            start, error = time.perf_counter(), ""
+            try:
+                infer(body, timeout=TIMEOUT_S)
+            except grpc.RpcError as raised:
+                error = _text(raised)
+            self._record(start, error)
+
+    async def _call_together(self) -> None:
+        async with self._address.channel(grpc.aio) as channel:
+            infer = channel.unary_unary(METHOD)
+            await asyncio.gather(*(self._call_async(infer, bodies) for bodies in self._bodies))
+
+    async def _call_async(self, infer: Callable[..., Any], bodies: Sequence[bytes]) -> None:
+        for body in itertools.cycle(bodies):
+            if self._stop:
+                return
+            start, error = time.perf_counter(), ""
+            try:
+                await infer(body, timeout=TIMEOUT_S)
+            except grpc.RpcError as raised:
+                error = _text(raised)
+            self._record(start, error)
+
+    def _record(self, start: float, error: str) -> None:
+        now = time.perf_counter()
+        self._answers.append((now, now - start, error))
+
+
+def _text(error: Any) -> str:
+    return f"{error.code().name}: {error.details()}".splitlines()[0]
+
+
+def cpu_seconds() -> float:
+    """CPU time that this process and the programs that it ran have used."""
+    used = (resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
+def summary(concurrency: int, latencies_s: Sequence[float], seconds: float, **more: Any) -> Load:
+    p50, p95, p99 = np.percentile(latencies_s or [0.0], [50, 95, 99]) * 1e6
+    return Load(concurrency, len(latencies_s) / seconds, float(p50), float(p95), float(p99), **more)

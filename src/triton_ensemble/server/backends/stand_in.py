@@ -1,0 +1,65 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""Stand-in for a backend of Triton that this machine has no form of; the container has the real one.
+
+It checks what comes in against config.pbtxt and answers with zeros, or empty texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from triton_ensemble.server.backends.local_backend import Arrays, LocalBackend, model_dims
+else:
+    from local_backend import Arrays, LocalBackend, model_dims
+
+
+class TritonPythonModel(LocalBackend):
+    """Serves any model of the backend that its folder is named after."""
+
+    def find(self, version: Path) -> Path:
+        """Any version will do: the model file is not read."""
+        return version
+
+    def load(self, file: Path) -> None:
+        """Say what this is."""
+        name, backend = self.config["name"], Path(__file__).parent.name
+        self.warning = f"{name}: a stand-in for {backend} answers with zeros and empty texts"
+        pb_utils.Logger.log_warn(self.warning)
+
+    def run(self, inputs: Arrays, outputs: Sequence[str]) -> Arrays:
+        """Blank outputs; raise ValueError for an input that config.pbtxt does not allow."""
+        for name, array in inputs.items():
+            if name in self.tensors:
+                self._check_input(name, array)
+        rows = len(next(iter(inputs.values()), [None]))
+        pb_utils.Logger.log_warn(f"{self.warning}: {rows} rows of {', '.join(outputs)}")
+        return {name: self._blank(name, rows) for name in outputs}
+
+    def _check_input(self, name: str, array: NDArray[Any]) -> None:
+        spec = self.tensors[name]
+        if array.dtype != _dtype(spec):
+            raise ValueError(f"input {name} is {array.dtype}, not {spec['data_type']}")
+        shape, dims = list(array.shape[self.batches :]), model_dims(spec)
+        fits = len(shape) == len(dims) and all(
+            dim in (-1, size) for size, dim in zip(shape, dims, strict=True)
+        )
+        if not fits:
+            raise ValueError(f"input {name} has dims {shape}, not {dims}")
+
+    def _blank(self, name: str, rows: int) -> NDArray[Any]:
+        """Zeros or empty texts; a dim that varies is 1."""
+        spec = self.tensors[name]
+        shape = [rows] * self.batches + [max(dim, 1) for dim in model_dims(spec)]
+        blank = b"" if spec["data_type"] == "TYPE_STRING" else 0
+        return np.full(shape, blank, dtype=_dtype(spec))
+
+
+def _dtype(spec: Any) -> Any:
+    return np.dtype(pb_utils.triton_string_to_numpy(spec["data_type"]))

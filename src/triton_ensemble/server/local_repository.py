@@ -1,0 +1,178 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""What the local Triton serves: links to what model_repository/ has, beside adapted configs.
+
+The local Triton is release 24.10, often without a GPU; the container is neither. What it would
+refuse is left out of a config for the local run alone, and said in a line for each model. All
+models are linked, because Triton hands a Python model's path to a shell: with a blank or a quote in
+it, it waits for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import text_format  # type: ignore[import-untyped, unused-ignore]
+from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
+
+from triton_ensemble.answers import answers_of
+
+# Fields that came after 24.10, as the two versions of model_config.proto differ.
+NEWER = (("", "model_metrics"), ("ensemble_scheduling", "max_inflight_requests"))
+# The model files by which Triton finds the backend of a config that names none, in its order.
+BACKENDS = {
+    "model.savedmodel": "tensorflow",
+    "model.graphdef": "tensorflow",
+    "model.plan": "tensorrt",
+    "model.onnx": "onnxruntime",
+    "model.xml": "openvino",
+    "model.pt": "pytorch",
+    "model.py": "python",
+}
+UNDECLARED = Path(__file__).parent / "undeclared"
+CACHE_BYTES = 64 << 20
+
+
+class LocalRepository:
+    """`folder` gets the links, and is to be served with `flags`.
+
+    `notes` say what differs, `problems` what can't run; `backends` are those of the local Triton.
+    """
+
+    def __init__(self, repository: Path, folder: Path, backends: Collection[str]) -> None:
+        configs = dict(_configs(repository))
+        self.problems = [
+            f"{name}: Triton takes the backend {backend} for its file, which the local Triton "
+            f"does not have; write `backend: {backend}` in pipeline.yml, then `make update`"
+            for name, config in configs.items()
+            if (backend := _backend_by_file(repository / name, config)) not in {None, *backends}
+        ]
+        caches = any(config.response_cache.enable for config in configs.values())
+        self.flags = [f"--cache-config=local,size={CACHE_BYTES}"] if caches else []
+        before = {name: _bytes(config) for name, config in configs.items()}
+        gpus, wanted = gpu_count(), _gpus_wanted(repository, configs.values())
+        found = {name: list(_adapted(name, config, gpus)) for name, config in configs.items()}
+        self.notes = [
+            f"{name}: {'; '.join(dict.fromkeys(notes))}" for name, notes in found.items() if notes
+        ]
+        if 0 < gpus < wanted:
+            theirs = "it serves" if gpus == 1 else "they serve"
+            line = f"this machine has {gpus} of {wanted} GPUs; {theirs} what is for the others too"
+            self.notes.insert(0, line)
+        changed = {n: config for n, config in configs.items() if _bytes(config) != before[n]}
+        _link(repository, folder, changed)
+        self.notes += [
+            f"{name}: the state of a sequence is not kept here"
+            for name, config in configs.items()
+            if config.sequence_batching.state
+        ]
+
+
+def gpu_count() -> int:
+    """The GPUs that a server on this machine would see: of those cut up by MIG, CUDA shows one slice."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    try:
+        command = ["nvidia-smi", "--list-gpus"]
+        listed = subprocess.run(command, capture_output=True, text=True, timeout=20).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    lines = listed.splitlines()
+    count = sum(line.startswith("GPU ") for line in lines)
+    if any(line.strip().startswith("MIG ") for line in lines):
+        count = 1
+    chosen = [gpu for gpu in (visible or "").split(",") if gpu.strip() not in ("", "-1")]
+    return count if visible is None else min(count, len(chosen))
+
+
+def _gpus_wanted(repository: Path, configs: Iterable[Any]) -> int:
+    """What the project says, or of any other repository the GPU with the highest number."""
+    listed = [gpu for config in configs for group in config.instance_group for gpu in group.gpus]
+    return int(answers_of(repository).get("gpu_count") or 0) or max(listed, default=-1) + 1
+
+
+def _configs(repository: Path) -> Iterator[tuple[str, Any]]:
+    """Those that parse; of the others Triton says what is wrong."""
+    for path in sorted(repository.glob("*/config.pbtxt")):
+        with contextlib.suppress(text_format.ParseError, UnicodeDecodeError):
+            yield path.parent.name, text_format.Parse(path.read_text(), _new_config())
+
+
+def _new_config() -> Any:
+    return model_config_pb2.ModelConfig()
+
+
+def _bytes(config: Any) -> bytes:
+    return bytes(config.SerializeToString(deterministic=True))
+
+
+def _backend_by_file(model: Path, config: Any) -> str | None:
+    if config.backend or config.platform:
+        return None
+    files = {path.name for path in model.glob("[1-9]*/*")} | {config.default_model_filename}
+    return next((backend for file, backend in BACKENDS.items() if file in files), None)
+
+
+def _adapted(name: str, config: Any, gpus: int) -> Iterator[str]:
+    """Change a config into one that can be served here; what was done, in words."""
+    yield from _without_newer_fields(config)
+    yield from _with_tensors(name, config)
+    yield from _with_instances(config, gpus)
+
+
+def _without_newer_fields(config: Any) -> Iterator[str]:
+    for place, field in NEWER:
+        message = getattr(config, place) if place and config.HasField(place) else config
+        if field in message.DESCRIPTOR.fields_by_name and _has(message, field):
+            message.ClearField(field)
+            yield f"{field} is left out here, Triton 24.10 does not have it"
+
+
+def _has(message: Any, field: str) -> bool:
+    return field in {descriptor.name for descriptor, _ in message.ListFields()}
+
+
+def _with_tensors(name: str, config: Any) -> Iterator[str]:
+    """What a backend of the container reads from the model file, from the pipeline's tensors."""
+    file = UNDECLARED / f"{name}.pbtxt"
+    if config.input or config.output or not file.exists():
+        return
+    text_format.Merge(file.read_text(), config)
+    for tensor in (*config.input, *config.output):
+        if not tensor.dims and not tensor.HasField("reshape"):
+            tensor.dims.append(-1)
+    config.parameters["undeclared"].string_value = "true"
+    yield "its inputs and outputs are those of pipeline.yml here"
+
+
+def _with_instances(config: Any, gpus: int) -> Iterator[str]:
+    most = 2 * len(os.sched_getaffinity(0))
+    for group in config.instance_group:
+        if (group.kind == group.KIND_GPU or group.gpus) and not gpus:
+            group.kind = group.KIND_CPU
+            for field in ("gpus", "secondary_devices", "profile"):
+                group.ClearField(field)
+            yield "GPU instances run on the CPU here"
+        elif max(group.gpus, default=0) >= gpus > 0:  # apart, as far as there are GPUs
+            group.gpus[:] = sorted({gpu % gpus for gpu in group.gpus})
+        if group.count > most:
+            yield f"{most} instances run here, not {group.count}"
+            group.count = most
+
+
+def _link(repository: Path, folder: Path, configs: dict[str, Any]) -> None:
+    """Fill `folder` with links to what `repository` has, but for the configs given."""
+    folder.mkdir()
+    for entry in repository.iterdir():
+        if entry.name not in configs:
+            (folder / entry.name).symlink_to(entry)
+            continue
+        (folder / entry.name).mkdir()
+        for part in entry.iterdir():
+            if part.name != "config.pbtxt":
+                (folder / entry.name / part.name).symlink_to(part)
+        text = text_format.MessageToString(configs[entry.name])
+        (folder / entry.name / "config.pbtxt").write_text(text)

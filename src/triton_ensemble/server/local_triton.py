@@ -1,0 +1,302 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""A real Triton on this machine, without Docker or a GPU: the one in the wheel `nvidia-pytriton`.
+
+In Python: `with LocalTriton(Path("model_repository"), "my_ensemble") as triton: triton.http_url`
+In a shell: `python -m tools.serve model_repository my_ensemble`
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+from urllib.parse import quote
+from urllib.request import ProxyHandler, build_opener
+
+from triton_ensemble.server import environment as server_environment, server_log
+from triton_ensemble.server.local_repository import LocalRepository
+
+HOST = "127.0.0.1"
+EXIT_TIMEOUT_S = 5  # one idle client connection holds Triton up for all of it
+
+
+class ServerError(RuntimeError):
+    """Triton can't start here, or has ended: a line for each cause, and the path of the log."""
+
+
+class LocalTriton:
+    """Triton on this machine, ready to serve `model` of `repository` inside a `with` block.
+
+    A port of 0 is a free one; `timeout` (seconds) is for the start; `server_args` are more flags
+    of tritonserver. Entering the block raises ServerError if Triton refuses the repository.
+    `notes` say, a line each, what runs otherwise here than in the container. The log is kept where
+    `keep_log` is set, and where an error ends the block after a step has failed, whose traceback is printed.
+    """
+
+    def __init__(
+        self,
+        repository: Path,
+        model: str,
+        *,
+        http_port: int = 0,
+        grpc_port: int = 0,
+        metrics_port: int = 0,
+        timeout: float = 120.0,
+        server_args: Sequence[str] = (),
+    ) -> None:
+        self.repository = repository.resolve()
+        self.model = model
+        self.timeout = timeout
+        self.server_args = server_args
+        self.notes: list[str] = []
+        self.keep_log = False
+        self._wanted_ports = {"http": http_port, "grpc": grpc_port, "metrics": metrics_port}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> LocalTriton:
+        if problem := next(server_environment.problems(), None) or self._problem():
+            raise ServerError(problem)
+        interruptible()
+        free = 0 in self._wanted_ports.values()
+        for tries_left in (2, 1, 0):
+            try:
+                self._start(_free_ports(self._wanted_ports))
+                break
+            except ServerError as error:
+                # Another program may take a free port before Triton does.
+                if not (free and tries_left and "already in use" in str(error)):
+                    raise
+                shutil.rmtree(self._folder, True)
+        return self
+
+    def _start(self, ports: dict[str, int]) -> None:
+        self.http_url = f"http://{HOST}:{ports['http']}"
+        self.grpc_url = f"grpc://{HOST}:{ports['grpc']}"
+        self.metrics_url = f"http://{HOST}:{ports['metrics']}/metrics"
+        self._folder = Path(tempfile.mkdtemp(prefix="triton-"))
+        self._id = f"{self._folder.name}-"  # the names of its shared memory begin with it
+        self.log = self._folder / "triton.log"
+        try:
+            self._process = self._launch(self._folder / "backends", ports)
+            self._wait_until_ready(self._process)
+        except BaseException as error:
+            self._stop(error)
+            if isinstance(error, OSError):
+                raise ServerError(f"Triton can't be started: {error}") from error
+            raise
+
+    def __exit__(self, *raised: object) -> None:
+        self._stop(raised[1])
+
+    def traceback(self) -> str:
+        """That of the last step that failed, and the log's path; empty if none did."""
+        log = self.log.read_text(errors="replace") if self.log.exists() else ""
+        found = server_log.last_traceback(log)
+        return f"{self._ours(found)}\nlog: {self.log}" if found else ""
+
+    def wait(self) -> NoReturn:
+        """Wait for the server to end by itself, which is a ServerError."""
+        assert self._process, "wait() belongs inside the `with` block"
+        while (code := self._process.poll()) is None:
+            time.sleep(0.2)
+        raise ServerError(f"Triton ended with exit code {code}\nlog: {self.log}")
+
+    def _problem(self) -> str | None:
+        found = sorted(path.parent.name for path in self.repository.glob("*/config.pbtxt"))
+        known = ", ".join(found) or "none"
+        missing = f"{self.repository}: has no model {self.model!r}; it has {known}"
+        return None if self.model in found else missing
+
+    def _launch(self, backends: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
+        wheel = server_environment.site_packages() / "pytriton" / "tritonserver"
+        names = _copy_backends(wheel, backends)
+        local = LocalRepository(self.repository, self._folder / "repository", names)
+        if local.problems:
+            raise self._error(local.problems)
+        self.notes = local.notes
+        flags = [
+            f"--id={self._id}",
+            f"--model-repository={self._folder / 'repository'}",
+            f"--backend-directory={backends}",
+            f"--cache-directory={wheel / 'caches'}",
+            *(f"--backend-config={name},shm-region-prefix-name={self._id}" for name in names),
+            *(f"--{api}-address={HOST}" for api in ports),
+            *(f"--{api}-port={port}" for api, port in ports.items()),
+            # A chosen port must survive a restart, with old connections still in TIME_WAIT.
+            f"--reuse-http-port={int(self._wanted_ports['http'] > 0)}",
+            f"--exit-timeout-secs={EXIT_TIMEOUT_S}",
+            "--strict-readiness=true",
+            "--disable-auto-complete-config",
+            *local.flags,
+            *self.server_args,
+        ]
+        with self.log.open("wb") as log:
+            return subprocess.Popen(
+                [wheel / "bin" / "tritonserver", *flags],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=server_environment.variables(),
+                cwd=self._folder,  # Python models can import from it: not from the project
+                start_new_session=True,  # Ctrl-C in a terminal is for us, not for Triton
+            )
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + self.timeout
+        # Triton waits for ever for a Python model that has no model.py, unless it may go on without it.
+        goes_on = "--exit-on-error=false" in self.server_args
+        while not self._is_ready():
+            code, log = process.poll(), self.log.read_text(errors="replace")
+            if code is not None or ("Failed to preinitialize Python stub" in log and not goes_on):
+                raise self._error(server_log.reasons(log) or [f"it ended with exit code {code}"])
+            if time.monotonic() > deadline:
+                raise self._error([f"not ready after {self.timeout:g} s{server_log.loading(log)}"])
+            time.sleep(0.05)
+        self.notes += server_log.of_backends(self.log.read_text(errors="replace"))
+
+    def _is_ready(self) -> bool:
+        try:
+            # Another server may hold the port that ours is about to be refused.
+            ours = self._id in _get(f"{self.http_url}/v2")
+            _get(f"{self.http_url}/v2/models/{quote(self.model)}/ready")
+            _get(self.metrics_url)
+        except OSError:
+            return False
+        return ours
+
+    def _error(self, reasons: Sequence[str]) -> ServerError:
+        text = "\n  ".join([f"Triton can't serve {self.repository}", *reasons])
+        text = self._ours(text)
+        return ServerError(f"{text}\nlog: {self.log}" if self.log.exists() else text)
+
+    def _ours(self, text: str) -> str:
+        return text.replace(str(self._folder / "repository"), str(self.repository))
+
+    def _stop(self, error: object) -> None:
+        explained = ""
+        try:
+            if self._process:
+                _end(self._process)
+            if isinstance(error, Exception) and not isinstance(error, ServerError):
+                explained = self.traceback()
+        finally:
+            for region in Path("/dev/shm").glob(f"{self._id}*"):
+                region.unlink(missing_ok=True)
+            keep_log = self.keep_log or explained or isinstance(error, ServerError)
+            for name in ("backends", "repository") if keep_log and self.log.exists() else ("",):
+                shutil.rmtree(self._folder / name, True)
+        if explained:
+            print(explained, file=sys.stderr)
+
+
+def _signals(handler: Callable[[int, FrameType | None], object]) -> None:
+    """`kill` and a closed terminal end a program as Ctrl-C does: with nothing left behind."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, handler)
+
+
+def interruptible() -> None:
+    """Each signal that ends a program is a KeyboardInterrupt."""
+    _signals(_interrupt)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    _signals(_ignore)  # a second one would cut short what ends the server
+    raise KeyboardInterrupt
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """Not SIG_IGN: Python complains of a signal that came just before."""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a session gently; by force after the exit timeout, or at once at a second Ctrl-C."""
+    try:
+        process.terminate()
+        _signals(_interrupt)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(EXIT_TIMEOUT_S + 2)
+    finally:
+        # Always: a model in an endless loop outlives its Triton.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _copy_backends(wheel: Path, folder: Path) -> list[str]:
+    """Fill `folder` with the wheel's Python backend and ours; return the names of all backends.
+
+    Copied for each server, as 3 MB are: Triton refuses links that leave its backend directory, and
+    a shared copy would have to tell apart versions, and starts at the same time.
+    """
+    ours = Path(__file__).parent / "backends"  # none, if all models are Python
+    for source in (wheel / "backends", *([ours] if ours.exists() else [])):
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+    stub = wheel / "python_backend_stubs" / server_environment.PYTHON / "triton_python_backend_stub"
+    shutil.copy(stub, folder / "python")
+    return [entry.name for entry in folder.iterdir()]
+
+
+def _free_ports(wanted: dict[str, int]) -> dict[str, int]:
+    """Replace each 0 by a free port; ServerError if another one is taken, or no port."""
+    ports: dict[str, int] = {}
+    with contextlib.ExitStack() as stack:  # all are held until the last is chosen, so they differ
+        for api, port in wanted.items():
+            if not 0 <= port < 2**16 or port in {*ports.values()} - {0}:
+                raise ServerError(
+                    f"{api} can't have port {port}; choose another, or 0 for a free one"
+                )
+            probe = stack.enter_context(socket.socket())
+            if port and probe.connect_ex((HOST, port)) == 0:
+                raise ServerError(
+                    f"port {port} is in use; choose another by {api.upper()}_PORT=..."
+                )
+            if not port:
+                probe.bind((HOST, 0))
+            ports[api] = port or int(probe.getsockname()[1])
+    return ports
+
+
+def _get(url: str) -> str:
+    """Body of the answer; OSError if there is none, or its status is an error."""
+    direct = build_opener(ProxyHandler({}))  # whatever http_proxy says
+    with direct.open(url, timeout=5) as response:
+        return str(response.read())
+
+
+def main() -> int:
+    """Serve until Ctrl-C (0) or until something fails (1)."""
+    parser = argparse.ArgumentParser(prog="python -m tools.serve", description="Triton, locally.")
+    parser.add_argument("repository", type=Path)
+    parser.add_argument("model", help="the model to wait for")
+    for api, port in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
+        parser.add_argument(f"--{api}-port", type=int, default=port, help="0: a free one")
+    arguments = parser.parse_args()
+    try:
+        with LocalTriton(**vars(arguments)) as triton:
+            ready = f"{triton.model} is ready; Ctrl-C stops it; log: {triton.log}"
+            urls = triton.http_url, triton.grpc_url, triton.metrics_url
+            print(*triton.notes, ready, *urls, sep="\n", flush=True)
+            triton.wait()
+    except KeyboardInterrupt:
+        return 0
+    except ServerError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""Runs a Python model without a server, in a process of its own: `with Harness(version_folder) as model: model.execute([{"IN": rows}])`."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import IO, Any
+
+from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
+
+from triton_ensemble.testing.fake_triton import TritonError
+
+ROOT = Path(__file__).parent.parent
+
+
+class Refusal(str):
+    """The text of an error; `invalid` if it is the client's: the step has raised InvalidRequest."""
+
+    invalid = False
+
+
+Answer = dict[str, NDArray[Any]] | Refusal
+
+
+class HarnessError(RuntimeError):
+    """The model can't be loaded, did not answer in time, or ended its process."""
+
+
+class Harness:
+    """The model of a version folder, which `make repository` has completed.
+
+    `start_timeout` and `timeout` (seconds) are for the start, and for each call of `execute`.
+    """
+
+    def __init__(self, folder: Path, timeout: float = 30.0, start_timeout: float = 60.0) -> None:
+        self._folder, self._timeout, self._start_timeout = folder.resolve(), timeout, start_timeout
+
+    def __enter__(self) -> Harness:
+        self._log, self._printed = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        printed = self._printed.fileno()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tools.fake_triton", str(self._folder), str(printed)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            cwd=ROOT,
+            pass_fds=[printed],
+        )
+        try:
+            config = config_json(self._folder.parent / "config.pbtxt")
+            if error := self._ask(config, self._start_timeout):
+                raise HarnessError(f"can't be loaded: {error}")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._log.close()
+        self._printed.close()
+
+    def execute(self, requests: list[dict[str, NDArray[Any]]]) -> list[Answer]:
+        """The answers to requests that arrive at once: arrays by name, or the text of the error.
+
+        A decoupled model's answers follow each other, request after request.
+        """
+        found = self._ask(requests, self._timeout)
+        flat = [one for item in found for one in (item if isinstance(item, list) else [item])]
+        return [refusal(*one) if isinstance(one, tuple) else one for one in flat]
+
+    def memory_bytes(self) -> int:
+        """What the model's process holds in memory."""
+        pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGESIZE")
+
+    def log(self) -> str:
+        """What the model wrote to Triton's log."""
+        return content(self._log)
+
+    def printed(self) -> str:
+        """What it wrote to stdout."""
+        return content(self._printed)
+
+    def _ask(self, message: Any, timeout: float) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            pickle.dump(message, self._process.stdin)
+            self._process.stdin.flush()
+            if not select.select([self._process.stdout], [], [], timeout)[0]:
+                raise HarnessError(f"gave no answer in {timeout:g} s")
+            return pickle.load(self._process.stdout)
+        except (EOFError, BrokenPipeError):
+            code = self._process.wait()
+            raise HarnessError(f"ended its process with exit code {code}") from None
+
+
+def refusal(text: str, code: int) -> Refusal:
+    refused = Refusal(text)
+    refused.invalid = code == TritonError.INVALID_ARG
+    return refused
+
+
+def content(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+def apart(version: Path, step: str, folder: Path) -> Path:
+    """A step of those that share a model, as a model of its own in `folder`: its version folder."""
+    alone = folder / step / version.name
+    shutil.copytree(version, alone)
+    manifest = json.loads((version / "step.json").read_text())
+    [own] = [each for each in manifest["steps"] if each["name"] == step]
+    (alone / "step.json").write_text(json.dumps(own))
+    config = text_format.Parse((version.parent / "config.pbtxt").read_text(), new_config())
+    for side in ("input", "output"):
+        config.ClearField(side)
+    tensors = {"name": step, "input": own["input"], "output": own["output"]}
+    json_format.ParseDict(tensors, config)
+    (alone.parent / "config.pbtxt").write_text(text_format.MessageToString(config))
+    return alone
+
+
+def new_config() -> Any:
+    return model_config_pb2.ModelConfig()
+
+
+def config_json(path: Path) -> str:
+    """A config.pbtxt as Triton hands it to a model."""
+    config = text_format.Parse(path.read_text(), new_config())
+    text: str = json_format.MessageToJson(
+        config, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    return text
