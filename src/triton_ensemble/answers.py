@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """The answers that a project was last made from."""
 
 from __future__ import annotations

@@ -1,56 +1,88 @@
-# Managed by triton-ensemble-template: change pipeline.yml, then `make update`.
-"""What the tools know of this project."""
+"""What differs between projects: the facts of `vendor/project.json`, which the template renders from the answers."""
 
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
-ROOT = Path(__file__).parent.parent
-REPOSITORY = ROOT / "model_repository"
-ENSEMBLE = {{ ensemble_name | to_json }}
+FILE = Path("vendor", "project.json")
 
-# Folders of the model repository.
-MODELS: list[str] = {{ graph.container.models | to_json }}
 
-# Version folders of Python models, and the modules of steps/ that each serves.
-STEP_MODULES: dict[str, list[str]] = {{ '{' if graph.python_models else '{}' }}
-{% for model in graph.python_models %}
-{% for version in model.versions %}
-    "{{ model.name }}/{{ version }}": {{ model.modules | to_json }},
-{% endfor %}
-{% endfor %}
-{% if graph.python_models %}
-}
-{% endif %}
+class ProjectError(RuntimeError):
+    """Raised where a folder is no generated project, or its facts are damaged: where, what, what to do."""
 
-{% if graph.own_models %}
-# Version folders of Python models with a model.py of their own, and the folder of steps/ that it lies in.
-OWN_MODELS: dict[str, str] = {
-{% for model in graph.own_models %}
-{% for version in model.versions %}
-    "{{ model.name }}/{{ version }}": {{ model.module | to_json }},
-{% endfor %}
-{% endfor %}
-}
-{% else %}
-OWN_MODELS: dict[str, str] = {}
-{% endif %}
 
-# Packages that Python steps declare in pipeline.yml.
-REQUIREMENTS: list[str] = {{ graph.packages.steps | to_json }}
+@dataclass(frozen=True)
+class Input:
+    """An input of the ensemble, as clients send it."""
 
-# Files that make a model: each with the script in models/ that makes it.
-MODEL_FILES: dict[str, str] = {{ '{' if graph.model_files else '{}' }}
-{% for path, script in graph.model_files.items() %}
-    {{ path | to_json }}: {{ script | to_json }},
-{% endfor %}
-{% if graph.model_files %}
-}
-{% endif %}
+    name: str
+    datatype: str  # of the protocol: texts are BYTES
+    dims: tuple[int, ...]  # of a request that each step takes, without the batch dimension
+    optional: bool = False
 
-# Files next to a config, copied from models/.
-MODEL_DATA: dict[str, str] = {{ '{' if graph.data else '{}' }}
-{% for path, source in graph.data.items() %}
-    {{ path | to_json(ensure_ascii=false) }}: {{ source | to_json(ensure_ascii=false) }},
-{% endfor %}
-{% if graph.data %}
-}
-{% endif %}
+
+@dataclass(frozen=True)
+class Project:
+    """A generated project: its root folder and the facts about its pipeline."""
+
+    root: Path
+    ensemble: str  # the model that clients call, whether it is an ensemble or one model
+    package: str  # of the client in src/
+    max_batch_size: int
+    inputs: tuple[Input, ...]
+    outputs: tuple[str, ...]
+    decoupled: bool
+    sequential: bool
+    bf16: bool  # the local Triton can't run it
+    all_outputs: bool  # a request may not ask for a part of the outputs
+    cached_models: tuple[str, ...]
+    batching_models: tuple[str, ...]
+    models: tuple[str, ...]  # folders of the model repository
+    step_modules: dict[str, list[str]]  # modules of steps/ by the version folder that serves them
+    own_models: dict[str, str]  # folders of steps/ with a model.py of their own, by version folder
+    requirements: tuple[str, ...]  # packages that Python steps declare
+    model_files: dict[str, str]  # scripts of models/ by the model file that each makes
+    model_data: dict[str, str]  # files of models/ by the path next to a config that they are copied to
+    stand_ins: tuple[str, ...]  # backends without a form for this machine: they answer zeros here
+    undeclared: dict[str, str]  # config.pbtxt text of inputs and outputs that only the model file declares
+
+    @property
+    def repository(self) -> Path:
+        """The model repository that Triton loads."""
+        return self.root / "model_repository"
+
+    @property
+    def samples(self) -> Path:
+        """The folder of sample requests."""
+        return self.root / "samples"
+
+    @classmethod
+    def load(cls, root: Path) -> Project:
+        """Read the facts of the project in `root`; ProjectError where there are none."""
+        path = root.resolve() / FILE
+        try:
+            facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ProjectError(f"{path}: not found; run this in the folder of a generated project") from None
+        except (OSError, ValueError) as error:
+            raise ProjectError(f"{path}: {error}; restore it: git checkout {FILE}") from error
+        known = {field.name: field.type for field in fields(cls)} | {"root": ""}
+        missing = known.keys() - facts.keys() - {"root"}
+        if missing:
+            raise ProjectError(f"{path}: lacks {', '.join(sorted(missing))}; run: make update")
+        facts["inputs"] = [Input(**{**given, "dims": tuple(given["dims"])}) for given in facts["inputs"]]
+        chosen = {name: _frozen(facts[name]) for name in known if name != "root"}
+        return cls(root=root.resolve(), **chosen)
+
+    @classmethod
+    def of(cls, repository: Path) -> Project | None:
+        """Return the project around a model repository; None where it is no project's."""
+        root = repository.resolve().parent
+        return cls.load(root) if (root / FILE).is_file() else None
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

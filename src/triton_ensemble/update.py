@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Applies pipeline.yml and the template's newest version, by `copier update`.
 
 What went wrong is one line, instead of Copier's traceback, and conflicts are an error.

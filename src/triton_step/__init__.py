@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """What a Python step may use of the project; it stands next to the step's code wherever Triton runs it."""
 
 from __future__ import annotations

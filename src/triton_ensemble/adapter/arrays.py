@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Tensors of Triton as the arrays that a step takes and returns: NumPy, or PyTorch and CuPy on the tensor's own device."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """A step's context in Triton: its log, its metrics, and the models that it calls."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Steps that share a model: called one after the other in its process, as if each had a model of its own."""
 
 from __future__ import annotations

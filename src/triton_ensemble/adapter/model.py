@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Serves a Python step in Triton: one call of the step for the rows of several requests, and an answer or an error for each request.
 
 The same file in each Python model. What it serves stands in `step.json`, names and types in the config that Triton hands over.

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """An ONNX step in the process of the Python steps beside it."""
 
 from __future__ import annotations

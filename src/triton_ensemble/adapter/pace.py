@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Whether requests share a call of the step, and how long a call waits for more of them: measured, as no step tells."""
 
 from __future__ import annotations

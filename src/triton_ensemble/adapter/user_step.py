@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """The user's step, between the tensors of the model and its own arguments."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Load over gRPC by callers that each send their next request when the last one is answered."""
 
 from __future__ import annotations

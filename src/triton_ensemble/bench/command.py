@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Throughput and latency of the ensemble under growing load, and where the time goes.
 
 In a shell: `python -m tools.bench --help`

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """What is known of a level of load: what its callers saw, and what the server did meanwhile."""
 
 from __future__ import annotations

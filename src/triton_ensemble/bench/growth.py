@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Levels of load that grow, and the one of them where more callers bring no more."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Levels of load, one after the other: what the callers saw, and what the server says of its models."""
 
 from __future__ import annotations

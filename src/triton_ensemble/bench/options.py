@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """What is given on the command line; a wrong one is an error of one line."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Load by NVIDIA's perf_analyzer, where it is installed."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Levels of load as a picture: throughput, latency, and the time of each model."""
 
 from __future__ import annotations

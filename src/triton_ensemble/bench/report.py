@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Levels of load in words: tables, what limits the throughput, and what differs from an earlier run."""
 
 from __future__ import annotations

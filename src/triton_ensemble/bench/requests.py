@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """The rows of the sample requests as bytes for gRPC: made once, so that sending them costs little."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Runs of `make bench` as files, and whether two of them can be compared."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """The server under load: what it says of its models, and how busy its machine is."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """The way of a request through an ensemble that takes longest: its other steps work meanwhile."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Whether Triton would serve a model repository, without a server: a line for each finding, `file:line: severity: rule: what; what to do`.
 
     .venv/bin/python tools/check.py [REPOSITORY] [--format text|github|json]

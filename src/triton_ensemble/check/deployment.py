@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """What a project's deploy/ does with the repository: the image's release, caches, shared memory, rights."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """An ensemble's own config: its steps and how the tensors between them flow (core: ValidateEnsembleSchedulingConfig)."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """A config alone: batching, instances, caching, as Triton checks them before it looks at other models (core: model_config_utils.cc)."""
 
 from __future__ import annotations

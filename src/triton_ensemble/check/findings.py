@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """What a check finds, and how it is printed."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """The folder of a model: its name, versions, backend and the files that the config names."""
 
 from __future__ import annotations

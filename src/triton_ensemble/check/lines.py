@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Where each field of a config.pbtxt stands, and what the parsed form hides: map keys that are written twice."""
 
 from __future__ import annotations

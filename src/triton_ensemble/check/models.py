@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """The models of a repository as they are on disk: configs, versions, backends."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """A generated project around the repository: whether pipeline.yml was applied, and folders of steps that are gone."""
 
 from __future__ import annotations

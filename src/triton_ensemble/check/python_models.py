@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """The model.py of Python models, read and not run."""
 
 from __future__ import annotations

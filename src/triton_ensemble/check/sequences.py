@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """What a config alone says of sequences."""
 
 from __future__ import annotations

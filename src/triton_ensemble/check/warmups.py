@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """What a config alone says of the requests that warm its model up."""
 
 from __future__ import annotations

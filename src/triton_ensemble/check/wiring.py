@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """An ensemble's steps against the models that they name (core: ensemble_utils.cc)."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Starts containers by compose and waits for Triton: `python -m tools.container docker compose --file ...`."""
 
 from __future__ import annotations

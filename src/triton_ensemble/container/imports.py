@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Imports the Python models of a repository, as Triton will in this image: `python3 imports.py /models`.
 
 One line for each that can't be; what only Triton has to offer is made up.

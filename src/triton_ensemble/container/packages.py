@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Installs packages into the image: `python3 packages.py requirements.lock 'pillow>=10.1'`.
 
 pip checks hashes only of a list that names each package with its version, and the lock names more

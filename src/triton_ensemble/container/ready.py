@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Is the ensemble able to answer? Sends it one request over HTTP: exit code 0 if it answers, else 1.
 
     python tools/ready.py --url http://127.0.0.1:8000 --metrics http://127.0.0.1:8002/metrics

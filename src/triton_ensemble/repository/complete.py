@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Completes model_repository/ with what is not in git: the code of Python steps, and model files.
 
 It remembers what it built, so that a model that left the pipeline leaves no folder behind: one without a config stops Triton.

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Compares answers: what differs by more than rounding, a line for each output."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Sample requests: samples/NAME.json holds the inputs of a request and, where known, its outputs.
 
     {"inputs": {"IMAGE": [[{"file": "cat.jpg"}]]}, "outputs": {"LABEL": [["cat"]]}}

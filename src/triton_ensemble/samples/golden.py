@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Golden answers: tests/golden.json has what the ensemble answered to the samples when it was right.
 
 `make golden` records it, `make test` compares. The file is yours: review its changes, and set the

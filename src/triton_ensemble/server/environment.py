@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """The Python environment that the local Triton and its Python models run in."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """What the local Triton serves: links to what model_repository/ has, beside adapted configs.
 
 The local Triton is release 24.10, often without a GPU; the container is neither. What it would
@@ -20,6 +19,7 @@ from google.protobuf import text_format  # type: ignore[import-untyped, unused-i
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 from triton_ensemble.answers import answers_of
+from triton_ensemble.project import Project
 
 # Fields that came after 24.10, as the two versions of model_config.proto differ.
 NEWER = (("", "model_metrics"), ("ensemble_scheduling", "max_inflight_requests"))
@@ -33,7 +33,6 @@ BACKENDS = {
     "model.pt": "pytorch",
     "model.py": "python",
 }
-UNDECLARED = Path(__file__).parent / "undeclared"
 CACHE_BYTES = 64 << 20
 
 
@@ -55,7 +54,12 @@ class LocalRepository:
         self.flags = [f"--cache-config=local,size={CACHE_BYTES}"] if caches else []
         before = {name: _bytes(config) for name, config in configs.items()}
         gpus, wanted = gpu_count(), _gpus_wanted(repository, configs.values())
-        found = {name: list(_adapted(name, config, gpus)) for name, config in configs.items()}
+        project = Project.of(repository)
+        undeclared = project.undeclared if project else {}
+        found = {
+            name: list(_adapted(config, gpus, undeclared.get(name, "")))
+            for name, config in configs.items()
+        }
         self.notes = [
             f"{name}: {'; '.join(dict.fromkeys(notes))}" for name, notes in found.items() if notes
         ]
@@ -116,10 +120,10 @@ def _backend_by_file(model: Path, config: Any) -> str | None:
     return next((backend for file, backend in BACKENDS.items() if file in files), None)
 
 
-def _adapted(name: str, config: Any, gpus: int) -> Iterator[str]:
+def _adapted(config: Any, gpus: int, undeclared: str) -> Iterator[str]:
     """Change a config into one that can be served here; what was done, in words."""
     yield from _without_newer_fields(config)
-    yield from _with_tensors(name, config)
+    yield from _with_tensors(config, undeclared)
     yield from _with_instances(config, gpus)
 
 
@@ -135,12 +139,11 @@ def _has(message: Any, field: str) -> bool:
     return field in {descriptor.name for descriptor, _ in message.ListFields()}
 
 
-def _with_tensors(name: str, config: Any) -> Iterator[str]:
+def _with_tensors(config: Any, undeclared: str) -> Iterator[str]:
     """What a backend of the container reads from the model file, from the pipeline's tensors."""
-    file = UNDECLARED / f"{name}.pbtxt"
-    if config.input or config.output or not file.exists():
+    if config.input or config.output or not undeclared:
         return
-    text_format.Merge(file.read_text(), config)
+    text_format.Merge(undeclared, config)
     for tensor in (*config.input, *config.output):
         if not tensor.dims and not tensor.HasField("reshape"):
             tensor.dims.append(-1)

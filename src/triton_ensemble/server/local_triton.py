@@ -1,13 +1,11 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """A real Triton on this machine, without Docker or a GPU: the one in the wheel `nvidia-pytriton`.
 
 In Python: `with LocalTriton(Path("model_repository"), "my_ensemble") as triton: triton.http_url`
-In a shell: `python -m tools.serve model_repository my_ensemble`
+In a shell: `triton-ensemble serve`
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import shutil
@@ -25,10 +23,13 @@ from typing import NoReturn
 from urllib.parse import quote
 from urllib.request import ProxyHandler, build_opener
 
-from triton_ensemble.server import environment as server_environment, server_log
+from triton_ensemble.project import Project
+from triton_ensemble.server import environment, log as server_log
 from triton_ensemble.server.local_repository import LocalRepository
 
 HOST = "127.0.0.1"
+BACKENDS = Path(__file__).parent / "backends"
+LOCAL_BACKENDS = ("onnxruntime", "openvino", "pytorch")
 EXIT_TIMEOUT_S = 5  # one idle client connection holds Triton up for all of it
 
 
@@ -66,7 +67,7 @@ class LocalTriton:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> LocalTriton:
-        if problem := next(server_environment.problems(), None) or self._problem():
+        if problem := next(environment.problems(), None) or self._problem():
             raise ServerError(problem)
         interruptible()
         free = 0 in self._wanted_ports.values()
@@ -120,8 +121,9 @@ class LocalTriton:
         return None if self.model in found else missing
 
     def _launch(self, backends: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
-        wheel = server_environment.site_packages() / "pytriton" / "tritonserver"
-        names = _copy_backends(wheel, backends)
+        wheel = environment.site_packages() / "pytriton" / "tritonserver"
+        project = Project.of(self.repository)
+        names = _copy_backends(wheel, backends, project.stand_ins if project else ())
         local = LocalRepository(self.repository, self._folder / "repository", names)
         if local.problems:
             raise self._error(local.problems)
@@ -148,7 +150,7 @@ class LocalTriton:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=server_environment.variables(),
+                env=environment.variables(),
                 cwd=self._folder,  # Python models can import from it: not from the project
                 start_new_session=True,  # Ctrl-C in a terminal is for us, not for Triton
             )
@@ -236,17 +238,20 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _copy_backends(wheel: Path, folder: Path) -> list[str]:
+def _copy_backends(wheel: Path, folder: Path, stand_ins: Sequence[str]) -> list[str]:
     """Fill `folder` with the wheel's Python backend and ours; return the names of all backends.
 
     Copied for each server, as 3 MB are: Triton refuses links that leave its backend directory, and
     a shared copy would have to tell apart versions, and starts at the same time.
     """
-    ours = Path(__file__).parent / "backends"  # none, if all models are Python
-    for source in (wheel / "backends", *([ours] if ours.exists() else [])):
-        shutil.copytree(source, folder, dirs_exist_ok=True)
-    stub = wheel / "python_backend_stubs" / server_environment.PYTHON / "triton_python_backend_stub"
+    shutil.copytree(wheel / "backends", folder)
+    stub = wheel / "python_backend_stubs" / environment.PYTHON / "triton_python_backend_stub"
     shutil.copy(stub, folder / "python")
+    shutil.copy(BACKENDS / "local_backend.py", folder / "python")  # Triton has that on the import path
+    sources = {name: name for name in LOCAL_BACKENDS} | dict.fromkeys(stand_ins, "stand_in")
+    for name, source in sources.items():
+        (folder / name).mkdir(exist_ok=True)
+        shutil.copy(BACKENDS / f"{source}.py", folder / name / "model.py")
     return [entry.name for entry in folder.iterdir()]
 
 
@@ -275,28 +280,3 @@ def _get(url: str) -> str:
     direct = build_opener(ProxyHandler({}))  # whatever http_proxy says
     with direct.open(url, timeout=5) as response:
         return str(response.read())
-
-
-def main() -> int:
-    """Serve until Ctrl-C (0) or until something fails (1)."""
-    parser = argparse.ArgumentParser(prog="python -m tools.serve", description="Triton, locally.")
-    parser.add_argument("repository", type=Path)
-    parser.add_argument("model", help="the model to wait for")
-    for api, port in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
-        parser.add_argument(f"--{api}-port", type=int, default=port, help="0: a free one")
-    arguments = parser.parse_args()
-    try:
-        with LocalTriton(**vars(arguments)) as triton:
-            ready = f"{triton.model} is ready; Ctrl-C stops it; log: {triton.log}"
-            urls = triton.http_url, triton.grpc_url, triton.metrics_url
-            print(*triton.notes, ready, *urls, sep="\n", flush=True)
-            triton.wait()
-    except KeyboardInterrupt:
-        return 0
-    except ServerError as error:
-        print(error, file=sys.stderr)
-        return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

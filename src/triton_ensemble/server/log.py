@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """What a Triton's log says, in few words."""
 
 from __future__ import annotations

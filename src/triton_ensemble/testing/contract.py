@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Each Python step keeps its word: asked for zeros, random values and samples, it answers as its config declares, or raises InvalidRequest."""
 
 from __future__ import annotations

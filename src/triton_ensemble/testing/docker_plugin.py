@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """The container under test, started by compose as `make up` does; `make test-docker` builds its image first."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """What Triton's Python backend is to a model.py, without Triton: tools/harness.py runs it in a process of its own.
 
 Standing in for `triton_python_backend_utils`, it has what the adapter uses of it and nothing more.

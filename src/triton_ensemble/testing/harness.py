@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Runs a Python model without a server, in a process of its own: `with Harness(version_folder) as model: model.execute([{"IN": rows}])`."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """The server under test: the local Triton, or the one at TRITON_URL.
 
 Where that is HTTP, TRITON_GRPC_URL may name its gRPC address. Its metrics are those at

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """How many callers settings are measured with, and for how long at least."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Finds better settings for pipeline.yml by measuring them, and writes them there.
 
 In a shell: `python -m tools.tune --help`

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """The settings that `make tune` may change: where pipeline.yml has them, and what configs they make."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Changes of single values in pipeline.yml that leave the rest of its text as it is."""
 
 from __future__ import annotations

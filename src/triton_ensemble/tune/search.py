@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """The search for better settings, by measurements that are short and noisy.
 
 One setting after the other is tried in all its values, the others as they are best so far. Values

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Settings that were measured: which of them are better, and why the others are out."""
 
 from __future__ import annotations

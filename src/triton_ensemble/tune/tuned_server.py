@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """A Triton in explicit model control mode, which loads configs with other settings while it runs."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """What a model repository says of its models, by their names."""
 
 from __future__ import annotations

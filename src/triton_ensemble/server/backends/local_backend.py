@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """What the local backends share: batches from Triton's requests, responses from their results.
 
 It lies in the folder of the Python backend because Triton has that on the import path.

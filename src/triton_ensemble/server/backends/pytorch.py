@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Stand-in for Triton's PyTorch backend (TorchScript) on this machine, by the Python package.
 
 Only the local Triton uses it; the container has the real backend for the same config.pbtxt.

@@ -1,4 +1,3 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Stand-in for a backend of Triton that this machine has no form of; the container has the real one.
 
 It checks what comes in against config.pbtxt and answers with zeros, or empty texts.

@@ -1,0 +1,62 @@
+"""The command `triton-ensemble`, also `python -m triton_ensemble`.
+
+A command is a module with `add_arguments(parser)` and `run(arguments) -> exit status`; its docstring
+is the command's help. Only the module of the command that is called is imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from triton_ensemble import __version__
+from triton_ensemble.project import ProjectError
+
+# Module and summary of each command, in the order in which a newcomer meets them.
+COMMANDS = {
+    "check": ("check.command", "find what Triton would refuse in a model repository or pipeline.yml"),
+    "adopt": ("adopt.command", "print the pipeline.yml of an existing model repository"),
+    "repository": ("repository.command", "complete the project's model repository"),
+    "serve": ("server.command", "serve the project's ensemble with the local Triton"),
+    "infer": ("samples.infer", "send the sample requests and print the answers"),
+    "golden": ("samples.golden", "record the answers to the sample requests"),
+    "bench": ("bench.command", "measure throughput, latency and the time of each model"),
+    "tune": ("tune.command", "measure settings and write the best to pipeline.yml"),
+    "update": ("update.command", "apply pipeline.yml and the template's newest version"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit status. Errors of the user are one line on stderr."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    chosen = next((word for word in words if word in COMMANDS), None)
+    parsed = _parser(chosen).parse_args(words)
+    try:
+        return int(parsed.run(parsed))
+    except ProjectError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser(chosen: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="triton-ensemble",
+        description="The toolkit of projects made from triton-ensemble-template. In a project, `make` "
+        "calls it; `check` and `adopt` work on any model repository.",
+        epilog="`triton-ensemble COMMAND --help` says more about a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"triton-ensemble {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, (module, summary) in COMMANDS.items():
+        command = commands.add_parser(name, help=summary)
+        if name == chosen:
+            implementation = importlib.import_module(f"triton_ensemble.{module}")
+            command.description = implementation.__doc__
+            command.formatter_class = argparse.RawDescriptionHelpFormatter
+            implementation.add_arguments(command)
+            command.set_defaults(run=implementation.run)
+    return parser
