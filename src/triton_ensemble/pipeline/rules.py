@@ -28,9 +28,18 @@ PACKAGE = Path(__file__).parents[1]
 UNDEFINED = "'dict object' has no attribute "
 # The template of a config by the list of `graph` whose items it is rendered for, and what it calls one.
 CONFIGS = {
-    "copies": ("copy", "template/model_repository/{% yield copy from graph.copies %}{{ copy.name }}{% endyield %}/config.pbtxt.jinja"),
-    "models": ("model", "template/model_repository/{% yield model from graph.models %}{{ model.name }}{% endyield %}/config.pbtxt.jinja"),
-    "ensembles": ("this", "template/model_repository/{% yield this from graph.ensembles %}{{ this.name }}{% endyield %}/config.pbtxt.jinja"),
+    "copies": (
+        "copy",
+        "template/model_repository/{% yield copy from graph.copies %}{{ copy.name }}{% endyield %}/config.pbtxt.jinja",
+    ),
+    "models": (
+        "model",
+        "template/model_repository/{% yield model from graph.models %}{{ model.name }}{% endyield %}/config.pbtxt.jinja",
+    ),
+    "ensembles": (
+        "this",
+        "template/model_repository/{% yield this from graph.ensembles %}{{ this.name }}{% endyield %}/config.pbtxt.jinja",
+    ),
 }
 
 
@@ -107,7 +116,8 @@ class Rules:
         if not isinstance(question["default"], str):
             return question["default"]
         text = self._rendered(question["default"], context)
-        return text if question["type"] == "str" else yaml.safe_load(text)
+        read = {"str": str, "json": json.loads}.get(question["type"], yaml.safe_load)
+        return read(text)
 
     def _rendered(self, source: str, context: Answers) -> str:
         from jinja2 import UndefinedError
