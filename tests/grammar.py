@@ -441,6 +441,11 @@ def answers(draw: Draw) -> Answers:
         kind = draw(st.sampled_from(CHANGED))
         try:
             change(scene, kind)
-        except (AttributeError, TypeError, KeyError):  # an earlier change left nothing to change
+        except (
+            AttributeError,
+            KeyError,
+            TypeError,
+            ValueError,
+        ):  # an earlier change left nothing to change
             break
     return found

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import yaml
 
 from triton_ensemble.answers import LEFT_OUT, answers_of
-from triton_ensemble.check import Finding
-from triton_ensemble.config import Model, UnreadModel
-from triton_ensemble.pipeline.findings import findings_in
-from triton_ensemble.pipeline.lines import PipelineLines, path_to
+from triton_ensemble.check.finding import Finding
+from triton_ensemble.config import Field, Model
+from triton_ensemble.pipeline.findings import findings_in, generated_repository
+from triton_ensemble.pipeline.lines import PipelineLines
 from triton_ensemble.pipeline.rules import Answers, Rules
 
 RULE = "answers"  # of findings that the template's own rules make
@@ -51,18 +50,25 @@ def _of_configs(
     path: Path, answered: Answers, rules: Rules, lines: PipelineLines
 ) -> Iterator[Finding]:
     with TemporaryDirectory() as folder:
-        findings, models = findings_in(Path(folder), answered, rules)
-        for each in findings:
+        configs = rules.rendered(answered)
+        repository = generated_repository(Path(folder), answered, configs)
+        for each in findings_in(repository):
             name = each.file.parent.name
-            fields = path_to(each.line, _fields(models[name]))
+            fields = _path_to(each.line, repository.models.get(name))
             where = ".".join(field.name for field in fields)
             line = lines.of_model(_step_names(name, answered["graph"]), fields, each.what)
             what = f"model {name}{', ' * bool(where)}{where}: {each.what}"
             yield Finding(path, line, each.rule, what, each.instead, each.severity)
 
 
-def _fields(model: Model | UnreadModel) -> Any:
-    return model.fields
+def _path_to(line: int, model: Model | None) -> list[Field]:
+    """Return the fields around a line of a model's config, from the outermost on."""
+    path: list[Field] = []
+    inside = model.fields.inside if model else []
+    while before := [field for field in inside if field.line <= line]:
+        path.append(before[-1])
+        inside = before[-1].inside
+    return path
 
 
 def _step_names(model: str, graph: Answers) -> Iterator[str]:

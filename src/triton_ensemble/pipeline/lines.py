@@ -68,16 +68,6 @@ class PipelineLines:
         return _line(at if at is not node else _mention(node, words) or at)
 
 
-def path_to(line: int, fields: Field) -> list[Field]:
-    """Return the fields around a line of a config, from the outermost on."""
-    path: list[Field] = []
-    inside = fields.inside
-    while before := [field for field in inside if field.line <= line]:
-        path.append(before[-1])
-        inside = before[-1].inside
-    return [field for field in path if field.line == line or field.inside] if path else []
-
-
 def _entries(node: Node) -> Iterator[Entry]:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
