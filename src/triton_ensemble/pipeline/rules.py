@@ -77,11 +77,11 @@ class Rules:
 
         RefusedAnswers where the template refuses them.
         """
-        return self._values(given, ())
+        return self.values(given, ())
 
     def unchecked(self, given: Answers) -> Answers:
         """Return the same as `answered`, even of answers whose wiring is refused."""
-        answers = self._values(given, CHECKS)
+        answers = self.values(given, CHECKS)
         return {**answers, "graph": json.loads(self.macro("graph", "graph")(answers))}
 
     def rendered(self, answered: Answers) -> dict[str, str]:
@@ -104,7 +104,7 @@ class Rules:
         """Return a file of the template, to be rendered."""
         return self._environment.get_template(name)
 
-    def _values(self, given: Answers, left_out: Collection[str]) -> Answers:
+    def values(self, given: Answers, left_out: Collection[str]) -> Answers:
         """Return the value of each question, those of the user's as given or by default."""
         answers: Answers = {"_copier_answers": given, "_copier_conf": {"data": given}, **given}
         for name, question in self._questions():
