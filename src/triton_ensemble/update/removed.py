@@ -66,11 +66,10 @@ def _render(root: Path, folder: Path) -> bool:
     answers = yaml.safe_load(_committed(root, ANSWERS)) or {}
     source, commit = answers.get("_src_path"), answers.get("_commit")
     given = {name: value for name, value in answers.items() if not name.startswith("_")}
-    options = {"vcs_ref": commit, "defaults": True, "quiet": True, "overwrite": True}
-    try:
-        from copier import run_copy
+    from copier import run_copy  # only the environment of `make update` has it
 
-        run_copy(str(source), folder, data=given, **options)
+    try:
+        run_copy(str(source), folder, given, vcs_ref=commit, defaults=True, quiet=True)
     except Exception:  # whatever it is, the caller says where the old files are
         return False
     return True

@@ -50,7 +50,7 @@ def _report_removed_edits() -> None:
     if known.returncode == 0 and updater.exists():
         path = Path(triton_ensemble.__file__).parents[1]
         environment = os.environ | {"PYTHONPATH": str(path)}
-        command = [updater, "-m", "triton_ensemble.update.removed"]
+        command = [str(updater), "-m", "triton_ensemble.update.removed"]
         subprocess.run(command, env=environment, check=False)
 
 
