@@ -1,7 +1,5 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""Inputs by system shared memory, for a server on the same machine: copied once instead of sent."""
-
-from __future__ import annotations
+"""Inputs in system shared memory, for a server on the same machine: copied once instead of sent."""
 
 import math
 import threading
@@ -44,12 +42,12 @@ class Region:
         self.places, offset = {}, 0
         for name, content in contents.items():
             system.set_shared_memory_region(self._handle, [content], offset)
-            self.places[name] = (offset, _size(content))
-            offset += _room(content)
+            self.places[name] = (offset, content.nbytes)
+            offset += _aligned(content.nbytes)
 
     @contextmanager
     def forgotten(self) -> Iterator[None]:
-        """Goes on where the server knows the region no longer: it was started anew."""
+        """Suppresses the error of a server that was started anew, and so knows the region no longer."""
         try:
             yield
         except InferenceError as error:
@@ -62,20 +60,18 @@ class Region:
 
 
 def _content(array: NDArray[Any]) -> NDArray[Any]:
-    return serialize_byte_tensor(array) if array.dtype == object else np.ascontiguousarray(array)
+    if array.dtype == object:
+        return np.frombuffer(serialize_byte_tensor(array).item(), np.uint8)
+    return np.ascontiguousarray(array)
 
 
-def _size(content: NDArray[Any]) -> int:
-    return len(content.item()) if content.dtype == object else content.nbytes
-
-
-def _room(content: NDArray[Any]) -> int:
-    return -(-_size(content) // ALIGNED_BYTES) * ALIGNED_BYTES
+def _aligned(size_bytes: int) -> int:
+    return -(-size_bytes // ALIGNED_BYTES) * ALIGNED_BYTES
 
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Why a server of release 26.04 or newer maps no memory."""
+    """Adds to an error how to make a server of release 26.04 or newer map memory."""
     try:
         yield
     except (InvalidInput, ServerFailure) as error:
@@ -91,9 +87,9 @@ class Regions:
 
     @contextmanager
     def lent(self, arrays: Arrays) -> Iterator[Region]:
-        """A region that holds the arrays. What a request that was given up had registered rests first."""
+        """A region that holds the arrays. One that was registered rests after a request that was given up."""
         contents = {name: _content(array) for name, array in arrays.items() if array.size}
-        region = self._with_room(sum(map(_room, contents.values())))
+        region = self._with_room(sum(_aligned(content.nbytes) for content in contents.values()))
         given_up = True
         try:
             region.write(contents)
@@ -108,19 +104,15 @@ class Regions:
 
     def _with_room(self, needed: int) -> Region:
         """One that is too small is not used again: all of them together are no larger than the next."""
-        region = self._taken()
-        if region and region.size_bytes >= needed:
-            return region
-        region = Region(max(needed, 2 * region.size_bytes if region else LEAST_BYTES))
-        self._all.append(region)
-        return region
-
-    def _taken(self) -> Region | None:
         with self._lock:
             now = time.monotonic()
             region = next((region for region in self._all if region.free_at <= now), None)
             if region:
                 region.free_at = math.inf
+        if region and region.size_bytes >= needed:
+            return region
+        region = Region(max(needed, 2 * region.size_bytes if region else LEAST_BYTES))
+        self._all.append(region)
         return region
 
     def registered(self) -> Iterator[Region]:

@@ -1,18 +1,12 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""What a call of the ensemble may raise: one family, whose text is the server's where it answered."""
-
-from __future__ import annotations
-
-import re
-
-CLOSED = "the client is closed; make a new one"
+"""The errors of a call: one family, with the server's text where it answered."""
 
 
 class InferenceError(RuntimeError):
     """A call failed, or its client is closed.
 
-    `rows` are those of the call that were in the failing request: all of a small call, a part of
-    one that was split; none where the ensemble has no batch dimension.
+    `rows` are those of the call that were in the failing request: all of a small call, some of one
+    that was split, none where the ensemble has no batch dimension.
     """
 
     def __init__(self, text: str, rows: range = range(0)) -> None:
@@ -30,7 +24,7 @@ class InvalidInput(InferenceError, ValueError):
 
 
 class Unavailable(InferenceError, ConnectionError):
-    """No server answers, or it has too much to do: the call was tried again, in vain."""
+    """No server answers, or it is too busy: the call was tried again, in vain."""
 
 
 class DeadlineExceeded(InferenceError, TimeoutError):
@@ -47,23 +41,14 @@ KINDS: dict[str, type[InferenceError]] = {
     "413": InvalidInput,
     "502": Unavailable,
     "503": Unavailable,
-    "504": DeadlineExceeded,  # of what stands before the server
+    "504": DeadlineExceeded,  # from a proxy in front of the server
     "INVALID_ARGUMENT": InvalidInput,
     "OUT_OF_RANGE": InvalidInput,
     "UNAVAILABLE": Unavailable,
 }
 
 
-def failure(text: str | None, status: str | None) -> InferenceError:
+def of_status(status: str | None, text: str | None) -> InferenceError:
     """The error of a status, `503` or `StatusCode.UNAVAILABLE`; ServerFailure for any other."""
     code = (status or "").removeprefix("StatusCode.")
     return KINDS.get(code, ServerFailure)(text or f"the server's answer has status {code}")
-
-
-def of_rows(error: InferenceError, rows: range) -> InferenceError:
-    """The same error, of the call's `rows`. A step that names a row of its request means that of the call."""
-    text = str(error)
-    if len(rows) == 1 and rows.start:
-        text, named = re.subn(r"\brow 0\b", f"row {rows.start}", text)
-        text = text if named else f"row {rows.start}: {text}"
-    return type(error)(text, rows)

@@ -1,7 +1,8 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""Clients of a decoupled ensemble, which answers a request any number of times: over gRPC, each call on a stream of its own."""
+"""Clients of a decoupled ensemble, which gives any number of answers to a request.
 
-from __future__ import annotations
+They call over gRPC. A call is a stream; those of the synchronous client have a connection each.
+"""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import closing
@@ -11,15 +12,13 @@ from typing import Any
 from grpc import RpcError  # type: ignore[import-untyped]
 from tritonclient import grpc  # type: ignore[import-untyped]
 
-from .aio import BaseAsyncClient
+from ..tensors import MODEL, OUTPUTS
 from .batches import Arrays, Inputs, arrays
-from .deadline import Deadline
+from .clients import BaseAsyncClient, BaseClient
 from .errors import InferenceError
-from .grpc_transport import connection, failure_of, metadata, translated
-from .sync import BaseClient
-from .tensors import MODEL, OUTPUTS
-from .transport import arrays as arrays_of
-from .transport import tensors, wanted
+from .flow import Deadline
+from .grpc_transport import GrpcTransport, grpc_error, translated
+from .transport import Request, decoded, encoded
 
 # With it, a stream whose request fails as it runs ends with a status; what the server refuses before
 # that has a text alone. Without it, both have.
@@ -27,7 +26,7 @@ STATUS = {"triton_grpc_error": "true"}
 
 
 class StreamClient(BaseClient):
-    """The synchronous one; see BaseClient."""
+    """The client for threads; see BaseClient."""
 
     def stream(self, inputs: Inputs, *, timeout: float | None = None) -> Generator[Arrays]:
         """The answers as they come, each by output: arrays of shape [rows, *dims], texts as bytes.
@@ -37,47 +36,47 @@ class StreamClient(BaseClient):
         return self.send_stream(arrays(inputs), timeout=timeout)
 
     def answers(self, inputs: Inputs, *, timeout: float | None = None) -> Generator[Arrays]:
-        """All answers to a call, of whatever ensemble."""
+        """All answers to a call, whether the ensemble is decoupled or not."""
         return self.stream(inputs, timeout=timeout)
 
     def send_stream(self, inputs: Arrays, *, timeout: float | None = None) -> Generator[Arrays]:
         """The same for a request as it is, not checked."""
-        if self._server.protocol != "grpc":
+        if not isinstance(self._transport, GrpcTransport):
             raise ValueError("a decoupled ensemble answers over gRPC; write grpc://host:port")
-        return self._streamed(inputs, self._begun(timeout))
+        request = Request(inputs, tuple(OUTPUTS), self._begun(timeout))
+        return _streamed(self._transport, request)
 
-    def _streamed(self, inputs: Arrays, deadline: Deadline) -> Generator[Arrays]:
-        answers: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
-        with translated(deadline), closing(connection(grpc, self._server, self._tls)) as stream:
-            stream.start_stream(
-                lambda result, error: answers.put((result, error)),
-                stream_timeout=deadline.left(),
-                headers=metadata(self._headers) | STATUS,
+
+def _streamed(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
+    answers: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
+    with translated(request.deadline), closing(transport.connect()) as stream:
+        stream.start_stream(
+            lambda result, error: answers.put((result, error)),
+            stream_timeout=request.deadline.left(),
+            headers=transport.headers | STATUS,
+        )
+        is_over = False
+        try:
+            tensors, outputs = encoded(grpc, request, None)
+            stream.async_stream_infer(
+                MODEL, tensors, outputs=outputs, enable_empty_final_response=True
             )
-            is_over = False
-            try:
-                stream.async_stream_infer(
-                    MODEL,
-                    tensors(grpc, inputs, None),
-                    outputs=wanted(grpc, tuple(OUTPUTS)),
-                    enable_empty_final_response=True,
-                )
-                while not is_over:
-                    result, error = answers.get()
-                    if error:
-                        is_over = True
-                        raise _refused(error, deadline)
-                    response = result.get_response()
-                    is_over = response.parameters["triton_final_response"].bool_param
-                    if response.outputs:
-                        yield arrays_of(result, tuple(OUTPUTS))
-            finally:
-                # A stream that is cancelled holds up the server's shutdown.
-                stream.stop_stream(cancel_requests=not is_over)
+            while not is_over:
+                result, error = answers.get()
+                if error:
+                    is_over = True
+                    raise _refused(error, request.deadline)
+                response = result.get_response()
+                is_over = response.parameters["triton_final_response"].bool_param
+                if response.outputs:
+                    yield decoded(result, request.outputs)
+        finally:
+            # A stream that is cancelled holds up the server's shutdown.
+            stream.stop_stream(cancel_requests=not is_over)
 
 
 class AsyncStreamClient(BaseAsyncClient):
-    """The asyncio one; see BaseAsyncClient."""
+    """The client for asyncio; see BaseAsyncClient."""
 
     def stream(self, inputs: Inputs, *, timeout: float | None = None) -> AsyncGenerator[Arrays]:
         """The answers as they come, each by output: arrays of shape [rows, *dims], texts as bytes.
@@ -90,26 +89,23 @@ class AsyncStreamClient(BaseAsyncClient):
         self, inputs: Arrays, *, timeout: float | None = None
     ) -> AsyncGenerator[Arrays]:
         """The same for a request as it is, not checked."""
-        request = {
-            "model_name": MODEL,
-            "inputs": tensors(grpc, inputs, None),
-            "outputs": wanted(grpc, tuple(OUTPUTS)),
-        }
+        assert isinstance(self._transport, GrpcTransport)
         deadline = self._begun(timeout)
         with translated(deadline):
-            answers = self._connection.stream_infer(
-                _once(request),
+            tensors, outputs = encoded(grpc, Request(inputs, tuple(OUTPUTS), deadline), None)
+            answers = self._transport.connection.stream_infer(
+                _once({"model_name": MODEL, "inputs": tensors, "outputs": outputs}),
                 stream_timeout=deadline.left(),
-                headers=self._headers | STATUS,
+                headers=self._transport.headers | STATUS,
             )
             failed = None
             try:
                 async for result, error in answers:
                     failed = failed or error
                     if result:
-                        yield arrays_of(result, tuple(OUTPUTS))
+                        yield decoded(result, tuple(OUTPUTS))
             except RpcError as error:
-                raise failure_of(error.details(), str(error.code()), deadline) from None
+                raise grpc_error(str(error.code()), error.details(), deadline) from None
             finally:
                 answers.cancel()  # nothing, where the server has ended the stream
             if failed:
@@ -117,7 +113,7 @@ class AsyncStreamClient(BaseAsyncClient):
 
 
 def _refused(error: Any, deadline: Deadline) -> InferenceError:
-    return failure_of(error.message(), error.status() or "INVALID_ARGUMENT", deadline)
+    return grpc_error(error.status() or "INVALID_ARGUMENT", error.message(), deadline)
 
 
 async def _once(request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:

@@ -1,7 +1,5 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""A call's arrays: made of what the caller gives, cut into requests, and put together again."""
-
-from __future__ import annotations
+"""The arrays of a call: checked and converted, cut into requests, and joined again."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -10,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
 
+from ..tensors import INPUTS, MAX_BATCH_SIZE, MODEL, OUTPUTS, Tensor
 from .errors import InvalidInput, ServerFailure
-from .tensors import INPUTS, MAX_BATCH_SIZE, MODEL, OUTPUTS, Tensor
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 Inputs: TypeAlias = Mapping[str, ArrayLike | None]
-# Of a text tensor; a list of texts will do where a row has just one.
+# The values of a text tensor; a list of texts will do where a row has just one.
 Texts: TypeAlias = (
     Sequence[str | bytes] | Sequence[Sequence[str | bytes]] | NDArray[np.object_ | np.str_]
 )
@@ -35,32 +33,34 @@ def arrays(inputs: Inputs) -> Arrays:
     """
     given = {name: value for name, value in inputs.items() if value is not None}
     for name in given:
-        if name not in INPUTS:
-            known = ", ".join(INPUTS)
-            raise InvalidInput(f"{name} is no input of {MODEL}; its inputs are {known}")
+        _known("input", name, INPUTS)
     for name, tensor in INPUTS.items():
         if name not in given and not tensor.optional:
             raise InvalidInput(f"{name} is missing; it is an input of {MODEL}")
-    found = {name: _array(name, INPUTS[name], value) for name, value in given.items()}
-    if MAX_BATCH_SIZE and len({len(array) for array in found.values()}) > 1:
-        counts = ", ".join(f"{name} has {len(array)}" for name, array in found.items())
-        raise InvalidInput(f"all inputs must have as many rows; {counts}")
-    for name, array in found.items():
-        if MAX_BATCH_SIZE and not len(array):
-            raise InvalidInput(f"{name} has no rows; give one or more")
-    return found
+    converted = {name: _array(name, INPUTS[name], value) for name, value in given.items()}
+    counts = {name: len(array) for name, array in converted.items()} if MAX_BATCH_SIZE else {}
+    if len({*counts.values()}) > 1:
+        listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise InvalidInput(f"all inputs must have as many rows; {listed}")
+    if 0 in counts.values():
+        raise InvalidInput(f"{next(iter(counts))} has no rows; give one or more")
+    return converted
 
 
-def named(wanted: Sequence[str] | None) -> tuple[str, ...]:
-    """Names of outputs, all where none are given; InvalidInput for one that the ensemble does not have."""
-    names = tuple(OUTPUTS if wanted is None else wanted)
+def requested(outputs: Sequence[str] | None) -> tuple[str, ...]:
+    """The names of the outputs, all for None; raises InvalidInput for one that the ensemble does not have."""
+    names = tuple(OUTPUTS if outputs is None else outputs)
     for name in names:
-        if name not in OUTPUTS:
-            known = ", ".join(OUTPUTS)
-            raise InvalidInput(f"{name} is no output of {MODEL}; its outputs are {known}")
+        _known("output", name, OUTPUTS)
     if not names:
         raise InvalidInput("outputs: name one or more, or leave it out for all")
     return names
+
+
+def _known(side: str, name: str, tensors: Mapping[str, Tensor]) -> None:
+    if name not in tensors:
+        known = ", ".join(tensors)
+        raise InvalidInput(f"{name} is no {side} of {MODEL}; its {side}s are {known}")
 
 
 def _array(name: str, tensor: Tensor, value: ArrayLike) -> NDArray[Any]:
@@ -96,51 +96,44 @@ def _bytes(cell: Any) -> bytes:
 def _numbers(value: ArrayLike, datatype: str) -> NDArray[Any]:
     """In the tensor's type, if that changes no value but by rounding: 1.5 is no integer."""
     given, wanted = np.asarray(value), np.dtype(triton_to_np_dtype(datatype))
+    # bfloat16 is to NumPy a type of kind V
+    is_rounded = given.dtype.kind in "iuf" and wanted.kind in "fV"
     if given.size and given.dtype.kind in "iu" and wanted.kind in "iu":
         limits = np.iinfo(wanted)
         if int(given.min()) < limits.min or int(given.max()) > limits.max:
             raise ValueError(f"it holds {limits.min} to {limits.max}")
-    elif given.size and not (_is_rounded(given, wanted) or np.can_cast(given.dtype, wanted)):
+    elif given.size and not (is_rounded or np.can_cast(given.dtype, wanted)):
         raise TypeError(f"{given.dtype} is none; convert it")
     with np.errstate(over="ignore"):
-        found = given.astype(wanted, copy=False)
-    if found is not given and _is_rounded(given, wanted):
-        beyond = np.isinf(found) & np.isfinite(given)
+        converted = given.astype(wanted, copy=False)
+    if converted is not given and is_rounded:
+        beyond = np.isinf(converted) & np.isfinite(given)
         if beyond.any():
             raise ValueError(f"{given[beyond][0]:g} is beyond its range")
-    return found
+    return converted
 
 
-def _is_rounded(given: NDArray[Any], wanted: np.dtype[Any]) -> bool:
-    # bfloat16 is to NumPy a type of kind V
-    return given.dtype.kind in "iuf" and wanted.kind in "fV"
+def split(given: Arrays) -> list[range]:
+    """The rows of each request of a call, `max_batch_size` at most; one empty range without a batch dimension."""
+    rows = range(len(next(iter(given.values()), ())) if MAX_BATCH_SIZE else 0)
+    if len(rows) <= MAX_BATCH_SIZE:
+        return [rows]
+    return [rows[start : start + MAX_BATCH_SIZE] for start in rows[::MAX_BATCH_SIZE]]
 
 
-def rows(given: Arrays) -> range:
-    """The rows of a call; none where there is no batch dimension."""
-    return range(len(next(iter(given.values()), ())) if MAX_BATCH_SIZE else 0)
-
-
-def part(given: Arrays, wanted: range) -> Arrays:
-    """Some rows; all where there is no batch dimension."""
-    if not wanted:
+def part(given: Arrays, rows: range) -> Arrays:
+    """Some rows of a call; all of it for none, as there is no batch dimension."""
+    if not rows:
         return given
-    return {name: array[wanted.start : wanted.stop] for name, array in given.items()}
-
-
-def parts(given: range) -> list[range]:
-    """The rows of each request of a call: no more than the server takes at once."""
-    if len(given) <= MAX_BATCH_SIZE:
-        return [given]
-    return [given[start : start + MAX_BATCH_SIZE] for start in given[::MAX_BATCH_SIZE]]
+    return {name: array[rows.start : rows.stop] for name, array in given.items()}
 
 
 def joined(answers: Sequence[Arrays]) -> Arrays:
-    """The rows of all answers, in order."""
+    """The rows of all answers, in order; raises ServerFailure where their shapes differ."""
     if len(answers) == 1:
         return answers[0]
     try:
         return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
     except ValueError:
-        told = "the rows of this call have outputs of different shapes"
-        raise ServerFailure(f"{told}; call with at most {MAX_BATCH_SIZE} rows") from None
+        reason = "the rows of this call have outputs of different shapes"
+        raise ServerFailure(f"{reason}; call with at most {MAX_BATCH_SIZE} rows") from None
