@@ -18,10 +18,12 @@ from support import PIPELINES, UNUSUAL, Generate, Project, serve, step
 from test_client import BUSY, STREAM, TYPES, Served, serving
 
 
-def ready(folder: Path, *arguments: str) -> tuple[int, str]:
-    """Exit code and line. Isolated: without site-packages."""
-    command = (sys.executable, "-I", "-S", str(folder / "tools/ready.py"), *arguments)
-    process = subprocess.run(command, capture_output=True, text=True)
+def health(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Exit code and line. With the wheel alone: without site-packages."""
+    [wheel] = (folder / "vendor").glob("*.whl")
+    command = (sys.executable, "-S", "-m", "triton_ensemble.container.health", *arguments)
+    alone = {"PYTHONPATH": str(wheel), "PATH": os.environ["PATH"]}
+    process = subprocess.run(command, cwd=folder, env=alone, capture_output=True, text=True)
     assert process.stderr == ""
     assert process.stdout.count("\n") == 1
     return process.returncode, process.stdout.strip()
@@ -29,8 +31,7 @@ def ready(folder: Path, *arguments: str) -> tuple[int, str]:
 
 def copied(project: Project, folder: Path) -> Path:
     """What a container needs of a project for its health check."""
-    (folder / "tools").mkdir()
-    shutil.copy(project / "tools/ready.py", folder / "tools")
+    shutil.copytree(project / "vendor", folder / "vendor")
     if (project / "samples").exists():
         shutil.copytree(project / "samples", folder / "samples")
     return folder
@@ -44,7 +45,7 @@ def digits(default_project: Project) -> Iterator[Served]:
 
 def test_it_answers(digits: Served, tmp_path: Path) -> None:
     folder = copied(digits.project, tmp_path)
-    assert ready(folder, "--url", digits.urls["http"]) == (0, "image_classification answers")
+    assert health(folder, "--url", digits.urls["http"]) == (0, "image_classification answers")
 
 
 def test_it_sees_what_the_server_does_not(default_project: Project, tmp_path: Path) -> None:
@@ -59,7 +60,7 @@ def test_it_sees_what_the_server_does_not(default_project: Project, tmp_path: Pa
         os.kill(stub, signal.SIGKILL)
         with server.module.Client(server.urls["http"]) as client:
             assert client.ready()
-        code, line = ready(folder, "--url", server.urls["http"])
+        code, line = health(folder, "--url", server.urls["http"])
     assert code == 1
     assert "does not answer: status 500" in line
     assert "Stub process 'label_0_0' is not healthy." in line
@@ -79,7 +80,7 @@ def test_it_says_why_not(digits: Served, tmp_path: Path, given: str) -> None:
     urls = {**digits.urls, "nowhere": "http://127.0.0.1:1"}
     if given == "http":
         (folder / "samples/a.json").write_text('{"inputs": {"IMAGE": [["no image"]]}}')
-    code, line = ready(folder, "--url", urls[given].replace("grpc:", "http:"))
+    code, line = health(folder, "--url", urls[given].replace("grpc:", "http:"))
     assert code == 1
     assert {"http": "IMAGE, row 0: its 8 bytes", "grpc": "speaks no HTTP; is that the gRPC port?", "nowhere": "refused"}[given] in line  # fmt: skip
 
@@ -99,14 +100,14 @@ def test_a_sample_that_is_none_is_named(
     """And not the server, which is not asked."""
     folder = copied(default_project, tmp_path)
     (folder / "samples/a.json").write_text(text)
-    code, line = ready(folder, "--url", "http://127.0.0.1:1")
+    code, line = health(folder, "--url", "http://127.0.0.1:1")
     assert code == 1
     assert BROKEN[text] in line
 
 
 @pytest.mark.parametrize("url", ["localhost:8000", "grpc://localhost:8001"])
 def test_an_address_of_no_http_is_named(default_project: Project, tmp_path: Path, url: str) -> None:
-    code, line = ready(copied(default_project, tmp_path), "--url", url)
+    code, line = health(copied(default_project, tmp_path), "--url", url)
     assert (code, line) == (1, f"--url {url} is no HTTP address; write http://host:port")
 
 
@@ -114,8 +115,8 @@ def test_a_header_opens_a_restricted_api(default_project: Project, tmp_path: Pat
     folder = copied(default_project, tmp_path)
     with serving(default_project, "--http-restricted-api=inference:x-key=secret") as server:
         url = ("--url", server.urls["http"])
-        assert ready(folder, *url, "--header", "x-key=secret")[0] == 0
-        assert "status 403" in ready(folder, *url)[1]
+        assert health(folder, *url, "--header", "x-key=secret")[0] == 0
+        assert "status 403" in health(folder, *url)[1]
 
 
 SLOW = BUSY.replace("0.3", "0.7")  # twice as long as the check waits
@@ -133,13 +134,13 @@ def test_a_busy_server_is_able_to_answer(generate: Generate, tmp_path: Path) -> 
     with serving(project) as server, ThreadPoolExecutor(3) as pool:
         metrics = ("--metrics", server.triton.metrics_url, "--since", str(tmp_path / "since"))
         check = ("--url", server.urls["http"], "--timeout", "0.3")
-        assert ready(folder, *check, *metrics) == (1, "slow does not answer: not in 0.3 s")
+        assert health(folder, *check, *metrics) == (1, "slow does not answer: not in 0.3 s")
         row = np.zeros((1, 4), np.float32)
         others = [pool.submit(server.call, "http", "slow", A=row) for _ in range(3)]
         assert all(other.result() for other in others)
         busy = pool.submit(server.call, "http", "slow", A=row)
-        assert ready(folder, *check, *metrics) == (0, "slow is busy, and answers others")
-        assert ready(folder, *check)[0] == 1
+        assert health(folder, *check, *metrics) == (0, "slow is busy, and answers others")
+        assert health(folder, *check)[0] == 1
         assert busy.result()
 
 
@@ -151,7 +152,7 @@ def test_a_request_of_many_megabytes(generate: Generate, tmp_path: Path) -> None
         steps=[step("shrink", ["A"], ["B"])],
     )
     with serve(project) as server:
-        assert ready(copied(project, tmp_path), "--url", server.urls["http"])[0] == 0
+        assert health(copied(project, tmp_path), "--url", server.urls["http"])[0] == 0
 
 
 BORDER_VARIES: dict[str, Any] = {
@@ -187,4 +188,4 @@ def test_it_sends_zeros_where_there_is_no_sample(
 ) -> None:
     project = generate(**answers)
     with serve(project) as server:
-        assert ready(copied(project, tmp_path), "--url", server.urls["http"])[0] == 0
+        assert health(copied(project, tmp_path), "--url", server.urls["http"])[0] == 0
