@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from ast import literal_eval
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,6 +92,10 @@ class Rules:
         context = self._defaulted(given)
         context["graph"] = json.loads(self.macro("graph", "graph")(context))
         return rendered(self, context)
+
+    def default(self, question: str) -> Any:
+        """Return the default of a question that does not depend on others."""
+        return self._copier[question]["default"]
 
     def macro(self, file: str, name: str) -> Any:
         """Return a macro or a table that `hooks/FILE.jinja` defines."""
@@ -181,9 +185,3 @@ def rendered(rules: Rules, context: Answers) -> dict[str, str]:
 def rules() -> Rules:
     """Return the rules of this package's own version of the template."""
     return Rules()
-
-
-def nearest(word: str, choices: Iterable[str], otherwise: str) -> str:
-    """Return `did you mean X?` where one of the choices is near, else the other remedy."""
-    meant = str(rules().macro("nearest", "did_you_mean")(word, list(choices)))
-    return meant.removeprefix("; ") or otherwise
