@@ -16,7 +16,10 @@ from triton_ensemble.project import ProjectError
 
 # Module and summary of each command, in the order in which a newcomer meets them.
 COMMANDS = {
-    "check": ("check.command", "find what Triton would refuse in a model repository or pipeline.yml"),
+    "check": (
+        "check.command",
+        "find what Triton would refuse in a model repository or pipeline.yml",
+    ),
     "adopt": ("adopt.command", "print the pipeline.yml of an existing model repository"),
     "repository": ("repository.command", "complete the project's model repository"),
     "serve": ("server.command", "serve the project's ensemble with the local Triton"),

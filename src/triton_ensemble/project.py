@@ -45,9 +45,13 @@ class Project:
     own_models: dict[str, str]  # folders of steps/ with a model.py of their own, by version folder
     requirements: tuple[str, ...]  # packages that Python steps declare
     model_files: dict[str, str]  # scripts of models/ by the model file that each makes
-    model_data: dict[str, str]  # files of models/ by the path next to a config that they are copied to
+    model_data: dict[
+        str, str
+    ]  # files of models/ by the path next to a config that they are copied to
     stand_ins: tuple[str, ...]  # backends without a form for this machine: they answer zeros here
-    undeclared: dict[str, str]  # config.pbtxt text of inputs and outputs that only the model file declares
+    undeclared: dict[
+        str, str
+    ]  # config.pbtxt text of inputs and outputs that only the model file declares
 
     @property
     def repository(self) -> Path:
@@ -66,14 +70,18 @@ class Project:
         try:
             facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise ProjectError(f"{path}: not found; run this in the folder of a generated project") from None
+            raise ProjectError(
+                f"{path}: not found; run this in the folder of a generated project"
+            ) from None
         except (OSError, ValueError) as error:
             raise ProjectError(f"{path}: {error}; restore it: git checkout {FILE}") from error
         known = {field.name: field.type for field in fields(cls)} | {"root": ""}
         missing = known.keys() - facts.keys() - {"root"}
         if missing:
             raise ProjectError(f"{path}: lacks {', '.join(sorted(missing))}; run: make update")
-        facts["inputs"] = [Input(**{**given, "dims": tuple(given["dims"])}) for given in facts["inputs"]]
+        facts["inputs"] = [
+            Input(**{**given, "dims": tuple(given["dims"])}) for given in facts["inputs"]
+        ]
         chosen = {name: _frozen(facts[name]) for name in known if name != "root"}
         return cls(root=root.resolve(), **chosen)
 

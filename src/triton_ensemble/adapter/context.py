@@ -12,10 +12,12 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
-from .arrays import NumpyArrays
 from triton_step import Context, Counter, Metrics
 
+from .arrays import NumpyArrays
+
 FLUSH_SECONDS = 0.5
+VERSION_FOLDER = Path(__file__).parents[1]  # of the model: the adapter is a folder in it
 
 
 class TritonHandler(logging.Handler):
@@ -111,7 +113,7 @@ def step_context(
     calls = {spelled: call(model, arrays) for spelled, model in manifest["calls"].items()}
     return Context(
         parameters={key: value["string_value"] for key, value in config["parameters"].items()},
-        directory=Path(__file__).parent,
+        directory=VERSION_FOLDER,
         version=version,
         device=device(args),
         logger=step_logger(name),

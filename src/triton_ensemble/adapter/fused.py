@@ -19,7 +19,7 @@ class Part(NamedTuple):
     keep: Callable[[Any], Any]  # what an output becomes for those that read it
 
 
-class Run:
+class FusedSteps:
     """To the adapter a step, whose inputs and outputs are those of the model."""
 
     def __init__(

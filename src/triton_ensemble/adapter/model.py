@@ -1,32 +1,28 @@
-"""Serves a Python step in Triton: one call of the step for the rows of several requests, and an answer or an error for each request.
+"""Serves Python steps in Triton: one call of a step for the rows of several requests, and an answer or an error for each request.
 
-The same file in each Python model. What it serves stands in `step.json`, names and types in the config that Triton hands over.
+What it serves stands in `step.json` of the version folder, names and types in the config that Triton hands over.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
-from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
 
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # before whatever else is called `steps`
+from triton_step import InvalidRequest, SequencePosition
 
-from .arrays import LIBRARIES, StepError  # noqa: E402
-from .context import device  # noqa: E402
-from .pace import Pace  # noqa: E402
-from triton_step import InvalidRequest, SequencePosition  # noqa: E402
-from .user_step import Inputs, StepFailure, UserStep, rows_of  # noqa: E402
+from .arrays import LIBRARIES, StepError
+from .context import VERSION_FOLDER, device
+from .fused import FusedSteps
+from .pace import Pace
+from .user_step import Inputs, StepFailure, UserStep, rows_of
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 SEQUENCE_START = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START
@@ -49,9 +45,10 @@ class TritonPythonModel:
 
     def initialize(self, args: Mapping[str, str]) -> None:
         config = json.loads(args["model_config"])
-        manifest = json.loads((HERE / "step.json").read_text())
+        manifest = json.loads((VERSION_FOLDER / "step.json").read_text())
         self._arrays = LIBRARIES[manifest["arrays"]](device(args))
-        self._step = served(manifest)(manifest, args, config, self._arrays)
+        served = FusedSteps if "steps" in manifest else UserStep
+        self._step: Any = served(manifest, args, config, self._arrays)
         self._loop = asyncio.new_event_loop() if self._step.asynchronous else None
         self._max_rows = config["max_batch_size"]
         self._batched = self._max_rows > 0
@@ -302,11 +299,6 @@ class TritonPythonModel:
             f": {error}" if isinstance(error, StepError) else " failed; the server's log says why"
         )
         return failure(f"step {step.name}{text}", pb_utils.TritonError.INTERNAL)
-
-
-def served(manifest: Mapping[str, Any]) -> Any:
-    """What serves a step, or several that share the model."""
-    return importlib.import_module("triton_run").Run if "steps" in manifest else UserStep
 
 
 def failure(text: str, code: int) -> Any:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
-from .arrays import StepError
 from triton_step import Context, text
+
+from .arrays import StepError
 
 
 class OnnxStep:

@@ -36,7 +36,7 @@ def rows_of(inputs: Inputs) -> int | None:
 def step_class(manifest: Mapping[str, Any]) -> Any:
     """The class Step of steps/MODULE.py; of an ONNX step the adapter's own."""
     if "file" in manifest:
-        return partial(importlib.import_module("triton_onnx").OnnxStep, manifest)
+        return partial(importlib.import_module(".onnx", __package__).OnnxStep, manifest)
     return importlib.import_module(f"steps.{manifest['module']}").Step
 
 

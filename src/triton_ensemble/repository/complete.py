@@ -1,194 +1,137 @@
-"""Completes model_repository/ with what is not in git: the code of Python steps, and model files.
+"""Completes the model repository with what is not in git: the code of Python steps, and model files.
 
-It remembers what it built, so that a model that left the pipeline leaves no folder behind: one without a config stops Triton.
+It remembers what it built, so that a model that left the pipeline leaves no folder behind: one
+without a config stops Triton.
 """
 
 from __future__ import annotations
 
 import filecmp
-import hashlib
-import importlib
 import json
 import shutil
-import sys
-import tempfile
-import traceback
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from triton_ensemble.project import (
-    MODEL_DATA,
-    MODEL_FILES,
-    MODELS,
-    OWN_MODELS,
-    REPOSITORY,
-    ROOT,
-    STEP_MODULES,
-)
-
-BUILT = REPOSITORY / ".built"
-
-
-def copies() -> Iterator[tuple[Path, Path]]:
-    """Target and source of each file that is copied: what Python models import, and models' data."""
-    steps, modules = ROOT / "steps", {name for names in STEP_MODULES.values() for name in names}
-    own = {steps / folder for folder in OWN_MODELS.values()}
-    for version, own_modules in STEP_MODULES.items():
-        for shared in sorted((ROOT / "src").glob("*.py")):
-            yield REPOSITORY / version / shared.name, shared
-        for source in {*files(steps), *(steps / f"{name}.py" for name in own_modules)}:
-            other_step = source.suffix == ".py" and source.stem in modules - {*own_modules}
-            if not other_step and own.isdisjoint(source.parents):
-                yield REPOSITORY / version / "steps" / source.relative_to(steps), source
-    for version, name in OWN_MODELS.items():
-        folder = steps / name
-        for source in {*files(folder), folder / "model.py"}:
-            yield REPOSITORY / version / source.relative_to(folder), source
-    for path, name in MODEL_DATA.items():
-        yield REPOSITORY / path, ROOT / "models" / name
-
-
-def files(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            yield path
-
-
-def copy(source: Path, target: Path) -> None:
-    if not target.exists() or not filecmp.cmp(source, target, shallow=False):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
-
-
-def path_of(script: str) -> Path:
-    return Path(ROOT, "models", f"{script}.py")
-
-
-def digest(script: str) -> str:
-    path = path_of(script)
-    return hashlib.sha256(path.read_bytes() if path.exists() else b"").hexdigest()[:16]
-
-
-def make(script: str, target: Path) -> Iterator[Path]:
-    """Lets models/SCRIPT.py write a model file; the files made."""
-    print(f"{target.relative_to(ROOT)}: made by models/{script}.py ...", flush=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # A build that fails leaves no model file; one that ends well may leave others beside it, such as weights.
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="half-") as folder:
-        half = Path(folder, target.name)
-        build(script, half)
-        for path in sorted(half.parent.iterdir()):
-            yield path.rename(target.with_name(path.name))
-
-
-def build(script: str, path: Path) -> None:
-    where = f"models/{script}.py"
-    try:
-        importlib.import_module(f"models.{script}").build(path)
-    except SystemExit as end:
-        if isinstance(end.code, str):
-            raise
-        sys.exit(f"{where}: ended with exit status {end.code}, so there is no {path.name}")
-    except Exception as error:
-        # From the owner's code on: how this program came to call it is of no use.
-        trace = error.__traceback__
-        while trace and not trace.tb_frame.f_code.co_filename.startswith(str(ROOT / "models")):
-            trace = trace.tb_next
-        traceback.print_exception(error.with_traceback(trace))
-        sys.exit(
-            f"{where}: failed, so there is no {path.name}; it needs a build(path) that writes it"
-        )
-    if not path.exists():
-        sys.exit(f"{where}: build(path) wrote no {path.name}; write the model to `path`")
-
-
-def remove(path: Path) -> None:
-    """Removes a built file, and the folders that it leaves empty."""
-    path.unlink(missing_ok=True)
-    for folder in path.parents:
-        shutil.rmtree(folder / "__pycache__", ignore_errors=True)
-        if folder == REPOSITORY or not folder.exists() or any(folder.iterdir()):
-            return
-        folder.rmdir()
+from triton_ensemble.project import Project
+from triton_ensemble.repository import RepositoryError, model_files
+from triton_ensemble.repository.sources import copies, scripts
 
 
 class Built(NamedTuple):
-    """Why a file is there: the target that it is, or was made beside of, and the digest of the script that made it."""
+    """Why a file is there: the target that it is, or was made beside, and the digest of the script that made it."""
 
     target: Path
     script: str = ""
 
 
-def remembered() -> dict[Path, Built]:
-    try:
-        found = json.loads(BUILT.read_text()) if BUILT.exists() else {}
-    except ValueError:
-        sys.exit(f"{BUILT.relative_to(ROOT)}: is damaged; remove it")
-    return {REPOSITORY / path: Built(REPOSITORY / of, by) for path, (of, by) in found.items()}
+class Record:
+    """The file `.built`: what earlier runs built, by path."""
+
+    def __init__(self, repository: Path) -> None:
+        self._repository, self._file = repository, repository / ".built"
+
+    def read(self) -> dict[Path, Built]:
+        """Return the files built so far; RepositoryError for a damaged record."""
+        try:
+            entries = json.loads(self._file.read_text()) if self._file.exists() else {}
+            at = self._repository
+            return {at / path: Built(at / target, by) for path, (target, by) in entries.items()}
+        except (AttributeError, TypeError, ValueError):
+            path = self._file.relative_to(self._repository.parent)
+            raise RepositoryError(f"{path}: is damaged; remove it") from None
+
+    def write(self, built: dict[Path, Built]) -> None:
+        """Record the files that are built now."""
+        entries = {
+            str(path.relative_to(self._repository)): (
+                str(target.relative_to(self._repository)),
+                script,
+            )
+            for path, (target, script) in sorted(built.items())
+        }
+        self._file.write_text(json.dumps(entries, indent=1))
 
 
-def remember(built: dict[Path, Built]) -> None:
-    found = {
-        str(path.relative_to(REPOSITORY)): (str(of.relative_to(REPOSITORY)), by)
-        for path, (of, by) in sorted(built.items())
+def complete(project: Project, announce: Callable[[str], None] = print) -> None:
+    """Copy step code, make missing model files, remove what was built for models that are gone.
+
+    RepositoryError where a source is missing, a script fails or a folder is none of the pipeline's.
+    """
+    record, managed = Record(project.repository), _managed(project)
+    before = {path: built for path, built in record.read().items() if path not in managed}
+    sources, makers = copies(project), scripts(project)
+    problems = (
+        *_models_without_config(project),
+        *_targets_without_source(project, sources, makers, before),
+    )
+    if problems:
+        raise RepositoryError("\n".join(problems))
+    wanted = {target: Built(target) for target in sources} | {
+        target: Built(target, model_files.digest(script)) for target, script in makers.items()
     }
-    BUILT.write_text(json.dumps(found, indent=1))
+    built = {path: b for path, b in before.items() if b == wanted.get(b.target)}
+    for path in before.keys() - built.keys():
+        _remove(path, project.repository)
+    for target, source in sources.items():
+        built[target] = wanted[target]
+        _copy(source, target)
+    record.write(built)
+    for target, script in makers.items():
+        if not target.exists():
+            relative = target.relative_to(project.root)
+            announce(f"{relative}: made by {script.relative_to(project.root)} ...")
+            made = model_files.make(script, target, project.root)
+            built |= dict.fromkeys(made, wanted[target])
+            record.write(built)
+    _refuse_foreign_folders(project)
 
 
-def without_config() -> Iterator[str]:
-    for folder in (REPOSITORY / name for name in MODELS):
+def _managed(project: Project) -> set[Path]:
+    """The files that git has in folders where others are built."""
+    return {project.repository / version / "model.py" for version in project.step_modules}
+
+
+def _models_without_config(project: Project) -> Iterator[str]:
+    for folder in (project.repository / name for name in project.models):
         if not (folder / "config.pbtxt").is_file():
-            path = folder.relative_to(ROOT)
+            path = folder.relative_to(project.root)
             yield f"{path}: has no config.pbtxt; restore it, as by `git checkout {path}`"
 
 
-def without_source(
-    sources: dict[Path, Path], scripts: dict[Path, str], built: Collection[Path]
+def _targets_without_source(
+    project: Project,
+    sources: dict[Path, Path],
+    makers: dict[Path, Path],
+    built: Collection[Path],
 ) -> Iterator[str]:
     """A model file that its owner put there needs no script."""
-    made = {
-        target: path_of(script)
-        for target, script in scripts.items()
-        if target in built or not target.exists()
-    }
-    targets = {source: target for target, source in (sources | made).items()}
+    needed = {t: s for t, s in makers.items() if t in built or not t.exists()}
+    targets = {source: target for target, source in (sources | needed).items()}
     for source, target in sorted(targets.items()):
         if not source.is_file():
-            yield f"{source.relative_to(ROOT)}: is missing, and {target.relative_to(ROOT)} is made of it; put it there"
+            what = f"{target.relative_to(project.root)} is made of it; put it there"
+            yield f"{source.relative_to(project.root)}: is missing, and {what}"
 
 
-def complete() -> None:
-    managed = {REPOSITORY / version / "model.py" for version in STEP_MODULES}
-    before = {path: built for path, built in remembered().items() if path not in managed}
-    sources = dict(copies())
-    scripts = {REPOSITORY / path: script for path, script in MODEL_FILES.items()}
-    if problems := [*without_config(), *without_source(sources, scripts, before)]:
-        sys.exit("\n".join(problems))
-    wanted = {target: Built(target) for target in sources}
-    wanted |= {target: Built(target, digest(script)) for target, script in scripts.items()}
-    now = {path: built for path, built in before.items() if built == wanted.get(built.target)}
-    for path in before.keys() - now.keys():
-        remove(path)
-    for target, source in sources.items():
-        now[target] = wanted[target]
-        copy(source, target)
-    remember(now)
-    for target, script in scripts.items():
-        if not target.exists():
-            now |= dict.fromkeys(make(script, target), wanted[target])
-            remember(now)
-    for folder in REPOSITORY.iterdir():
+def _refuse_foreign_folders(project: Project) -> None:
+    for folder in project.repository.iterdir():
         if folder.is_dir() and not (folder / "config.pbtxt").exists():
-            sys.exit(f"{folder.relative_to(ROOT)}: is no model of the pipeline; move it away")
+            path = folder.relative_to(project.root)
+            raise RepositoryError(f"{path}: is no model of the pipeline; move it away")
 
 
-def main() -> None:
-    try:
-        complete()
-    except OSError as error:
-        sys.exit(f"{REPOSITORY.relative_to(ROOT)}: can't be completed: {error}")
+def _copy(source: Path, target: Path) -> None:
+    if not target.exists() or not filecmp.cmp(source, target, shallow=False):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
 
 
-if __name__ == "__main__":
-    main()
+def _remove(path: Path, repository: Path) -> None:
+    """Remove a built file, and the folders that it leaves empty."""
+    path.unlink(missing_ok=True)
+    for folder in path.parents:
+        shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+        if folder == repository or not folder.exists() or any(folder.iterdir()):
+            return
+        folder.rmdir()

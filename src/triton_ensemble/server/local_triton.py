@@ -24,7 +24,8 @@ from urllib.parse import quote
 from urllib.request import ProxyHandler, build_opener
 
 from triton_ensemble.project import Project
-from triton_ensemble.server import environment, log as server_log
+from triton_ensemble.server import environment
+from triton_ensemble.server import log as server_log
 from triton_ensemble.server.local_repository import LocalRepository
 
 HOST = "127.0.0.1"
@@ -247,7 +248,9 @@ def _copy_backends(wheel: Path, folder: Path, stand_ins: Sequence[str]) -> list[
     shutil.copytree(wheel / "backends", folder)
     stub = wheel / "python_backend_stubs" / environment.PYTHON / "triton_python_backend_stub"
     shutil.copy(stub, folder / "python")
-    shutil.copy(BACKENDS / "local_backend.py", folder / "python")  # Triton has that on the import path
+    shutil.copy(
+        BACKENDS / "local_backend.py", folder / "python"
+    )  # Triton has that on the import path
     sources = {name: name for name in LOCAL_BACKENDS} | dict.fromkeys(stand_ins, "stand_in")
     for name, source in sources.items():
         (folder / name).mkdir(exist_ok=True)

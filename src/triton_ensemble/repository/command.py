@@ -1,0 +1,33 @@
+"""Completes the project's model_repository/: step code copied, missing model files made.
+
+A model file is made by models/NAME.py, and again after a change of that script. What was built for
+models that are gone is removed, so that the folder is what Triton, an image or a bucket needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from triton_ensemble.project import Project
+from triton_ensemble.repository import RepositoryError
+from triton_ensemble.repository.complete import complete
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Nothing but the current folder decides."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Complete the repository; 1 and a line for each reason where that can't be."""
+    project = Project.load(Path.cwd())
+    try:
+        complete(project, lambda line: print(line, flush=True))
+    except RepositoryError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"model_repository: can't be completed: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,74 @@
+"""Model files are made by the owner's scripts: `build(path)` of models/NAME.py writes the file at `path`."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType, TracebackType
+
+from triton_ensemble.repository import RepositoryError
+
+
+def digest(script: Path) -> str:
+    """Return a digest of a script's text, by which a change of it is noticed."""
+    return hashlib.sha256(script.read_bytes() if script.exists() else b"").hexdigest()[:16]
+
+
+def make(script: Path, target: Path, root: Path) -> Iterator[Path]:
+    """Let a script write a model file; yield the files made. A build that fails leaves none.
+
+    One that ends well may leave others beside it, such as weights.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="half-") as folder:
+        unfinished = Path(folder, target.name)
+        _build(script, unfinished, root)
+        for path in sorted(unfinished.parent.iterdir()):
+            yield path.rename(target.with_name(path.name))
+
+
+def _build(script: Path, path: Path, root: Path) -> None:
+    where = script.relative_to(root)
+    try:
+        with _importable(root):
+            _module(script).build(path)
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            raise RepositoryError(end.code) from end
+        status = f"ended with exit status {end.code}, so there is no {path.name}"
+        raise RepositoryError(f"{where}: {status}") from end
+    except Exception as error:
+        traceback.print_exception(error.with_traceback(_since(script.parent, error.__traceback__)))
+        reason = f"failed, so there is no {path.name}; it needs a build(path) that writes it"
+        raise RepositoryError(f"{where}: {reason}") from error
+    if not path.exists():
+        raise RepositoryError(
+            f"{where}: build(path) wrote no {path.name}; write the model to `path`"
+        )
+
+
+def _since(folder: Path, trace: TracebackType | None) -> TracebackType | None:
+    """From the owner's code on: how this program came to call it is of no use."""
+    while trace and not trace.tb_frame.f_code.co_filename.startswith(str(folder)):
+        trace = trace.tb_next
+    return trace
+
+
+def _module(script: Path) -> ModuleType:
+    return importlib.import_module(f"models.{script.stem}")
+
+
+@contextmanager
+def _importable(root: Path) -> Iterator[None]:
+    """A script may import its neighbours as `models.NAME`, as it can where the project is the current folder."""
+    sys.path.insert(0, str(root))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(root))
