@@ -77,10 +77,11 @@ class ClosedLoop:
         end, cpu = time.perf_counter(), time.process_time() - cpu
         answers = [answer for answer in self._answers if start <= answer[0] < end]
         latencies_s = [took for _, took, error in answers if not error]
+        p50, p95, p99 = np.percentile(latencies_s or [0.0], [50, 95, 99]) * 1e6
         return Load(
             len(self._bodies),
             len(latencies_s) / (end - start),
-            *(float(p) * 1e6 for p in np.percentile(latencies_s or [0.0], [50, 95, 99])),
+            *(float(p50), float(p95), float(p99)),
             errors=dict(Counter(error for _, _, error in answers if error)),
             own_cores=cpu / (end - start),
         )

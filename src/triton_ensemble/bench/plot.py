@@ -32,10 +32,12 @@ def _lines(
     axis: Any, label: str, levels: Sequence[Level], old: Sequence[Level], lines: dict[str, Any]
 ) -> None:
     for i, (name, value) in enumerate(lines.items()):
-        for shown, style, label in ((levels, "o-", name), (old, "--", None)):
+        for shown, style, label in ((levels, "o-", name), (old, "--", "_")):
             x = [level.load.concurrency for level in shown]
             y = [value(level.load) for level in shown]
-            axis.plot(x, y, style, color=f"C{i}", markersize=4, label=label)
+            axis.plot(
+                x, y, style, color=f"C{i}", markersize=4, label=label
+            )  # "_" is left out of a legend
     axis.set_xscale("log", base=2)
     axis.set_xticks([level.load.concurrency for level in levels])
     axis.xaxis.set_major_formatter("{x:.0f}")
