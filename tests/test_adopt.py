@@ -1,12 +1,10 @@
-"""hooks/adopt.py: an existing model repository -> a pipeline.yml that generates equal configs, or the reason why Triton would refuse it."""
+"""The command adopt: an existing model repository -> a pipeline.yml that generates equal configs, or the reason why Triton would refuse it."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import os
-import runpy
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,8 +17,15 @@ from google.protobuf import text_format  # type: ignore[import-untyped]
 from support import ROOT, Generate, run, serve, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
+from triton_ensemble.cli import main
+from triton_ensemble.pipeline.rules import rules
+
 CORPUS = ROOT.parent / "shared" / "corpus"
-MAIN = runpy.run_path(str(ROOT / "hooks" / "adopt.py"))["main"]
+
+
+def adopted(*arguments: str) -> int:
+    return main(["adopt", *arguments])
+
 
 IN = 'input { name: "IN" data_type: TYPE_FP32 dims: [4] }'
 OUT = 'output { name: "OUT" data_type: TYPE_FP32 dims: [4] }'
@@ -58,13 +63,13 @@ def write(folder: Path, models: dict[str, str]) -> Path:
 
 
 class Adopt:
-    """Runs adopt.py in this process."""
+    """Runs the command in this process."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder, self.capsys = folder, capsys
 
     def text(self, models: dict[str, str], *arguments: str) -> str:
-        status = MAIN([str(write(self.folder, models)), *arguments])
+        status = adopted(str(write(self.folder, models)), *arguments)
         out, err = self.capsys.readouterr()
         assert status == 0, err
         return str(out)
@@ -79,7 +84,7 @@ class Adopt:
         return {key: step[key] for key in step if key not in ("name", "inputs", "outputs")}
 
     def refusal(self, models: dict[str, str], *arguments: str) -> str:
-        status = MAIN([str(write(self.folder, models)), *arguments])
+        status = adopted(str(write(self.folder, models)), *arguments)
         out, err = self.capsys.readouterr()
         assert (status, out, err.count("\n")) == (1, "", 1), err
         return str(err).rstrip("\n")
@@ -109,7 +114,7 @@ def configs(repository: Path) -> dict[str, Any]:
 
 
 def check_round_trip(models: dict[str, str], adopt: Adopt, generate: Generate) -> dict[str, Any]:
-    """What adopt.py prints generates configs equal to those it read; returns the answers."""
+    """What the command prints generates configs equal to those it read; returns the answers."""
     answers = adopt.answers(models)
     project = generate(**answers)
     assert configs(project / "model_repository") == configs(adopt.folder)
@@ -134,7 +139,7 @@ def test_it_reads_as_a_person_would_write_it(adopt: Adopt) -> None:
     }
     assert adopt.text(models) == (
         """\
-# From the model repository repository, by hooks/adopt.py.
+# From the model repository repository, by triton-ensemble adopt.
 # Copy by hand:
 # preprocess: copy model.py to steps/preprocess/
 # classify: copy the model file to model_repository/classify/
@@ -501,20 +506,26 @@ def test_gpus_and_queue_delay_are_those_of_the_models(adopt: Adopt) -> None:
 
 def test_as_a_command(tmp_path: Path) -> None:
     repository = write(tmp_path / "repository", alone())
-    command = (sys.executable, "hooks/adopt.py", str(repository))
-    assert "project_name: e" in succeed(run(*command, cwd=ROOT))
+    command = (sys.executable, "-m", "triton_ensemble", "adopt", str(repository))
+    assert "project_name: e" in succeed(run(*command, cwd=ROOT, PYTHONPATH="src"))
 
 
-def test_an_environment_without_its_packages_is_one_line(tmp_path: Path) -> None:
-    process = run(sys.executable, "-S", "hooks/adopt.py", str(tmp_path), cwd=ROOT)
-    assert process.returncode == 1
-    assert process.stderr.endswith(
-        "is missing; run `make setup`, then .venv/bin/python hooks/adopt.py\n"
+def test_without_the_extra_that_renders_the_rules_it_says_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2_ansible_filters", None)
+    assert adopted(str(write(tmp_path / "repository", alone()))) == 2
+    rules.cache_clear()
+    assert capsys.readouterr().err == (
+        "jinja2_ansible_filters is missing, which the rules on pipeline.yml need; "
+        "run: pip install 'triton-ensemble[answers]'\n"
     )
-    assert process.stderr.count("\n") == 1
 
 
-def test_what_to_copy_by_hand_is_said_and_not_done(adopt: Adopt) -> None:
+def test_what_to_copy_by_hand_is_said_and_not_done(
+    adopt: Adopt, capsys: pytest.CaptureFixture[str]
+) -> None:
     models = alone(e=CHAIN, a=PYTHON, b=f'backend: "onnxruntime" {TENSORS}')
     del models["m"]
     folder = write(adopt.folder, models)
@@ -522,13 +533,13 @@ def test_what_to_copy_by_hand_is_said_and_not_done(adopt: Adopt) -> None:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).touch()
     before = sorted(folder.rglob("*"))
-    command = [sys.executable, "hooks/adopt.py", str(folder)]
-    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert process.stderr.splitlines() == [
+    assert adopted(str(folder)) == 0
+    out, err = capsys.readouterr()
+    assert err.splitlines() == [
         "a: copy 1/lib/more.py, 1/model.py, 1/vocab.txt to steps/a/",
         "b: copy labels.txt to model_repository/b/",
     ]
-    assert yaml.safe_load(process.stdout)["steps"][0]["name"] == "a"
+    assert yaml.safe_load(out)["steps"][0]["name"] == "a"
     assert sorted(folder.rglob("*")) == before
 
 
@@ -770,7 +781,7 @@ def test_a_model_without_a_config_is_known_by_its_file(adopt: Adopt, generate: G
 def test_a_python_model_that_declares_nothing(code: str, status: int, adopt: Adopt) -> None:
     folder = write(adopt.folder, alone(m='backend: "python"'))
     (folder / "m" / "1" / "model.py").write_text(code)
-    assert MAIN([str(folder)]) == status
+    assert adopted(str(folder)) == status
 
 
 @pytest.mark.parametrize("version", ["v1", "01", "old"])
@@ -782,7 +793,7 @@ def test_version_folders(version: str, adopt: Adopt) -> None:
 
 
 def test_no_directory_and_no_ensemble(adopt: Adopt, capsys: pytest.CaptureFixture[str]) -> None:
-    assert MAIN([str(adopt.folder)]) == 1
+    assert adopted(str(adopt.folder)) == 1
     assert (
         capsys.readouterr().err == f"{adopt.folder}: no such directory; name a model repository\n"
     )

@@ -1,9 +1,7 @@
-"""An existing Triton model repository -> pipeline.yml, from which the template generates equal configs.
+"""Print the pipeline.yml of an existing model repository: the template generates equal configs from it.
 
-    .venv/bin/python hooks/adopt.py REPOSITORY [--ensemble NAME] > pipeline.yml
-
-It copies nothing: stderr says for each model what to copy by hand. A repository that Triton would refuse
-is refused: one line on stderr, exit status 1. docs/adopt.md says more.
+It copies nothing: stderr says for each model what to copy by hand. A repository that Triton would
+refuse is refused: one line on stderr, exit status 1. docs/adopt.md says more.
 """
 
 from __future__ import annotations
@@ -14,35 +12,53 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a program it sees hooks/ only
-
-try:
-    from triton_ensemble.adopt import pipeline, refusal, repository, scheduling, text
-    from triton_ensemble.adopt.refusal import Refused, config_of
-except ModuleNotFoundError as error:
-    sys.exit(f"{error.name} is missing; run `make setup`, then .venv/bin/python hooks/adopt.py")
+from triton_ensemble.adopt import repository, scheduling
+from triton_ensemble.adopt.answers import answers_of, used
+from triton_ensemble.adopt.refusal import Refused, config_of
+from triton_ensemble.adopt.written import pipeline_yml
+from triton_ensemble.pipeline.rules import rules
 
 LISTED = 6  # files that a line names
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument("repository", type=Path, metavar="REPOSITORY")
+    parser.add_argument("--ensemble", default="", metavar="NAME", help="the one to adopt")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print pipeline.yml on stdout, and on stderr what to copy by hand or why Triton refuses it."""
+    try:
+        answers, copies = adopt(arguments.repository, arguments.ensemble)
+    except (Refused, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    name = arguments.repository.resolve().name
+    comments = [f"From the model repository {name}, by triton-ensemble adopt.", "Copy by hand:"]
+    print(pipeline_yml(answers, [*comments, *copies]), end="")
+    print("\n".join(copies), file=sys.stderr)
+    return 0
+
+
 def adopt(folder: Path, wanted: str) -> tuple[dict[str, Any], list[str]]:
-    """The answers, and what to copy by hand."""
+    """Return the answers for the ensemble `wanted`, or the only one, and a line on what to copy for each model.
+
+    Refused where Triton or the template refuses it.
+    """
     models = repository.load(folder)
     ensemble = scheduling.chosen(models, folder, wanted)
     scheduling.check(ensemble, models, folder)
-    answers = pipeline.answers(ensemble, models)
-    check(answers, ensemble)
-    names = pipeline.used(ensemble, models)
-    return answers, [to_copy(name, models[name], folder / name) for name in names]
+    answers = answers_of(ensemble, models)
+    refuse(answers, ensemble)
+    return answers, [to_copy(name, models[name], folder / name) for name in used(ensemble, models)]
 
 
-def check(answers: dict[str, Any], ensemble: str) -> None:
-    """Refuses what the template refuses, at the config that is to be changed."""
-    answers = answers | {"steps": declared(answers["steps"])}
-    where, what = ensemble, refusal.problem("given", answers)
+def refuse(answers: dict[str, Any], ensemble: str) -> None:
+    """Raise Refused for what the template refuses, at the config that is to be changed."""
+    where, what = ensemble, rules().problem(answers | {"steps": declared(answers["steps"])})
     if step := re.match(r"step ([^ :]+): ", what):
         where, what = step[1], what[step.end() :]
-    what = what or refusal.problem("graph", answers)
     if what:
         what, _, instead = what.partition("; ")
         raise Refused(config_of(where), what, instead or "change it")
@@ -74,7 +90,8 @@ def to_copy(name: str, config: repository.Config, folder: Path) -> str:
     if backend == "python":
         code = [file for file in files if "/" in file]
         files = [file for file in files if file not in code]
-        parts.append(f"{listed(code) or 'model.py'} to steps/{refusal.identifier(name)}/")
+        module = rules().macro("names", "identifier")(name)
+        parts.append(f"{listed(code) or 'model.py'} to steps/{module}/")
     if files or backend != "python":
         parts.append(f"{listed(files) or 'the model file'} to model_repository/{name}/")
     return f"{name}: copy {', '.join(parts)}"
@@ -83,25 +100,3 @@ def to_copy(name: str, config: repository.Config, folder: Path) -> str:
 def listed(files: list[str]) -> str:
     more = f" and {len(files) - LISTED} more" if len(files) > LISTED else ""
     return ", ".join(files[:LISTED]) + more
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("repository", type=Path, metavar="REPOSITORY")
-    parser.add_argument("--ensemble", default="", metavar="NAME", help="the one to adopt")
-    args = parser.parse_args(arguments)
-    try:
-        answers, copies = adopt(args.repository, args.ensemble)
-    except (Refused, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    comments = [f"From the model repository {args.repository.resolve().name}, by hooks/adopt.py."]
-    print(text.pipeline_yml(answers, [*comments, "Copy by hand:", *copies]), end="")
-    print("\n".join(copies), file=sys.stderr)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

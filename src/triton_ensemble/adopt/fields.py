@@ -12,8 +12,8 @@ from typing import Any
 from google.protobuf import text_format  # type: ignore[import-untyped]
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
-from triton_ensemble.adopt.refusal import catalog
 from triton_ensemble.adopt.repository import PLATFORMS, Config, backend_of
+from triton_ensemble.pipeline.rules import rules
 
 Fields = dict[str, Any]
 
@@ -32,7 +32,7 @@ class Defaults:
     gpu_count: int
 
     def device(self, backend: str) -> str:
-        own = catalog("backends").get(backend, {}).get("device")
+        own = rules().macro("tables", "BACKENDS").get(backend, {}).get("device")
         return str(own or ("auto" if self.gpu_count else "cpu"))
 
 
@@ -225,7 +225,7 @@ def optimization(config: Config, rest: Config, _: Defaults) -> Fields:
 def default_model_filename(config: Config, rest: Config, _: Defaults) -> Fields:
     rest.ClearField("default_model_filename")
     backend = backend_of(config)
-    default = catalog("backends").get(backend, {}).get("file")
+    default = rules().macro("tables", "BACKENDS").get(backend, {}).get("file")
     same = config.default_model_filename == default and backend in FILES_BY_BACKEND
     return {} if same else whole("file", config.default_model_filename)
 

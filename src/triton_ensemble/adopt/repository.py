@@ -10,7 +10,8 @@ from typing import Any
 from google.protobuf import text_format  # type: ignore[import-untyped]
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
-from triton_ensemble.adopt.refusal import Refused, catalog, config_of, nearest, variable
+from triton_ensemble.adopt.refusal import Refused, config_of
+from triton_ensemble.pipeline.rules import nearest, rules
 
 Config = Any  # model_config_pb2.ModelConfig, which has no type stubs
 Models = dict[str, Config]
@@ -100,7 +101,9 @@ def parsed(folder: Path) -> Config:
 
 def model_files(folder: Path) -> Iterator[Path]:
     """The files by which Triton tells the backend of a model without a config."""
-    for name in {backend.get("file") for backend in catalog("backends").values()} - {None}:
+    for name in {
+        backend.get("file") for backend in rules().macro("tables", "BACKENDS").values()
+    } - {None}:
         yield from folder.glob(f"[0-9]*/{name}")
 
 
@@ -122,7 +125,7 @@ def spelling(kind: str, of: str, word: str) -> str:
         return nearest(word, pool.FindMessageTypeByName(of).fields_by_name, "take it out")
     names = pool.FindEnumTypeByName(of).values_by_name
     bare = word.upper().removeprefix("TYPE_")
-    alias = f"TYPE_{variable('values', 'ALIASES').get(bare, bare)}"
+    alias = f"TYPE_{rules().macro('values', 'ALIASES').get(bare, bare)}"
     return (
         f"write {alias}" if alias in names else nearest(word, names, f"it has {', '.join(names)}")
     )

@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from triton_ensemble.adopt.refusal import Refused, config_of, nearest
+from triton_ensemble.adopt.refusal import Refused, config_of
 from triton_ensemble.adopt.repository import Config, Models, backend_of, loaded
+from triton_ensemble.pipeline.rules import nearest
 
 FORBIDDEN = ("instance_group", "optimization", "model_warmup")
 

@@ -1,0 +1,90 @@
+"""Tables of facts about Triton, each in one YAML file of this folder, which the template's hooks read too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A row of backends.yml, whose head says what each column means."""
+
+    file: str = ""
+    device: str = ""
+    local: str = ""
+    build: str = ""
+    image: str = ""
+    platform: str = ""
+    until: str = ""
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DataType:
+    """A row of types.yml; `bytes` is None for strings, which have no fixed size."""
+
+    wire: str
+    numpy: str
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Release:
+    """A row of releases.yml."""
+
+    triton: str
+    python: str
+    adds: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+@cache
+def table(name: str) -> dict[str, Any]:
+    """Return the table of a file as it is written, by the file's name without `.yml`."""
+    text = (FOLDER / f"{name}.yml").read_text(encoding="utf-8")
+    rows: dict[str, Any] = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return rows
+
+
+@cache
+def backends() -> dict[str, Backend]:
+    """Return Triton's backends by name."""
+    return {name: Backend(**_hashable(row)) for name, row in table("backends").items()}
+
+
+@cache
+def data_types() -> dict[str, DataType]:
+    """Return the data types by Triton's name without `TYPE_`."""
+    return {name: DataType(**row) for name, row in table("types").items()}
+
+
+@cache
+def releases() -> dict[str, Release]:
+    """Return the container releases by YY.MM, oldest first."""
+    return {name: Release(**_hashable(row)) for name, row in table("releases").items()}
+
+
+def backends_by_file() -> dict[str, str]:
+    """Return the backend that Triton takes for each model file where a config names none, in its order."""
+    return table("files")
+
+
+def backends_by_platform() -> dict[str, str]:
+    """Return the backend of each platform."""
+    return table("platforms")
+
+
+def correlation_id_types() -> tuple[str, ...]:
+    """Return the data types of a sequence's correlation id, without `TYPE_`."""
+    return tuple(table("sequences")["correlation_id"])
+
+
+def _hashable(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}

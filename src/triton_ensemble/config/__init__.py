@@ -1,0 +1,24 @@
+"""The config.pbtxt files of a model repository: parsed, with the line of each field."""
+
+from triton_ensemble.config.fields import Field, Part
+from triton_ensemble.config.message import ModelConfig, dims_match, enum_name, type_name
+from triton_ensemble.config.model import Model, UnreadModel, read_model, read_models
+from triton_ensemble.config.problem import Problem, did_you_mean
+from triton_ensemble.config.syntax import ConfigSyntaxError, parse
+
+__all__ = [
+    "ConfigSyntaxError",
+    "Field",
+    "Model",
+    "ModelConfig",
+    "Part",
+    "Problem",
+    "UnreadModel",
+    "did_you_mean",
+    "dims_match",
+    "enum_name",
+    "parse",
+    "read_model",
+    "read_models",
+    "type_name",
+]

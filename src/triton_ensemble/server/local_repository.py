@@ -18,21 +18,12 @@ from typing import Any
 from google.protobuf import text_format  # type: ignore[import-untyped, unused-ignore]
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
+from triton_ensemble import catalog
 from triton_ensemble.answers import answers_of
 from triton_ensemble.project import Project
 
 # Fields that came after 24.10, as the two versions of model_config.proto differ.
 NEWER = (("", "model_metrics"), ("ensemble_scheduling", "max_inflight_requests"))
-# The model files by which Triton finds the backend of a config that names none, in its order.
-BACKENDS = {
-    "model.savedmodel": "tensorflow",
-    "model.graphdef": "tensorflow",
-    "model.plan": "tensorrt",
-    "model.onnx": "onnxruntime",
-    "model.xml": "openvino",
-    "model.pt": "pytorch",
-    "model.py": "python",
-}
 CACHE_BYTES = 64 << 20
 
 
@@ -117,7 +108,9 @@ def _backend_by_file(model: Path, config: Any) -> str | None:
     if config.backend or config.platform:
         return None
     files = {path.name for path in model.glob("[1-9]*/*")} | {config.default_model_filename}
-    return next((backend for file, backend in BACKENDS.items() if file in files), None)
+    return next(
+        (backend for file, backend in catalog.backends_by_file().items() if file in files), None
+    )
 
 
 def _adapted(config: Any, gpus: int, undeclared: str) -> Iterator[str]:

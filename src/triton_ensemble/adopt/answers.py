@@ -56,7 +56,7 @@ def used(ensemble: str, models: Models) -> list[str]:
     return list(found)
 
 
-def answers(ensemble: str, models: Models) -> Fields:
+def answers_of(ensemble: str, models: Models) -> Fields:
     config = models[ensemble]
     configs = [models[name] for name in used(ensemble, models)]
     defaults = Defaults(config.max_batch_size, usual_delay(configs), gpu_count(configs))

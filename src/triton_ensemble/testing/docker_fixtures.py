@@ -8,15 +8,16 @@ from collections.abc import Iterator
 import pytest
 
 from triton_ensemble.container.compose import DOCKER, Container, ContainerError, find, output
-from triton_ensemble.project import ROOT
+from triton_ensemble.testing.under_test import PROJECT
 
-PROJECT = "{{ graph.container.name }}-test"
+NAME = PROJECT.package.replace("_", "-")  # of the image too
 COMPOSE = os.environ.get("COMPOSE", f"{DOCKER} compose")
 FILES = os.environ.get("COMPOSE_FILES", "deploy/compose.yaml").split()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _engine() -> None:
+def engine() -> None:
+    """Skip all tests where no engine answers; fail them where REQUIRE_DOCKER=1."""
     try:
         output(DOCKER, "version")
     except ContainerError as error:
@@ -27,50 +28,58 @@ def _engine() -> None:
 
 @pytest.fixture(scope="session")
 def docker_compose_command() -> str:
+    """Return the command that starts compose, to pytest-docker."""
     return COMPOSE
 
 
 @pytest.fixture(scope="session")
 def docker_compose_file() -> list[str]:
-    return [str(ROOT / file) for file in FILES]
+    """Return the files that compose reads, to pytest-docker."""
+    return [str(PROJECT.root / file) for file in FILES]
 
 
 @pytest.fixture(scope="session")
 def docker_compose_project_name() -> str:
-    return PROJECT
+    """Return the name of the compose project, to pytest-docker."""
+    return f"{NAME}-test"
 
 
 @pytest.fixture(scope="session")
 def docker_setup() -> list[str]:
+    """Return the command that starts the container, to pytest-docker."""
     return ["up --detach triton"]
 
 
 @pytest.fixture(scope="session")
 def docker_cleanup() -> list[str]:
+    """Return the command that removes it, to pytest-docker."""
     return ["down --volumes --remove-orphans"]
 
 
 @pytest.fixture(scope="session")
 def compose(docker_compose_file: list[str]) -> tuple[str, ...]:
-    """The command that pytest-docker uses, of whatever project."""
+    """Return the command that pytest-docker uses, of whatever compose project."""
     return (*COMPOSE.split(), *(f"--file={file}" for file in docker_compose_file))
 
 
 @pytest.fixture(scope="session")
-def started(docker_services: object, compose: tuple[str, ...]) -> Container:
-    return find((*compose, f"--project-name={PROJECT}"))
+def started(
+    docker_services: object, compose: tuple[str, ...], docker_compose_project_name: str
+) -> Container:
+    """Return Triton's container, which may not be ready yet."""
+    return find((*compose, f"--project-name={docker_compose_project_name}"))
 
 
 @pytest.fixture
 def triton(started: Container) -> Container:
-    """Healthy, whatever the test before did to it."""
+    """Return Triton's container when it is healthy, whatever the test before did to it."""
     started.wait(starting=True)
     return started
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Function) -> Iterator[None]:
-    """Shows the container's log with each test that needed it and failed."""
+    """Show the container's log with each test that needed it and failed."""
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
     container = item.funcargs.get("started")

@@ -1,0 +1,33 @@
+"""Triton's schema of a config (model_config.proto), as the package tritonclient has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
+
+ModelConfig = Any  # a model_config_pb2.ModelConfig, which has no type stubs
+
+
+def new_config(**fields: Any) -> ModelConfig:
+    """Return a config with these fields."""
+    return model_config_pb2.ModelConfig(**fields)
+
+
+def enum_name(message: Any, field: str) -> str:
+    """Return the name of an enum field's value; a number that has no name, as it is."""
+    number = getattr(message, field)
+    known = message.DESCRIPTOR.fields_by_name[field].enum_type.values_by_number.get(number)
+    return known.name if known else str(number)
+
+
+def type_name(tensor: Any) -> str:
+    """Return a tensor's data type without `TYPE_`."""
+    return enum_name(tensor, "data_type").removeprefix("TYPE_")
+
+
+def dims_match(one: Sequence[int], two: Sequence[int]) -> bool:
+    """Whether two dims are the same, where -1 matches any size."""
+    pairs = zip(one, two, strict=False)
+    return len(one) == len(two) and all(a == b or -1 in (a, b) for a, b in pairs)

@@ -1,0 +1,154 @@
+"""The models of a repository as they are on disk: their configs, versions and backends."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from triton_ensemble import catalog
+from triton_ensemble.config.fields import Field, Part, fields_of
+from triton_ensemble.config.message import ModelConfig, new_config
+from triton_ensemble.config.problem import Problem
+from triton_ensemble.config.syntax import ConfigSyntaxError, parse
+
+CONFIG = "config.pbtxt"
+NO_BACKEND = (
+    "Invalid model name: Could not determine backend for model '{}' "
+    "with no backend in model configuration"
+)
+
+
+@dataclass(frozen=True)
+class UnreadModel:
+    """A folder whose config can't be read, or that has none and is no model without one either."""
+
+    folder: Path
+    problem: Problem
+    has_config: bool = True
+
+
+@dataclass
+class Model:
+    """A model of a repository: its folder, its parsed config, and the lines of the config's fields."""
+
+    folder: Path
+    config: ModelConfig
+    fields: Field
+    has_config: bool = True  # else Triton makes one up by the model file
+
+    @property
+    def name(self) -> str:
+        """The folder's name, by which Triton serves the model."""
+        return self.folder.name
+
+    @property
+    def path(self) -> Path:
+        """The path of the config."""
+        return self.folder / CONFIG
+
+    def problem(self, what: str, instead: str, *place: Part) -> Problem:
+        """Return a problem at a field of the config."""
+        return Problem(self.path, self.fields.line_of(*place), what, instead)
+
+    def file(self, *parts: str) -> Path:
+        """Join a path as Triton does: one that begins with / stays inside the folder."""
+        return Path("/".join((str(self.folder), *parts)))
+
+    @cached_property
+    def folders(self) -> list[str]:
+        """The names of the folders inside, sorted."""
+        return sorted(path.name for path in self.folder.iterdir() if path.is_dir())
+
+    @cached_property
+    def versions(self) -> list[int]:
+        """The versions that Triton sees, latest first."""
+        versions = (version_of(name) for name in self.folders)
+        return sorted({each for each in versions if each is not None}, reverse=True)
+
+    @cached_property
+    def loaded(self) -> list[int]:
+        """The versions that the version policy makes available, latest first."""
+        policy = self.config.version_policy
+        kind = policy.WhichOneof("policy_choice")
+        if kind == "all":
+            return self.versions
+        if kind == "specific":
+            return [version for version in self.versions if version in policy.specific.versions]
+        return self.versions[: policy.latest.num_versions if kind else 1]
+
+    @cached_property
+    def files(self) -> set[str]:
+        """The names in the folder by which Triton finds the backend: the first, if it is no version even."""
+        first = next(iter(self.folders), None)
+        return {path.name for path in (self.folder / first).iterdir()} if first else set()
+
+    @cached_property
+    def backend(self) -> str:
+        """The backend by its own name, `ensemble`, or empty where Triton can't find one."""
+        if self.config.backend or self.config.platform:
+            platforms = catalog.backends_by_platform()
+            return str(self.config.backend or platforms.get(self.config.platform, ""))
+        files = catalog.backends_by_file()
+        if file := self.config.default_model_filename:
+            return files.get(file, "")
+        by_file = (backend for file, backend in files.items() if file in self.files)
+        return next(by_file, self.name.partition(".")[2])
+
+    @property
+    def is_ensemble(self) -> bool:
+        """Whether it says that it is an ensemble, by its platform or its scheduling."""
+        scheduled: bool = self.config.HasField("ensemble_scheduling")
+        return scheduled or self.config.platform == "ensemble"
+
+    @property
+    def steps(self) -> list[Any]:
+        """The steps of an ensemble, which other models do not have."""
+        return list(self.config.ensemble_scheduling.step)
+
+    @cached_property
+    def completes_config(self) -> bool:
+        """Whether the backend may add tensors that the config leaves out; of a Python model its code says so."""
+        if self.backend == "python":
+            codes = [path.read_bytes() for path in self.folder.glob("[0-9]*/*.py")]
+            return any(b"auto_complete_config" in code for code in codes)
+        return self.backend not in ("ensemble", "pytorch")
+
+
+def version_of(folder: str) -> int | None:
+    """Return the version that Triton reads from a folder's name: the number that begins it, unless zeros lead it."""
+    number = re.match(r"[ \t-\r]*([+-]?[0-9]+)", folder)
+    return int(number[1]) if number and (folder == "0" or folder[0] != "0") else None
+
+
+def read_models(repository: Path) -> dict[str, Model | UnreadModel]:
+    """Read each folder of a repository, by its name; OSError where a folder can't be read."""
+    folders = sorted(path for path in repository.iterdir() if path.is_dir())
+    return {folder.name: read_model(folder) for folder in folders}
+
+
+def read_model(folder: Path) -> Model | UnreadModel:
+    """Read a model's config; OSError where the folder can't be read."""
+    path = folder / CONFIG
+    try:
+        text = path.read_bytes().decode(errors="replace")
+        return Model(folder, parse(text), fields_of(text))
+    except FileNotFoundError:
+        return _without_config(folder)
+    except OSError as error:
+        what = f"can't be read: {error.strerror}"
+        return UnreadModel(folder, Problem(path, 1, what, "make it a file"))
+    except ConfigSyntaxError as error:
+        return UnreadModel(folder, Problem(path, error.line, error.what, error.instead))
+
+
+def _without_config(folder: Path) -> Model | UnreadModel:
+    """Triton makes up a config for a folder that has a model file under its usual name."""
+    model = Model(folder, new_config(), Field("", 1), has_config=False)
+    if model.files & catalog.backends_by_file().keys() or "." in model.name:
+        return model
+    instead = "each folder of a repository must be a model: add its config, or move it away"
+    problem = model.problem(NO_BACKEND.format(folder.name), instead)
+    return UnreadModel(folder, problem, has_config=False)

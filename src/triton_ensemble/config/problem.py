@@ -1,0 +1,24 @@
+"""What is wrong in a file, and what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """The file and the line (from 1 on), what is wrong there, and what to do instead."""
+
+    file: Path
+    line: int
+    what: str
+    instead: str
+
+
+def did_you_mean(word: str, choices: Iterable[str], otherwise: str) -> str:
+    """Return `did you mean X?` where one of the choices is close to the word, else `otherwise`."""
+    close = difflib.get_close_matches(word, list(choices), 1)
+    return f"did you mean {close[0]}?" if close else otherwise
