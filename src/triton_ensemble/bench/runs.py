@@ -1,46 +1,46 @@
-"""Runs of `make bench` as files, and whether two of them can be compared."""
+"""Runs of `bench` as files, and whether two of them can be compared."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from triton_ensemble.bench.figures import Level
 
-CONDITIONS = ("seconds", "load", "server", "cores")
+CONDITIONS = ("seconds", "server", "cores")
 
 
 @dataclass(frozen=True)
 class Run:
-    """What was measured, how, and the figures. `cores` are those of this machine, if the server was on it."""
+    """The figures of a run and its conditions. `cores` are those of this machine, if the server ran on it."""
 
     ensemble: str
     rows: int
     seconds: float
-    load: str
     server: str
     cores: int | None
     levels: list[Level]
 
     @staticmethod
     def read(path: Path) -> Run:
-        """ValueError if the file is of none."""
+        """Return the run of a file; ValueError if it has none."""
         try:
             saved = json.loads(path.read_text())
-            levels = [Level.of(level) for level in saved.pop("levels")]
-            return Run(**saved, levels=levels)
+            levels = [Level.of(level) for level in saved["levels"]]
+            conditions = {name: saved[name] for name in ("ensemble", "rows", *CONDITIONS)}
+            return Run(**conditions, levels=levels)
         except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
             raise ValueError(f"{path}: is of no earlier `make bench`: {error}") from error
 
     def write(self, path: Path) -> None:
+        """Write the run as JSON."""
         path.write_text(json.dumps(dataclasses.asdict(self), indent=2) + "\n")
 
     def check(self, path: Path, ensemble: str, rows: int) -> None:
-        """ValueError if a run of `rows` a request of an ensemble can't be compared with this one of `path`."""
+        """Raise ValueError unless a run of an ensemble, with `rows` a request, compares with this one of `path`."""
         if self.ensemble != ensemble:
             raise ValueError(f"{path}: is of {self.ensemble}, not of {ensemble}")
         if self.rows != rows:
@@ -50,15 +50,8 @@ class Run:
             )
 
     def differences(self, new: Run) -> Iterator[str]:
-        """What else than the ensemble may make the figures differ."""
+        """Yield the conditions that differ from those of a `new` run."""
         for name in CONDITIONS:
             was, now = getattr(self, name), getattr(new, name)
             if was != now:
                 yield f"{name} {was} -> {now}"
-
-
-def make_writable(folder: Path) -> None:
-    """Before anything is measured: OSError if files can't be written to the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if not os.access(folder, os.W_OK):
-        raise PermissionError(f"{folder}: can't be written to; give other files by --out")

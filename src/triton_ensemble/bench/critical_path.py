@@ -1,4 +1,4 @@
-"""The way of a request through an ensemble that takes longest: its other steps work meanwhile."""
+"""The critical path of a request through an ensemble: other steps work in parallel with it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from triton_ensemble.bench.figures import ModelTimes, total_us
 
 
-def longest(
+def critical_path(
     configs: Mapping[str, Any], model: str, times: Mapping[str, ModelTimes]
 ) -> list[ModelTimes]:
-    """The model itself; of an ensemble those of the steps that follow each other on it.
+    """Return the times of the models that take longest one after the other; of one that is no ensemble its own.
 
-    `configs` are the ModelConfigs and `times` the figures of the models, by name.
+    `configs` are the ModelConfigs, and `times` the figures, by the names of the models.
     """
     steps = configs[model].ensemble_scheduling.step if model in configs else ()
     if not steps:
@@ -27,6 +27,6 @@ def longest(
             return []
         step = writers[tensor]
         before = max(map(to, step.input_map.values()), key=total_us, default=[])
-        return [*before, *longest(configs, step.model_name, times)]
+        return [*before, *critical_path(configs, step.model_name, times)]
 
     return max(map(to, writers), key=total_us, default=[])

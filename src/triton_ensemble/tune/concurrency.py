@@ -1,4 +1,4 @@
-"""How many callers settings are measured with, and for how long at least."""
+"""The concurrency that settings are measured at, and the shortest measurement there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from triton_ensemble.bench.figures import Level
-from triton_ensemble.bench.growth import fewest, growing
+from triton_ensemble.bench.saturation import saturation_point, until_saturation
 from triton_ensemble.tune.trials import Objective, TooShortError
 
 LATENCIES = 3  # a measurement takes as long as so many requests of a caller, one after the other
@@ -14,12 +14,12 @@ SHORTEST_S = 0.3
 
 
 def window_s(level: Level) -> float:
-    """The shortest measurement of a level that is more than chance."""
+    """Return the shortest measurement of a level that is more than chance."""
     return max(SHORTEST_S, LATENCIES * level.load.p50_us / 1e6)
 
 
 class Probe:
-    """Measures levels, each for as long as the latency asks for; TooShortError if that is too long."""
+    """Measures levels, each for as long as its latency asks for; TooShortError where that ends after `deadline`."""
 
     def __init__(
         self, measure: Callable[[int, float], Level], deadline: float, seconds: float
@@ -38,14 +38,14 @@ class Probe:
 
 
 def level_to_tune(probe: Probe, objective: Objective, concurrency: int | None) -> Level:
-    """That of `concurrency` callers, else of those that the objective asks for.
+    """Return the level of `concurrency` callers, by default of those that the objective asks for.
 
-    With a limit of the p99, as many as are served within it; else as few as are served most.
-    RuntimeError if requests fail there.
+    With a limit of the p99, as many as are served within it; else as few as reach the highest
+    throughput. RuntimeError if requests fail there.
     """
-    levels = [probe(concurrency)] if concurrency else list(growing(probe, objective.met))
+    levels = [probe(concurrency)] if concurrency else list(until_saturation(probe, objective.met))
     within = [level for level in levels if objective.met(level.load)] or levels[:1]
-    chosen = within[-1] if objective.p99_us else fewest(within)
+    chosen = within[-1] if objective.p99_us else saturation_point(within)
     for error, count in chosen.load.errors.items():
         raise RuntimeError(f"{count} requests failed: {error}; see `make bench`")
     return chosen
