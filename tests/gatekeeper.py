@@ -28,24 +28,24 @@ class Gatekeeper:
     def __init__(self, template: Path) -> None:
         self.template = template
         self.environment = environment = Worker(src_path=str(template)).jinja_env
-        macros = ("validate", "graph", "wiring")
+        files = ("questions", "graph/graph", "validate/pipeline")
         self.of: dict[str, Any] = {
-            name: environment.get_template(f"hooks/{name}.jinja").module for name in macros
+            name: environment.get_template(f"hooks/{name}.jinja").module for name in files
         }
 
     def graph(self, answers: dict[str, Any]) -> dict[str, Any]:
         """The one model of the pipeline that every template reads."""
-        found: dict[str, Any] = json.loads(self.of["graph"].graph(DEFAULTS | answers))
+        found: dict[str, Any] = json.loads(self.of["graph/graph"].graph(DEFAULTS | answers))
         return found
 
     def line(self, answers: dict[str, Any]) -> str:
         """Why the template refuses the answers; empty where it does not."""
         answers = DEFAULTS | answers
         empty = [name for name, value in answers.items() if value is None]
-        wrong = str(self.of["validate"].given(answers, empty, list(answers)))
+        wrong = str(self.of["questions"].given(answers, empty, list(answers)))
         if wrong:
             return wrong
-        return str(self.of["wiring"].wiring(self.graph(answers), answers)).strip()
+        return str(self.of["validate/pipeline"].wiring(self.graph(answers), answers)).strip()
 
     def configs(self, answers: dict[str, Any]) -> dict[str, str]:
         """The configs of answers whatever they are: what the template would write if it refused nothing."""

@@ -122,7 +122,7 @@ def spelling(kind: str, of: str, word: str) -> str:
         return nearest(word, pool.FindMessageTypeByName(of).fields_by_name, "take it out")
     names = pool.FindEnumTypeByName(of).values_by_name
     bare = word.upper().removeprefix("TYPE_")
-    alias = f"TYPE_{variable('values', 'ALIASES').get(bare, bare)}"
+    alias = f"TYPE_{variable('validate/values', 'ALIASES').get(bare, bare)}"
     return (
         f"write {alias}" if alias in names else nearest(word, names, f"it has {', '.join(names)}")
     )
