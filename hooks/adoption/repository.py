@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf import text_format  # type: ignore[import-untyped]
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
-from hooks.adoption.refusal import Refused, catalog, config_of, nearest, variable
+from hooks.adoption.refusal import Refused, catalog, config_of, nearest
 
 Config = Any  # model_config_pb2.ModelConfig, which has no type stubs
 Models = dict[str, Config]
@@ -122,7 +122,7 @@ def spelling(kind: str, of: str, word: str) -> str:
         return nearest(word, pool.FindMessageTypeByName(of).fields_by_name, "take it out")
     names = pool.FindEnumTypeByName(of).values_by_name
     bare = word.upper().removeprefix("TYPE_")
-    alias = f"TYPE_{variable('validate/values', 'ALIASES').get(bare, bare)}"
+    alias = f"TYPE_{catalog('aliases')['types'].get(bare, bare)}"
     return (
         f"write {alias}" if alias in names else nearest(word, names, f"it has {', '.join(names)}")
     )
