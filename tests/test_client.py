@@ -677,7 +677,7 @@ def test_the_package_is_usable_alone(generate: Generate, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["decoupled", "sequence"])
 def test_no_member_of_the_client_is_hidden(generate: Generate, name: str) -> None:
     """By an ensemble, or a tensor, which may have any name that Triton allows."""
-    table = (ROOT / "hooks/client.jinja").read_text()
+    table = (ROOT / "hooks/graph/client.jinja").read_text()
     [options, members] = re.findall(r"set (?:OPTIONS|MEMBERS) = (.*?)\.split", table, re.DOTALL)
     with package(generate(**UNUSUAL[name])) as module:
         both = module.Client("grpc://x"), module.AsyncClient("grpc://x")

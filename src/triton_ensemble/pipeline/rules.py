@@ -28,18 +28,9 @@ PACKAGE = Path(__file__).parents[1]
 UNDEFINED = "'dict object' has no attribute "
 # The template of a config by the list of `graph` whose items it is rendered for, and what it calls one.
 CONFIGS = {
-    "copies": (
-        "copy",
-        "template/model_repository/{% yield copy from graph.copies %}{{ copy.name }}{% endyield %}/config.pbtxt.jinja",
-    ),
-    "models": (
-        "model",
-        "template/model_repository/{% yield model from graph.models %}{{ model.name }}{% endyield %}/config.pbtxt.jinja",
-    ),
-    "ensembles": (
-        "this",
-        "template/model_repository/{% yield this from graph.ensembles %}{{ this.name }}{% endyield %}/config.pbtxt.jinja",
-    ),
+    "copies": ("copy", "hooks/configs/copy.pbtxt.jinja"),
+    "models": ("model", "hooks/configs/model.pbtxt.jinja"),
+    "ensembles": ("this", "hooks/configs/ensemble.pbtxt.jinja"),
 }
 
 
@@ -84,13 +75,13 @@ class Rules:
 
     def graph(self, given: Answers) -> Answers:
         """Return the model of the pipeline that all templates read, even of answers whose wiring is refused."""
-        found: Answers = json.loads(self.macro("graph", "graph")(self._defaulted(given)))
+        found: Answers = json.loads(self.macro("graph/graph", "graph")(self._defaulted(given)))
         return found
 
     def configs(self, given: Answers) -> dict[str, str]:
         """Return each config.pbtxt by its model's name, even of answers whose wiring is refused."""
         context = self._defaulted(given)
-        context["graph"] = json.loads(self.macro("graph", "graph")(context))
+        context["graph"] = json.loads(self.macro("graph/graph", "graph")(context))
         return rendered(self, context)
 
     def default(self, question: str) -> Any:
