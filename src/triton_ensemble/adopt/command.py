@@ -1,107 +1,95 @@
-"""An existing Triton model repository -> pipeline.yml, from which the template generates equal configs.
+"""Print the pipeline.yml of an existing model repository: the template generates equal configs from it.
 
-    .venv/bin/python hooks/adopt.py REPOSITORY [--ensemble NAME] > pipeline.yml
-
-It copies nothing: stderr says for each model what to copy by hand. A repository that Triton would refuse
-is refused: one line on stderr, exit status 1. docs/adopt.md says more.
+It copies nothing: stderr says for each model what to copy by hand. A repository that Triton would
+refuse is refused: one line on stderr, exit status 1. docs/adopt.md says more.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from pathlib import Path
-from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a program it sees hooks/ only
-
-try:
-    from triton_ensemble.adopt import pipeline, refusal, repository, scheduling, text
-    from triton_ensemble.adopt.refusal import Refused, config_of
-except ModuleNotFoundError as error:
-    sys.exit(f"{error.name} is missing; run `make setup`, then .venv/bin/python hooks/adopt.py")
+from triton_ensemble.adopt.answers import answers_of
+from triton_ensemble.adopt.ensembles import Models, chosen, models_below
+from triton_ensemble.adopt.fields import backend_of
+from triton_ensemble.adopt.refusal import (
+    Refused,
+    refuse_answers,
+    refuse_first,
+    refuse_namespaces,
+    refused_by_triton,
+)
+from triton_ensemble.adopt.written import pipeline_yml
+from triton_ensemble.config import Model, read_models
+from triton_ensemble.pipeline.rules import Answers, rules
 
 LISTED = 6  # files that a line names
 
 
-def adopt(folder: Path, wanted: str) -> tuple[dict[str, Any], list[str]]:
-    """The answers, and what to copy by hand."""
-    models = repository.load(folder)
-    ensemble = scheduling.chosen(models, folder, wanted)
-    scheduling.check(ensemble, models, folder)
-    answers = pipeline.answers(ensemble, models)
-    check(answers, ensemble)
-    names = pipeline.used(ensemble, models)
-    return answers, [to_copy(name, models[name], folder / name) for name in names]
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument("repository", type=Path, metavar="REPOSITORY")
+    parser.add_argument("--ensemble", default="", metavar="NAME", help="the one to adopt")
 
 
-def check(answers: dict[str, Any], ensemble: str) -> None:
-    """Refuses what the template refuses, at the config that is to be changed."""
-    answers = answers | {"steps": declared(answers["steps"])}
-    where, what = ensemble, refusal.problem("given", answers)
-    if step := re.match(r"step ([^ :]+): ", what):
-        where, what = step[1], what[step.end() :]
-    what = what or refusal.problem("graph", answers)
-    if what:
-        what, _, instead = what.partition("; ")
-        raise Refused(config_of(where), what, instead or "change it")
+def run(arguments: argparse.Namespace) -> int:
+    """Print pipeline.yml on stdout, and on stderr what to copy by hand, or why Triton refuses it."""
+    try:
+        answers, copies = adopt(arguments.repository, arguments.ensemble)
+    except (Refused, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    name = arguments.repository.resolve().name
+    comments = [f"From the model repository {name}, by triton-ensemble adopt.", "Copy by hand:"]
+    print(pipeline_yml(answers, [*comments, *copies]), end="")
+    print("\n".join(copies), file=sys.stderr)
+    return 0
 
 
-def declared(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The steps without `declare: false`, for which the template trusts the model file: what half a config says counts too."""
-    return [
-        {
-            key: declared(value) if key == "steps" else value
-            for key, value in step.items()
-            if key != "declare"
-        }
-        for step in steps
-    ]
+def adopt(repository: Path, wanted: str = "") -> tuple[Answers, list[str]]:
+    """Return the answers for an ensemble of a repository, and for each of its models a line on what to copy.
+
+    `wanted` may be left out where one ensemble is in no other. Refused where Triton or the template
+    refuses it.
+    """
+    if not repository.is_dir():
+        raise Refused(str(repository), "no such directory", "name a model repository")
+    folders, wrong = read_models(repository), refused_by_triton(repository)
+    models: Models = {name: model for name, model in folders.items() if isinstance(model, Model)}
+    ensembles = {name for name, model in models.items() if model.is_ensemble}
+    refuse_first(wrong, folders.keys() - ensembles)
+    ensemble = chosen(models, repository, wanted)
+    below = models_below(ensemble, models)
+    used = {ensemble.name: ensemble, **below}
+    refuse_first(wrong, used)
+    refuse_namespaces(used.values())
+    answers = answers_of(ensemble, models)
+    refuse_answers(answers, ensemble, used)
+    return answers, [to_copy(model) for model in below.values()]
 
 
-def to_copy(name: str, config: repository.Config, folder: Path) -> str:
-    """One line: what of a model the generated project can't make."""
-    backend = repository.backend_of(config)
+def to_copy(model: Model) -> str:
+    """Return a line on what of a model the generated project can't make."""
+    backend = backend_of(model.config)
     if backend == "ensemble":
-        return f"{name}: nothing, the configs say it all"
+        return f"{model.name}: nothing, the configs say it all"
     files = [
-        path.relative_to(folder).as_posix()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts and path.name != "config.pbtxt"
+        path.relative_to(model.folder).as_posix()
+        for path in sorted(model.folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts and path != model.path
     ]
     parts = []
     if backend == "python":
         code = [file for file in files if "/" in file]
         files = [file for file in files if file not in code]
-        parts.append(f"{listed(code) or 'model.py'} to steps/{refusal.identifier(name)}/")
+        module = rules().macro("names", "identifier")(model.name)
+        parts.append(f"{_listed(code) or 'model.py'} to steps/{module}/")
     if files or backend != "python":
-        parts.append(f"{listed(files) or 'the model file'} to model_repository/{name}/")
-    return f"{name}: copy {', '.join(parts)}"
+        parts.append(f"{_listed(files) or 'the model file'} to model_repository/{model.name}/")
+    return f"{model.name}: copy {', '.join(parts)}"
 
 
-def listed(files: list[str]) -> str:
+def _listed(files: list[str]) -> str:
     more = f" and {len(files) - LISTED} more" if len(files) > LISTED else ""
     return ", ".join(files[:LISTED]) + more
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("repository", type=Path, metavar="REPOSITORY")
-    parser.add_argument("--ensemble", default="", metavar="NAME", help="the one to adopt")
-    args = parser.parse_args(arguments)
-    try:
-        answers, copies = adopt(args.repository, args.ensemble)
-    except (Refused, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    comments = [f"From the model repository {args.repository.resolve().name}, by hooks/adopt.py."]
-    print(text.pipeline_yml(answers, [*comments, "Copy by hand:", *copies]), end="")
-    print("\n".join(copies), file=sys.stderr)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

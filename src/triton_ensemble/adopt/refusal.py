@@ -1,88 +1,87 @@
-"""What adopt.py says when it can't go on, and what it asks the template's own hooks."""
+"""What a repository is refused for: what Triton would refuse of it, and what the template has no words for."""
 
 from __future__ import annotations
 
-from ast import literal_eval
-from collections.abc import Iterable
-from functools import cache
+import re
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
 
-import yaml
-from jinja2 import FileSystemLoader, StrictUndefined, UndefinedError
-from jinja2.sandbox import SandboxedEnvironment
+try:
+    from triton_ensemble.check import Finding, check
+except ImportError:  # until the new check is merged
+    from oldcheck import Finding, check  # type: ignore
+from triton_ensemble.config import Model
+from triton_ensemble.pipeline.rules import Answers, rules
 
-ROOT = Path(__file__).resolve().parents[2]
-
-# How Jinja says what a question of copier.yml refuses: as a name that is not defined.
-UNDEFINED = "'dict object' has no attribute "
+# Rules on files that are often kept out of git, and on code, which the project's own check reads again.
+OF_FILES = {
+    "execution-environment",
+    "label-file",
+    "model-file",
+    "python-arguments",
+    "python-class",
+    "python-execute",
+    "python-syntax",
+}
+# What Triton says where such a file is missing and another rule asks for it.
+FILE_MISSING = {
+    "backend": "Invalid model name: Could not determine backend",
+    "sequence-state": "failed to open text file",
+    "warmup-data": "failed to open text file",
+}
+UNTRANSLATABLE = {"tensor-twice"}  # warnings: a table of tensors by name would drop one
 
 
 class Refused(Exception):
-    """A repository that Triton would refuse: where, what is wrong, what to write instead."""
+    """Raised for a repository that Triton would refuse: where, what is wrong, what to write instead."""
 
     def __init__(self, where: str, what: str, instead: str) -> None:
         super().__init__(f"{where}: {what}; {instead}".replace("\n", " "))
 
 
 def config_of(folder: str) -> str:
+    """Return the path of a model's config in its repository."""
     return f"{folder}/config.pbtxt"
 
 
-@cache
-def environment() -> SandboxedEnvironment:
-    """Jinja as Copier sets it up for this template."""
-    return SandboxedEnvironment(
-        loader=FileSystemLoader(ROOT),
-        extensions=["jinja2_ansible_filters.AnsibleCoreFiltersExtension"],
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+def refused_by_triton(repository: Path) -> list[Finding]:
+    """Return what Triton refuses of a repository, files that may be missing aside, by file and line."""
+    return [
+        finding
+        for finding in check(repository)
+        if (finding.severity == "error" or finding.rule in UNTRANSLATABLE)
+        and finding.rule not in OF_FILES
+        and not finding.what.startswith(FILE_MISSING.get(finding.rule, "\n"))
+    ]
 
 
-@cache
-def catalog(name: str) -> dict[str, dict[str, Any]]:
-    table: dict[str, dict[str, Any]] = yaml.safe_load(
-        (ROOT / "hooks" / "catalog" / f"{name}.yml").read_text()
-    )
-    return table
+def refuse_first(findings: Iterable[Finding], models: Collection[str]) -> None:
+    """Raise Refused with the first finding in one of the models."""
+    for finding in findings:
+        name = finding.file.parent.name
+        if name in models:
+            where = f"{name}/{finding.file.name}:{finding.line}"
+            raise Refused(where, finding.what, finding.instead)
 
 
-def variable(file: str, name: str) -> Any:
-    """What the template's hooks define: a table or a macro."""
-    return getattr(environment().get_template(f"hooks/{file}.jinja").module, name)
+def refuse_namespaces(ensembles: Iterable[Model]) -> None:
+    """Raise Refused for a step's `model_namespace`, which Triton reserves and the grammar has no field for."""
+    for ensemble in ensembles:
+        for step in ensemble.steps:
+            if step.model_namespace:
+                what = f"the step of {step.model_name} has a model_namespace, which is reserved"
+                raise Refused(config_of(ensemble.name), what, "take it out")
 
 
-def nearest(word: str, choices: Iterable[str], otherwise: str) -> str:
-    """`did you mean X?` where one of the choices is near, else the other remedy."""
-    found = str(variable("nearest", "did_you_mean")(word, list(choices)))
-    return found.removeprefix("; ") or otherwise
-
-
-def identifier(name: str) -> str:
-    return str(variable("names", "identifier")(name))
-
-
-def default(asked: dict[str, Any], context: dict[str, Any]) -> Any:
-    """A question's, as Copier takes it."""
-    if isinstance(asked["default"], list):
-        return asked["default"]
-    text = environment().from_string(str(asked["default"])).render(context)
-    return text if asked["type"] == "str" else yaml.safe_load(text)
-
-
-def problem(question: str, answers: dict[str, Any]) -> str:
-    """What a question of copier.yml that checks the answers says of them; empty: nothing."""
-    questions = yaml.safe_load((ROOT / "copier.yml").read_text())
-    context = {"_copier_answers": answers, "_copier_conf": {"data": answers}, **answers}
-    for name, asked in questions.items():
-        if not name.startswith("_") and asked.get("when", True) and name not in answers:
-            context[name] = default(asked, context)
-    try:
-        environment().from_string(questions[question]["default"]).render(context)
-    except UndefinedError as error:
-        if not str(error).startswith(UNDEFINED):
-            raise
-        return str(literal_eval(str(error).removeprefix(UNDEFINED)))
-    return ""
+def refuse_answers(answers: Answers, ensemble: Model, models: Collection[str]) -> None:
+    """Raise Refused for what the template refuses of the answers, at the config that is to be changed."""
+    what, _, instead = rules().problem(answers).partition("; ")
+    step = re.match(r"step (\S+): ", what)
+    where, said = (step[1], what[step.end() :]) if step else (ensemble.name, what)
+    if what:
+        known = where in models
+        raise Refused(
+            config_of(where if known else ensemble.name),
+            said if known else what,
+            instead or "change it",
+        )

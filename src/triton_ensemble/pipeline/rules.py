@@ -1,0 +1,178 @@
+"""The template's own rules on answers: `copier.yml` and `hooks/*.jinja`, rendered as Copier renders them.
+
+No rule about answers stands in Python, because Copier runs no code of a template that nobody trusted.
+The wheel carries these files; a clone of the template has them at its root.
+"""
+
+from __future__ import annotations
+
+import json
+from ast import literal_eval
+from collections.abc import Iterator, Mapping
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from triton_ensemble.project import ProjectError
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from jinja2.sandbox import SandboxedEnvironment
+
+Answers = dict[str, Any]
+
+PACKAGE = Path(__file__).parents[1]
+# How Jinja reports what a question of copier.yml refuses: as a name that is not defined.
+UNDEFINED = "'dict object' has no attribute "
+# The template of a config by the list of `graph` whose items it is rendered for, and what it calls one.
+CONFIGS = {
+    "copies": ("copy", "hooks/configs/copy.pbtxt.jinja"),
+    "models": ("model", "hooks/configs/model.pbtxt.jinja"),
+    "ensembles": ("this", "hooks/configs/ensemble.pbtxt.jinja"),
+}
+
+
+class RulesError(ProjectError):
+    """Raised where the template's rules can't be rendered: what is missing, how to get it."""
+
+
+class RefusedAnswers(Exception):
+    """Raised where the template refuses answers, with its line: where, what, what to write instead."""
+
+
+def template_root() -> Path:
+    """Return the folder of `copier.yml` and `hooks/`: the package's own in a wheel, else the clone's."""
+    clone = PACKAGE.parents[1]
+    return clone if (clone / "copier.yml").is_file() else PACKAGE
+
+
+class Rules:
+    """The rules of one version of the template, by default of the one that this package belongs to."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or template_root()
+
+    def problem(self, given: Answers) -> str:
+        """Return the template's line on the first thing that it refuses of the answers; empty: it accepts them."""
+        try:
+            self.answered(given)
+        except RefusedAnswers as refused:
+            return str(refused)
+        return ""
+
+    def answered(self, given: Answers) -> Answers:
+        """Return the value of each question, `graph` among them, as `copier copy --defaults` has it.
+
+        RefusedAnswers where the template refuses them.
+        """
+        context: Answers = {"_copier_answers": given, "_copier_conf": {"data": given}, **given}
+        for name, question in self._questions():
+            if name not in given or question.get("when") is False:
+                context[name] = self._value(question, context)
+        return context
+
+    def graph(self, given: Answers) -> Answers:
+        """Return the model of the pipeline that all templates read, even of answers whose wiring is refused."""
+        found: Answers = json.loads(self.macro("graph/graph", "graph")(self._defaulted(given)))
+        return found
+
+    def configs(self, given: Answers) -> dict[str, str]:
+        """Return each config.pbtxt by its model's name, even of answers whose wiring is refused."""
+        context = self._defaulted(given)
+        context["graph"] = json.loads(self.macro("graph/graph", "graph")(context))
+        return rendered(self, context)
+
+    def default(self, question: str) -> Any:
+        """Return the default of a question that does not depend on others."""
+        return self._copier[question]["default"]
+
+    def macro(self, file: str, name: str) -> Any:
+        """Return a macro or a table that `hooks/FILE.jinja` defines."""
+        return getattr(self._environment.get_template(f"hooks/{file}.jinja").module, name)
+
+    def template(self, name: str) -> Template:
+        """Return a file of the template, to be rendered."""
+        return self._environment.get_template(name)
+
+    def _defaulted(self, given: Answers) -> Answers:
+        context = {**given}
+        for name, question in self._questions():
+            if name not in given and question.get("when") is not False:
+                context[name] = self._value(question, context)
+        return context
+
+    def _questions(self) -> Iterator[tuple[str, Any]]:
+        return ((name, asked) for name, asked in self._copier.items() if not name.startswith("_"))
+
+    def _value(self, question: Mapping[str, Any], context: Answers) -> Any:
+        """Return what a question has where nothing answers it."""
+        if not isinstance(question["default"], str):
+            return question["default"]
+        text = self._rendered(question["default"], context)
+        read = {"str": str, "json": json.loads}.get(question["type"], yaml.safe_load)
+        return read(text)
+
+    def _rendered(self, source: str, context: Answers) -> str:
+        from jinja2 import UndefinedError
+
+        try:
+            return self._compiled(source).render(context)
+        except UndefinedError as error:
+            if not str(error).startswith(UNDEFINED):
+                raise
+            raise RefusedAnswers(literal_eval(str(error).removeprefix(UNDEFINED))) from None
+
+    @cached_property
+    def _copier(self) -> dict[str, Any]:
+        path = self.root / "copier.yml"
+        try:
+            found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise RulesError(f"{path}: {error.strerror}; install the package again") from error
+        return found
+
+    @cached_property
+    def _environment(self) -> SandboxedEnvironment:
+        """Jinja as Copier sets it up for this template."""
+        try:
+            from jinja2 import ChoiceLoader, FileSystemLoader, PrefixLoader, StrictUndefined
+            from jinja2.sandbox import SandboxedEnvironment
+
+            of_package = PrefixLoader({"src/triton_ensemble": FileSystemLoader(PACKAGE)})
+            return SandboxedEnvironment(
+                loader=ChoiceLoader([FileSystemLoader(self.root), of_package]),
+                extensions=["jinja2_ansible_filters.AnsibleCoreFiltersExtension"],
+                **{**self._copier["_envops"], "undefined": StrictUndefined},
+                keep_trailing_newline=True,
+                auto_reload=False,
+            )
+        except ModuleNotFoundError as error:
+            what = f"{error.name} is missing, which the rules on pipeline.yml need"
+            raise RulesError(f"{what}; run: pip install 'triton-ensemble[answers]'") from error
+
+    @cached_property
+    def _sources(self) -> dict[str, Template]:
+        return {}
+
+    def _compiled(self, source: str) -> Template:
+        """Compile a question's default once."""
+        if source not in self._sources:
+            self._sources[source] = self._environment.from_string(source)
+        return self._sources[source]
+
+
+def rendered(rules: Rules, context: Answers) -> dict[str, str]:
+    """Return each config.pbtxt of a graph by its model's name."""
+    return {
+        item["name"]: rules.template(template).render({**context, word: item})
+        for part, (word, template) in CONFIGS.items()
+        for item in context["graph"][part]
+    }
+
+
+@cache
+def rules() -> Rules:
+    """Return the rules of this package's own version of the template."""
+    return Rules()
