@@ -5,52 +5,61 @@ PYTHON ?= $(shell for p in python3 python3.12 python3.11 python3.10; do $$p -c $
 VENV := $(CURDIR)/.venv
 PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 DEMO := build/demo
+TOOLKIT := $(shell find src hooks examples/*/pipeline.yml pyproject.toml -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-docker lint lock
+.PHONY: help setup demo test test-slow test-docker lint lock wheel
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
-setup: $(VENV)/.ready ## make the environment
+setup: $(VENV)/.dev ## make the environment, with test tools and linters
 
+# What `make demo` needs: Copier, and what serves the default project.
 $(VENV)/.ready: requirements.lock
 	@$(or $(PYTHON),false) -c $(SUPPORTED) || { echo "Python 3.10, 3.11 or 3.12 is needed; name one: make PYTHON=/path/to/python3.11"; exit 1; }
-	@echo "Making the environment in .venv (about a minute) ..."
+	@echo "Making the environment in .venv ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install --requirement requirements.lock
+	@$(PIP) install --no-compile --no-deps --require-hashes --requirement requirements.lock
+	@touch $@
+
+# The package of src/ is installed editable.
+$(VENV)/.dev: requirements-dev.lock pyproject.toml $(VENV)/.ready
+	@echo "Installing test tools and linters ..."
+	@$(PIP) install --no-deps --require-hashes --requirement requirements-dev.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # The TorchScript tests need torch, which is large: only `make test` installs it, with the version that generated projects ask for.
-$(VENV)/.torch: $(VENV)/.ready
+$(VENV)/.torch: $(VENV)/.dev
 	@echo "Installing torch ..."
 	@$(PIP) install torch==2.13.0
 	@touch $@
 
-# The pictures of `make bench` need matplotlib, which generated projects too install for it alone.
-$(VENV)/.bench: $(VENV)/.ready hooks/locks/matplotlib.txt
-	@$(PIP) install --requirement hooks/locks/matplotlib.txt
-	@touch $@
-
-demo: setup ## generate the default project in build/demo, serve it, send it real images
+demo: $(VENV)/.ready ## generate the default project in build/demo, serve it, send it real images
 	@rm -rf $(DEMO)
 	@$(VENV)/bin/copier copy --quiet --defaults --vcs-ref HEAD $(CURDIR) $(DEMO)
-	@$(MAKE) --no-print-directory --directory $(DEMO) VENV=$(VENV) infer
+	@$(MAKE) --no-print-directory --directory $(DEMO) --assume-old=$(VENV)/.packages VENV=$(VENV) infer
 
-test: $(VENV)/.torch $(VENV)/.bench lint ## lint, and the tests that take under a quarter of an hour together
+test: $(VENV)/.torch wheel lint ## lint, and the tests that take under a quarter of an hour together
 	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile -m "not slow"
 
-test-slow: $(VENV)/.torch $(VENV)/.bench ## the rest of them
+test-slow: $(VENV)/.torch wheel ## the rest of them
 	@$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m slow
 
-test-docker: setup ## container tests, on a Docker engine; REQUIRE_DOCKER=1 makes a missing one an error
+test-docker: setup wheel ## container tests, on a Docker engine; REQUIRE_DOCKER=1 makes a missing one an error
 	@$(VENV)/bin/python -m pytest tests/docker
 
 lint: setup ## ruff and mypy over the template, its tests and examples
 	@$(VENV)/bin/python -m ruff check .
 	@$(VENV)/bin/python -m ruff format --check .
-	@$(VENV)/bin/python -m mypy hooks scripts template tests examples benchmarks
+	@$(VENV)/bin/python -m mypy src scripts tests examples benchmarks
 
-lock: setup ## renew requirements.lock and hooks/locks
+wheel: template/vendor/requirements.txt ## build the wheel that generated projects have, when its sources changed
+
+template/vendor/requirements.txt: $(TOOLKIT) | $(VENV)/.dev
+	@$(VENV)/bin/python scripts/wheel.py
+
+lock: setup ## renew the lock files of this repository and of generated projects
 	@$(PIP) install uv
 	@$(VENV)/bin/python scripts/lock.py

@@ -1,10 +1,11 @@
 """Time that `make check` takes for 100 models, start of Python included: `python -m benchmarks.check`.
 
-The bar is 2 seconds.
+The bar is 1.2 seconds.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,8 @@ import copier
 
 from benchmarks.generation import chain, template
 
+SOURCES = Path(__file__).parents[1] / "src"
+
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as source, tempfile.TemporaryDirectory() as project:
@@ -23,14 +26,21 @@ def main() -> None:
         for step in answers["steps"]:
             step["fuse"] = False
         copier.run_copy(template(Path(source)), project, data=answers, defaults=True, quiet=True)
-        run(project, "tools.repository")
-        took = [run(project, "tools.check") for _ in range(5)]
+        run(project, "repository")
+        took = [run(project, "check") for _ in range(5)]
     print(f"make check of 99 steps and their ensemble: {median(took):.2f} s")
 
 
-def run(project: str, module: str) -> float:
+def run(project: str, command: str) -> float:
+    """Run a command of the toolkit in a project; return its seconds."""
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-m", module], cwd=project, check=True, stdout=sys.stderr)
+    subprocess.run(
+        [sys.executable, "-m", "triton_ensemble", command],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        check=True,
+        stdout=sys.stderr,
+    )
     return time.perf_counter() - start
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from support import ADAPTER
+from support import write_adapter
 
 HEAD = """
 import numpy as np
@@ -34,8 +33,7 @@ def write_step(
     """Write a model whose step has the body `call`; tensors are `NAME TYPE DIMS [FLAG ...]`, with `;` between them."""
     version = repository / name / "1"
     (version / "steps").mkdir(parents=True)
-    for file in ADAPTER:
-        shutil.copy(file, version)
+    write_adapter(version)
     names = [tensor.split()[0] for tensor in inputs.split(";")]
     arguments = {name: name for name in names}
     manifest = {**MANIFEST, "name": name, "arguments": arguments, **manifest}

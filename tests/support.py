@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,16 +18,15 @@ from typing import Any, NamedTuple, Protocol
 import pytest
 from copier.errors import UserMessageError
 
+from triton_ensemble.repository.sources import adapter_files
+
 ROOT = Path(__file__).resolve().parents[1]
 VENV = Path(sys.prefix)
 COPIER = VENV / "bin" / "copier"
 PREFIX = "'dict object' has no attribute "
 
-# What a version folder of a Python model holds besides its own step and what is rendered.
-ADAPTER = [
-    *ROOT.glob("template/model_repository/*python_models*/*/model.py"),
-    *ROOT.glob("template/src/triton_*.py"),
-]
+SOURCES = ROOT / "src"
+[MODEL_PY] = ROOT.glob("template/model_repository/*python_models*/*/model.py")
 
 AUTHOR = {
     f"GIT_{role}_{field}": value
@@ -76,11 +76,11 @@ class Project:
         return {name: (self / name).read_bytes() for name in self.files()}
 
     def run(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return run(*command, cwd=self.path, PYTHONPATH="src", **more)
+        return run(*command, cwd=self.path, PYTHONPATH=f"src:{SOURCES}", **more)
 
     def make_command(self, *arguments: str) -> list[str]:
         """`make` with the environment of this repository, which has all that a project needs."""
-        ready = (f"--assume-old={VENV / name}" for name in (".ready", ".bench"))
+        ready = (f"--assume-old={VENV / name}" for name in (".packages", ".toolkit", ".dev"))
         return ["make", "--no-print-directory", *ready, f"VENV={VENV}", *arguments]
 
     def make(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -114,7 +114,7 @@ def serve(project: Project) -> Iterator[Server]:
     process = subprocess.Popen(
         project.make_command("serve", "HTTP_PORT=0", "GRPC_PORT=0", "METRICS_PORT=0"),
         cwd=project.path,
-        env=variables(PYTHONPATH="src"),
+        env=variables(PYTHONPATH=f"src:{SOURCES}"),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -139,6 +139,13 @@ def assert_logged(log: Path, *texts: str) -> None:
     while missing := [text for text in texts if text not in log.read_text(errors="replace")]:
         assert time.monotonic() < end, f"{log} lacks {missing}"
         time.sleep(0.05)
+
+
+def write_adapter(version: Path) -> None:
+    """Write into a version folder what serves its step.json: model.py, and what it imports."""
+    for target, source in ((version / "model.py", MODEL_PY), *adapter_files(version)):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
 
 
 class Generate(Protocol):

@@ -113,7 +113,7 @@ def test_each_example_is_offered(questions: dict[str, dict[str, Any]]) -> None:
 
 
 def test_lock_files_name_versions_and_hashes_and_no_index() -> None:
-    locks = [ROOT / "requirements.lock", *(ROOT / "hooks/locks").glob("*.txt")]
+    locks = [ROOT / "requirements.lock", *(ROOT / "locks").glob("*.txt")]
     for path in locks:
         entries = path.read_text().replace("\\\n", " ").splitlines()
         for entry in entries:

@@ -29,18 +29,9 @@ UNDEFINED = "'dict object' has no attribute "
 CHECKS = ("given", "graph")  # questions that refuse
 # The template of a config by the list of `graph` whose items it is rendered for, and what it calls one.
 CONFIGS = {
-    "copies": (
-        "copy",
-        "template/model_repository/{% yield copy from graph.copies %}{{ copy.name }}{% endyield %}/config.pbtxt.jinja",
-    ),
-    "models": (
-        "model",
-        "template/model_repository/{% yield model from graph.models %}{{ model.name }}{% endyield %}/config.pbtxt.jinja",
-    ),
-    "ensembles": (
-        "this",
-        "template/model_repository/{% yield this from graph.ensembles %}{{ this.name }}{% endyield %}/config.pbtxt.jinja",
-    ),
+    "copies": ("copy", "hooks/configs/copy.pbtxt.jinja"),
+    "models": ("model", "hooks/configs/model.pbtxt.jinja"),
+    "ensembles": ("this", "hooks/configs/ensemble.pbtxt.jinja"),
 }
 
 
@@ -82,7 +73,7 @@ class Rules:
     def unchecked(self, given: Answers) -> Answers:
         """Return the same as `answered`, even of answers whose wiring is refused."""
         answers = self.values(given, CHECKS)
-        return {**answers, "graph": json.loads(self.macro("graph", "graph")(answers))}
+        return {**answers, "graph": json.loads(self.macro("graph/graph", "graph")(answers))}
 
     def rendered(self, answered: Answers) -> dict[str, str]:
         """Return each config.pbtxt by its model's name, of answers with their `graph`."""

@@ -27,6 +27,13 @@ def scripts(project: Project) -> dict[Path, Path]:
     }
 
 
+def adapter_files(version: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield target and source of what a generated model.py imports, for its version folder."""
+    for name, package in PACKAGES.items():
+        for source in _files(Path(str(package.__file__)).parent, "*.py"):
+            yield version / name / source.name, source
+
+
 def _step_code(project: Project) -> Iterator[tuple[Path, Path]]:
     """A step's version folder has all of steps/ but the modules of other steps and models of their own."""
     steps = project.root / "steps"
@@ -34,9 +41,7 @@ def _step_code(project: Project) -> Iterator[tuple[Path, Path]]:
     own_models = {steps / folder for folder in project.own_models.values()}
     for version, served in project.step_modules.items():
         folder = project.repository / version
-        for name, package in PACKAGES.items():
-            for source in _files(Path(str(package.__file__)).parent, "*.py"):
-                yield folder / name / source.name, source
+        yield from adapter_files(folder)
         for source in sorted((project.root / "src").glob("*.py")):
             yield folder / source.name, source
         for source in {*_files(steps), *(steps / f"{module}.py" for module in served)}:

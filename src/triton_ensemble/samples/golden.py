@@ -1,98 +1,108 @@
-"""Golden answers: tests/golden.json has what the ensemble answered to the samples when it was right.
+"""Records the answers to the sample requests in tests/golden.json, when they are right.
 
-`make golden` records it, `make test` compares. The file is yours: review its changes, and set the
-tolerances of the outputs whose values may move, as NumPy's `isclose` has them: null is for any value.
+`make test` compares with them. The file is yours: review its changes, and set the tolerances of
+the outputs whose values may move, as NumPy's `isclose` has them: null is for any value.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
-from {{ package }} import Client, InferenceError
-from {{ package }}.printing import plain
+from triton_ensemble.client import Arrays, package
+from triton_ensemble.project import Project
 from triton_ensemble.samples.compare import Tolerances, differences, tolerance
-from triton_ensemble.samples.infer import server
-from triton_ensemble.project import ROOT
 from triton_ensemble.samples.files import Sample, array, samples
+from triton_ensemble.samples.infer import server
 from triton_ensemble.server.local_triton import ServerError
 
-GOLDEN = ROOT / "tests" / "golden.json"
-
-Answers = Sequence[dict[str, NDArray[Any]]]
+FILE = Path("tests", "golden.json")
 
 
-def load() -> dict[str, Any]:
-    """Tolerances by output, and answers by sample; ValueError for a file that is none."""
-    if not GOLDEN.exists():
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Take none: the current folder and the environment decide."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Record the answers to all samples; 1 and one line where a request fails."""
+    project = Project.load(Path.cwd())
+    own = package(project)
+    try:
+        before = load(project)
+        with server(project) as url, own.Client(url) as client:
+            answers = {one.name: list(client.answers(one.inputs)) for one in samples(project)}
+    except (own.InferenceError, OSError, ServerError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    _record(project, answers, before["tolerances"])
+    after = load(project)["answers"]
+    changed = ", ".join(name for name in after if before["answers"].get(name) != after[name])
+    print(f"{FILE}: {len(after)} samples, new or changed: {changed or 'none'}")
+    return 0
+
+
+def load(project: Project) -> dict[str, Any]:
+    """Read `tolerances` by output and `answers` by sample; ValueError for a file that has none."""
+    path = project.root / FILE
+    if not path.exists():
         return {"tolerances": {}, "answers": {}}
     try:
-        found = json.loads(GOLDEN.read_text())
-        return {side: dict(found.get(side, {})) for side in ("tolerances", "answers")}
+        record = json.loads(path.read_text())
+        return {side: dict(record.get(side, {})) for side in ("tolerances", "answers")}
     except (AttributeError, TypeError, ValueError) as error:
-        raise ValueError(f"{GOLDEN}: is no record of answers: {error}") from error
+        raise ValueError(f"{path}: is no record of answers: {error}") from error
 
 
-def tolerances() -> Tolerances:
-    """Those that the owner has set."""
-    found: Tolerances = load()["tolerances"]
-    return found
+def tolerances(project: Project) -> Tolerances:
+    """Return the tolerances that the owner has set, by output."""
+    own: Tolerances = load(project)["tolerances"]
+    return own
 
 
-def problem(sample: Sample, answers: Answers) -> str:
-    """What is not as the sample says, nor as was recorded, and what to do then; empty if nothing is."""
-    given = [sample.outputs] if sample.outputs else []
-    lines = [f"samples/{sample.name}.json: {line}" for line in _differences(answers, given)]
-    if changes := list(_changes(sample, answers)):
-        lines += [f"{GOLDEN.name}: {sample.name}: {line}" for line in changes]
+def problem(project: Project, sample: Sample, answers: Sequence[Arrays]) -> str:
+    """Return how answers differ from the sample and the record, and what to do then; "" if they don't."""
+    own = tolerances(project)
+    declared = [sample.outputs] if sample.outputs else []
+    lines = [f"samples/{sample.name}.json: {line}" for line in _differences(answers, declared, own)]
+    if changes := list(_changes(project, sample, answers, own)):
+        lines += [f"{FILE.name}: {sample.name}: {line}" for line in changes]
         lines.append("if the new answers are right: make golden")
     return "\n".join(lines)
 
 
-def _changes(sample: Sample, answers: Answers) -> Iterator[str]:
+def _changes(
+    project: Project, sample: Sample, answers: Sequence[Arrays], own: Tolerances
+) -> Iterator[str]:
     wanted = [
-        {name: array(value, GOLDEN.parent) for name, value in answer.items()}
-        for answer in load()["answers"].get(sample.name, [])
+        {name: array(value, (project.root / FILE).parent) for name, value in answer.items()}
+        for answer in load(project)["answers"].get(sample.name, [])
     ]
     if wanted and len(wanted) != len(answers):
         yield f"expected {len(wanted)} answers, got {len(answers)}"
-    yield from _differences(answers, wanted)
+    yield from _differences(answers, wanted, own)
 
 
-def _differences(answers: Answers, wanted: Answers) -> list[str]:
-    pairs, own = zip(answers, wanted, strict=False), tolerances()
-    return [line for have, want in pairs for line in differences(have, want, own).values()]
+def _differences(
+    answers: Sequence[Arrays], wanted: Sequence[Arrays], own: Tolerances
+) -> Iterator[str]:
+    for have, want in zip(answers, wanted, strict=False):
+        yield from differences(have, want, own).values()
 
 
-def main() -> None:
-    try:
-        before = load()
-        with server() as url, Client(url) as client:
-            found = {sample.name: list(client.answers(sample.inputs)) for sample in samples()}
-    except (InferenceError, OSError, ServerError, ValueError) as error:
-        sys.exit(str(error))
-    record(found, before["tolerances"])
-    after = load()["answers"]
-    changed = ", ".join(name for name in after if before["answers"].get(name) != after[name])
-    print(f"{GOLDEN.relative_to(ROOT)}: {len(after)} samples, new or changed: {changed or 'none'}")
-
-
-def record(found: dict[str, list[dict[str, NDArray[Any]]]], tolerances: dict[str, Any]) -> None:
+def _record(project: Project, answers: Mapping[str, list[Arrays]], own: Mapping[str, Any]) -> None:
     floats = {
         name: tolerance(values.dtype)
-        for answers in found.values()
-        for answer in answers
+        for each in answers.values()
+        for answer in each
         for name, values in answer.items()
         if values.dtype.kind == "f"
     }
-    answers = {name: [plain(answer) for answer in answers] for name, answers in found.items()}
-    content = {"tolerances": floats | tolerances, "answers": answers}
-    GOLDEN.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    as_json = package(project, "printing").plain
+    recorded = {name: [as_json(answer) for answer in each] for name, each in answers.items()}
+    content = {"tolerances": {**floats, **own}, "answers": recorded}
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    (project.root / FILE).write_text(text + "\n")

@@ -1,6 +1,4 @@
-{% set api = 'grpc' if graph.decoupled else 'http' %}
-# Managed by triton-ensemble-template: edits are merged by `make update`.
-"""The container answers, has no rights that it does not need, and says what is wrong when a part of it dies."""
+"""Tests of the container: it answers, has no rights that it does not need, and says what is wrong when a part of it dies."""
 
 from __future__ import annotations
 
@@ -15,8 +13,11 @@ from urllib.request import urlopen
 
 import pytest
 
-from triton_ensemble.container.compose import DOCKER, Container, ContainerError, output{{ ", up" if graph.python_models }}
-from triton_ensemble.project import ROOT
+from triton_ensemble.client import protocols
+from triton_ensemble.container.compose import DOCKER, Container, ContainerError, output, up
+from triton_ensemble.testing.under_test import PROJECT, only_where
+
+PYTHON_STEPS = bool(PROJECT.step_modules)
 
 # Kills the processes with a text in their command line, as the kernel does where memory is short.
 KILL = """
@@ -29,21 +30,27 @@ for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
 
 
 def inside(container: Container, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in the container."""
     return subprocess.run([DOCKER, "exec", container.id, *command], capture_output=True, text=True)
 
 
 def python(*arguments: str, url: str) -> subprocess.CompletedProcess[str]:
-    """A command of the project, as one who types it sees it, with a server elsewhere."""
+    """Run a command of the project, as one who types it sees it, with a server elsewhere."""
     environment = os.environ | {"TRITON_URL": url}
     command = (sys.executable, "-m", *arguments)
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        command, cwd=PROJECT.root, env=environment, capture_output=True, text=True
+    )
 
 
 def infer(container: Container) -> subprocess.CompletedProcess[str]:
-    return python("tools.infer", url=f"{{ api }}://{container.address('{{ api }}')}")
+    """Send the samples to the container."""
+    api = protocols(PROJECT)[0]
+    return python("triton_ensemble", "infer", url=f"{api}://{container.address(api)}")
 
 
 def eventually(holds: Callable[[], bool], timeout: float = 120) -> None:
+    """Wait until something holds; fail after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while True:
         with contextlib.suppress(ContainerError):  # of a container that is between two starts
@@ -63,12 +70,12 @@ def test_passes_the_smoke_tests_through_its_published_ports(
 
 
 def test_has_no_rights_that_it_does_not_need(triton: Container) -> None:
-    found = triton.inspect()
-    assert found["Config"]["User"] == "1000:1000"
-    assert found["HostConfig"]["ReadonlyRootfs"]
+    state = triton.inspect()
+    assert state["Config"]["User"] == "1000:1000"
+    assert state["HostConfig"]["ReadonlyRootfs"]
     assert "CapEff:\t0000000000000000" in inside(triton, "cat", "/proc/1/status").stdout
     assert inside(triton, "touch", "/models/new").returncode
-    ports = found["NetworkSettings"]["Ports"].values()
+    ports = state["NetworkSettings"]["Ports"].values()
     assert {binding["HostIp"] for port in ports for binding in port or []} == {"127.0.0.1"}
 
 
@@ -85,31 +92,29 @@ def test_a_server_that_is_killed_is_started_anew(triton: Container) -> None:
     eventually(lambda: triton.inspect()["RestartCount"] > before)
     triton.wait(starting=True)
     assert infer(triton).returncode == 0
-{% if graph.python_models and not graph.decoupled %}
 
 
+@only_where(PYTHON_STEPS and not PROJECT.decoupled)
 def test_a_python_process_that_is_killed_ends_requests_with_an_error(triton: Container) -> None:
-    """Not with a hang. Then the health check has the server started anew, where Triton does not heal itself."""
+    """Expect no hang; then the health check has the server started anew, where Triton does not heal itself."""
     inside(triton, "python3", "-c", KILL, "triton_python_backend_stub")
     answer = infer(triton)
     assert answer.returncode == 0 or "not healthy" in answer.stderr
     assert "Traceback" not in answer.stderr
     eventually(lambda: triton.state()[0] == "running" and infer(triton).returncode == 0)
-{% endif %}
-{% if graph.python_models %}
 
 
+@only_where(PYTHON_STEPS)
 def test_shared_memory_that_is_too_small_is_named(
-    compose: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    compose: tuple[str, ...], image_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHM_SIZE", "512k")
-    command = (*compose, "--project-name={{ graph.container.name }}-small")
+    command = (*compose, f"--project-name={image_name}-small")
     try:
         with pytest.raises(ContainerError, match=r"(?i)shared memory"):
             up(command)
     finally:
         output(*command, "down", "--volumes", "--remove-orphans")
-{% endif %}
 
 
 def test_stops_gently(triton: Container) -> None:

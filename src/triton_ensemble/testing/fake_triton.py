@@ -1,6 +1,6 @@
-"""What Triton's Python backend is to a model.py, without Triton: tools/harness.py runs it in a process of its own.
+"""Triton's Python backend as a model.py sees it, without Triton; harness.py runs it in a process of its own.
 
-Standing in for `triton_python_backend_utils`, it has what the adapter uses of it and nothing more.
+It takes the place of `triton_python_backend_utils`, with what the adapter uses of that and nothing more.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ CONTROL_TYPES = {"fp32": "float32", "int32": "int32", "bool": "bool"}
 
 
 class TritonError:
+    """An error's text and code."""
+
     UNKNOWN, INTERNAL, NOT_FOUND, INVALID_ARG, UNAVAILABLE, UNSUPPORTED, ALREADY_EXISTS = range(7)
     CANCELLED = 7
 
@@ -36,7 +38,7 @@ class TritonError:
 
 
 class TritonModelException(Exception):
-    pass
+    """Raised by calls of Triton that fail."""
 
 
 class Tensor:
@@ -46,7 +48,7 @@ class Tensor:
         self._name = name
         self._array = np.ascontiguousarray(array).reshape(array.shape)
         if array.dtype == object:
-            self._array = as_bytes(array)
+            self._array = _as_bytes(array)
 
     def name(self) -> str:
         return self._name
@@ -67,7 +69,7 @@ class Tensor:
         return Tensor(name, np.from_dlpack(array).copy())
 
 
-def as_bytes(array: NDArray[Any]) -> NDArray[Any]:
+def _as_bytes(array: NDArray[Any]) -> NDArray[Any]:
     encoded = np.empty_like(array)
     for position, item in np.ndenumerate(array):
         encoded[position] = item if type(item) is bytes else str(item).encode()
@@ -75,6 +77,8 @@ def as_bytes(array: NDArray[Any]) -> NDArray[Any]:
 
 
 class InferenceResponse:
+    """A response: tensors, or an error."""
+
     def __init__(self, output_tensors: Any = (), error: TritonError | None = None) -> None:
         self._tensors, self._error = list(output_tensors), error
 
@@ -89,6 +93,8 @@ class InferenceResponse:
 
 
 class ResponseSender:
+    """The responses to a request of a decoupled model."""
+
     def __init__(self) -> None:
         self.sent: list[InferenceResponse] = []
 
@@ -100,7 +106,7 @@ class ResponseSender:
 
 
 class InferenceRequest:
-    """One to the model; or, made by a step, one to another model, which only a server could answer."""
+    """A request to the model; or, made by a step, one to another model, which only a server could answer."""
 
     def __init__(self, inputs: Any = (), model_name: str = "", **_: Any) -> None:
         self._inputs, self._model = list(inputs), model_name
@@ -129,6 +135,8 @@ class InferenceRequest:
 
 
 class MetricFamily:
+    """A metric that counts nothing."""
+
     COUNTER = 0
 
     def __init__(self, name: str, description: str, kind: int) -> None:
@@ -142,6 +150,8 @@ class MetricFamily:
 
 
 class Logger:
+    """Triton's log, which here is stderr."""
+
     @staticmethod
     def log_info(text: str) -> None:
         print(text, file=sys.stderr)
@@ -150,7 +160,8 @@ class Logger:
 
 
 def load(folder: Path, config: str) -> Any:
-    """The model of a version folder, initialized."""
+    """Import the model of a version folder and initialize it."""
+    sys.path.append(str(folder))  # as Triton does
     sys.modules["triton_python_backend_utils"] = sys.modules[__name__]
     spec = importlib.util.spec_from_file_location("model", folder / "model.py")
     assert spec is not None
@@ -165,51 +176,54 @@ def load(folder: Path, config: str) -> Any:
 
 
 def controls(config: str) -> dict[str, NDArray[Any]]:
-    """What Triton adds to a request that is a sequence of its own."""
+    """Return the control tensors that Triton adds to a request which is a sequence of its own."""
     given = json.loads(config)
     shape = [1] * (2 if given["max_batch_size"] else 1)
-    found = {}
+    tensors = {}
     for tensor in given.get("sequence_batching", {}).get("control_input", []):
         [control] = tensor["control"]
         values = next((f for f in CONTROL_TYPES if control.get(f"{f}_false_true")), None)
         kind = CONTROL_TYPES[values] if values else control["data_type"].removeprefix("TYPE_")
         true = control[f"{values}_false_true"][1] if values else 1
-        found[tensor["name"]] = np.full(shape, true, kind.lower())
-    return found
+        tensors[tensor["name"]] = np.full(shape, true, kind.lower())
+    return tensors
 
 
 def answers(model: Any, inputs: list[dict[str, NDArray[Any]]]) -> list[Any]:
-    """For each request the arrays of its response, or text and code of its error; a list of them from a decoupled model."""
+    """Return for each request the arrays of its response, or text and code of its error.
+
+    A list of them for each request where the model is decoupled.
+    """
     requests = [
         InferenceRequest([Tensor(name, array) for name, array in arrays.items()])
         for arrays in inputs
     ]
     responses = model.execute(requests)
     if responses is None:
-        return [[answer(response) for response in request.sender.sent] for request in requests]
+        return [[_answer(response) for response in request.sender.sent] for request in requests]
     return [
-        answer(response or request.sender.sent[0])
+        _answer(response or request.sender.sent[0])
         for request, response in zip(requests, responses, strict=True)
     ]
 
 
-def answer(response: InferenceResponse) -> dict[str, NDArray[Any]] | tuple[str, int]:
+def _answer(response: InferenceResponse) -> dict[str, NDArray[Any]] | tuple[str, int]:
     if error := response.error():
         return error.message(), error.code
     return {tensor.name(): tensor.as_numpy() for tensor in response.output_tensors()}
 
 
 @contextmanager
-def own_stdout(printed: int) -> Iterator[BinaryIO]:
-    """The stream to the harness; what the step prints goes to the file `printed`."""
+def _own_stdout(printed: int) -> Iterator[BinaryIO]:
+    """Yield the stream to the harness; what the step prints goes to the file `printed`."""
     with os.fdopen(os.dup(1), "wb") as stream:
         os.dup2(printed, 1)
         yield stream
 
 
 def main() -> None:
-    """Reads the config, then lists of requests, as pickles; writes None or what went wrong, then their answers."""
-    with own_stdout(int(sys.argv[2])) as stream:
+    """Read the config, then lists of requests, as pickles; write None or what went wrong, then their answers."""
+    with _own_stdout(int(sys.argv[2])) as stream:
         config = pickle.load(sys.stdin.buffer)
         added = controls(config)
         reply: Any = None

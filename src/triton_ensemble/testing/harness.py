@@ -1,4 +1,7 @@
-"""Runs a Python model without a server, in a process of its own: `with Harness(version_folder) as model: model.execute([{"IN": rows}])`."""
+"""Runs a Python model without a server, in a process of its own.
+
+`with Harness(version_folder) as model: model.execute([{"IN": rows}])`
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ from google.protobuf import json_format, text_format  # type: ignore[import-unty
 from numpy.typing import NDArray
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
-from triton_ensemble.testing.fake_triton import TritonError
+from triton_ensemble.testing import fake_triton
 
-ROOT = Path(__file__).parent.parent
+PACKAGES = Path(__file__).parents[2]  # where this package is imported from
 
 
 class Refusal(str):
@@ -32,7 +35,7 @@ Answer = dict[str, NDArray[Any]] | Refusal
 
 
 class HarnessError(RuntimeError):
-    """The model can't be loaded, did not answer in time, or ended its process."""
+    """Raised where the model can't be loaded, did not answer in time, or ended its process."""
 
 
 class Harness:
@@ -48,11 +51,11 @@ class Harness:
         self._log, self._printed = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         printed = self._printed.fileno()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tools.fake_triton", str(self._folder), str(printed)],
+            [sys.executable, "-m", fake_triton.__name__, str(self._folder), str(printed)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            cwd=ROOT,
+            cwd=PACKAGES,
             pass_fds=[printed],
         )
         try:
@@ -71,26 +74,26 @@ class Harness:
         self._printed.close()
 
     def execute(self, requests: list[dict[str, NDArray[Any]]]) -> list[Answer]:
-        """The answers to requests that arrive at once: arrays by name, or the text of the error.
+        """Return the answers to requests that arrive at once: arrays by name, or the text of the error.
 
         A decoupled model's answers follow each other, request after request.
         """
-        found = self._ask(requests, self._timeout)
-        flat = [one for item in found for one in (item if isinstance(item, list) else [item])]
-        return [refusal(*one) if isinstance(one, tuple) else one for one in flat]
+        replies = self._ask(requests, self._timeout)
+        answers = [one for each in replies for one in (each if isinstance(each, list) else [each])]
+        return [_refusal(*one) if isinstance(one, tuple) else one for one in answers]
 
     def memory_bytes(self) -> int:
-        """What the model's process holds in memory."""
+        """Return what the model's process holds in memory."""
         pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGESIZE")
 
     def log(self) -> str:
-        """What the model wrote to Triton's log."""
-        return content(self._log)
+        """Return what the model wrote to Triton's log."""
+        return _content(self._log)
 
     def printed(self) -> str:
-        """What it wrote to stdout."""
-        return content(self._printed)
+        """Return what the model wrote to stdout."""
+        return _content(self._printed)
 
     def _ask(self, message: Any, timeout: float) -> Any:
         assert self._process.stdin is not None
@@ -106,41 +109,40 @@ class Harness:
             raise HarnessError(f"ended its process with exit code {code}") from None
 
 
-def refusal(text: str, code: int) -> Refusal:
+def _refusal(text: str, code: int) -> Refusal:
     refused = Refusal(text)
-    refused.invalid = code == TritonError.INVALID_ARG
+    refused.invalid = code == fake_triton.TritonError.INVALID_ARG
     return refused
 
 
-def content(file: IO[bytes]) -> str:
+def _content(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode(errors="replace")
 
 
-def apart(version: Path, step: str, folder: Path) -> Path:
-    """A step of those that share a model, as a model of its own in `folder`: its version folder."""
-    alone = folder / step / version.name
-    shutil.copytree(version, alone)
+def standalone(version: Path, step: str, folder: Path) -> Path:
+    """Copy a step of those that share a model to `folder`, as a model of its own; return its version folder."""
+    copy = folder / step / version.name
+    shutil.copytree(version, copy)
     manifest = json.loads((version / "step.json").read_text())
     [own] = [each for each in manifest["steps"] if each["name"] == step]
-    (alone / "step.json").write_text(json.dumps(own))
-    config = text_format.Parse((version.parent / "config.pbtxt").read_text(), new_config())
+    (copy / "step.json").write_text(json.dumps(own))
+    config = _config(version.parent / "config.pbtxt")
     for side in ("input", "output"):
         config.ClearField(side)
     tensors = {"name": step, "input": own["input"], "output": own["output"]}
     json_format.ParseDict(tensors, config)
-    (alone.parent / "config.pbtxt").write_text(text_format.MessageToString(config))
-    return alone
-
-
-def new_config() -> Any:
-    return model_config_pb2.ModelConfig()
+    (copy.parent / "config.pbtxt").write_text(text_format.MessageToString(config))
+    return copy
 
 
 def config_json(path: Path) -> str:
-    """A config.pbtxt as Triton hands it to a model."""
-    config = text_format.Parse(path.read_text(), new_config())
+    """Return a config.pbtxt as the JSON that Triton hands to a model."""
     text: str = json_format.MessageToJson(
-        config, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+        _config(path), preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
     return text
+
+
+def _config(path: Path) -> Any:
+    return text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())

@@ -1,101 +1,29 @@
-"""The server under test: the local Triton, or the one at TRITON_URL.
-
-Where that is HTTP, TRITON_GRPC_URL may name its gRPC address. Its metrics are those at
-TRITON_METRICS_URL, by default on port 8002 of the same host.
-"""
+"""Pytest's plugin for generated projects: it reads the project's facts, then loads the fixtures of its tests."""
 
 from __future__ import annotations
 
-import os
-import re
-import time
-from collections.abc import Callable, Iterator
-from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, build_opener
-
 import pytest
 
-from {{ package }} import Client
-from triton_ensemble.project import ENSEMBLE, REPOSITORY
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.project import Project, ProjectError
+from triton_ensemble.testing import under_test
 
-LOGGED = "the server's log says why"
-PROTOCOLS = [{{ '"grpc"' if graph.decoupled else '"http", "grpc"' }}]
-
-
-def given_urls() -> dict[str, str]:
-    """Those of the environment by protocol; ValueError for one that is no URL."""
-    urls: dict[str, str] = {}
-    if url := os.environ.get("TRITON_URL"):
-        for given in (url, os.environ.get("TRITON_GRPC_URL") or url):
-            Client(given).close()
-            urls[urlsplit(given).scheme.removesuffix("s")] = given
-    elif os.environ.get("TRITON_GRPC_URL"):
-        raise ValueError("TRITON_GRPC_URL is set and TRITON_URL is not; set TRITON_URL too")
-    if urls and urls.keys().isdisjoint(PROTOCOLS):
-        raise ValueError(f"{url}: {ENSEMBLE} answers over gRPC alone; write grpc://host:port")
-    return urls
+pytest.register_assert_rewrite(
+    "triton_ensemble.testing.contract",
+    "triton_ensemble.testing.docker_tests",
+    "triton_ensemble.testing.live",
+)
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the settings of contract tests to [tool.pytest.ini_options]."""
+    parser.addini("contract_timeout_s", "seconds that a step has for a call", default="10")
+    parser.addini("contract_budget_s", "seconds for each contract test of a step", default="10")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the facts of the project in pytest's root folder; its fixtures and tests depend on them."""
     try:
-        given_urls()
-    except ValueError as error:
+        under_test.PROJECT = Project.load(config.rootpath)
+        config.pluginmanager.import_plugin("triton_ensemble.testing.fixtures")
+    except (ProjectError, ValueError) as error:
         raise pytest.UsageError(str(error)) from error
-
-
-@pytest.fixture(scope="session")
-def triton() -> Iterator[LocalTriton | None]:
-    """Ours; None where TRITON_URL names another."""
-    if given_urls():
-        yield None
-        return
-    with LocalTriton(REPOSITORY, ENSEMBLE) as triton:
-        yield triton
-
-
-@pytest.fixture(scope="session")
-def urls(triton: LocalTriton | None) -> dict[str, str]:
-    """The server's URLs: of http, grpc and metrics."""
-    if triton:
-        return {"http": triton.http_url, "grpc": triton.grpc_url, "metrics": triton.metrics_url}
-    metrics = f"http://{urlsplit(os.environ['TRITON_URL']).hostname}:8002/metrics"
-    return {**given_urls(), "metrics": os.environ.get("TRITON_METRICS_URL") or metrics}
-
-
-@pytest.fixture(scope="session", params=PROTOCOLS)
-def client(request: pytest.FixtureRequest, urls: dict[str, str]) -> Iterator[Client]:
-    """A client of the ensemble{{ '' if graph.decoupled else ', once over each protocol' }}."""
-    if request.param not in urls:
-        pytest.skip(f"no {request.param} address; set TRITON_GRPC_URL")
-    with Client(urls[request.param], timeout=30) as client:
-        yield client
-
-
-@pytest.fixture(scope="session")
-def count(urls: dict[str, str]) -> Callable[[str, str], float]:
-    """A counter of a model in the server's metrics, over all its versions: `count(name, model)`."""
-    direct = build_opener(ProxyHandler({}))  # whatever http_proxy says
-
-    def counter(name: str, model: str) -> float:
-        try:
-            with direct.open(urls["metrics"], timeout=5) as response:
-                text = response.read().decode()
-        except OSError as error:
-            pytest.skip(f"{urls['metrics']}: {error}; set TRITON_METRICS_URL")
-        line = name + r'\{.*\bmodel="' + re.escape(model) + r'".*\} (\S+)'
-        return sum(map(float, re.findall(line, text, re.MULTILINE)))
-
-    return counter
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Function) -> Iterator[None]:
-    """Shows with each test that fails by a step of ours its traceback, and keeps the log."""
-    outcome = yield
-    report = outcome.get_result()  # type: ignore[attr-defined]
-    triton = getattr(item, "funcargs", {}).get("triton")
-    if isinstance(triton, LocalTriton) and report.failed and LOGGED in report.longreprtext:
-        triton.keep_log = True
-        time.sleep(0.5)  # Python models log through a queue: an answer can be there before its line
-        report.sections.append(("Triton's log", triton.traceback()))

@@ -1,0 +1,92 @@
+"""The container under test, started by compose as `make up` does; `make test-docker` builds its image first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from triton_ensemble.container.compose import DOCKER, Container, ContainerError, find, output
+from triton_ensemble.testing import under_test
+
+COMPOSE = os.environ.get("COMPOSE", f"{DOCKER} compose")
+FILES = os.environ.get("COMPOSE_FILES", "deploy/compose.yaml").split()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def engine() -> None:
+    """Skip all tests where no engine answers; fail them where REQUIRE_DOCKER=1."""
+    try:
+        output(DOCKER, "version")
+    except ContainerError as error:
+        if os.environ.get("REQUIRE_DOCKER") == "1":
+            pytest.fail(f"REQUIRE_DOCKER=1, and no engine answers: {error}")
+        pytest.skip(f"no engine answers: {error}")
+
+
+@pytest.fixture(scope="session")
+def image_name() -> str:
+    """Return the name of the image, with which those of compose projects begin."""
+    return under_test.PROJECT.package.replace("_", "-")
+
+
+@pytest.fixture(scope="session")
+def docker_compose_command() -> str:
+    """Return the command that starts compose, to pytest-docker."""
+    return COMPOSE
+
+
+@pytest.fixture(scope="session")
+def docker_compose_file() -> list[str]:
+    """Return the files that compose reads, to pytest-docker."""
+    return [str(under_test.PROJECT.root / file) for file in FILES]
+
+
+@pytest.fixture(scope="session")
+def docker_compose_project_name(image_name: str) -> str:
+    """Return the name of the compose project, to pytest-docker."""
+    return f"{image_name}-test"
+
+
+@pytest.fixture(scope="session")
+def docker_setup() -> list[str]:
+    """Return the command that starts the container, to pytest-docker."""
+    return ["up --detach triton"]
+
+
+@pytest.fixture(scope="session")
+def docker_cleanup() -> list[str]:
+    """Return the command that removes it, to pytest-docker."""
+    return ["down --volumes --remove-orphans"]
+
+
+@pytest.fixture(scope="session")
+def compose(docker_compose_file: list[str]) -> tuple[str, ...]:
+    """Return the command that pytest-docker uses, of whatever compose project."""
+    return (*COMPOSE.split(), *(f"--file={file}" for file in docker_compose_file))
+
+
+@pytest.fixture(scope="session")
+def started(
+    docker_services: object, compose: tuple[str, ...], docker_compose_project_name: str
+) -> Container:
+    """Return Triton's container, which may not be ready yet."""
+    return find((*compose, f"--project-name={docker_compose_project_name}"))
+
+
+@pytest.fixture
+def triton(started: Container) -> Container:
+    """Return Triton's container when it is healthy, whatever the test before did to it."""
+    started.wait(starting=True)
+    return started
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Function) -> Iterator[None]:
+    """Show the container's log with each test that needed it and failed."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    container = item.funcargs.get("started")
+    if report.failed and isinstance(container, Container):
+        report.sections.append(("Triton's log", container.log()))

@@ -1,0 +1,58 @@
+"""Finishes a project's environment after an install, as the last step of `make setup`.
+
+    python -m triton_ensemble.update.setup src
+
+puts the project's client on the path, names what requirements.lock lacks, and after the first update
+from a version that kept its tools in the project says what became of edits of them.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import triton_ensemble
+
+# With this file in the last commit, the update was run by a tool that told nothing of removed edits.
+SILENT_UPDATER = "HEAD:./tools/update.py"
+
+
+def main() -> int:
+    """Finish the environment that runs this; 1 if it lacks what the toolkit needs."""
+    site_packages = Path(sysconfig.get_path("purelib"))
+    site_packages.joinpath("project.pth").write_text(f"{Path(sys.argv[1]).resolve()}\n")
+    lacking = ", ".join(_missing_requirements())
+    if lacking:
+        print(f"requirements.lock: lacks {lacking}, which the toolkit needs; run: make lock")
+    _report_removed_edits()
+    return int(bool(lacking))
+
+
+def _missing_requirements() -> Iterator[str]:
+    for requirement in importlib.metadata.requires("triton-ensemble") or []:
+        name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+        try:
+            if "extra ==" not in requirement:
+                importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            yield name
+
+
+def _report_removed_edits() -> None:
+    updater = Path(f"{sys.prefix}-update", "bin", "python")  # it has Copier
+    known = subprocess.run(["git", "cat-file", "-e", SILENT_UPDATER], capture_output=True)
+    if known.returncode == 0 and updater.exists():
+        path = Path(triton_ensemble.__file__).parents[1]
+        environment = os.environ | {"PYTHONPATH": str(path)}
+        command = [str(updater), "-m", "triton_ensemble.update.removed"]
+        subprocess.run(command, env=environment, check=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
