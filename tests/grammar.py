@@ -34,7 +34,7 @@ OBJECTS = {"answer", "step", "shared step", "ensemble step", "ensemble"}
 RICH = {
     "step": ["batching"] * 5 + ["sequence"] * 8 + ["warmup"] * 5,
     "tensor": ["dims"],
-    "use": ["dims", "reshape", "reshape"],
+    "use": ["dims", *["reshape"] * 5],
 }
 # `config` of a step and of an ensemble.
 CONFIGS = [
@@ -89,7 +89,8 @@ class Scene:
     def mapping(self, kind: str, given: Answers | None = None) -> Answers:
         """Some fields of a kind, mostly with all that it needs."""
         needed = [] if self.rarely(20) else NEEDED.get(kind, [])
-        wanted = [name for name in FIELDS[kind] if name in needed or self.rarely(2)]
+        of = self.one(2, 4)
+        wanted = [name for name in FIELDS[kind] if name in needed or self.rarely(of)]
         return {name: self.value(kind, name) for name in wanted} | (given or {})
 
     def value(self, kind: str, field: str) -> Any:
@@ -150,6 +151,7 @@ class Scene:
         for dim in dims:
             size *= dim if isinstance(dim, int) and dim > 0 else 1
         opened = [-1 if self.rarely(3) else dim for dim in dims]
+        shuffled = self.random.sample(dims, len(dims))
         choices: list[Any] = [
             dims,
             dims,
@@ -441,7 +443,8 @@ def kind_of(step: Answers) -> str:
 
 CHANGED = [
     *["step"] * 10,
-    *["use", "use", "tensor", "border use", "shared step", "ensemble step", "ensemble", "answer"],
+    *["use"] * 4,
+    *["tensor", "tensor", "border use", "shared step", "ensemble step", "ensemble", "answer"],
 ]
 
 

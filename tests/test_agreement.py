@@ -27,6 +27,7 @@ AGREEMENTS = int(os.environ.get("AGREEMENTS", 2000))
 STRICTER = {
     "has `fuse: true`, but ": "the configs would be right, and without what was asked for",
     "ensemble: is false, but ": "the configs would have the ensemble that was not wanted",
+    "batches, but its `max_batch_size` is 0": "Triton warns of it, and of a sequence it is dropped",
     "has `batching` and `sequence`": "a config has one of them, so that one would be dropped",
     "calls \\S+, which is no step": "what a step calls is in its code, not in its config",
     "calls itself": "what a step calls is in its code, not in its config",
