@@ -671,7 +671,15 @@ def test_the_package_is_usable_alone(generate: Generate, tmp_path: Path) -> None
         "p.Client('grpc://127.0.0.1:1').close(); print(*sorted(m.partition('.')[0] for m in sys.modules))"
     )
     loaded = {*succeed(run(sys.executable, "-I", "-c", code, cwd=tmp_path)).split()}
-    assert not loaded & {"tools", "steps", "models", "yaml", "pytriton", "onnxruntime", "PIL"}
+    assert not loaded & {
+        "triton_ensemble",
+        "steps",
+        "models",
+        "yaml",
+        "pytriton",
+        "onnxruntime",
+        "PIL",
+    }
 
 
 @pytest.mark.parametrize("name", ["decoupled", "sequence"])

@@ -252,7 +252,7 @@ class Remote:
 
     def release(self) -> None:
         """A new version of the template, which changes a file that all projects have."""
-        with (self.template / "template/src/triton_step.py").open("a") as file:
+        with (self.template / "template/src/step_types.py.jinja").open("a") as file:
             file.write("# newer\n")
         for command in ("add --all", "commit -q -m newer", "tag v1.1.0"):
             succeed(run("git", *command.split(), cwd=self.template))
