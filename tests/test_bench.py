@@ -34,9 +34,7 @@ def digits(default_project: Project) -> Iterator[Server]:
         yield server
 
 
-def test_a_table_a_sentence_the_figures_and_a_picture(
-    default_project: Project, tmp_path: Path
-) -> None:
+def test_a_table_a_sentence_and_the_figures(default_project: Project, tmp_path: Path) -> None:
     printed = bench(default_project, f"{SHORT} --concurrency 1 8 --out {tmp_path}/first")
     assert concurrencies(printed) == [1, 8]
     models = re.findall(r"^ +1  (\w+)", printed, re.MULTILINE)
@@ -51,7 +49,26 @@ def test_a_table_a_sentence_the_figures_and_a_picture(
         assert {model["instances"] for model in level["models"]} == {1}
         for model in level["models"]:
             assert model["compute_us"] < level["server_us"] < load["p99_us"] * 2
-    assert (tmp_path / "first.png").read_bytes().startswith(b"\x89PNG")
+    assert [*tmp_path.iterdir()] == [tmp_path / "first.json"]
+
+
+def test_a_picture_where_matplotlib_is_installed(digits: Server, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    arguments = f"{SHORT} --concurrency 1 2 --out {tmp_path}/run --plot {tmp_path}/run.png"
+    printed = bench(digits.project, arguments, TRITON_URL=digits.urls["grpc"])
+    assert printed.endswith("run.png\n")
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_without_matplotlib_is_refused_before_anything_is_measured(
+    default_project: Project, tmp_path: Path
+) -> None:
+    hidden = "import sys; sys.modules['matplotlib'] = None; from triton_ensemble.cli import main; "
+    command = f"{hidden}sys.exit(main(['bench', '--plot', '{tmp_path}/run.png']))"
+    process = default_project.run(sys.executable, "-c", command)
+    assert process.returncode == 1
+    assert process.stderr.startswith("--plot needs matplotlib, which is not installed: ")
+    assert (len(process.stderr.splitlines()), process.stdout) == (1, "")
 
 
 def test_two_runs_are_compared(digits: Server, tmp_path: Path) -> None:
@@ -94,9 +111,9 @@ def test_the_address_of_http_is_enough(digits: Server) -> None:
         ({"ARGS": "--out Makefile/run"}, "[Errno 17] File exists: 'Makefile'"),
         (
             {"ARGS": "--seconds 0"},
-            "python -m tools.bench: error: argument --seconds: '0' is no posi",
+            "triton-ensemble bench: error: argument --seconds: '0' is no posi",
         ),
-        ({"ARGS": "--rows 1.5"}, "python -m tools.bench: error: argument --rows: '1.5' is no posi"),
+        ({"ARGS": "--rows 1.5"}, "triton-ensemble bench: error: argument --rows: '1.5' is no posi"),
     ],
 )
 def test_what_is_wrong_is_one_line(
@@ -172,36 +189,3 @@ def test_a_ctrl_c_while_callers_start_ends_them(
     [left] = [thread for thread in {*threading.enumerate()} - before if not thread.daemon]
     left.join(30)
     assert not left.is_alive()
-
-
-# What perf_analyzer 2.50 writes; this one also keeps what it was called with.
-PERF_ANALYZER = f"""#!{sys.executable}
-import pathlib, sys
-given = dict(zip(sys.argv[1::2], sys.argv[2::2]))
-pathlib.Path("called.txt").write_text(" ".join(sys.argv))
-pathlib.Path("called.json").write_text(pathlib.Path(given["--input-data"]).read_text())
-pathlib.Path(given["-f"]).write_text(
-    "Concurrency,Inferences/Second,Client Send,p50 latency,p90 latency,p95 latency,p99 latency\\n"
-    "1,482.5,3,1855,2674,3161,5697\\n"
-)
-"""
-
-
-def test_perf_analyzer_is_used_where_it_is_installed(digits: Server, tmp_path: Path) -> None:
-    """The real one is a binary for which there is no package that installs anywhere: benchmarks/load_cost.py runs it."""
-    program = tmp_path / "perf_analyzer"
-    program.write_text(PERF_ANALYZER)
-    program.chmod(0o755)
-    path = f"{tmp_path}:{Path(sys.executable).parent}:/usr/bin:/bin"
-    printed = bench(
-        digits.project, f"{SHORT} --concurrency 4", TRITON_URL=digits.urls["grpc"], PATH=path
-    )
-    assert re.search(r"4 +482.5 +1.85 +3.16 +5.70 +0\n", printed)
-    called = (digits.project / "called.txt").read_text()
-    assert "-m image_classification -i grpc -u 127.0.0.1:" in called
-    assert "-b 1 " in called
-    assert "--concurrency-range 4:4 --measurement-interval 100 " in called
-    rows = json.loads((digits.project / "called.json").read_text())["data"]
-    assert [row["IMAGE"]["shape"] for row in rows] == [[1]] * 4
-    for name in ("called.txt", "called.json"):
-        (digits.project / name).unlink()

@@ -12,10 +12,11 @@ import pytest
 from support import ROOT
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
+from triton_ensemble.bench.bottleneck import bottleneck
+from triton_ensemble.bench.critical_path import critical_path
 from triton_ensemble.bench.figures import Level, Load, ModelTimes
-from triton_ensemble.bench.report import bottleneck, comparison
-from triton_ensemble.bench.saved import Run
-from triton_ensemble.bench.way import longest
+from triton_ensemble.bench.report import comparison
+from triton_ensemble.bench.runs import Run
 
 
 def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: Any) -> Level:
@@ -26,12 +27,8 @@ def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: An
     return Level(load, [idle, model], 4000.0, cores_busy, [idle, model])
 
 
-def by_perf_analyzer(found: Level) -> Level:
-    return dataclasses.replace(found, load=dataclasses.replace(found.load, in_python=False))
-
-
-def beside_each_other(found: Level) -> Level:
-    return dataclasses.replace(found, way=found.models[1:])
+def in_parallel(found: Level) -> Level:
+    return dataclasses.replace(found, critical_path=found.models[1:])
 
 
 @pytest.mark.parametrize(
@@ -44,7 +41,6 @@ def beside_each_other(found: Level) -> Level:
         (level(busy=0.6, cores_busy=0.99), "try `batching: false` of it"),
         (level(busy=0.6, cores_busy=0.99, batch=4.0), "or give it another machine"),
         (level(own_cores=0.95), "The load itself is the limit"),
-        (by_perf_analyzer(level(own_cores=0.95)), "No model is busy all the time"),
         (
             level(queue_us=2500.0),
             "try a smaller `max_queue_delay_us`, or `batching: false` of step",
@@ -53,10 +49,10 @@ def beside_each_other(found: Level) -> Level:
             level(),
             "No model is busy all the time: of a request's 4.00 ms the models worked 0.20 ms",
         ),
-        (level(), "and 3.60 ms is the way between them. Try fewer steps."),
+        (level(), "and 3.60 ms is overhead between them. Try fewer steps."),
         (level(compute_us=3500.0), "Only a faster net would answer much sooner"),
         (
-            beside_each_other(level(compute_us=4010.0)),
+            in_parallel(level(compute_us=4010.0)),
             "4.00 ms the models worked 4.01 ms one after",
         ),
     ],
@@ -67,7 +63,7 @@ def test_the_bottleneck(found: Level, said: str) -> None:
 
 @pytest.mark.parametrize("compute_us", [3500.0, 4000.0, 4500.0])
 def test_fewer_steps_are_no_help_where_little_is_lost_between_them(compute_us: float) -> None:
-    assert "fewer steps" not in bottleneck([beside_each_other(level(compute_us=compute_us))])
+    assert "fewer steps" not in bottleneck([in_parallel(level(compute_us=compute_us))])
 
 
 def ensemble(*steps: tuple[str, str, str]) -> Any:
@@ -82,7 +78,7 @@ def ensemble(*steps: tuple[str, str, str]) -> Any:
     return config
 
 
-def test_the_way_of_a_request_is_the_longest() -> None:
+def test_the_critical_path_takes_longest() -> None:
     """Of two branches that join, the one with an ensemble inside; steps are in no order."""
     took = {"fast": 1.0, "slow": 2.0, "deep": 1.5, "join": 1.0}
     times = {name: ModelTimes(name, 1, 1.0, 0.0, us, 1, 0.1, 0) for name, us in took.items()}
@@ -92,11 +88,10 @@ def test_the_way_of_a_request_is_the_longest() -> None:
         ),
         "in": ensemble(("deep", "X", "Y"), ("fast", "Y", "Z")),
     }
-    way = [model.model for model in longest(configs, "all", times)]
-    assert way == ["deep", "fast", "join"]
-    assert longest({"one": model_config_pb2.ModelConfig()}, "one", {"one": times["deep"]}) == [
-        times["deep"]
-    ]
+    path = [model.model for model in critical_path(configs, "all", times)]
+    assert path == ["deep", "fast", "join"]
+    alone = {"one": model_config_pb2.ModelConfig()}
+    assert critical_path(alone, "one", {"one": times["deep"]}) == [times["deep"]]
 
 
 def test_the_advice_for_a_model_that_steps_share_is_for_its_steps() -> None:
@@ -116,12 +111,23 @@ def test_a_level_survives_json() -> None:
     assert Level.of(saved) == level()
 
 
-RUN = Run("net", 1, 5.0, "perf_analyzer", "local", 2, [level()])
+RUN = Run("net", 1, 5.0, "local", 2, [level()])
 
 
 def test_a_run_survives_its_file(tmp_path: Path) -> None:
     RUN.write(tmp_path / "run.json")
     assert Run.read(tmp_path / "run.json") == RUN
+
+
+def test_a_run_of_another_version_is_read_by_the_fields_that_are_known(tmp_path: Path) -> None:
+    """Version 0.2.0 wrote which program made the load."""
+    saved = json.loads(json.dumps(dataclasses.asdict(RUN)))
+    saved["load"] = "this program's callers"
+    saved["levels"][0]["load"]["in_python"] = True
+    saved["levels"][0]["way"] = saved["levels"][0].pop("critical_path")
+    (tmp_path / "run.json").write_text(json.dumps(saved))
+    [read] = Run.read(tmp_path / "run.json").levels
+    assert read == dataclasses.replace(level(), critical_path=[])
 
 
 def test_the_comparison_has_what_both_have() -> None:
@@ -154,7 +160,7 @@ def test_what_is_not_comparable_is_refused(ensemble: str, rows: int, said: str) 
 
 def test_the_settings_that_it_names_exist() -> None:
     """What the sentences say to try is what pipeline.yml has."""
-    text = (ROOT / "template/tools/load/report.py").read_text()
+    text = (ROOT / "src/triton_ensemble/bench/bottleneck.py").read_text()
     known = (ROOT / "src/triton_ensemble/catalog/fields.yml").read_text()
     for setting in {"instances", "batching", "max_queue_delay_us"}:
         assert f"`{setting}" in text

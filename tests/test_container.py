@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from gatekeeper import Gatekeeper
-from support import PIPELINES, UNUSUAL, Generate, Project, step, succeed
+from support import PIPELINES, UNUSUAL, Generate, step, succeed
 
 from triton_ensemble.container import health, imports, restart
 

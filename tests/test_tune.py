@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 import yaml
-from support import PIPELINES, UNUSUAL, Generate, Project, serve, step, succeed, variables
+from support import PIPELINES, SOURCES, UNUSUAL, Generate, Project, serve, step, succeed, variables
 from test_client import serving
 from tritonclient import grpc  # type: ignore[import-untyped]
 
-from triton_ensemble.tune.knobs import Settings, changed, changes, configured, knobs
+from triton_ensemble.config.repository import fused_steps, model_configs
 from triton_ensemble.tune.pipeline_file import replace, with_values
-from triton_ensemble.tune.written import configs, shared_steps
+from triton_ensemble.tune.settings import Settings, changed, configured, edits, tunable
 
 TEXT = """\
 # The owner's.
@@ -101,24 +101,27 @@ def test_what_is_tried_is_what_an_update_makes(
 ) -> None:
     """The configs that are measured, and those of a project whose pipeline.yml has the settings."""
     project = generate(**(PIPELINES | UNUSUAL)[name])
-    text, before = (project / "pipeline.yml").read_text(), configs(project / "model_repository")
+    text, before = (
+        (project / "pipeline.yml").read_text(),
+        model_configs(project / "model_repository"),
+    )
     pipeline = yaml.safe_load(text)
     settings: Settings = {}
-    for knob in knobs(pipeline, before, shared_steps(project / "model_repository"), 4):
-        settings = changed(settings, knob, choose(knob.values))
+    for setting in tunable(pipeline, before, fused_steps(project / "model_repository"), 4):
+        settings = changed(settings, setting, choose(setting.values))
     tried = {
         model: configured(model, config, settings, model in own_parameters(pipeline))
         for model, config in before.items()
     }
-    written = with_values(text, changes(settings))
-    assert configs(generate(**yaml.safe_load(written)) / "model_repository") == tried
+    written = with_values(text, edits(settings))
+    assert model_configs(generate(**yaml.safe_load(written)) / "model_repository") == tried
 
 
-def test_the_knobs_of_the_default_project(default_project: Project) -> None:
+def test_the_settings_of_the_default_project(default_project: Project) -> None:
     pipeline = yaml.safe_load((default_project / "pipeline.yml").read_text())
     found = {
-        str(knob): knob.values
-        for knob in knobs(pipeline, configs(default_project / "model_repository"), {}, 2)
+        str(setting): setting.values
+        for setting in tunable(pipeline, model_configs(default_project / "model_repository"), {}, 2)
     }
     steps = ("preprocess", "classify", "label")
     assert found == {
@@ -134,11 +137,12 @@ def test_steps_that_share_a_model_are_tuned_as_one(generate: Generate, name: str
     project = generate(**(PIPELINES | UNUSUAL)[name])
     pipeline, shared = (
         yaml.safe_load((project / "pipeline.yml").read_text()),
-        shared_steps(project / "model_repository"),
+        fused_steps(project / "model_repository"),
     )
     [model] = shared
     found = [
-        str(knob) for knob in knobs(pipeline, configs(project / "model_repository"), shared, 2)
+        str(setting)
+        for setting in tunable(pipeline, model_configs(project / "model_repository"), shared, 2)
     ]
     assert [name for name in found if model in name] == [
         f"{model}.{field}" for field in ("instances", "batching", "max_batch_size")
@@ -153,7 +157,7 @@ def test_what_a_config_says_otherwise_is_left_alone(generate: Generate) -> None:
     config.write_text(config.read_text().replace("count: 1", "count: 3"))
     pipeline = yaml.safe_load((project / "pipeline.yml").read_text())
     assert "only.instances" not in map(
-        str, knobs(pipeline, configs(project / "model_repository"), {}, 2)
+        str, tunable(pipeline, model_configs(project / "model_repository"), {}, 2)
     )
 
 
@@ -227,8 +231,8 @@ def test_settings_that_fail_a_live_test_are_not_written(waiting: Project) -> Non
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (["TIME=0"], "python -m tools.tune: error: argument --time: '0' is no positive number"),
-        (["P99=-1"], "python -m tools.tune: error: argument --p99: '-1' is no positive number"),
+        (["TIME=0"], "triton-ensemble tune: error: argument --time: '0' is no positive number"),
+        (["P99=-1"], "triton-ensemble tune: error: argument --p99: '-1' is no positive number"),
         (["TIME=1"], "Nothing was measured: TIME=1 is too short; give TIME=300"),
         (["TIME=8", "CONCURRENCY=8"], "Nothing was measured: TIME=8 is too short; give TIME=300"),
     ],
@@ -258,9 +262,9 @@ def test_an_interrupted_run_leaves_all_as_it_was(waiting: Project, number: signa
     with serving(waiting, "--model-control-mode=explicit", "--load-model=*") as server:
         url = server.urls["grpc"]
         with subprocess.Popen(
-            [sys.executable, "-m", "tools.tune", "--time=60", "--concurrency=8"],
+            [sys.executable, "-m", "triton_ensemble", "tune", "--time=60", "--concurrency=8"],
             cwd=waiting.path,
-            env=variables(PYTHONPATH="src", TRITON_URL=url),
+            env=variables(PYTHONPATH=f"src:{SOURCES}", TRITON_URL=url),
             stderr=subprocess.PIPE,
         ) as process:
             while instances(url) == 1:

@@ -12,15 +12,22 @@ from typing import Any
 import pytest
 
 from triton_ensemble.bench.figures import Level, Load
-from triton_ensemble.bench.growth import fewest, growing
-from triton_ensemble.tune.callers import Probe, level_to_tune, window_s
-from triton_ensemble.tune.knobs import Knob, Settings
+from triton_ensemble.bench.saturation import saturation_point, until_saturation
+from triton_ensemble.tune.concurrency import Probe, level_to_tune, window_s
 from triton_ensemble.tune.search import Search
-from triton_ensemble.tune.trials import Objective, RefusedError, TooShortError, Trial, beyond_noise, table
+from triton_ensemble.tune.settings import Setting, Settings
+from triton_ensemble.tune.trials import (
+    Objective,
+    RefusedError,
+    TooShortError,
+    Trial,
+    beyond_noise,
+    table,
+)
 
-INSTANCES = Knob("instances", ("net",), (("steps", 0),), 1, (1, 2, 4))
-BATCHING = Knob("batching", ("net",), (("steps", 0),), True, (False, True))
-KNOBS = [INSTANCES, BATCHING]
+INSTANCES = Setting("instances", ("net",), (("steps", 0),), 1, (1, 2, 4))
+BATCHING = Setting("batching", ("net",), (("steps", 0),), True, (False, True))
+SETTINGS = [INSTANCES, BATCHING]
 
 
 def searched(
@@ -43,7 +50,7 @@ def searched(
 
     deadline = time.monotonic() + 60
     found = Search(objective or Objective(), measure, accept, deadline, 0.0, lambda _: None)
-    return found.run(KNOBS), found
+    return found.run(SETTINGS), found
 
 
 def fast_with_four(settings: Settings) -> float:
@@ -88,7 +95,7 @@ def test_a_search_ends_in_time() -> None:
         return Load(8, fast_with_four(settings), 1.0, 1.0, 1.0)
 
     search = Search(Objective(), measured, lambda _: None, start + 2, 0.02, lambda _: None)
-    search.run(KNOBS * 9)
+    search.run(SETTINGS * 9)
     assert time.monotonic() - start < 10
 
 
@@ -108,19 +115,19 @@ def test_the_time_that_is_given_makes_longer_windows() -> None:
             asked.append(window)
             return load()
 
-        Search(Objective(), measured, print, time.monotonic() + seconds, 0.1, print).run(KNOBS)
+        Search(Objective(), measured, print, time.monotonic() + seconds, 0.1, print).run(SETTINGS)
         return max(asked)
 
     assert longest_window(20) < longest_window(100)
 
 
-@pytest.mark.parametrize(("seconds", "tried"), [(0.0, set()), (60.0, set(KNOBS))])
-def test_a_search_says_what_it_could_not_try(seconds: float, tried: set[Knob]) -> None:
+@pytest.mark.parametrize(("seconds", "tried"), [(0.0, set()), (60.0, set(SETTINGS))])
+def test_a_search_says_what_it_could_not_try(seconds: float, tried: set[Setting]) -> None:
     deadline = time.monotonic() + seconds
     search = Search(Objective(), lambda *_: load(), print, deadline, 0.1, lambda _: None)
-    assert search.run(KNOBS) == {}
+    assert search.run(SETTINGS) == {}
     assert search.tried == tried
-    assert search.seconds(KNOBS) > search.seconds(KNOBS[:1]) > 0
+    assert search.seconds(SETTINGS) > search.seconds(SETTINGS[:1]) > 0
 
 
 def load(throughput: float = 100.0, p50_ms: float = 1.0, p99_ms: float = 2.0, **more: Any) -> Load:
@@ -179,7 +186,7 @@ def test_the_table_says_why_a_row_is_out() -> None:
 
 def test_as_few_callers_as_are_served_most() -> None:
     levels = [level(1, 100), level(2, 970), level(4, 1000), level(8, 990)]
-    assert fewest(levels).load.concurrency == 2
+    assert saturation_point(levels).load.concurrency == 2
 
 
 # Throughput and p99 by the number of callers.
@@ -214,8 +221,8 @@ def test_how_many_callers(
     assert (found, asked[-1]) == (callers, most)
 
 
-def test_levels_grow_until_three_bring_no_more() -> None:
-    levels = growing(lambda callers: level(callers, min(callers, 4)))
+def test_levels_increase_until_three_bring_no_more() -> None:
+    levels = until_saturation(lambda callers: level(callers, min(callers, 4)))
     assert [level.load.concurrency for level in levels] == [1, 2, 4, 8, 16, 32]
 
 

@@ -58,10 +58,10 @@ def update(project: Project, *, quiet: bool = True, **data: Any) -> None:
     )
 
 
-def make_update(project: Project) -> subprocess.CompletedProcess[str]:
+def make_update(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
     """`make update`, with the Copier of this repository."""
-    assert "python -m tools.update" in (project / "Makefile").read_text()
-    return project.run(sys.executable, "-m", "tools.update")
+    assert "python -m triton_ensemble update" in (project / "Makefile").read_text()
+    return project.run(sys.executable, "-m", "triton_ensemble", "update", *arguments)
 
 
 def release(origin: Path, version: str, **changed: str) -> None:
@@ -85,7 +85,7 @@ OWNED = [
     "models/two.py",
     "tests/test_steps.py",
     "requirements.lock",
-    "requirements-bench.lock",
+    "requirements-dev.lock",
 ]
 
 
@@ -97,11 +97,11 @@ def test_owned_files_stay_as_they_are(origin: Path, copy: Copy) -> None:
     for name in deleted:
         (project / name).unlink()
     project.commit()
-    release(origin, "v1.1.0", managed="src/triton_step.py", stub="../hooks/stubs/step.py.jinja")
+    release(origin, "v1.1.0", managed="src/step_types.py.jinja", stub="../hooks/stubs/step.py.jinja")
     update(project, max_batch_size=4)
     assert [(project / name).read_text() for name in edited] == [f"# mine: {n}\n" for n in edited]
     assert not [name for name in deleted if (project / name).exists()]
-    assert (project / "src/triton_step.py").read_text().endswith("# v1.1.0\n")
+    assert (project / "src/step_types.py").read_text().endswith("# v1.1.0\n")
     assert "max_batch_size: 4" in (project / "model_repository/one/config.pbtxt").read_text()
 
 
@@ -119,7 +119,7 @@ def test_edits_of_managed_files_are_merged(origin: Path, copy: Copy) -> None:
 
 def test_update_of_an_untouched_project_is_a_fresh_copy(origin: Path, copy: Copy) -> None:
     project = copy(**answers(ONE, TWO))
-    release(origin, "v1.1.0", one="src/triton_step.py", two="tools/repository.py")
+    release(origin, "v1.1.0", one="src/step_types.py.jinja", two=".pre-commit-config.yaml")
     update(project)
     assert without_version(project) == without_version(copy("fresh", **answers(ONE, TWO)))
 
@@ -154,7 +154,7 @@ def test_what_pipeline_yml_leaves_out_is_the_default_again(copy: Copy) -> None:
     pipeline = project / "pipeline.yml"
     pipeline.write_text(pipeline.read_text().replace("ensemble: false\n", ""))
     project.commit()
-    found = project.run(sys.executable, "-m", "tools.check", "model_repository").stdout
+    found = project.run(sys.executable, "-m", "triton_ensemble", "check", "model_repository").stdout
     assert "pipeline.yml:1: error: pipeline-changed: ensemble is left out" in found
     succeed(make_update(project))
     assert project.files() == with_ensemble.files()
@@ -188,10 +188,10 @@ def test_the_version_can_stay(origin: Path, copy: Copy) -> None:
     settings = (project / "pipeline.yml").read_text()
     (project / "pipeline.yml").write_text(settings.replace("size: 8", "size: 4"))
     project.commit()
-    release(origin, "v1.1.0", managed="src/triton_step.py")
-    succeed(project.run(sys.executable, "-m", "tools.update", "--vcs-ref=:current:"))
+    release(origin, "v1.1.0", managed="src/step_types.py.jinja")
+    succeed(make_update(project, "--vcs-ref=:current:"))
     assert "max_batch_size: 4" in (project / "model_repository/one/config.pbtxt").read_text()
-    assert "v1.1.0" not in (project / "src/triton_step.py").read_text()
+    assert "v1.1.0" not in (project / "src/step_types.py").read_text()
 
 
 def test_one_question_can_be_asked_again(copy: Copy) -> None:
@@ -325,7 +325,7 @@ def test_steps_that_part_and_join_again_keep_their_code(copy: Copy) -> None:
 
     def models() -> set[str]:
         project.commit()
-        succeed(project.run(sys.executable, "-m", "tools.repository"))
+        succeed(project.run(sys.executable, "-m", "triton_ensemble", "repository"))
         return {path.name for path in (project / "model_repository").glob("*/")} - {".built"}
 
     together = models()

@@ -10,6 +10,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from triton_ensemble import __version__
 from triton_ensemble.project import ProjectError
@@ -45,8 +46,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line; the usage is in --help."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="triton-ensemble",
         description="The toolkit of projects made from triton-ensemble-template. In a project, `make` "
         "calls it; `check` and `adopt` work on any model repository.",

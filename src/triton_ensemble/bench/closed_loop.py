@@ -1,10 +1,9 @@
-"""Load over gRPC by callers that each send their next request when the last one is answered."""
+"""Closed-loop load over gRPC: each caller sends its next request when the last one is answered."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import resource
 import threading
 import time
 from collections import Counter
@@ -26,12 +25,13 @@ OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_leng
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server takes gRPC: host:port, and whether over TLS."""
+    """The address of a server for gRPC: host:port, and whether over TLS."""
 
     target: str
     secure: bool = False
 
     def channel(self, api: Any = grpc) -> Any:
+        """Return a channel of `grpc`, or of `grpc.aio`."""
         if self.secure:
             return api.secure_channel(self.target, grpc.ssl_channel_credentials(), OPTIONS)
         return api.insecure_channel(self.target, OPTIONS)
@@ -71,17 +71,18 @@ class ClosedLoop:
             self._channel.close()
 
     def measure(self, seconds: float) -> Load:
-        """What is answered within the next `seconds`."""
-        start, cpu = time.perf_counter(), cpu_seconds()
+        """Return the load of the next `seconds`."""
+        start, cpu = time.perf_counter(), time.process_time()
         time.sleep(seconds)
-        end, cpu = time.perf_counter(), cpu_seconds() - cpu
+        end, cpu = time.perf_counter(), time.process_time() - cpu
         answers = [answer for answer in self._answers if start <= answer[0] < end]
-        errors = Counter(error for _, _, error in answers if error)
-        return summary(
+        latencies_s = [took for _, took, error in answers if not error]
+        p50, p95, p99 = np.percentile(latencies_s or [0.0], [50, 95, 99]) * 1e6
+        return Load(
             len(self._bodies),
-            [took for _, took, error in answers if not error],
-            end - start,
-            errors=dict(errors),
+            len(latencies_s) / (end - start),
+            *(float(p50), float(p95), float(p99)),
+            errors=dict(Counter(error for _, _, error in answers if error)),
             own_cores=cpu / (end - start),
         )
 
@@ -120,14 +121,3 @@ class ClosedLoop:
 
 def _text(error: Any) -> str:
     return f"{error.code().name}: {error.details()}".splitlines()[0]
-
-
-def cpu_seconds() -> float:
-    """CPU time that this process and the programs that it ran have used."""
-    used = (resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
-
-
-def summary(concurrency: int, latencies_s: Sequence[float], seconds: float, **more: Any) -> Load:
-    p50, p95, p99 = np.percentile(latencies_s or [0.0], [50, 95, 99]) * 1e6
-    return Load(concurrency, len(latencies_s) / seconds, float(p50), float(p95), float(p99), **more)

@@ -1,127 +1,137 @@
-"""Throughput and latency of the ensemble under growing load, and where the time goes.
+"""Measure the ensemble under increasing load, and say what limits it.
 
-In a shell: `python -m tools.bench --help`
+Requests are the rows of samples/, sent over gRPC by callers that each send the next request when
+the last one is answered: 1, 2, 4 ... callers, until three levels in a row bring no more throughput.
+Printed are throughput and latency of each level, the queue and compute time of each model, and a
+sentence on the bottleneck; all figures are in bench/DATE-TIME.json.
+
+A local Triton runs meanwhile; TRITON_URL=grpc://host:port names a server that runs already.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from triton_ensemble.bench import options, report
+from triton_ensemble.bench import options, plot, report
+from triton_ensemble.bench.bottleneck import bottleneck
 from triton_ensemble.bench.figures import Level, best
-from triton_ensemble.bench.growth import growing
-from triton_ensemble.bench.levels import Bench
+from triton_ensemble.bench.levels import WARM_UP_S, Bench, cores
 from triton_ensemble.bench.requests import sample_rows
-from triton_ensemble.bench.saved import Run, make_writable
-from triton_ensemble.bench.server import ServerUnderLoad, cores, under_load
-from triton_ensemble.project import ENSEMBLE, REPOSITORY, ROOT
-from triton_ensemble.tune.written import shared_steps
+from triton_ensemble.bench.runs import Run
+from triton_ensemble.bench.saturation import until_saturation
+from triton_ensemble.bench.server import ServerUnderLoad, under_load
+from triton_ensemble.config.repository import fused_steps
+from triton_ensemble.progress import Progress
+from triton_ensemble.project import Project
 
-FOLDER = ROOT / "bench"
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the options of `triton-ensemble bench`."""
+    add = parser.add_argument
+    add("--seconds", type=options.positive, default=5.0, help="time of each level (default: 5)")
+    add("--rows", type=options.count, default=1, help="rows of each request (default: 1)")
+    levels = "callers of each level (default: 1 2 4 ... until saturation)"
+    add("--concurrency", type=options.count, nargs="+", default=[], metavar="N", help=levels)
+    add("--base", type=Path, metavar="FILE.json", help="an earlier run to compare with")
+    add("--out", type=Path, metavar="PATH", help="write PATH.json (default: bench/DATE-TIME)")
+    add("--plot", type=Path, metavar="FILE.png", help="draw the levels; needs matplotlib")
 
 
-def levels(bench: Bench, concurrencies: Sequence[int]) -> list[Level]:
-    """Measures and prints them, each as soon as it is known; without any given, until they stop growing.
+def run(arguments: Namespace) -> int:
+    """Measure the project in the working directory; return 1 where that is impossible."""
+    project = Project.load(Path.cwd())
+    try:
+        base = _base(arguments, project)
+        out = _writable(arguments.out or project.root / "bench" / time.strftime("%Y-%m-%d-%H%M%S"))
+        if arguments.plot:
+            _check_plot(arguments.plot)
+        with under_load(project) as server:
+            measured = _measure(server, arguments)
+            _report(project, measured, base)
+            _save(measured, base, out.with_name(f"{out.name}.json"), arguments.plot)
+    except (OSError, RuntimeError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
 
-    RuntimeError where no request is answered.
-    """
+
+def _base(arguments: Namespace, project: Project) -> Run | None:
+    if arguments.base is None:
+        return None
+    base = Run.read(arguments.base)
+    base.check(arguments.base, project.ensemble, arguments.rows)
+    return base
+
+
+def _writable(path: Path) -> Path:
+    """Return `path`; OSError, before anything is measured, where its folder takes no file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"{path.parent}: can't be written to; name another by --out")
+    return path
+
+
+def _check_plot(path: Path) -> None:
+    _writable(path)
+    if importlib.util.find_spec("matplotlib") is None:
+        raise RuntimeError(
+            f"--plot needs matplotlib, which is not installed: {sys.executable} -m pip install matplotlib"
+        )
+
+
+def _measure(server: ServerUnderLoad, arguments: Namespace) -> Run:
+    """Return the figures of all levels, each printed as soon as it is measured."""
+    project, seconds, rows = server.project, arguments.seconds, arguments.rows
+    bench = Bench(server, list(sample_rows(project, rows)))
+    print(f"{project.ensemble} at {server.url}, {rows} rows a request, {seconds:g} s a level")
     print(report.HEAD)
-    found = []
-    for level in map(bench.level, concurrencies) if concurrencies else growing(bench.level):
-        print(report.row(level), flush=True)
-        found.append(level)
-        if not level.load.throughput:
-            raise RuntimeError(report.unanswered(level, bench.seconds))
-    return found
-
-
-def summarise(found: Sequence[Level]) -> None:
-    print(*report.errors(found), "", sep="\n")
-    shown = [found[0], *([best(found)] if best(found) is not found[0] else [])]
-    print(
-        *report.model_rows(shown), "", report.bottleneck(found, shared_steps(REPOSITORY)), sep="\n"
+    return Run(
+        ensemble=project.ensemble,
+        rows=rows,
+        seconds=seconds,
+        server="local" if server.local else server.url,
+        cores=cores() if server.local else None,
+        levels=_levels(bench, arguments.concurrency, seconds),
     )
 
 
-def save(measured: Run, base: Run | None, path: Path) -> None:
-    """The figures as path.json, and where matplotlib is installed, a picture of them as path.png."""
-    figures, picture = (path.with_name(path.name + suffix) for suffix in (".json", ".png"))
+def _levels(bench: Bench, concurrencies: Sequence[int], seconds: float) -> list[Level]:
+    """Measure and print levels; RuntimeError where no request is answered."""
+
+    def measure(concurrency: int) -> Level:
+        with Progress(f"{concurrency:11} callers", WARM_UP_S + seconds):
+            return bench.level(concurrency, seconds)
+
+    levels = []
+    for level in map(measure, concurrencies) if concurrencies else until_saturation(measure):
+        print(report.row(level), flush=True)
+        levels.append(level)
+        if not level.load.throughput:
+            raise RuntimeError(report.unanswered(level, seconds))
+    return levels
+
+
+def _report(project: Project, measured: Run, base: Run | None) -> None:
+    levels = measured.levels
+    shown = [levels[0], *([best(levels)] if best(levels) is not levels[0] else [])]
+    print(*report.errors(levels), "", sep="\n")
+    print(*report.model_rows(shown), "", sep="\n")
+    print(bottleneck(levels, fused_steps(project.repository)))
+    if base:
+        print("", *report.comparison(base, measured), sep="\n")
+
+
+def _save(measured: Run, base: Run | None, figures: Path, picture: Path | None) -> None:
     measured.write(figures)
     print(f"\n{os.path.relpath(figures)}")
-    try:
-        from triton_ensemble.bench import plot
-
+    if picture:
         rows = f", {measured.rows} rows a request" if measured.rows > 1 else ""
         old = base.levels if base else []
         plot.draw(picture, f"{measured.ensemble}{rows}", measured.levels, old)
         print(os.path.relpath(picture))
-    except ModuleNotFoundError as error:
-        print(f"no picture: {error.name} is not installed; `make bench` installs it")
-
-
-def parsed() -> Any:
-    parser = options.parser("python -m tools.bench", __doc__)
-    parser.add_argument("--base", type=Path, help="the JSON of an earlier run to compare with")
-    parser.add_argument(
-        "--seconds", type=options.positive, default=5.0, help="of each level (default: 5)"
-    )
-    parser.add_argument(
-        "--rows", type=options.count, default=1, help="of each request (default: 1)"
-    )
-    levels = "the levels (default: 1, 2, 4 ...)"
-    parser.add_argument("--concurrency", type=options.count, nargs="+", default=[], help=levels)
-    path = FOLDER / time.strftime("%Y-%m-%d-%H%M%S")
-    parser.add_argument("--out", type=Path, default=path, help="files to write, without a suffix")
-    return parser.parse_args()
-
-
-def earlier(path: Path | None, rows: int) -> Run | None:
-    """The run to compare with; ValueError if it can't be."""
-    if path is None:
-        return None
-    base = Run.read(path)
-    base.check(path, ENSEMBLE, rows)
-    return base
-
-
-def run(server: ServerUnderLoad, given: Any, base: Run | None) -> None:
-    requests = list(sample_rows(given.rows))
-    bench = Bench(server, requests, seconds=given.seconds, rows=given.rows)
-    load = "perf_analyzer" if bench.perf_analyzer else "this program's callers"
-    about = f"{ENSEMBLE} at {server.url}, {given.rows} rows a request"
-    print(f"{about}, {given.seconds:g} s a level, load of {load}")
-    measured = Run(
-        ensemble=ENSEMBLE,
-        rows=given.rows,
-        seconds=given.seconds,
-        load=load,
-        server="local" if server.local else server.url,
-        cores=cores() if server.local else None,
-        levels=levels(bench, given.concurrency),
-    )
-    summarise(measured.levels)
-    if base:
-        print("", *report.comparison(base, measured), sep="\n")
-    save(measured, base, given.out)
-
-
-def main() -> None:
-    given = parsed()
-    try:
-        base = earlier(given.base, given.rows)
-        make_writable(given.out.parent)
-        with under_load() as server:
-            run(server, given, base)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except (OSError, RuntimeError, ValueError) as error:
-        sys.exit(str(error))
-
-
-if __name__ == "__main__":
-    main()

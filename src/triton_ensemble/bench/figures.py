@@ -1,7 +1,8 @@
-"""What is known of a level of load: what its callers saw, and what the server did meanwhile."""
+"""The figures of a load level: what its callers measured, and what the server did meanwhile."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,10 +10,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Load:
-    """What `concurrency` callers saw: answers a second, percentiles of the latency, errors by text.
+    """What `concurrency` callers measured: answers a second, latency percentiles, errors by text.
 
-    `own_cores` are the cores that the callers themselves kept busy; `in_python`: they can't use more
-    than one.
+    `own_cores` are the CPU cores that the callers themselves kept busy; Python uses one at most.
     """
 
     concurrency: int
@@ -22,16 +22,16 @@ class Load:
     p99_us: float
     errors: dict[str, int] = field(default_factory=dict)
     own_cores: float = 0.0
-    in_python: bool = True
 
     @property
     def failed(self) -> int:
+        """The number of requests that failed."""
         return sum(self.errors.values())
 
 
 @dataclass(frozen=True)
 class ModelTimes:
-    """What a model did: means of a request, and the share of time that an instance was at work."""
+    """What a model did: means of a request, rows of a mean batch, and the share of time that an instance was busy."""
 
     model: str
     requests: int
@@ -45,31 +45,39 @@ class ModelTimes:
 
 @dataclass(frozen=True)
 class Level:
-    """A load, the models' part in it, the server's own time for a request, and this machine's CPU.
+    """A load level: the load, the times of the models, and the server's mean time for a request.
 
-    `cores_busy` is the share of all cores that any program used; None if the server is elsewhere.
-    `way` are those of the models that a request waits for one after the other.
+    `cores_busy` is the share of this machine's cores that any program used; None if the server runs
+    elsewhere. `critical_path` are the models that a request waits for one after the other.
     """
 
     load: Load
     models: list[ModelTimes]
     server_us: float
     cores_busy: float | None
-    way: list[ModelTimes] = field(default_factory=list)
+    critical_path: list[ModelTimes] = field(default_factory=list)
 
     @staticmethod
     def of(saved: Any) -> Level:
-        """What `dataclasses.asdict` has made of a level."""
-        models, way = (
-            [ModelTimes(**model) for model in saved.get(name, [])] for name in ("models", "way")
+        """Return the level that `dataclasses.asdict` turned into `saved`, without fields of other versions."""
+        models, path = (
+            [_known(ModelTimes, times) for times in saved.get(name, [])]
+            for name in ("models", "critical_path")
         )
-        return Level(Load(**saved["load"]), models, saved["server_us"], saved["cores_busy"], way)
+        load = _known(Load, saved["load"])
+        return Level(load, models, saved["server_us"], saved["cores_busy"], path)
+
+
+def _known(kind: Any, saved: dict[str, Any]) -> Any:
+    names = {each.name for each in dataclasses.fields(kind)}
+    return kind(**{name: value for name, value in saved.items() if name in names})
 
 
 def total_us(models: Iterable[ModelTimes]) -> float:
+    """Return the time that a request spends in all of `models`."""
     return sum(model.queue_us + model.compute_us for model in models)
 
 
 def best(levels: Sequence[Level]) -> Level:
-    """The one of the highest throughput."""
+    """Return the level of the highest throughput."""
     return max(levels, key=lambda level: level.load.throughput)

@@ -1,4 +1,4 @@
-"""What is given on the command line; a wrong one is an error of one line."""
+"""Numbers on the command line; a wrong one is an error of one line."""
 
 from __future__ import annotations
 
@@ -10,21 +10,17 @@ from typing import TypeVar
 Number = TypeVar("Number", int, float)
 
 
-def parser(program: str, description: str | None) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(program, usage=argparse.SUPPRESS, description=description)
-
-
 def positive(text: str) -> float:
-    """A number of seconds or milliseconds."""
-    return _checked(float, text)
+    """Return a number of seconds or milliseconds; ArgumentTypeError unless it is positive."""
+    return _positive(float, text)
 
 
 def count(text: str) -> int:
-    """Of callers or rows."""
-    return _checked(int, text)
+    """Return a number of callers or rows; ArgumentTypeError unless it is positive and whole."""
+    return _positive(int, text)
 
 
-def _checked(kind: type[Number], text: str) -> Number:
+def _positive(kind: type[Number], text: str) -> Number:
     with contextlib.suppress(ValueError):
         if 0 < (value := kind(text)) < math.inf:
             return value

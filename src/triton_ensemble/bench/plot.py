@@ -1,4 +1,4 @@
-"""Levels of load as a picture: throughput, latency, and the time of each model."""
+"""Load levels as a picture: throughput, latency, and the time of each model. Needs matplotlib, the extra `plot`."""
 
 from __future__ import annotations
 
@@ -10,49 +10,42 @@ from triton_ensemble.bench.figures import Level
 
 
 def draw(path: Path, title: str, levels: Sequence[Level], old: Sequence[Level] = ()) -> None:
-    """Writes a PNG; what `old` had is dashed."""
-    import matplotlib  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    """Draw `levels` with solid lines, and those of an `old` run with dashed ones."""
+    from matplotlib.figure import Figure  # type: ignore[import-not-found, unused-ignore]
 
-    matplotlib.use("agg")
-    from matplotlib import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-        pyplot,
-    )
-
-    figure, axes = pyplot.subplots(1, 3, figsize=(13, 3.6), layout="constrained")
-    _lines(axes[0], "requests/s", levels, old, {"requests/s": lambda load: load.throughput})
-    axes[0].set_ylim(bottom=0)
+    figure = Figure(figsize=(13, 3.6), layout="constrained")
+    throughput, latency, times = figure.subplots(1, 3)
+    _lines(throughput, "requests/s", levels, old, {"requests/s": lambda load: load.throughput})
+    throughput.set_ylim(bottom=0)
     percentiles = {
         f"p{p}": lambda load, p=p: getattr(load, f"p{p}_us") / 1000 for p in (50, 95, 99)
     }
-    _lines(axes[1], "latency, ms", levels, old, percentiles)
-    axes[1].set_yscale("log")
-    axes[1].legend(frameon=False)
-    _bars(axes[2], levels)
+    _lines(latency, "latency, ms", levels, old, percentiles)
+    latency.set_yscale("log")
+    latency.legend(frameon=False)
+    _bars(times, levels)
     figure.suptitle(title)
     figure.savefig(path, dpi=80)
-    pyplot.close(figure)
 
 
 def _lines(
     axis: Any, label: str, levels: Sequence[Level], old: Sequence[Level], lines: dict[str, Any]
 ) -> None:
     for i, (name, value) in enumerate(lines.items()):
-        for shown, style in ((levels, "o-"), (old, "--")):
+        for shown, style, label in ((levels, "o-", name), (old, "--", "_")):
             x = [level.load.concurrency for level in shown]
             y = [value(level.load) for level in shown]
             axis.plot(
-                x, y, style, color=f"C{i}", markersize=4, label=name if shown is levels else None
-            )
+                x, y, style, color=f"C{i}", markersize=4, label=label
+            )  # "_" is left out of a legend
     axis.set_xscale("log", base=2)
     axis.set_xticks([level.load.concurrency for level in levels])
     axis.xaxis.set_major_formatter("{x:.0f}")
-    axis.set(xlabel="concurrency", ylabel=label)
-    axis.tick_params(labelsize="small")
-    axis.spines[["top", "right"]].set_visible(False)
+    _label(axis, label)
 
 
 def _bars(axis: Any, levels: Sequence[Level]) -> None:
-    """Queue time pale and compute time full, a colour a model, one upon the other."""
+    """Stack the queue time, pale, and the compute time of each model, a colour a model."""
     names = list(dict.fromkeys(model.model for level in levels for model in level.models))
     at = range(len(levels))
     bottom = [0.0] * len(levels)
@@ -63,7 +56,11 @@ def _bars(axis: Any, levels: Sequence[Level]) -> None:
             axis.bar(at, heights, 0.7, bottom, color=f"C{i}", alpha=alpha, label=label)
             bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
     axis.set_xticks(at, [str(level.load.concurrency) for level in levels])
-    axis.set(xlabel="concurrency", ylabel="mean time of a request, ms")
-    axis.tick_params(labelsize="small")
     axis.legend(frameon=False, fontsize="small")
+    _label(axis, "mean time of a request, ms")
+
+
+def _label(axis: Any, label: str) -> None:
+    axis.set(xlabel="concurrency", ylabel=label)
+    axis.tick_params(labelsize="small")
     axis.spines[["top", "right"]].set_visible(False)

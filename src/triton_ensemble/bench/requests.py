@@ -1,4 +1,4 @@
-"""The rows of the sample requests as bytes for gRPC: made once, so that sending them costs little."""
+"""The rows of the sample requests, serialised for gRPC once, so that sending them costs little."""
 
 from __future__ import annotations
 
@@ -10,45 +10,42 @@ from numpy.typing import NDArray
 from tritonclient.grpc import service_pb2  # type: ignore[import-untyped]
 from tritonclient.utils import serialize_byte_tensor  # type: ignore[import-untyped]
 
-from {{ package }}.tensors import INPUTS, MAX_BATCH_SIZE, MODEL
+from triton_ensemble.project import Project
 from triton_ensemble.samples.files import samples
 
 Inputs = dict[str, NDArray[Any]]
 
 
-def sample_rows(rows: int = 1) -> Iterator[Inputs]:
-    """A request for each row of each sample, which it has `rows` times; ValueError if it can't."""
-    if rows > max(MAX_BATCH_SIZE, 1):
-        raise ValueError(f"a request of {MODEL} has at most {max(MAX_BATCH_SIZE, 1)} rows")
-    for sample in samples():
+def sample_rows(project: Project, rows: int = 1) -> Iterator[Inputs]:
+    """Yield a request for each row of each sample, which it has `rows` times; ValueError for too many rows."""
+    limit = max(project.max_batch_size, 1)
+    if rows > limit:
+        raise ValueError(f"a request of {project.ensemble} has at most {limit} rows")
+    for sample in samples(project):
         inputs = sample.inputs
-        for i in range(len(next(iter(inputs.values()), [0])) if MAX_BATCH_SIZE else 0):
-            row = {name: array[i : i + 1] for name, array in inputs.items()}
-            yield {name: np.repeat(array, rows, axis=0) for name, array in row.items()}
-        if not MAX_BATCH_SIZE:
+        if not project.max_batch_size:
             yield inputs
+            continue
+        for i in range(len(next(iter(inputs.values()), [0]))):
+            yield {name: np.repeat(array[i : i + 1], rows, 0) for name, array in inputs.items()}
 
 
-def without_rows(array: NDArray[Any]) -> tuple[int, ...]:
-    """The shape of a tensor without the batch dimension."""
-    return array.shape[1:] if MAX_BATCH_SIZE else array.shape
-
-
-def raw(name: str, array: NDArray[Any]) -> bytes:
-    """A tensor's content as Triton's protocol has it."""
-    if INPUTS[name].datatype == "BYTES":
-        return bytes(serialize_byte_tensor(array).item()) if array.size else b""
-    return array.tobytes()
-
-
-def body(inputs: Inputs, sequence: int = 0) -> bytes:
-    """A request, serialised; with a `sequence`, a number from 1, a sequence of this request alone."""
-    request = service_pb2.ModelInferRequest(model_name=MODEL)
+def body(project: Project, inputs: Inputs, sequence: int = 0) -> bytes:
+    """Return a serialised request; with a `sequence`, a number from 1, it is all of that sequence."""
+    datatypes = {given.name: given.datatype for given in project.inputs}
+    request = service_pb2.ModelInferRequest(model_name=project.ensemble)
     for name, array in inputs.items():
-        request.inputs.add(name=name, datatype=INPUTS[name].datatype, shape=array.shape)
-        request.raw_input_contents.append(raw(name, array))
+        request.inputs.add(name=name, datatype=datatypes[name], shape=array.shape)
+        request.raw_input_contents.append(_content(array, datatypes[name]))
     if sequence:
         request.parameters["sequence_id"].int64_param = sequence
         request.parameters["sequence_start"].bool_param = True
         request.parameters["sequence_end"].bool_param = True
     return bytes(request.SerializeToString())
+
+
+def _content(array: NDArray[Any], datatype: str) -> bytes:
+    """Return the content of a tensor as the protocol wants it."""
+    if datatype != "BYTES":
+        return array.tobytes()
+    return bytes(serialize_byte_tensor(array).item()) if array.size else b""

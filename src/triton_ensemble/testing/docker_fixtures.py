@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from triton_ensemble.container.compose import DOCKER, Container, ContainerError, find, output
-from triton_ensemble.testing.under_test import PROJECT
+from triton_ensemble.testing import under_test
 
-NAME = PROJECT.package.replace("_", "-")  # of the image too
 COMPOSE = os.environ.get("COMPOSE", f"{DOCKER} compose")
 FILES = os.environ.get("COMPOSE_FILES", "deploy/compose.yaml").split()
 
@@ -27,6 +26,12 @@ def engine() -> None:
 
 
 @pytest.fixture(scope="session")
+def image_name() -> str:
+    """Return the name of the image, with which those of compose projects begin."""
+    return under_test.PROJECT.package.replace("_", "-")
+
+
+@pytest.fixture(scope="session")
 def docker_compose_command() -> str:
     """Return the command that starts compose, to pytest-docker."""
     return COMPOSE
@@ -35,13 +40,13 @@ def docker_compose_command() -> str:
 @pytest.fixture(scope="session")
 def docker_compose_file() -> list[str]:
     """Return the files that compose reads, to pytest-docker."""
-    return [str(PROJECT.root / file) for file in FILES]
+    return [str(under_test.PROJECT.root / file) for file in FILES]
 
 
 @pytest.fixture(scope="session")
-def docker_compose_project_name() -> str:
+def docker_compose_project_name(image_name: str) -> str:
     """Return the name of the compose project, to pytest-docker."""
-    return f"{NAME}-test"
+    return f"{image_name}-test"
 
 
 @pytest.fixture(scope="session")

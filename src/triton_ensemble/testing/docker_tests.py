@@ -15,7 +15,6 @@ import pytest
 
 from triton_ensemble.client import protocols
 from triton_ensemble.container.compose import DOCKER, Container, ContainerError, output, up
-from triton_ensemble.testing.docker_fixtures import NAME
 from triton_ensemble.testing.under_test import PROJECT, only_where
 
 PYTHON_STEPS = bool(PROJECT.step_modules)
@@ -107,10 +106,10 @@ def test_a_python_process_that_is_killed_ends_requests_with_an_error(triton: Con
 
 @only_where(PYTHON_STEPS)
 def test_shared_memory_that_is_too_small_is_named(
-    compose: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    compose: tuple[str, ...], image_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHM_SIZE", "512k")
-    command = (*compose, f"--project-name={NAME}-small")
+    command = (*compose, f"--project-name={image_name}-small")
     try:
         with pytest.raises(ContainerError, match=r"(?i)shared memory"):
             up(command)

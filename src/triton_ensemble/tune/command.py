@@ -1,6 +1,11 @@
-"""Finds better settings for pipeline.yml by measuring them, and writes them there.
+"""Look for better settings by measuring them, and write the best ones to pipeline.yml.
 
-In a shell: `python -m tools.tune --help`
+One setting after the other is tried: the instances, batching and max_batch_size of each step, and
+the max_queue_delay_us of all. What is written is ahead by more than noise, and has passed the
+project's live tests; pipeline.yml stays as it is where nothing is. `make update` applies it.
+
+A local Triton runs meanwhile, and loads the models whose config changes. TRITON_URL=grpc://host:port
+names a server that runs already, in explicit model control mode.
 """
 
 from __future__ import annotations
@@ -8,133 +13,139 @@ from __future__ import annotations
 import math
 import sys
 import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
 
 import yaml
 
 from triton_ensemble.bench import options
-from triton_ensemble.bench.levels import Bench
+from triton_ensemble.bench.figures import Load
+from triton_ensemble.bench.levels import Bench, cores
 from triton_ensemble.bench.requests import sample_rows
-from triton_ensemble.bench.server import ServerUnderLoad, cores, under_load
-from triton_ensemble.project import REPOSITORY, ROOT
+from triton_ensemble.bench.server import ServerUnderLoad, under_load
+from triton_ensemble.config.repository import fused_steps, model_configs
+from triton_ensemble.progress import Progress
+from triton_ensemble.project import Project
 from triton_ensemble.server.local_triton import interruptible
-from triton_ensemble.tune.callers import Probe, level_to_tune, window_s
-from triton_ensemble.tune.knobs import Knob, Settings, changes, describe, knobs
+from triton_ensemble.tune.concurrency import Probe, level_to_tune, window_s
 from triton_ensemble.tune.pipeline_file import replace, with_values
 from triton_ensemble.tune.search import Search
+from triton_ensemble.tune.settings import Setting, Settings, describe, edits, tunable
 from triton_ensemble.tune.trials import Objective, RefusedError, TooShortError, table
-from triton_ensemble.tune.tuned_server import EXPLICIT, TunedServer
-from triton_ensemble.tune.written import configs, shared_steps
+from triton_ensemble.tune.tuned_server import TunedServer
 
-PIPELINE = ROOT / "pipeline.yml"
 DEFAULT_S = 300
-LEVELS = 100  # the time given is so many of the levels from which the number of callers is chosen
+LEVELS = 100  # the time is enough for so many of the levels that the concurrency is chosen from
+REMOTE_CORES = 8  # assumed of a server that runs elsewhere
 
 
-def parsed() -> Any:
-    parser = options.parser("python -m tools.tune", __doc__)
-    parser.add_argument(
-        "--time",
-        type=options.positive,
-        default=DEFAULT_S,
-        help=f"seconds it may take ({DEFAULT_S})",
-    )
-    parser.add_argument(
-        "--p99", type=options.positive, help="ms: lowest p50 with a p99 of at most so much"
-    )
-    callers = "default: as few as are served most, with --p99 as many as are served within it"
-    parser.add_argument("--concurrency", type=options.count, help=f"callers; {callers}")
-    parser.add_argument("--rows", type=options.count, default=1, help="of each request (1)")
-    return parser.parse_args()
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the options of `triton-ensemble tune`."""
+    add = parser.add_argument
+    seconds = f"seconds that it may take (default: {DEFAULT_S})"
+    add("--time", type=options.positive, default=DEFAULT_S, metavar="S", help=seconds)
+    p99 = "look for the lowest p50 with a p99 of at most so much, not for throughput"
+    add("--p99", type=options.positive, metavar="MS", help=p99)
+    callers = "callers (default: as few as reach the highest throughput; with --p99, as many as are served within it)"
+    add("--concurrency", type=options.count, metavar="N", help=callers)
+    add("--rows", type=options.count, default=1, help="rows of each request (default: 1)")
 
 
-def tune(server: ServerUnderLoad, given: Any, start: float) -> None:
-    """Searches, shows what was measured, and writes pipeline.yml where better settings were found."""
-    text, written = PIPELINE.read_bytes().decode(), configs(REPOSITORY)
-    pipeline = yaml.safe_load(text)
-    found = knobs(pipeline, written, shared_steps(REPOSITORY), cores() if server.local else 8)
-    if not found:
-        sys.exit("no step has a setting to tune: see instances and batching in pipeline.yml")
-    bench = Bench(server, list(sample_rows(given.rows)), seconds=1.0, rows=given.rows)
-    objective = Objective(given.p99 and given.p99 * 1000)
-    with TunedServer(bench, pipeline, written, found) as tuned:
-        smoke_test_s = check(tuned)
-        deadline = start + given.time - smoke_test_s  # better settings have to pass it too
-        search, kept = searched(tuned, found, objective, given, deadline)
-    print("", *table(search.trials, kept), "", sep="\n")
-    if given.p99 and not objective.met(*search.trial(kept).loads):
-        print(f"The best settings do not keep to a p99 of {given.p99:g} ms.")
-    if untried := [knob for knob in found if knob not in search.tried]:
-        enough = math.ceil((given.time + search.seconds(untried)) / 10) * 10
-        count = f"{len(untried)} of {len(found)} settings were not tried"
-        print(f"{count}: too little time is left. TIME={enough} should do for all of them.")
-    write(kept, text)
+def run(arguments: Namespace) -> int:
+    """Tune the project in the working directory; return 1 where that is impossible."""
+    start, project = time.monotonic(), Project.load(Path.cwd())
+    explicit = ("--model-control-mode=explicit", f"--load-model={project.ensemble}")
+    interruptible()
+    try:
+        with under_load(project, *explicit) as server:
+            _tune(server, arguments, start + arguments.time)
+    except TooShortError as error:
+        enough = math.ceil(max(DEFAULT_S, 2 * arguments.time, error.needed_s))
+        short = f"TIME={arguments.time:g} is too short; give TIME={enough}"
+        print(f"Nothing was measured: {short}", file=sys.stderr)
+        return 1
+    except (OSError, RuntimeError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
 
 
-def searched(
-    tuned: TunedServer, found: Sequence[Knob], objective: Objective, given: Any, deadline: float
+def _tune(server: ServerUnderLoad, arguments: Namespace, deadline: float) -> None:
+    """Search until `deadline`, print the trials, and write pipeline.yml where better settings were measured."""
+    project = server.project
+    path, written = project.root / "pipeline.yml", model_configs(project.repository)
+    text = path.read_bytes().decode()
+    pipeline, fused = yaml.safe_load(text), fused_steps(project.repository)
+    settings = tunable(pipeline, written, fused, cores() if server.local else REMOTE_CORES)
+    if not settings:
+        raise RuntimeError(
+            "no step has a setting to tune: see instances and batching in pipeline.yml"
+        )
+    bench = Bench(server, list(sample_rows(project, arguments.rows)))
+    progress = Progress("smoke tests", max(deadline - time.monotonic(), 1))
+    with TunedServer(bench, pipeline, written, settings) as tuned, progress:
+        search, best = _search(tuned, settings, arguments, deadline, progress)
+    _report(search, best, settings, arguments)
+    _write(path, best, text)
+
+
+def _search(
+    tuned: TunedServer,
+    settings: Sequence[Setting],
+    arguments: Namespace,
+    deadline: float,
+    progress: Progress,
 ) -> tuple[Search, Settings]:
-    """The search, and what it has found; TooShortError if it could compare nothing."""
-    probe = Probe(lambda n, s: tuned.measure({}, n, s), deadline, min(given.time / LEVELS, 1.0))
-    level = level_to_tune(probe, objective, given.concurrency)
+    """Return the search and the best settings; TooShortError if it could compare nothing."""
+    deadline -= _smoke_test_s(tuned)  # better settings have to pass it too
+    objective = Objective(arguments.p99 and arguments.p99 * 1000)
+    probe = Probe(lambda n, s: tuned.measure({}, n, s), deadline, min(arguments.time / LEVELS, 1.0))
+    level = level_to_tune(probe, objective, arguments.concurrency)
     callers = level.load.concurrency
-    print(f"Tuning {len(found)} settings for the {objective}, {callers} callers", flush=True)
-    search = Search(
-        objective,
-        lambda settings, seconds: tuned.measure(settings, callers, seconds).load,
-        tuned.smoke_test,
-        deadline,
-        window_s(level),
-        _say,
-    )
-    kept = search.run(found)
+
+    def measure(settings: Settings, seconds: float) -> Load:
+        progress.show(describe(settings))
+        return tuned.measure(settings, callers, seconds).load
+
+    progress.print(f"Tuning {len(settings)} settings for the {objective}, {callers} callers")
+    search = Search(objective, measure, tuned.smoke_test, deadline, window_s(level), progress.print)
+    best = search.run(settings)
     if not search.tried:
-        raise TooShortError(given.time + search.seconds(found))
-    return search, kept
+        raise TooShortError(arguments.time + search.seconds(settings))
+    return search, best
 
 
-def check(tuned: TunedServer) -> float:
-    """The present settings must pass the smoke tests, or none could; the seconds that it takes."""
+def _smoke_test_s(tuned: TunedServer) -> float:
+    """Return the seconds of the smoke tests; RuntimeError if the present settings fail them."""
     start = time.monotonic()
     try:
         tuned.smoke_test({})
     except RefusedError as error:
-        sys.exit(f"with the present settings: {error}; see `make test`")
+        raise RuntimeError(f"with the present settings: {error}; see `make test`") from None
     return time.monotonic() - start
 
 
-def write(kept: Settings, text: str) -> None:
-    """Into pipeline.yml, whose `text` was as it was tuned; ValueError if it is another by now."""
-    if not kept:
+def _report(
+    search: Search, best: Settings, settings: Sequence[Setting], arguments: Namespace
+) -> None:
+    print("", *table(search.trials, best), "", sep="\n")
+    if arguments.p99 and not search.objective.met(*search.trial(best).loads):
+        print(f"The best settings do not keep to a p99 of {arguments.p99:g} ms.")
+    if untried := [setting for setting in settings if setting not in search.tried]:
+        enough = math.ceil((arguments.time + search.seconds(untried)) / 10) * 10
+        count = f"{len(untried)} of {len(settings)} settings were not tried"
+        print(f"{count}: too little time is left. TIME={enough} should do for all of them.")
+
+
+def _write(path: Path, best: Settings, text: str) -> None:
+    """Write settings to pipeline.yml, whose `text` was tuned; ValueError if it was edited meanwhile."""
+    if not best:
         print("Nothing that was tried beats the present settings by more than noise.")
         print("pipeline.yml stays as it is.")
         return
-    if PIPELINE.read_bytes().decode() != text:
-        raise ValueError(f"pipeline.yml has changed meanwhile; write there: {describe(kept)}")
-    replace(PIPELINE, with_values(text, changes(kept)))
-    print(f"Written to pipeline.yml: {describe(kept)}")
+    if path.read_bytes().decode() != text:
+        raise ValueError(f"pipeline.yml has changed meanwhile; write there: {describe(best)}")
+    replace(path, with_values(text, edits(best)))
+    print(f"Written to pipeline.yml: {describe(best)}")
     print("Commit it, then run `make update`.")
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
-
-
-def main() -> None:
-    start, given = time.monotonic(), parsed()
-    interruptible()
-    try:
-        with under_load(*EXPLICIT) as server:
-            tune(server, given, start)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except TooShortError as error:
-        enough = math.ceil(max(DEFAULT_S, 2 * given.time, error.needed_s))
-        sys.exit(f"Nothing was measured: TIME={given.time:g} is too short; give TIME={enough}")
-    except (OSError, RuntimeError, ValueError) as error:
-        sys.exit(str(error))
-
-
-if __name__ == "__main__":
-    main()

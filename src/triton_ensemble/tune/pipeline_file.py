@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import shutil
 from collections.abc import Mapping
-from pathlib import Path
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import yaml
 
-Place = tuple[str | int, ...]
+from triton_ensemble.tune.settings import Path
 
 
-def with_values(text: str, changes: Mapping[Place, Any]) -> str:
-    """The text of a YAML file with other values, which may be new keys of mappings that it has.
+def with_values(text: str, edits: Mapping[Path, Any]) -> str:
+    """Return the text of a YAML file with other values, which may be new keys of its mappings.
 
-    ValueError if that can't be done without changing more, as where an alias repeats a step.
+    ValueError if that changes more, as where an alias repeats a step.
     """
-    wanted = _read(text)
-    for path, value in changes.items():
-        _at(wanted, path[:-1])[path[-1]] = value
+    wanted = _without_aliases(text)
+    for path, value in edits.items():
+        reduce(getitem, path[:-1], wanted)[path[-1]] = value
         text = _with_value(text, path, value)
-    if _read(text) != wanted:
-        listed = ", ".join(f"{'.'.join(map(str, path))}: {v}" for path, v in changes.items())
+    if _without_aliases(text) != wanted:
+        listed = ", ".join(f"{'.'.join(map(str, path))}: {v}" for path, v in edits.items())
         raise ValueError(f"pipeline.yml repeats parts of itself; change it by hand: {listed}")
     return text
 
 
-def replace(path: Path, text: str) -> None:
-    """Writes a file at once: whatever interrupts it, the file is the old one or the new one."""
+def replace(path: pathlib.Path, text: str) -> None:
+    """Write a file at once: whatever interrupts it, the file is the old one or the new one."""
     path = path.resolve()
     new = path.with_name(f".{path.name}.new")
     new.write_bytes(text.encode())  # with the line ends that it has
@@ -37,18 +39,12 @@ def replace(path: Path, text: str) -> None:
     new.replace(path)
 
 
-def _read(text: str) -> Any:
-    """Without what an alias shares: each place has a value of its own."""
+def _without_aliases(text: str) -> Any:
+    """Return the data of a YAML file in which each place has a value of its own."""
     return json.loads(json.dumps(yaml.safe_load(text), default=str))
 
 
-def _at(data: Any, path: Place) -> Any:
-    for key in path:
-        data = data[key]
-    return data
-
-
-def _with_value(text: str, path: Place, value: Any) -> str:
+def _with_value(text: str, path: Path, value: Any) -> str:
     mapping: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     for key in path[:-1]:
         mapping = mapping.value[key] if isinstance(key, int) else _values(mapping)[key]
@@ -65,13 +61,12 @@ def _values(mapping: Any) -> dict[str, Any]:
 
 
 def _written(value: Any) -> str:
-    return (
-        yaml.safe_dump(value, default_flow_style=True, width=10_000).removesuffix("...\n").strip()
-    )
+    flow = yaml.safe_dump(value, default_flow_style=True, width=10_000)
+    return str(flow.removesuffix("...\n").strip())
 
 
 def _insertion(text: str, mapping: Any, entry: str) -> tuple[int, str]:
-    """Where a new key goes, and the text of it: below the last value that is one line of text."""
+    """Return where a new key goes, below the last value of one line, and its text."""
     if mapping.flow_style:
         return mapping.value[-1][1].end_mark.index, f", {entry}"
     keys = [key for key, value in mapping.value if _is_one_line(key, value)]
@@ -83,5 +78,5 @@ def _insertion(text: str, mapping: Any, entry: str) -> tuple[int, str]:
 
 
 def _is_one_line(key: Any, value: Any) -> bool:
-    plain = isinstance(value, yaml.ScalarNode) or value.flow_style
-    return bool(plain and key.start_mark.line == value.end_mark.line)
+    inline = isinstance(value, yaml.ScalarNode) or value.flow_style
+    return bool(inline and key.start_mark.line == value.end_mark.line)

@@ -1,9 +1,9 @@
-"""The search for better settings, by measurements that are short and noisy.
+"""Coordinate search with successive halving, on measurements that are short and noisy.
 
-One setting after the other is tried in all its values, the others as they are best so far. Values
+One setting after the other is tried in all its values, the others at their best so far. Values
 that are behind in a short window drop out, half of them at a time, while the windows grow. The
-last one then meets the settings that it would replace in turn, several times, and replaces them
-only where it is ahead by more than these measurements differ among themselves.
+last one is then measured in pairs with the settings that it would replace, and replaces them only
+where it is ahead by more than these measurements differ among themselves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from triton_ensemble.bench.figures import Load
-from triton_ensemble.tune.knobs import Knob, Settings, changed
+from triton_ensemble.tune.settings import Setting, Settings, changed, word
 from triton_ensemble.tune.trials import Objective, RefusedError, Trial, beyond_noise
 
 PAIRS = 4
@@ -22,11 +22,11 @@ NOTHING = Load(0, 0.0, 0.0, 0.0, 0.0)  # of settings that Triton refuses
 
 
 class Search:
-    """`measure` tries settings for some seconds; `accept` raises RefusedError for those that are wrong.
+    """A search that `measure`s settings for some seconds; both callables raise RefusedError for wrong ones.
 
-    Ends before `deadline`, a time of time.monotonic(), and makes its measurements as long as that
-    allows, but none shorter than `window` seconds. `tried` are the knobs of which it knows the best
-    value, where the others are as they were then.
+    It ends before `deadline`, a time of time.monotonic(), and makes its measurements as long as that
+    allows, but none shorter than `window` seconds. `accept` has the last word on settings that are
+    better. `tried` are the settings whose best value is known, the others being as they were then.
     """
 
     def __init__(
@@ -38,38 +38,37 @@ class Search:
         window: float = 1.0,
         say: Callable[[str], None] = print,
     ) -> None:
-        self.objective, self.say = objective, say
+        self.objective, self._say = objective, say
         self.trials: list[Trial] = []
-        self.tried: set[Knob] = set()
+        self.tried: set[Setting] = set()
         self._measure, self._accept = measure, accept
         self._deadline, self._least, self._window = deadline, window, window
         self._overheads_s: list[float] = []  # loading models, warming them up
 
-    def run(self, knobs: Sequence[Knob]) -> Settings:
-        """The best settings found, which beat the present ones once more; {}: the present ones."""
+    def run(self, settings: Sequence[Setting]) -> Settings:
+        """Return the best settings, which beat the present ones once more; {} for the present ones."""
         best: Settings = {}
         self._load(best, self._least)
         improved = True
         while improved:
             improved, self._window = False, LONGEST_S
-            for i, knob in enumerate(knobs):
-                self._window = min(self._window, self._fitting(knobs[i:]))
-                if not self._in_time(len(knob.values), self._least):
+            for i, setting in enumerate(settings):
+                self._window = min(self._window, self._fitting(settings[i:]))
+                if not self._in_time(len(setting.values), self._least):
                     continue
-                found = self._best_value(knob, best)
-                self.tried.add(knob)
-                improved |= found != best
-                best = found
+                before, best = best, self._best_value(setting, best)
+                self.tried.add(setting)
+                improved |= before != best
         return best if best and self._beats(best, {}) else {}
 
-    def seconds(self, knobs: Sequence[Knob]) -> float:
-        """That all of them take, in the shortest measurements."""
-        measurements, windows = _work(knobs)
+    def seconds(self, settings: Sequence[Setting]) -> float:
+        """Return the time that settings take, in the shortest measurements."""
+        measurements, windows = _work(settings)
         return measurements * self._overhead_s() + windows * self._least
 
-    def _fitting(self, knobs: Sequence[Knob]) -> float:
-        """The window with which they take all the time that is left."""
-        measurements, windows = _work(knobs)
+    def _fitting(self, settings: Sequence[Setting]) -> float:
+        """Return the window with which settings take all the time that is left."""
+        measurements, windows = _work(settings)
         left_s = self._deadline - time.monotonic() - measurements * self._overhead_s()
         return max(left_s / windows, self._least)
 
@@ -77,24 +76,24 @@ class Search:
         return sum(self._overheads_s) / max(len(self._overheads_s), 1)
 
     def _in_time(self, windows: int, window: float) -> bool:
-        """Whether so many can be measured, one more be compared with the best, and the best with the present."""
+        """Return whether there is time for so many windows, a comparison with the best, and one with the present."""
         overhead = self._overhead_s()
         comparison_s = 2 * PAIRS * (overhead + 2 * window)
         needed_s = windows * (overhead + window) + 2 * comparison_s
         return time.monotonic() + needed_s < self._deadline
 
-    def _best_value(self, knob: Knob, best: Settings) -> Settings:
-        now = best.get(knob, knob.present)
-        others = [changed(best, knob, value) for value in knob.values if value != now]
+    def _best_value(self, setting: Setting, best: Settings) -> Settings:
+        now = best.get(setting, setting.present)
+        others = [changed(best, setting, value) for value in setting.values if value != now]
         challenger = self._halved(best, others)
         if challenger is None or not self._wins(challenger, best):
-            self.say(f"{knob}: stays {_shown(now)}")
+            self._say(f"{setting}: stays {word(now)}")
             return best
-        self.say(f"{knob}: {_shown(now)} -> {_shown(challenger.get(knob, knob.present))}")
+        self._say(f"{setting}: {word(now)} -> {word(challenger.get(setting, setting.present))}")
         return challenger
 
     def _halved(self, best: Settings, others: list[Settings]) -> Settings | None:
-        """The one of `others` that is ahead of `best` in the last of growing windows, if any is."""
+        """Return the one of `others` that is ahead of `best` in the last of growing windows, if any is."""
         window = self._window
         while others:
             ahead = self._ahead(best, others, window)
@@ -105,13 +104,13 @@ class Search:
         return None
 
     def _ahead(self, best: Settings, others: list[Settings], window: float) -> list[Settings]:
-        """Those that are ahead of `best` in a measurement of each, the foremost first."""
-        mark = self._load(best, window)
+        """Return those that are ahead of `best` in a measurement of each, the foremost first."""
+        baseline = self._load(best, window)
         gains = []
         for other in others:
             load = self._load(other, window)
-            self.trial(other).behind = self.objective.why_not([load], [mark])
-            gains.append((self.objective.gains([load], [mark])[0], other))
+            self.trial(other).behind = self.objective.why_not([load], [baseline])
+            gains.append((self.objective.gains([load], [baseline])[0], other))
         gains.sort(key=lambda gain: -gain[0])
         return [other for gain, other in gains if gain > 0]
 
@@ -127,7 +126,7 @@ class Search:
         return True
 
     def _beats(self, challenger: Settings, best: Settings) -> bool:
-        """Whether it is ahead by more than noise, in pairs of measurements one after the other."""
+        """Return whether it is ahead by more than noise, in pairs of measurements one after the other."""
         new: list[Load] = []
         old: list[Load] = []
         for i in range(PAIRS):
@@ -140,6 +139,7 @@ class Search:
         return beyond_noise(self.objective.gains(new, old))
 
     def trial(self, settings: Settings) -> Trial:
+        """Return the trial of settings, a new one if there is none yet."""
         for trial in self.trials:
             if trial.settings == settings:
                 return trial
@@ -161,12 +161,8 @@ class Search:
         return load
 
 
-def _work(knobs: Sequence[Knob]) -> tuple[int, int]:
-    """The measurements that knobs take, and their length in windows, if every second one has a value to compare."""
-    values = sum(len(knob.values) for knob in knobs)
-    compared = 2 * PAIRS * (len(knobs) // 2 + 2)
+def _work(settings: Sequence[Setting]) -> tuple[int, int]:
+    """Return the measurements of settings, and their length in windows, if every second one has a value to compare."""
+    values = sum(len(setting.values) for setting in settings)
+    compared = 2 * PAIRS * (len(settings) // 2 + 2)
     return values + compared, values + 2 * compared
-
-
-def _shown(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Settings that were measured: which of them are better, and why the others are out."""
+"""Trials of settings: which are better, and why the others are rejected."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from triton_ensemble.bench.figures import Load
-from triton_ensemble.tune.knobs import Settings, describe
+from triton_ensemble.tune.settings import Settings, describe
 
 LEAST_GAIN = 1.03  # less is not worth a line of pipeline.yml
-NONE = 1e-12  # the worth of a load that failed
+FAILED = 1e-12  # the value of a load with errors
 
 
 class RefusedError(RuntimeError):
-    """Triton does not load the settings, or they fail a smoke test: its text says why."""
+    """Raised for settings that Triton does not load, or that fail a smoke test; says why."""
 
 
 class TooShortError(RuntimeError):
-    """The time is over before settings could be compared, for which `needed_s` would do, if that is known."""
+    """Raised when time is over before settings were compared; `needed_s` would be enough, where that is known."""
 
     def __init__(self, needed_s: float = 0.0) -> None:
         self.needed_s = needed_s
@@ -32,30 +33,28 @@ class Objective:
     p99_us: float | None = None
 
     def met(self, *loads: Load) -> bool:
-        """Whether all requests succeeded, and the median p99 is within the limit."""
+        """Return whether all requests succeeded, and the median p99 is within the limit."""
         p99_us = statistics.median(load.p99_us for load in loads)
         return all(map(_succeeded, loads)) and p99_us <= (self.p99_us or math.inf)
 
     def gains(self, new: Sequence[Load], old: Sequence[Load]) -> list[float]:
-        """How far each of `new` is ahead of the one of `old` beside it, as logarithms of ratios.
+        """Return how much better each of `new` is than its partner in `old`, as logarithms of ratios.
 
         The limit comes first: where one of both exceeds it, the p99 is compared.
         """
-        worth = self._worth(within=self.met(*new) and self.met(*old))
-        return [math.log(worth(n) / worth(o)) for n, o in zip(new, old, strict=True)]
+        within = self.met(*new) and self.met(*old)
+        pairs = zip(new, old, strict=True)
+        return [math.log(self._value(n, within) / self._value(o, within)) for n, o in pairs]
 
-    def _worth(self, *, within: bool) -> Callable[[Load], float]:
-        def worth(load: Load) -> float:
-            if not _succeeded(load):
-                return NONE
-            if self.p99_us is None:
-                return load.throughput
-            return 1 / (load.p50_us if within else load.p99_us)
-
-        return worth
+    def _value(self, load: Load, within: bool) -> float:
+        if not _succeeded(load):
+            return FAILED
+        if self.p99_us is None:
+            return load.throughput
+        return 1 / (load.p50_us if within else load.p99_us)
 
     def why_not(self, new: Sequence[Load], old: Sequence[Load]) -> str:
-        """Why `new` does not replace `old`."""
+        """Return why `new` does not replace `old`."""
         in_one_run = " in one run" * (len(new) == 1)
         if not all(map(_succeeded, new)):
             return f"requests failed{in_one_run}"
@@ -76,14 +75,14 @@ def _succeeded(load: Load) -> bool:
 
 
 def beyond_noise(gains: Sequence[float]) -> bool:
-    """Whether the mean of logarithms of ratios is a gain, at about two standard errors."""
+    """Return whether the mean of logarithms of ratios is a gain, by about two standard errors."""
     error = statistics.stdev(gains) / math.sqrt(len(gains))
     return statistics.fmean(gains) > max(math.log(LEAST_GAIN), 2 * error)
 
 
 @dataclass
 class Trial:
-    """What was measured of some settings, and why they are out: `refused` for good, `behind` by their last comparison."""
+    """The loads of some settings, and why they are rejected: `refused` for good, `behind` in their last comparison."""
 
     settings: Settings
     loads: list[Load] = field(default_factory=list)
@@ -92,25 +91,23 @@ class Trial:
 
     @property
     def note(self) -> str:
+        """Why the settings are rejected."""
         return f"refused: {self.refused}" if self.refused else self.behind
 
     def median(self, value: Callable[[Load], float]) -> float:
+        """Return the median of a value of the loads; NaN without any."""
         return statistics.median(map(value, self.loads)) if self.loads else math.nan
 
 
 def table(trials: Iterable[Trial], kept: Settings) -> list[str]:
-    """A line for each settings, with the medians of its measurements, and why it is out."""
-    lines = [f"{'requests/s':>11} {'p50 ms':>8} {'p99 ms':>8} {'runs':>5}  settings"]
-    for trial in trials:
-        throughput = trial.median(lambda load: load.throughput)
-        p50, p99 = (trial.median(lambda load, p=p: getattr(load, p) / 1000) for p in PERCENTILES)  # type: ignore[misc]
-        note = f"  ({trial.note})" if trial.note else ""
-        mark = "  <- best" if trial.settings == kept else note
-        runs = len(trial.loads)
-        lines.append(
-            f"{throughput:11.1f} {p50:8.2f} {p99:8.2f} {runs:5}  {describe(trial.settings)}{mark}"
-        )
-    return lines
+    """Return a line for each trial: medians of its measurements, and why it is rejected."""
+    head = f"{'requests/s':>11} {'p50 ms':>8} {'p99 ms':>8} {'runs':>5}  settings"
+    return [head, *(_row(trial, trial.settings == kept) for trial in trials)]
 
 
-PERCENTILES = ("p50_us", "p99_us")
+def _row(trial: Trial, is_best: bool) -> str:
+    throughput = trial.median(lambda load: load.throughput)
+    p50_ms, p99_ms = (trial.median(attrgetter(name)) / 1000 for name in ("p50_us", "p99_us"))
+    figures = f"{throughput:11.1f} {p50_ms:8.2f} {p99_ms:8.2f} {len(trial.loads):5}"
+    note = f"  ({trial.note})" if trial.note else ""
+    return f"{figures}  {describe(trial.settings)}{'  <- best' if is_best else note}"

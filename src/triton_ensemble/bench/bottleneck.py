@@ -1,0 +1,122 @@
+"""What limits the throughput of a load level, as a sentence that says what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from triton_ensemble.bench.figures import Level, ModelTimes, best, total_us
+
+BUSY = 0.85  # a model whose instances work for so much of the time makes requests wait
+FULL = 0.95  # a machine whose cores do has none left for more instances
+NOTABLE = 0.2  # of a request's time: less would not be noticed
+
+
+def bottleneck(levels: Sequence[Level], fused: Collection[str] = ()) -> str:
+    """Return what limits the throughput at the best level, and the setting of pipeline.yml to try.
+
+    `fused` are models that serve several steps: pipeline.yml has settings of the steps only.
+    """
+    level = best(levels)
+    if any(level.load.failed for level in levels):
+        return "Some requests failed: see to that before the figures mean anything."
+    if not level.models:
+        return "The server says nothing of its models: its statistics are switched off."
+    advice = next(text for rule in RULES if (text := rule(level)))
+    for model in fused:
+        advice = advice.replace(f"of step {model}.", f"at each step of {model}, with `fuse: true`.")
+    return advice
+
+
+def _callers(level: Level) -> str | None:
+    if level.load.own_cores < BUSY or (level.cores_busy or 0) > FULL:
+        return None
+    return (
+        f"The load itself is the limit: it needs {level.load.own_cores:.1f} cores, and one is all "
+        "that a Python program can use. Triton may serve more: start several `make bench` at once "
+        "with the same TRITON_URL, and add up what they measure."
+    )
+
+
+def _machine(level: Level) -> str | None:
+    if level.cores_busy is None or level.cores_busy < FULL:
+        return None
+    model = max(level.models, key=_work)
+    share = _work(model) / sum(map(_work, level.models))
+    return (
+        f"The machine is the limit: all its cores are at work, {level.load.own_cores:.1f} of "
+        f"them for the load itself, the others for Triton and whatever else runs; {model.model} "
+        f"does {share:.0%} of what the models do. {_less_work(model)}"
+    )
+
+
+def _less_work(model: ModelTimes) -> str:
+    other = "try `batching: false` of it" if model.batch < 1.5 else "give it another machine"
+    return f"More instances won't help: make {model.model} faster, or {other}."
+
+
+def _busy_model(level: Level) -> str | None:
+    model = max(level.models, key=lambda model: model.busy)
+    if model.busy < BUSY:
+        return None
+    count = f"{model.instances} instance" + "s" * (model.instances > 1)
+    return (
+        f"{model.model} is the bottleneck: its {count} worked for {model.busy:.0%} of the time, and "
+        f"a request waited {model.queue_us / 1000:.2f} ms for it. Try `instances: "
+        f"{model.instances * 2}` of step {model.model}."
+    )
+
+
+def _queue_delay(level: Level) -> str | None:
+    queue_us = sum(model.queue_us for model in level.critical_path)
+    if not level.critical_path or queue_us < level.server_us / 3:
+        return None
+    model = max(level.critical_path, key=lambda model: model.queue_us)
+    if model.batch > 1.5:
+        return None
+    return (
+        f"A request spent {queue_us / level.server_us:.0%} of its time waiting for others to share a "
+        f"batch, and few came: try a smaller `max_queue_delay_us`, or `batching: false` of step "
+        f"{model.model}."
+    )
+
+
+def _hops(level: Level) -> str | None:
+    rest_us = level.server_us - total_us(level.critical_path)
+    if rest_us <= level.server_us * NOTABLE:
+        return None
+    rest = f"{rest_us / 1000:.2f} ms is overhead between them"
+    return f"No model is busy all the time: {_shares(level)}, and {rest}. Try fewer steps."
+
+
+def _slowest_model(level: Level) -> str:
+    model = max(level.critical_path or level.models, key=lambda model: model.compute_us)
+    return (
+        f"No model is busy all the time: {_shares(level)}. Only a faster {model.model} would answer "
+        f"much sooner; for more throughput, try more callers, or `instances: {model.instances * 2}` "
+        f"of step {model.model}."
+    )
+
+
+def _shares(level: Level) -> str:
+    """Return how a request's time divides on the critical path."""
+    compute_us = sum(model.compute_us for model in level.critical_path)
+    queue_us = sum(model.queue_us for model in level.critical_path)
+    return (
+        f"of a request's {level.server_us / 1000:.2f} ms the models worked {compute_us / 1000:.2f} ms "
+        f"one after the other, it waited {queue_us / 1000:.2f} ms for them"
+    )
+
+
+def _work(model: ModelTimes) -> float:
+    return model.busy * model.instances
+
+
+# Asked in this order; the last always has an answer.
+RULES: tuple[Callable[[Level], str | None], ...] = (
+    _callers,
+    _machine,
+    _busy_model,
+    _queue_delay,
+    _hops,
+    _slowest_model,
+)

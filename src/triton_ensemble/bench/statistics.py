@@ -1,0 +1,100 @@
+"""What Triton's statistics say that each model did between two readings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
+
+from triton_ensemble.bench.figures import ModelTimes
+from triton_ensemble.bench.server import TIMEOUT_S, ServerUnderLoad
+
+Counters = dict[str, Counter[str]]
+COMPUTE = ("compute_input", "compute_infer", "compute_output")
+
+
+def counters(server: ServerUnderLoad) -> Counters:
+    """Return the counters of each model of the project since it was loaded, of all versions together.
+
+    Empty where the server keeps its statistics to itself.
+    """
+    found: Counters = {}
+    try:
+        entries = server.client.get_inference_statistics(client_timeout=TIMEOUT_S).model_stats
+    except InferenceServerException:
+        return found
+    for entry in entries:
+        if entry.name in server.configs:
+            found.setdefault(entry.name, Counter()).update(_counter(entry))
+    return found
+
+
+def _counter(entry: Any) -> Counter[str]:
+    stats = entry.inference_stats
+    return Counter(
+        requests=stats.success.count,
+        rows=entry.inference_count,
+        executions=entry.execution_count,
+        cache_hits=stats.cache_hit.count,
+        request_ns=stats.success.ns,
+        queue_ns=stats.queue.ns,
+        compute_ns=sum(getattr(stats, part).ns for part in COMPUTE),
+        busy_ns=sum(getattr(batch, part).ns for batch in entry.batch_stats for part in COMPUTE),
+    )
+
+
+def since(before: Counters, after: Counters) -> Counters:
+    """Return how far each counter went up."""
+    done = {name: Counter(counter) for name, counter in after.items()}
+    for name, counter in done.items():
+        counter.subtract(before.get(name, Counter()))
+    return done
+
+
+def request_us(done: Counters, model: str) -> float:
+    """Return the server's mean time for a request to a model; 0 without requests."""
+    counter = done.get(model, Counter())
+    return counter["request_ns"] / max(counter["requests"], 1) / 1000
+
+
+def model_times(
+    done: Counters, seconds: float, configs: Mapping[str, Any], ensemble: str
+) -> list[ModelTimes]:
+    """Return the times of the models that worked for `seconds`, in the order of execution, without ensembles."""
+    return [
+        _times(name, done[name], seconds, instances(configs[name]))
+        for name in execution_order(configs, ensemble)
+        if name in done and done[name]["requests"] > 0 and configs[name].platform != "ensemble"
+    ]
+
+
+def execution_order(configs: Mapping[str, Any], ensemble: str) -> list[str]:
+    """Return the models in the order of the ensemble's steps, breadth first, then those that they call."""
+    order, waiting = [], [ensemble]
+    while waiting:
+        name = waiting.pop(0)
+        if name in configs and name not in order:
+            order.append(name)
+            waiting += [step.model_name for step in configs[name].ensemble_scheduling.step]
+    return [*order, *sorted(set(configs) - set(order))]
+
+
+def _times(name: str, done: Counter[str], seconds: float, count: int) -> ModelTimes:
+    return ModelTimes(
+        name,
+        requests=done["requests"],
+        batch=done["rows"] / max(done["executions"], 1),
+        queue_us=done["queue_ns"] / done["requests"] / 1000,
+        compute_us=done["compute_ns"] / done["requests"] / 1000,
+        instances=count,
+        busy=done["busy_ns"] / 1e9 / seconds / count,
+        cache_hits=done["cache_hits"],
+    )
+
+
+def instances(config: Any) -> int:
+    """Return how many instances a model has, on all GPUs together."""
+    counts = (group.count * max(len(group.gpus), 1) for group in config.instance_group)
+    return max(int(sum(counts)), 1)

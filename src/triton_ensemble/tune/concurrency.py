@@ -1,0 +1,51 @@
+"""The concurrency that settings are measured at, and the shortest measurement there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from triton_ensemble.bench.figures import Level
+from triton_ensemble.bench.saturation import saturation_point, until_saturation
+from triton_ensemble.tune.trials import Objective, TooShortError
+
+LATENCIES = 3  # a measurement takes as long as so many requests of a caller, one after the other
+SHORTEST_S = 0.3
+
+
+def window_s(level: Level) -> float:
+    """Return the shortest measurement of a level that is more than chance."""
+    return max(SHORTEST_S, LATENCIES * level.load.p50_us / 1e6)
+
+
+class Probe:
+    """Measures levels, each for as long as its latency asks for; TooShortError where that ends after `deadline`."""
+
+    def __init__(
+        self, measure: Callable[[int, float], Level], deadline: float, seconds: float
+    ) -> None:
+        self._measure, self._deadline, self._seconds = measure, deadline, seconds
+
+    def __call__(self, concurrency: int) -> Level:
+        if time.monotonic() + self._seconds > self._deadline:
+            raise TooShortError
+        level = self._measure(concurrency, self._seconds)
+        self._seconds = max(self._seconds, window_s(level))
+        if level.load.throughput or level.load.failed:
+            return level
+        self._seconds *= 2
+        return self(concurrency)
+
+
+def level_to_tune(probe: Probe, objective: Objective, concurrency: int | None) -> Level:
+    """Return the level of `concurrency` callers, by default of those that the objective asks for.
+
+    With a limit of the p99, as many as are served within it; else as few as reach the highest
+    throughput. RuntimeError if requests fail there.
+    """
+    levels = [probe(concurrency)] if concurrency else list(until_saturation(probe, objective.met))
+    within = [level for level in levels if objective.met(level.load)] or levels[:1]
+    chosen = within[-1] if objective.p99_us else saturation_point(within)
+    for error, count in chosen.load.errors.items():
+        raise RuntimeError(f"{count} requests failed: {error}; see `make bench`")
+    return chosen

@@ -1,0 +1,82 @@
+"""A project of v0.2.0, whose tools were files of its own, becomes one of this version by `make update`."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from pathlib import Path
+
+import copier
+import pytest
+from support import ROOT, VENV, Project, run, succeed
+from test_delivery import environment
+
+KEPT = ROOT / "tests" / "releases" / "v0.2.0.tar.xz"  # its copier.yml, hooks, template and examples
+
+
+@pytest.fixture(scope="module")
+def origin(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The template with two tags: v0.2.0 as it was, and v1.0.0 as it is."""
+    folder = tmp_path_factory.mktemp("origin") / "template"
+    with tarfile.open(KEPT) as archive:
+        archive.extractall(folder, filter="data")
+    succeed(run("git", "init", "-q", cwd=folder))
+    commit(folder, "v0.2.0")
+    for path in folder.iterdir():
+        if path.name != ".git":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.copytree(template, folder, symlinks=True, dirs_exist_ok=True)
+    commit(folder, "v1.0.0")
+    return folder
+
+
+def commit(folder: Path, tag: str) -> None:
+    for command in ("add --all", f"commit -q -m {tag}", f"tag {tag}"):
+        succeed(run("git", *command.split(), cwd=folder))
+
+
+@pytest.fixture
+def project(origin: Path, tmp_path: Path) -> Project:
+    """The default project of v0.2.0, committed, with an environment for its updates."""
+    copier.run_copy(str(origin), tmp_path / "p", vcs_ref="v0.2.0", defaults=True, quiet=True)
+    project = Project(tmp_path / "p")
+    project.commit()
+    (project / ".venv-update").symlink_to(VENV)
+    return project
+
+
+@pytest.mark.slow
+def test_an_untouched_project_updates_without_a_conflict_and_passes_its_tests(
+    project: Project, origin: Path, tmp_path: Path
+) -> None:
+    succeed(run("make", "update", cwd=project.path))
+    copier.run_copy(str(origin), tmp_path / "fresh", vcs_ref="v1.0.0", defaults=True, quiet=True)
+    fresh = Project(tmp_path / "fresh")
+    environment(project)
+    assert "with your edits" not in succeed(run("make", "setup", cwd=project.path))
+    project.commit()
+    assert {name for name in fresh.files() if not (project / name).exists()} == set()
+    assert not (project / "tools").exists()
+    succeed(project.make("test"))
+
+
+@pytest.mark.slow
+def test_the_first_set_up_tells_what_became_of_edited_tools(project: Project) -> None:
+    for name in ("tools/bench.py", "tools/golden.py", "src/triton_arrays.py", "deploy/health.sh"):
+        with (project / name).open("a") as file:
+            file.write("# mine\n")
+    project.commit()
+    succeed(run("make", "update", cwd=project.path))
+    environment(project)
+    lines = succeed(run("make", "setup", cwd=project.path)).splitlines()
+    edited = {line.split(":")[0]: line for line in lines if "with your edits" in line}
+    assert edited.keys() == {
+        "tools/bench.py",
+        "tools/golden.py",
+        "src/triton_arrays.py",
+        "deploy/health.sh",
+    }
+    assert edited["tools/bench.py"] == (
+        "tools/bench.py: is gone, with your edits; triton_ensemble.bench does its work now; "
+        "yours: git show HEAD:tools/bench.py"
+    )
