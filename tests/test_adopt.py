@@ -553,7 +553,7 @@ LINES: list[tuple[str, dict[str, str], str]] = [
     (
         "unknown type",
         alone(m=PYTHON.replace("TYPE_FP32", "TYPE_FLOAT")),
-        'm/config.pbtxt:2: Enum type "inference.DataType" has no value named TYPE_FLOAT; write TYPE_FP32',
+        'm/config.pbtxt:2: Enum type "inference.DataType" has no value named TYPE_FLOAT; did you mean TYPE_INT8?',
     ),
     (
         "type without TYPE_",
@@ -573,104 +573,105 @@ LINES: list[tuple[str, dict[str, str], str]] = [
     (
         "name is not the folder",
         alone(m='name: "n" ' + PYTHON),
-        "m/config.pbtxt: unexpected directory name 'm' for model 'n', directory name must equal model name; write name: \"m\", or rename the folder",
+        "m/config.pbtxt:1: unexpected directory name 'm' for model 'n', directory name must equal model name; write name: \"m\", or rename the folder",
     ),
     (
         "folder name",
         alone(**{"my model": PYTHON}),
-        "my model/config.pbtxt: Triton refuses the folder's name; write letters, digits, `_`, `-` and `.` only, also in `name` and in the ensemble",
+        "my model/config.pbtxt:1: Invalid stub name: 'my model' contains invalid characters; use letters, digits, `_`, `-` and `.`",
     ),
     (
         "platform python",
         alone(m=f'platform: "python" {TENSORS}'),
-        'm/config.pbtxt: Could not determine backend for model \'m\', as "python" is no platform; write backend: "python" instead of platform',
+        "m/config.pbtxt:1: unexpected platform type 'python' for m; write backend: \"python\" instead",
     ),
     (
         "no type",
         alone(m='backend: "python" input { name: "IN" dims: [1] }'),
-        "m/config.pbtxt: model input 'IN' must specify 'data_type'; add its data_type",
+        "m/config.pbtxt:1: model input 'IN' must specify 'data_type'; add it",
     ),
     (
         "one name twice",
         alone(m=PYTHON + OUT),
-        "m/config.pbtxt: output OUT is declared twice; drop one",
+        "m/config.pbtxt:5: output OUT is declared twice; drop one",
     ),
     (
         "warmup of another input",
         alone(
-            m=PYTHON + 'model_warmup { name: "w" inputs { key: "INN" value { zero_data: true } } }'
+            m=PYTHON
+            + 'model_warmup { name: "w" batch_size: 1 inputs { key: "INN" value { zero_data: true } } }'
         ),
-        "m/config.pbtxt: model_warmup 'w' has input 'INN', which the model has not; did you mean IN?",
+        "m/config.pbtxt:5: model_warmup 'w' lacks the required input 'IN'; add it",
     ),
     (
         "warmup without an input",
-        alone(m=PYTHON + 'model_warmup { name: "w" }'),
-        "m/config.pbtxt: model_warmup 'w' lacks the required input 'IN'; add it",
+        alone(m=PYTHON + 'model_warmup { name: "w" batch_size: 1 }'),
+        "m/config.pbtxt:5: model_warmup 'w' lacks the required input 'IN'; add it",
     ),
     (
         "backend ensemble",
         alone(e='backend: "ensemble"'),
-        "e/config.pbtxt: Ensemble model 'e' must have platform type 'ensemble' and empty backend type; write platform: \"ensemble\" and no backend",
+        'e/config.pbtxt:1: ensemble is a platform, and no backend; write platform: "ensemble"',
     ),
     (
         "no platform",
         {"e": CHAIN.replace('platform: "ensemble"', ""), "a": PYTHON, "b": PYTHON},
-        "e/config.pbtxt: ensemble scheduling cannot be set for model 'e' whose platform is not ensemble; write platform: \"ensemble\"",
+        "e/config.pbtxt:1: ensemble scheduling cannot be set for model 'e' whose platform is not ensemble; write platform: \"ensemble\" and no backend",
     ),
     (
         "no steps",
         {"e": ensemble()},
-        "e/config.pbtxt: must specify 'step' for ensemble 'e'; add its steps",
+        "e/config.pbtxt:4: must specify 'step' for ensemble 'e'; add its steps",
     ),
     (
         "no outputs",
         {**TWO, "e": CHAIN.replace(OUT, "")},
-        "e/config.pbtxt: ensemble 'e' declares no output, and Triton finds none itself; add each output with its data_type and dims",
+        "e/config.pbtxt:4: ensemble tensor 'OUT' is unused in ensemble 'e'; leave it out of output_map",
     ),
     (
         "instances of an ensemble",
         alone(e=ensemble(step("m", {"IN": "IN"}, {"OUT": "OUT"}), more=CPU)),
-        "e/config.pbtxt: instance_group should not be specified for ensemble 'e'; move it to the models of its steps",
+        "e/config.pbtxt:4: instance group should not be specified for ensemble 'e'; move it to the models of its steps",
     ),
     (
         "no output map",
         alone(e=ensemble(step("m", {"IN": "IN"}, {}))),
-        "e/config.pbtxt: must specify 'output_map' in step 0 of ensemble 'e'; add it to step 0 (the first is step 0)",
+        "e/config.pbtxt:3: output 'OUT' for ensemble 'e' is not written; map it in a step's output_map",
     ),
     (
         "no such model",
         alone(e=ensemble(step("n", {"IN": "IN"}, {"OUT": "OUT"}))),
-        "e/config.pbtxt: ensemble e contains models that are not available or ambiguous: n; did you mean m?",
+        "e/config.pbtxt:4: ensemble e contains models that are not available or ambiguous: n; add the folder n",
     ),
     (
         "version that is not there",
         alone(e=ensemble(step("m", {"IN": "IN"}, {"OUT": "OUT"}, version=2))),
-        "e/config.pbtxt: ensemble 'e' depends on 'm' whose required version 2 is not loaded; write model_version: -1 for the latest",
+        "e/config.pbtxt:4: ensemble 'e' depends on 'm' whose required version 2 is not loaded; write model_version: -1 for the latest",
     ),
     (
         "no version",
         alone(e=ensemble(step("m", {"IN": "IN"}, {"OUT": "OUT"}).replace("model_version: -1", ""))),
-        "e/config.pbtxt: ensemble 'e' depends on 'm' whose required version 0 is not loaded; write model_version: -1 for the latest",
+        "e/config.pbtxt:4: ensemble 'e' depends on 'm' whose required version 0 is not loaded; write model_version: -1 for the latest",
     ),
     (
         "unknown input",
         alone(e=ensemble(step("m", {"INN": "IN"}, {"OUT": "OUT"}))),
-        "e/config.pbtxt: in ensemble e, ensemble tensor IN is mapping to non-existing input INN in model m; did you mean IN?",
+        "e/config.pbtxt:4: in ensemble e, ensemble tensor IN is mapping to non-existing input INN in model m; did you mean IN?",
     ),
     (
         "unknown output",
         alone(e=ensemble(step("m", {"IN": "IN"}, {"LOGITS": "OUT"}))),
-        "e/config.pbtxt: in ensemble e, ensemble tensor OUT is mapped from non-existing output LOGITS in model m; its outputs are OUT",
+        "e/config.pbtxt:4: in ensemble e, ensemble tensor OUT is mapped from non-existing output LOGITS in model m; key and value are swapped",
     ),
     (
         "input that is not fed",
         alone(m=PYTHON + 'input { name: "MASK" data_type: TYPE_BOOL dims: [1] }'),
-        "e/config.pbtxt: in ensemble e, input MASK in model m is not mapped to any ensemble tensors; add it to the step's input_map",
+        "e/config.pbtxt:4: in ensemble e, input MASK in model m is not mapped to any ensemble tensors; add it to the step's input_map",
     ),
     (
         "backend that finds no tensors",
         alone(m='backend: "pytorch"'),
-        "e/config.pbtxt: in ensemble e, ensemble tensor IN is mapping to non-existing input IN in model m; declare its inputs",
+        "e/config.pbtxt:4: in ensemble e, ensemble tensor IN is mapping to non-existing input IN in model m; it has none",
     ),
     (
         "circle of ensembles",
@@ -678,22 +679,22 @@ LINES: list[tuple[str, dict[str, str], str]] = [
             "e": ensemble(step("f", {"IN": "IN"}, {"OUT": "OUT"})),
             "f": ensemble(step("e", {"IN": "IN"}, {"OUT": "OUT"})),
         },
-        "e/config.pbtxt: circular dependency between ensembles: e -> f -> e; break the circle",
+        "e/config.pbtxt:4: circular dependency between ensembles: e -> f -> e; let one of them use another model",
     ),
     (
         "types differ",
         {**TWO, "b": PYTHON.replace(IN, IN.replace("FP32", "INT32"))},
-        "e/config.pbtxt: step b: reads T as INT32[4], but step a writes FP32[4]; make them the same, or -1 where a dim varies",
+        "e/config.pbtxt:4: in ensemble e, ensemble tensor T: inconsistent data type: TYPE_FP32 is inferred from model a while TYPE_INT32 is inferred from model b; make them the same",
     ),
     (
         "dims differ",
         {**TWO, "b": PYTHON.replace(IN, IN.replace("[4]", "[5]"))},
-        "e/config.pbtxt: step b: reads T as FP32[5], but step a writes FP32[4]; make them the same, or -1 where a dim varies",
+        "e/config.pbtxt:4: in ensemble e, ensemble tensor T: inconsistent shape: [4] is inferred from model a while [5] is inferred from model b; make them the same, or -1 where a dim varies",
     ),
     (
         "dims differ in half a config",
         {**TWO, "b": f'backend: "onnxruntime" {IN.replace("[4]", "[5]")}'},
-        "e/config.pbtxt: step b: reads T as FP32[5], but step a writes FP32[4]; make them the same, or -1 where a dim varies",
+        "e/config.pbtxt:4: in ensemble e, ensemble tensor T: inconsistent shape: [4] is inferred from model a while [5] is inferred from model b; make them the same, or -1 where a dim varies",
     ),
 ]
 
@@ -710,12 +711,12 @@ WIRING: list[tuple[str, dict[str, str], str]] = [
     (
         "batch size",
         alone(e="max_batch_size: 8 " + alone()["e"], m="max_batch_size: 4 " + PYTHON),
-        "takes 4 rows at most",
+        "allows maximum batch size 8, but it contains model m which only allows",
     ),
     (
         "nobody writes",
         {**TWO, "e": CHAIN.replace('"OUT" value: "T"', '"OUT" value: "U"')},
-        "writes U, which nothing reads",
+        "output 'OUT' for ensemble 'e' is not written",
     ),
     ("nobody reads", {**TWO, "e": CHAIN.replace(IN, IN + IN.replace("IN", "IN2"))}, "IN2"),
     (
@@ -723,7 +724,11 @@ WIRING: list[tuple[str, dict[str, str], str]] = [
         {**TWO, "e": CHAIN.replace(OUT, OUT + OUT.replace("OUT", "OUT2"))},
         "OUT2",
     ),
-    ("two write", {**TWO, "e": CHAIN.replace('value: "OUT"', 'value: "T"')}, "writes T"),
+    (
+        "two write",
+        {**TWO, "e": CHAIN.replace('value: "OUT"', 'value: "T"')},
+        "output 'OUT' for ensemble 'e' is not written",
+    ),
     (
         "written input",
         alone(
@@ -731,7 +736,7 @@ WIRING: list[tuple[str, dict[str, str], str]] = [
                 step("m", {"IN": "IN"}, {"OUT": "IN"}), border=IN + IN.replace("input", "output")
             )
         ),
-        "go in a circle, m -> m",
+        "step 0 writes 'IN', an input of ensemble 'e'",
     ),
     (
         "circle",
@@ -743,28 +748,45 @@ WIRING: list[tuple[str, dict[str, str], str]] = [
         },
         "",
     ),
-    ("dims of 0", alone(m=PYTHON.replace("[4]", "[0]")), "0"),
-    ("reshape", alone(m=PYTHON.replace("[4] }", "[4] reshape { shape: [5] } }", 1)), "reshapes IN"),
+    ("dims of 0", alone(m=PYTHON.replace("[4]", "[0]")), "must be integer >= 1"),
+    (
+        "reshape",
+        alone(m=PYTHON.replace("[4] }", "[4] reshape { shape: [5] } }", 1)),
+        "has different size for dims and reshape",
+    ),
     (
         "preferred size",
         alone(m=ONNX + "dynamic_batching { preferred_batch_size: 16 }"),
-        "prefers batches of 16",
+        "dynamic batching preferred size must be <= max batch size for m",
     ),
 ]
 
 
 @pytest.mark.parametrize(("models", "part"), [pytest.param(m, p, id=i) for i, m, p in WIRING])
-def test_the_templates_own_checks_apply(models: dict[str, str], part: str, adopt: Adopt) -> None:
+def test_what_triton_refuses_of_wiring_and_settings(
+    models: dict[str, str], part: str, adopt: Adopt
+) -> None:
     line = adopt.refusal(models)
-    assert line.partition("/config.pbtxt: ")[0] in models
+    assert line.partition("/config.pbtxt:")[0] in models
     assert part in line
     assert "; " in line
 
 
+def test_the_templates_own_rules_apply(adopt: Adopt) -> None:
+    """Triton serves it, and refuses the requests that the ensemble allows."""
+    optional = CHAIN.replace("dims: [4]", "dims: [4] optional: true", 1)
+    assert adopt.refusal({"e": optional, "a": PYTHON, "b": PYTHON}) == (
+        "a/config.pbtxt: needs IN, which requests may leave out; write `optional: true` here too, or drop it there"
+    )
+
+
 def test_folders_that_are_no_models(adopt: Adopt) -> None:
     (adopt.folder / "docs").mkdir(parents=True)
-    line = "docs/config.pbtxt: is missing, and each folder of a model repository must be a model; add it, or move the folder elsewhere"
-    assert adopt.refusal(alone()) == line
+    line = adopt.refusal(alone())
+    assert line.startswith("docs/config.pbtxt:1: Invalid model name: Could not determine backend")
+    assert line.endswith(
+        "each folder of a repository must be a model: add its config, or move it away"
+    )
 
 
 def test_a_model_without_a_config_is_known_by_its_file(adopt: Adopt, generate: Generate) -> None:
@@ -788,7 +810,7 @@ def test_a_python_model_that_declares_nothing(code: str, status: int, adopt: Ado
 def test_version_folders(version: str, adopt: Adopt) -> None:
     folder = write(adopt.folder, alone()) / "e"
     (folder / "1").rename(folder / version)
-    line = "e/config.pbtxt: at least one version must be available under the version policy of model 'e'; add the folder e/1 (not 01, not v1)"
+    line = "e/config.pbtxt:1: at least one version must be available under the version policy of model 'e'; add the folder e/1 (not 01, not v1)"
     assert adopt.refusal({}) == line
 
 
@@ -805,7 +827,7 @@ def test_no_directory_and_no_ensemble(adopt: Adopt, capsys: pytest.CaptureFixtur
 def test_several_ensembles(adopt: Adopt) -> None:
     models = {**TWO, "f": ensemble(step("a", {"IN": "IN"}, {"OUT": "OUT"}))}
     assert adopt.refusal(models).endswith("has several ensembles: e, f; name one with --ensemble")
-    assert adopt.refusal({}, "--ensemble", "g").endswith("has no ensemble g; did you mean e?")
+    assert adopt.refusal({}, "--ensemble", "g").endswith("has no ensemble g; there are e, f")
     assert adopt.answers({}, "--ensemble", "f")["project_name"] == "f"
 
 

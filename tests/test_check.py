@@ -1,4 +1,4 @@
-"""tools/check.py: each rule on a repository of its own, and on a real Triton where that can be asked."""
+"""The check: each rule on a repository of its own, and on a real Triton where that can be asked."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from test_properties import SEED, build, drawn, reasons, serving
 from test_wiring import WIRINGS
 from text_mutations import mutated
 
-from triton_ensemble.check.command import check, main
-from triton_ensemble.check.findings import RULES
-from triton_ensemble.check.layout import ADDED, FILES, LAST_WITH_TENSORFLOW, NO_TYPES, OLDEST
-from triton_ensemble.check.models import KNOWN
-from triton_ensemble.check.python_models import NAME
+from triton_ensemble import catalog
+from triton_ensemble.check.engine import check
+from triton_ensemble.check.python_code import CLASS as NAME
+from triton_ensemble.check.rules import RULES
+from triton_ensemble.cli import main
 from triton_ensemble.server.local_triton import ServerError
 
 # More: CHECKED=200 MUTATED=1000 SEED=7 python -m pytest tests/test_check.py
@@ -81,7 +81,7 @@ class Case(NamedTuple):
     loads: bool = (
         False  # an error that the local Triton does not refuse: it never answers, or is too old
     )
-    ask: bool = True  # a Triton: some wait for ever or die, and tools.serve adapts some
+    ask: bool = True  # a Triton: some wait for ever or die, and the local Triton adapts some
 
 
 def one(rule: str, config: str, line: int, **more: Any) -> Case:
@@ -339,7 +339,7 @@ def test_triton_refuses_what_is_an_error_and_loads_what_is_a_warning(tmp_path: P
     for prefix, case in asked:
         names = [path.name for path in (tmp_path / "r").iterdir() if path.name.startswith(prefix)]
         refused = any(why.get(name, "not listed") for name in names)
-        expected = RULES[case.rule] == "error" and not case.loads
+        expected = RULES[case.rule].severity == "error" and not case.loads
         if refused != expected and case.rule != "config-made-up":
             wrong.append((case.rule, case.place, [why.get(name) for name in names]))
     assert wrong == []
@@ -441,7 +441,7 @@ def test_the_verdict_on_a_mutated_config_is_tritons(keeper: Gatekeeper, tmp_path
 def test_the_page_lists_the_rules() -> None:
     page = (ROOT / "docs/check.md").read_text()
     listed = re.findall(r"^\| `([\w-]+)` \| (error|warning) \|", page, re.MULTILINE)
-    assert sorted(listed) == sorted(RULES.items())
+    assert sorted(listed) == sorted((rule.id, rule.severity) for rule in RULES.values())
 
 
 def test_tensorflow_and_new_fields_are_of_their_releases(tmp_path: Path) -> None:
@@ -493,7 +493,7 @@ def test_a_broken_link_beside_the_models(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["text", "github", "json"])
 def test_forms(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "r", {"m": PYTHON.replace("[4]", "[0]", 1)})
-    assert main([str(tmp_path / "r"), "--format", form]) == 1
+    assert main(["check", str(tmp_path / "r"), "--format", form]) == 1
     printed = capsys.readouterr().out
     path = tmp_path / "r/m/config.pbtxt"
     what = "model input 'IN' dimension must be integer >= 1, or -1 to indicate a variable-size dimension"
@@ -646,27 +646,17 @@ def test_what_deploy_does_with_the_repository(deployed: Project, rule: str) -> N
     path.write_text(text)
 
 
-def catalog(name: str) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = yaml.safe_load(
-        (ROOT / f"src/triton_ensemble/catalog/{name}.yml").read_text()
-    )
-    return found
-
-
-def test_the_tables_are_those_that_the_prompts_have() -> None:
-    backends = catalog("backends")
-    assert {name: [*types] for name, types in NO_TYPES.items()} == {
-        name: given["without"] for name, given in backends.items() if "without" in given
-    }
-    files = {name: given["file"] for name, given in backends.items() if "file" in given}
-    assert {name: FILES[name] for name in files.keys() & FILES.keys()}.items() <= files.items()
-    assert backends["tensorflow"]["until"] == LAST_WITH_TENSORFLOW
-    added = {
-        word: name for name, given in catalog("releases").items() for word in given.get("adds", [])
-    }
-    assert ADDED.items() <= added.items()
-    assert min(catalog("releases")) == OLDEST
-    assert backends.keys() <= {*KNOWN, "auto", "ensemble"}
+def test_the_tables_of_the_catalogue_fit_each_other() -> None:
+    backends = catalog.backends()
+    by_file = catalog.backends_by_file()
+    assert {*by_file.values(), *catalog.backends_by_platform().values()} <= backends.keys()
+    files = {each.file: name for name, each in backends.items() if each.file in by_file}
+    assert files.items() <= by_file.items()
+    types = catalog.data_types().keys()
+    assert {*catalog.correlation_id_types()} <= types
+    assert {name for each in backends.values() for name in each.without} <= types
+    assert [*catalog.releases()] == sorted(catalog.releases())
+    assert {each.until for each in backends.values()} <= {"", *catalog.releases()}
 
 
 def test_the_example_of_the_page(
@@ -679,6 +669,6 @@ def test_the_example_of_the_page(
     assert last
     config.write_text(before + "\n" + after)
     monkeypatch.chdir(project.path)
-    assert main(["model_repository"]) == 1
+    assert main(["check"]) == 1
     page = (ROOT / "docs/check.md").read_text()
     assert f"```console\n{capsys.readouterr().out}```" in page

@@ -1,4 +1,4 @@
-"""tools/check.py as a program: what it prints, its exit status, and what it can't read."""
+"""`triton-ensemble check`: what it prints, its exit status, and what it can't read."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from support import ROOT, Generate, run
 from test_check import PYTHON, write
 
-from triton_ensemble.check.command import main
+from triton_ensemble.cli import main
 
-PROGRAM = str(ROOT / "template/tools/check.py")
+PROGRAM = ("-m", "triton_ensemble", "check")
 GARBAGE = {
     "empty": b"",
     "byte-order mark": b"\xef\xbb\xbf",
@@ -22,16 +22,15 @@ GARBAGE = {
 
 def found(capsys: pytest.CaptureFixture[str], repository: Path) -> str:
     """The lines of a check that finds errors."""
-    assert main([str(repository)]) == 1
+    assert main(["check", str(repository)]) == 1
     return capsys.readouterr().out
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """The one line of a program that ends with 2."""
-    with pytest.raises(SystemExit) as end:
-        main([*arguments])
+    status = main(["check", *arguments])
     printed = capsys.readouterr()
-    assert (end.value.code, printed.out, printed.err.count("\n")) == (2, "", 1)
+    assert (status, printed.out, printed.err.count("\n")) == (2, "", 1)
     return printed.err
 
 
@@ -39,7 +38,7 @@ def test_a_warning_says_that_it_is_one_and_is_no_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path / "r", {"m": f"{PYTHON}dynamic_batching {{ }}"})
-    assert main([str(tmp_path / "r")]) == 0
+    assert main(["check", str(tmp_path / "r")]) == 0
     printed = capsys.readouterr()
     assert printed.out.startswith(f"{tmp_path}/r/m/config.pbtxt:5: warning: batching-ignored: ")
     assert printed.err == ""
@@ -47,7 +46,7 @@ def test_a_warning_says_that_it_is_one_and_is_no_failure(
 
 def test_it_runs_as_a_program_on_any_repository(tmp_path: Path) -> None:
     write(tmp_path / "r", {"m": PYTHON, "docs": None})
-    done = run(sys.executable, PROGRAM, "r", cwd=tmp_path)
+    done = run(sys.executable, *PROGRAM, "r", cwd=tmp_path, PYTHONPATH=str(ROOT / "src"))
     assert done.returncode == 1, done.stderr
     line = "r/docs/config.pbtxt:1: error: config-missing: Invalid model name: "
     assert done.stdout.startswith(line)
@@ -58,20 +57,22 @@ def test_nothing_found_is_said_beside_the_findings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str, out: str
 ) -> None:
     write(tmp_path / "r", {"m": PYTHON})
-    assert main([str(tmp_path / "r"), "--format", form]) == 0
+    assert main(["check", str(tmp_path / "r"), "--format", form]) == 0
     assert capsys.readouterr() == (out, "1 model: nothing found\n")
     write(tmp_path / "r", {"n": PYTHON})
-    assert main([str(tmp_path / "r"), "--format", form]) == 0
+    assert main(["check", str(tmp_path / "r"), "--format", form]) == 0
     assert capsys.readouterr() == (out, "2 models: nothing found\n")
 
 
-def test_a_python_without_the_packages_is_told_which_has_them(tmp_path: Path) -> None:
-    """-I -S: nothing but the standard library."""
-    done = run(sys.executable, "-I", "-S", PROGRAM, str(tmp_path), cwd=tmp_path)
+def test_a_python_without_the_packages_is_one_line(tmp_path: Path) -> None:
+    """-S: nothing but the standard library."""
+    done = run(
+        sys.executable, "-S", *PROGRAM, str(tmp_path), cwd=tmp_path, PYTHONPATH=str(ROOT / "src")
+    )
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(f"{sys.executable}: No module named ")
-    assert "use .venv/bin/python" in done.stderr
+    assert "use .venv/bin/triton-ensemble" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_what_is_no_release(capsys: pytest.CaptureFixture[str], release: str) ->
 @pytest.mark.parametrize("release", ["24.10", "26.08", "27.01"])
 def test_a_release_may_be_newer_than_those_known(tmp_path: Path, release: str) -> None:
     write(tmp_path / "r", {"m": PYTHON})
-    assert main([str(tmp_path / "r"), "--release", release]) == 0
+    assert main(["check", str(tmp_path / "r"), "--release", release]) == 0
 
 
 def test_what_is_no_repository(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,10 +105,12 @@ def test_what_the_system_does_not_let_read(
     def read_bytes(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("tools.checks.python_models.Path.read_bytes", read_bytes)
+    monkeypatch.setattr("triton_ensemble.check.python_code.Path.read_bytes", read_bytes)
     line = "m/config.pbtxt:1: error: parse: can't be read: Permission denied; "
     assert line in found(capsys, tmp_path / "r")
-    monkeypatch.setattr("tools.check.read", lambda folder: read_bytes(folder))
+    monkeypatch.setattr(
+        "triton_ensemble.check.repository.read_models", lambda folder: read_bytes(folder / "m")
+    )
     assert f"{tmp_path}/r/m: can't be read: Permission denied" in refused(capsys, f"{tmp_path}/r")
 
 
@@ -118,7 +121,7 @@ def test_garbage_is_a_line_each(
 ) -> None:
     write(tmp_path / "r", {"m": PYTHON})
     (tmp_path / "r/m" / name).write_bytes(content)
-    main([str(tmp_path / "r")])
+    main(["check", str(tmp_path / "r")])
     for line in capsys.readouterr().out.splitlines():
         assert line.startswith(f"{tmp_path}/r/m/")
         assert ": error: " in line
@@ -157,7 +160,13 @@ def test_garbage_around_the_repository(generate: Generate, name: str) -> None:
     project = generate()
     path = project / name
     path.write_bytes(GARBAGE["binary"])
-    assert "Traceback" not in project.run(sys.executable, "-m", "tools.check").stderr
+    assert (
+        "Traceback"
+        not in project.run(sys.executable, *PROGRAM, PYTHONPATH=str(ROOT / "src")).stderr
+    )
     path.unlink()
     path.mkdir()
-    assert "Traceback" not in project.run(sys.executable, "-m", "tools.check").stderr
+    assert (
+        "Traceback"
+        not in project.run(sys.executable, *PROGRAM, PYTHONPATH=str(ROOT / "src")).stderr
+    )

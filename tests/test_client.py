@@ -479,15 +479,15 @@ def test_bf16_is_float32_to_the_caller(generate: Generate) -> None:
     """The local Triton can't serve it: what is sent, and what is read, without a server."""
     with package(generate(**UNUSUAL["BF16"])) as module:
         batches, transport = (
-            importlib.import_module(f"{module.__name__}.{name}")
+            importlib.import_module(f"{module.__name__}.runtime.{name}")
             for name in ("batches", "transport")
         )
         given = batches.arrays({"A": [[1, -2.5, 0.15, 3]]})
-        [sent] = transport.tensors(grpc, given, None)
+        [sent], _ = transport.encoded(grpc, transport.Request(given, ["B"], None), None)
         assert (sent.datatype(), sent._get_content()[:4]) == ("BF16", b"\x80\x3f\x20\xc0")
         answer = grpc.service_pb2.ModelInferResponse(raw_output_contents=[sent._get_content()])
         answer.outputs.add(name="B", datatype="BF16", shape=[1, 4])
-        found = transport.arrays(grpc.InferResult(answer), ["B"])["B"]
+        found = transport.decoded(grpc.InferResult(answer), ["B"])["B"]
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, [[1, -2.5, 0.15, 3]], rtol=1e-2)
 
@@ -640,9 +640,8 @@ def test_what_a_busy_server_turns_away_is_tried_again(generate: Generate, protoc
 
 def test_a_retry_waits_longer_each_time_and_ends(default_project: Project) -> None:
     with package(default_project) as module:
-        flows = importlib.import_module(f"{module.__name__}.flow")
-        deadlines = importlib.import_module(f"{module.__name__}.deadline")
-        flow = flows.flow(range(2), deadlines.Deadline(60), retries=4)
+        flows = importlib.import_module(f"{module.__name__}.runtime.flow")
+        flow = flows.flow(range(2), flows.Deadline(60), retries=4)
         asked = [flow.send(None)]
         for _ in range(4):
             asked.append(flow.send(module.Unavailable("busy")))
@@ -651,7 +650,7 @@ def test_a_retry_waits_longer_each_time_and_ends(default_project: Project) -> No
             flow.send(module.Unavailable("busy"))
         assert asked[::2] == [range(2)] * 5
         assert all(0 <= pause <= 0.1 * 2**i for i, pause in enumerate(asked[1::2]))
-        flow = flows.flow(range(2), deadlines.Deadline(60), retries=4)
+        flow = flows.flow(range(2), flows.Deadline(60), retries=4)
         flow.send(None)
         with pytest.raises(module.ServerFailure):
             flow.send(module.ServerFailure("no"))
@@ -678,7 +677,7 @@ def test_the_package_is_usable_alone(generate: Generate, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["decoupled", "sequence"])
 def test_no_member_of_the_client_is_hidden(generate: Generate, name: str) -> None:
     """By an ensemble, or a tensor, which may have any name that Triton allows."""
-    table = (ROOT / "hooks/client.jinja").read_text()
+    table = (ROOT / "hooks/graph/client.jinja").read_text()
     [options, members] = re.findall(r"set (?:OPTIONS|MEMBERS) = (.*?)\.split", table, re.DOTALL)
     with package(generate(**UNUSUAL[name])) as module:
         both = module.Client("grpc://x"), module.AsyncClient("grpc://x")

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from support import Generate, Project, step
 from test_client import Served, package, serving
+from tritonclient import grpc  # type: ignore[import-untyped]
 
 ONE = {
     "project_name": "one",
@@ -173,7 +174,7 @@ def test_shared_memory_that_no_server_has_seen_is_used_again(module: ModuleType)
 
 
 def test_shared_memory_that_a_server_may_still_read_rests(module: ModuleType) -> None:
-    memory = importlib.import_module(f"{module.__name__}.shared_memory")
+    memory = importlib.import_module(f"{module.__name__}.runtime.shared_memory")
     pool = memory.Regions()
     with contextlib.suppress(module.DeadlineExceeded), pool.lent({"A": ROW}) as first:
         first.registered = True
@@ -192,12 +193,17 @@ def server(project: Project) -> Iterator[Served]:
         yield found
 
 
+def forget_shared_memory(server: Served) -> None:
+    with grpc.InferenceServerClient(server.urls["grpc"].rpartition("/")[2]) as client:
+        client.unregister_system_shared_memory()
+
+
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_shared_memory_outlives_a_server(server: Served, protocol: str) -> None:
     """One that was started anew knows none of the regions, as one that was told to forget them."""
     with server.module.Client(server.urls[protocol], shared_memory=True) as client:
         client.one(ROW)
-        client._transport.unregister(client._regions._all[0], client._begun(None))
+        forget_shared_memory(server)
         assert client.one(ROW).B.shape == ROW.shape
         assert len(regions()) == 1
     assert not regions()
@@ -207,7 +213,7 @@ def test_shared_memory_of_asyncio_outlives_a_server(server: Served) -> None:
     async def calls() -> None:
         async with server.module.AsyncClient(server.urls["grpc"], shared_memory=True) as client:
             await client.one(ROW)
-            await client._unregister(client._regions._all[0], client._begun(None))
+            forget_shared_memory(server)
             assert (await client.one(ROW)).B.shape == ROW.shape
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(client.one(ROW), 0)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import subprocess
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 import yaml
 from gatekeeper import Gatekeeper
-from support import PIPELINES, UNUSUAL, Generate, Project, step, succeed
+from support import PIPELINES, UNUSUAL, Generate, step, succeed
+
+from triton_ensemble.container import health, imports, restart
 
 TWO = {"A": "FP32[4]", "B": "FP32[4]"}
 
@@ -149,11 +152,9 @@ def test_the_dashboard_asks_for_metrics_that_triton_has(generate: Generate, name
 
 
 @pytest.mark.parametrize("name", PIPELINES | UNUSUAL)
-def test_shell_and_python_of_the_image_are_sound(generate: Generate, name: str) -> None:
+def test_the_script_of_the_image_is_sound(generate: Generate, name: str) -> None:
     project = generate(**(PIPELINES | UNUSUAL)[name])
-    for script in ("serve.sh", "health.sh"):
-        succeed(project.run("sh", "-n", f"deploy/{script}"))
-    succeed(project.run(sys.executable, "-m", "compileall", "-q", "deploy"))
+    succeed(project.run("sh", "-n", "deploy/serve.sh"))
 
 
 @pytest.mark.parametrize("name", ["default", "image in one process", "steps in one process"])
@@ -161,7 +162,7 @@ def test_steps_are_imported_in_the_build(generate: Generate, name: str) -> None:
     """In the image that is a check, which names what can't be."""
     project = generate(**(PIPELINES | UNUSUAL)[name])
     succeed(project.make("repository"))
-    check = (sys.executable, "deploy/imports.py", "model_repository")
+    check = (sys.executable, imports.__file__, "model_repository")
     assert succeed(project.run(*check)) == ""
     model = next(iter(sorted(project.path.glob("model_repository/*/1/steps/*.py"))))
     model.write_text("import nowhere\n")
@@ -174,31 +175,29 @@ def test_steps_are_imported_in_the_build(generate: Generate, name: str) -> None:
 
 
 def test_the_health_check_stops_a_server_only_where_that_is_wanted(
-    default_project: Project, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Failures before the first answer do not count: models are loading."""
-    script = (default_project / "deploy/health.sh").read_text()
-    script = re.sub("/tmp/health", f"{tmp_path}/health", script)
-    script = re.sub("python3 /opt/tools/ready.py .*;", '[ "$READY" = yes ];', script)
-    script = script.replace(">/proc/1/fd/2", "").replace("kill -9 -1", "echo KILLED")
-    script = script.replace("kill 1", "echo ENDED")
+    log, ended, killed = tmp_path / "log", (1, signal.SIGTERM), (-1, signal.SIGKILL)
+    signals: list[tuple[int, int]] = []
+    monkeypatch.setattr(restart, "FAILURES", tmp_path / "failures")
+    monkeypatch.setattr(restart, "LOG", log)
+    monkeypatch.setattr(os, "kill", lambda process, number: signals.append((process, number)))
 
-    def check(ready: str, after: str) -> tuple[int, str]:
-        run = subprocess.run(
-            ["sh", "-c", script],
-            env={"READY": ready, "RESTART_AFTER": after, "PATH": "/usr/bin:/bin"},
-            capture_output=True,
-            text=True,
-        )
-        assert run.stderr == ""
-        return run.returncode, run.stdout.replace("\n", " ")
+    def check(healthy: bool, after: int) -> list[tuple[int, int]]:
+        """The signals that one check sends."""
+        signals.clear()
+        monkeypatch.setattr(health, "check", lambda options: (healthy, "answers"))
+        assert health.main([f"--restart-after={after}"]) == (0 if healthy else 1)
+        return [*signals]
 
-    assert [check("no", "2") for _ in range(3)] == [(1, "")] * 3
-    assert check("yes", "2") == (0, "")
-    assert check("no", "2") == (1, "")
-    said = [check("no", "2")[1] for _ in range(10)]
-    assert "2 times in a row" in said[0]
-    assert ["ENDED" in line for line in said] == [True] * 8 + [False] * 2
-    assert "KILLED" in said[8]
-    assert check("yes", "0") == (0, "")
-    assert [check("no", "0") for _ in range(4)] == [(1, "")] * 4
+    assert [check(False, 2) for _ in range(3)] == [[]] * 3
+    assert check(True, 2) == []
+    assert check(False, 2) == []
+    assert not log.exists()
+    assert check(False, 2) == [ended]
+    assert "2 times in a row" in log.read_text()
+    assert [check(False, 2) for _ in range(9)] == [[ended]] * 7 + [[killed]] * 2
+    assert check(True, 0) == []
+    assert [check(False, 0) for _ in range(4)] == [[]] * 4
+    assert check(True, 2) == check(False, 2) == []

@@ -22,8 +22,8 @@ from support import ROOT, Generate, Project, step, succeed
 from test_fusion import CHAIN
 from test_wiring import wired
 
-from triton_ensemble.testing.harness import config_json
 from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.testing.harness import config_json
 
 # The code of steps: what they compute shows which of them ran, and in which order.
 NUMBERS = """

@@ -1,4 +1,4 @@
-"""hooks/graph.jinja alone: answers -> the one model of the pipeline that every template reads."""
+"""hooks/graph/graph.jinja alone: answers -> the one model of the pipeline that every template reads."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def environment(template: Path) -> SandboxedEnvironment:
 @pytest.fixture(scope="module")
 def graph(environment: SandboxedEnvironment) -> Graph:
     """The graph of some tensors and steps, all other answers being the defaults."""
-    macro: Any = environment.get_template("hooks/graph.jinja").module
+    macro: Any = environment.get_template("hooks/graph/graph.jinja").module
 
     def graph(tensors: dict[str, Any], steps: list[dict[str, Any]], **answers: Any) -> Any:
         default = {

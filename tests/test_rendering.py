@@ -24,9 +24,9 @@ else:
 # Files of each project.
 ALWAYS = """
 .copier-answers.yml .dockerignore .gitignore .pre-commit-config.yaml Makefile README.md pipeline.yml pyproject.toml requirements.lock requirements-bench.lock
-src/PACKAGE/__init__.py src/PACKAGE/__main__.py src/PACKAGE/aio.py src/PACKAGE/batches.py src/PACKAGE/client.py src/PACKAGE/deadline.py
-src/PACKAGE/errors.py src/PACKAGE/flow.py src/PACKAGE/py.typed src/PACKAGE/receiving.py src/PACKAGE/grpc_transport.py src/PACKAGE/http_transport.py src/PACKAGE/printing.py
-src/PACKAGE/shared_memory.py src/PACKAGE/sync.py src/PACKAGE/tensors.py src/PACKAGE/transport.py
+src/PACKAGE/__init__.py src/PACKAGE/__main__.py src/PACKAGE/client.py src/PACKAGE/py.typed src/PACKAGE/tensors.py
+src/PACKAGE/runtime/__init__.py src/PACKAGE/runtime/batches.py src/PACKAGE/runtime/clients.py src/PACKAGE/runtime/errors.py src/PACKAGE/runtime/flow.py
+src/PACKAGE/runtime/grpc_transport.py src/PACKAGE/runtime/http_transport.py src/PACKAGE/runtime/printing.py src/PACKAGE/runtime/shared_memory.py src/PACKAGE/runtime/transport.py
 tests/conftest.py tests/test_live.py tests/test_steps.py tests/docker/conftest.py tests/docker/test_container.py
 tools/answers.py tools/bench.py tools/check.py tools/checks/deployment.py tools/checks/ensembles.py tools/checks/fields.py tools/checks/findings.py tools/checks/layout.py tools/checks/lines.py
 tools/checks/models.py tools/checks/project.py tools/checks/python_models.py tools/checks/sequences.py tools/checks/tensors.py tools/checks/warmups.py tools/checks/wiring.py

@@ -126,8 +126,8 @@ MUTANTS: dict[str, tuple[str, str, str, set[str]]] = {
         {"test_answers_or_refuses_any_text_and_goes_on[no text]"},
     ),
     "a client that does not cut": (
-        "src/smoke/batches.py",
-        r"if len\(given\) <= MAX_BATCH_SIZE:",
+        "src/smoke/runtime/batches.py",
+        r"if len\(rows\) <= MAX_BATCH_SIZE:",
         "if True:",
         {"test_more_rows_are_several_requests"},
     ),

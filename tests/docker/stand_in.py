@@ -98,7 +98,7 @@ def triton() -> str:
     with tempfile.TemporaryDirectory() as folder:
         context = Path(folder, "context")
         shutil.copytree(HERE / "triton", context)
-        for path in ("requirements.lock", "template/deploy/packages.py"):
+        for path in ("requirements.lock", "src/triton_ensemble/container/packages.py"):
             shutil.copy(ROOT / path, context)
         _fill(context / "root/opt/tritonserver")
         return build("stand-in", context, BASE=debian())
@@ -106,17 +106,20 @@ def triton() -> str:
 
 def _fill(server: Path) -> None:
     """What lies in /opt/tritonserver."""
-    wheel, ours = WHEEL / "pytriton/tritonserver", ROOT / "template/tools/backends"
-    sources = {
-        **{name: wheel / name for name in ("bin", "backends", "caches")},
-        **{f"backends/{name}": ours / name for name in ("python", "onnxruntime")},
-        "lib": WHEEL / "nvidia_pytriton.libs",
-    }
-    for name, source in sources.items():
+    wheel, ours = WHEEL / "pytriton/tritonserver", ROOT / "src/triton_ensemble/server/backends"
+    folders = {name: wheel / name for name in ("bin", "backends", "caches")}
+    for name, folder in (folders | {"lib": WHEEL / "nvidia_pytriton.libs"}).items():
         leave = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(source, server / name, ignore=leave, dirs_exist_ok=True)
+        shutil.copytree(folder, server / name, ignore=leave, dirs_exist_ok=True)
     stub = wheel / "python_backend_stubs" / PYTHON / "triton_python_backend_stub"
-    shutil.copy(stub, server / "backends/python")
+    (server / "backends/onnxruntime").mkdir()
+    files = {
+        "python/triton_python_backend_stub": stub,
+        "python/local_backend.py": ours / "local_backend.py",
+        "onnxruntime/model.py": ours / "onnxruntime.py",
+    }
+    for name, file in files.items():
+        shutil.copy(file, server / "backends" / name)
 
 
 def prometheus() -> str:

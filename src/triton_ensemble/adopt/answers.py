@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from triton_ensemble import catalog
+from triton_ensemble.adopt.ensembles import Models, Step, Use, all_outputs, models_below, steps_of
 from triton_ensemble.adopt.fields import (
-    GPU_ONLY,
     Defaults,
     Fields,
+    backend_of,
     max_batch_size,
     of_ensemble,
     of_model,
-    spec,
+    tensor_spec,
 )
 from triton_ensemble.adopt.refusal import Refused, config_of
-from triton_ensemble.adopt.repository import Config, Models, backend_of
-from triton_ensemble.adopt.scheduling import is_ensemble, steps
-from triton_ensemble.adopt.wiring import Wired, all_outputs, wired
+from triton_ensemble.config import Model, ModelConfig
+from triton_ensemble.pipeline.rules import rules
 
-LAST_WITH_TENSORFLOW = "25.02"
+GPU_ONLY = ("tensorrt", "tensorrtllm", "vllm")
+# What a use has from the table of tensors, by its side.
+INHERITED = {
+    "inputs": ("type", "dims", "optional", "ragged", "format"),
+    "outputs": ("type", "dims", "labels"),
+    "ensemble's inputs": ("type", "dims", "optional"),
+    "ensemble's outputs": ("type", "dims"),
+}
+ABSENT = {"optional": False, "ragged": False, "format": None}
 
 
 @dataclass
@@ -31,11 +40,11 @@ class Adoption:
 
     models: Models
     defaults: Defaults
-    defined: dict[str, str] = field(default_factory=dict)  # a model: the step that defines it
+    defining: dict[str, str] = field(default_factory=dict)  # a model: the step that defines it
     names: set[str] = field(default_factory=set)  # of steps, which must differ
 
     def name(self, model: str) -> str:
-        """A name for a step of the model: the model's own for the first."""
+        """Return a name for a step of the model: the model's own for the first."""
         number, name = 1, model
         while name in self.names or (number > 1 and name in self.models):
             number += 1
@@ -44,42 +53,25 @@ class Adoption:
         return name
 
 
-def used(ensemble: str, models: Models) -> list[str]:
-    """The models of an ensemble's steps, and of the ensembles among them."""
-    found: dict[str, None] = {}
-    queue = [ensemble]
-    for name in queue:
-        for step in steps(models[name]):
-            if step.model_name not in found:
-                found[step.model_name] = None
-                queue.append(step.model_name)
-    return list(found)
-
-
-def answers_of(ensemble: str, models: Models) -> Fields:
-    config = models[ensemble]
-    configs = [models[name] for name in used(ensemble, models)]
-    defaults = Defaults(config.max_batch_size, usual_delay(configs), gpu_count(configs))
-    adoption = Adoption(models, defaults, names={ensemble})
-    found: Fields = {"starting_pipeline": "my-own", "project_name": ensemble}
-    if re.search("[^A-Za-z0-9_]", ensemble):  # the default has `_` there
-        found["ensemble_name"] = ensemble
+def answers_of(ensemble: Model, models: Models) -> Fields:
+    """Return the answers from which the template generates equal configs; Refused where a type is unknown."""
+    configs = [model.config for model in models_below(ensemble, models).values()]
+    batch = ensemble.config.max_batch_size
+    defaults = Defaults(gpu_count(configs), batch, usual_delay(configs))
+    answers: Fields = {"starting_pipeline": "my-own", "project_name": ensemble.name}
+    if re.search("[^A-Za-z0-9_]", ensemble.name):  # the default has `_` there
+        answers["ensemble_name"] = ensemble.name
     if any(backend_of(config) == "tensorflow" for config in configs):
-        found["triton_release"] = LAST_WITH_TENSORFLOW
-    for name, value, default in (
-        ("gpu_count", defaults.gpu_count, 0),
-        ("max_batch_size", defaults.max_batch_size, 8),
-        ("max_queue_delay_us", defaults.max_queue_delay_us, 100),
-    ):
-        if value != default:
-            found[name] = value
-    found |= pipeline(ensemble, adoption)
-    found |= border(config, wired(config, adoption.models), found["tensors"])
-    own = of_ensemble(config, defaults) | all_outputs(config)
-    return found | ({"ensemble": own} if own else {})
+        answers["triton_release"] = catalog.backends()["tensorflow"].until
+    answers |= {n: v for n, v in asdict(defaults).items() if v != rules().default(n)}
+    adoption = Adoption(models, defaults, names={ensemble.name})
+    answers |= _pipeline(ensemble, adoption)
+    answers |= _interface(ensemble, steps_of(ensemble, models), answers["tensors"])
+    return answers | _own_settings(ensemble, defaults)
 
 
-def gpu_count(configs: Iterable[Config]) -> int:
+def gpu_count(configs: Collection[ModelConfig]) -> int:
+    """Return the least number of GPUs that the models ask for."""
     counts = [0]
     for config in configs:
         counts.append(int(backend_of(config) in GPU_ONLY))
@@ -89,53 +81,58 @@ def gpu_count(configs: Iterable[Config]) -> int:
     return max(counts)
 
 
-def usual_delay(configs: Iterable[Config]) -> int:
-    """The queue delay that most models have, of those that batch."""
+def usual_delay(configs: Collection[ModelConfig]) -> int:
+    """Return the queue delay, in microseconds, that most of the models that batch have."""
     delays = Counter(
         config.dynamic_batching.max_queue_delay_microseconds
         for config in configs
         if config.HasField("dynamic_batching")
     )
-    return delays.most_common(1)[0][0] if delays else 100
+    return delays.most_common(1)[0][0] if delays else rules().default("max_queue_delay_us")
 
 
-def pipeline(ensemble: str, adoption: Adoption) -> Fields:
-    """`tensors` and `steps` of one ensemble."""
-    config = adoption.models[ensemble]
-    wiring = wired(config, adoption.models)
-    table = tensors(ensemble, config, wiring)
+def _own_settings(ensemble: Model, defaults: Defaults) -> Fields:
+    settings = of_ensemble(ensemble.config, defaults) | all_outputs(ensemble)
+    return {"ensemble": settings} if settings else {}
+
+
+def _pipeline(ensemble: Model, adoption: Adoption) -> Fields:
+    """Return `tensors` and `steps` of one ensemble."""
+    steps = steps_of(ensemble, adoption.models)
+    table = _tensors(ensemble, steps)
     return {
-        "tensors": {name: short(entry) for name, entry in table.items()},
-        "steps": [step(item, table, adoption) for item in wiring],
+        "tensors": {name: _short(entry) for name, entry in table.items()},
+        "steps": [_step(step, table, adoption) for step in steps],
     }
 
 
-def tensors(ensemble: str, config: Config, wiring: list[Wired]) -> dict[str, Fields]:
-    """What crosses a step's border, as the ensemble declares it, or else the step that writes it, or else one that reads it."""
-    inputs = {tensor.name: spec(tensor) for tensor in config.input}
-    outputs = {tensor.name: spec(tensor) for tensor in config.output}
-    found: dict[str, Fields] = {}
-    uses = [use for item in wiring for use in item.uses()]
-    written = {tensor: spec for side, _, tensor, spec in uses if side == "outputs" and tensor}
+def _tensors(ensemble: Model, steps: list[Step]) -> dict[str, Fields]:
+    """Return the table of tensors: as the ensemble declares them, else as the step that writes or one that reads them."""
+    inputs = {tensor.name: tensor_spec(tensor) for tensor in ensemble.config.input}
+    outputs = {tensor.name: tensor_spec(tensor) for tensor in ensemble.config.output}
+    uses = [use for step in steps for use in step.uses() if use.tensor is not None]
+    written = {str(use.tensor): use.spec for use in uses if use.side == "outputs"}
     read: dict[str, list[Fields]] = {}
-    for side, _, tensor, of_use in uses:
-        if side == "inputs" and tensor:
-            read.setdefault(tensor, []).append(of_use)
-    inner = [tensor for _, _, tensor, _ in uses if tensor and tensor not in outputs]
+    for use in uses:
+        if use.side == "inputs":
+            read.setdefault(str(use.tensor), []).append(use.spec)
+    inner = [str(use.tensor) for use in uses if use.tensor not in outputs]
+    table: dict[str, Fields] = {}
     for name in dict.fromkeys((*inputs, *inner, *outputs)):
         specs = [inputs.get(name) or outputs.get(name), written.get(name), *read.get(name, [])]
         known = next((spec for spec in specs if spec), None)
         if known is None:
             what = f"ensemble tensor {name} has no known type: no model that reads or writes it declares it"
-            raise Refused(config_of(ensemble), what, "declare the models' inputs and outputs")
-        found[name] = entry(known, written.get(name, {}), read.get(name, []))
+            instead = "declare the models' inputs and outputs"
+            raise Refused(config_of(ensemble.name), what, instead)
+        table[name] = _entry(known, written.get(name, {}), read.get(name, []))
         if name in inputs and inputs[name].get("optional"):
-            found[name]["optional"] = True
-    return found
+            table[name]["optional"] = True
+    return table
 
 
-def entry(known: Fields, writer: Fields, readers: list[Fields]) -> Fields:
-    """A row of the table: what its readers agree on is said once."""
+def _entry(known: Fields, writer: Fields, readers: list[Fields]) -> Fields:
+    """Return a row of the table: what its readers agree on is said once."""
     shared = {
         key: readers[0][key]
         for key in ("format", "ragged")
@@ -145,94 +142,88 @@ def entry(known: Fields, writer: Fields, readers: list[Fields]) -> Fields:
     return {"type": known["type"], "dims": known["dims"], **shared, **labels}
 
 
-def short(entry: Fields) -> str | Fields:
-    """`TYPE[dims]` where that is all."""
+def _short(entry: Fields) -> str | Fields:
+    """Return `TYPE[dims]` where that is all."""
     if entry.keys() == {"type", "dims"} and entry["dims"]:
         return f"{entry['type']}[{', '.join(map(str, entry['dims']))}]"
     return entry
 
 
-# What a use has from the table, by its side.
-INHERITED = {
-    "inputs": ("type", "dims", "optional", "ragged", "format"),
-    "outputs": ("type", "dims", "labels"),
-    "border inputs": ("type", "dims", "optional"),
-    "border outputs": ("type", "dims"),
-}
-ABSENT = {"optional": False, "ragged": False, "format": None}
-
-
-def override(side: str, of_use: Fields, of_tensor: Fields) -> Fields:
-    """What a use says otherwise than the table."""
-    has = {key: of_tensor[key] for key in INHERITED[side] if key in of_tensor}
-    found = {key: value for key, value in of_use.items() if has.get(key) != value}
-    return found | {key: ABSENT[key] for key in has if key not in of_use and key in ABSENT}
-
-
-def uses(side: str, item: Wired, table: dict[str, Fields], first: bool) -> list[str] | Fields:
-    """The tensors of a step: a list where each has the model's own name, else a mapping.
-
-    Only the first step of a model says what the model declares.
-    """
-    found: Fields = {}
-    for of_side, name, tensor, of_use in item.uses():
-        if of_side == side and tensor is None and first:
-            found[name] = of_use
-        elif of_side == side and tensor is not None:
-            changed = override(side, of_use, table[tensor]) if of_use and first else {}
-            found[name] = {"tensor": tensor, **changed} if changed else tensor
-    return list(found) if all(name == found[name] for name in found) else found
-
-
-def step(item: Wired, table: dict[str, Fields], adoption: Adoption) -> Fields:
-    model = item.step.model_name
-    name = adoption.name(model)
-    found: Fields = {"name": name}
-    first = adoption.defined.setdefault(model, name) == name
-    found |= {"backend": backend_of(item.model)} if first else {"model": adoption.defined[model]}
-    found |= {side: uses(side, item, table, first) for side in ("inputs", "outputs")}
-    if item.step.model_version != -1:
-        found["version"] = item.step.model_version
-    if not first:
-        return found
-    if is_ensemble(item.model):
-        return found | nested(model, item.model, adoption)
-    own = {"adapter": "none", "fuse": False} if backend_of(item.model) == "python" else {}
-    return found | of_model(item.model, adoption.defaults) | own
-
-
-def nested(model: str, config: Config, adoption: Adoption) -> Fields:
-    found = max_batch_size(config, adoption.defaults)
-    own = of_ensemble(config, adoption.defaults) | all_outputs(config)
-    inside = replace(
-        adoption, defaults=replace(adoption.defaults, max_batch_size=config.max_batch_size)
-    )
-    return found | ({"ensemble": own} if own else {}) | pipeline(model, inside)
-
-
-def border(config: Config, wiring: list[Wired], table: dict[str, Any]) -> Fields:
-    """`inputs` and `outputs`, where they are not what no step writes and what no step reads."""
-    written = {tensor for item in wiring for tensor in item.step.output_map.values()}
-    read = {tensor for item in wiring for tensor in item.step.input_map.values()}
-    found: Fields = {}
-    for side, declared, default in (
-        ("inputs", config.input, read - written),
-        ("outputs", config.output, written - read),
-    ):
-        changed = {
-            tensor.name: override(f"border {side}", spec(tensor), long(table[tensor.name]))
-            for tensor in declared
-        }
-        if any(changed.values()):
-            found[side] = changed
-        elif changed.keys() != default:
-            found[side] = list(changed)
-    return found
-
-
-def long(entry: str | Fields) -> Fields:
-    """The inverse of `short`, as far as `override` looks."""
+def _long(entry: str | Fields) -> Fields:
+    """Return the inverse of `_short`, as far as `_override` looks."""
     if isinstance(entry, dict):
         return entry
     kind, _, dims = entry.rstrip("]").partition("[")
     return {"type": kind, "dims": [int(dim) for dim in dims.split(",")]}
+
+
+def _override(side: str, of_use: Fields, of_tensor: Fields) -> Fields:
+    """Return what a use says otherwise than the table."""
+    inherited = {key: of_tensor[key] for key in INHERITED[side] if key in of_tensor}
+    changed = {key: value for key, value in of_use.items() if inherited.get(key) != value}
+    gone = {key: ABSENT[key] for key in inherited if key not in of_use and key in ABSENT}
+    return changed | gone
+
+
+def _uses(uses: list[Use], table: dict[str, Fields], defines: bool) -> list[str] | Fields:
+    """Return the tensors of a side of a step: a list where each has the model's own name, else a mapping.
+
+    Only the step that defines a model says what the model declares.
+    """
+    fields: Fields = {}
+    for use in uses:
+        if use.tensor is None and defines:
+            fields[use.name] = use.spec
+        elif use.tensor is not None:
+            changed = use.spec and defines and _override(use.side, use.spec, table[use.tensor])
+            fields[use.name] = {"tensor": use.tensor, **changed} if changed else use.tensor
+    return list(fields) if all(name == fields[name] for name in fields) else fields
+
+
+def _step(step: Step, table: dict[str, Fields], adoption: Adoption) -> Fields:
+    model = step.message.model_name
+    name = adoption.name(model)
+    fields: Fields = {"name": name}
+    defines = adoption.defining.setdefault(model, name) == name
+    backend = backend_of(step.config)
+    fields |= {"backend": backend} if defines else {"model": adoption.defining[model]}
+    for side in ("inputs", "outputs"):
+        fields[side] = _uses([use for use in step.uses() if use.side == side], table, defines)
+    if step.message.model_version != -1:
+        fields["version"] = step.message.model_version
+    if not defines:
+        return fields
+    if adoption.models[model].is_ensemble:
+        return fields | _inner(adoption.models[model], adoption)
+    own = {"adapter": "none", "fuse": False} if backend == "python" else {}
+    return fields | of_model(step.config, adoption.defaults) | own
+
+
+def _inner(ensemble: Model, adoption: Adoption) -> Fields:
+    batch = ensemble.config.max_batch_size
+    inside = replace(adoption, defaults=replace(adoption.defaults, max_batch_size=batch))
+    fields = max_batch_size(ensemble.config, adoption.defaults)
+    fields |= _own_settings(ensemble, adoption.defaults)
+    return fields | _pipeline(ensemble, inside)
+
+
+def _interface(ensemble: Model, steps: list[Step], table: dict[str, Any]) -> Fields:
+    """Return `inputs` and `outputs`, where they are not what no step writes and what no step reads."""
+    written = {tensor for step in steps for tensor in step.message.output_map.values()}
+    read = {tensor for step in steps for tensor in step.message.input_map.values()}
+    fields: Fields = {}
+    for side, declared, default in (
+        ("inputs", ensemble.config.input, read - written),
+        ("outputs", ensemble.config.output, written - read),
+    ):
+        changed = {
+            tensor.name: _override(
+                f"ensemble's {side}", tensor_spec(tensor), _long(table[tensor.name])
+            )
+            for tensor in declared
+        }
+        if any(changed.values()):
+            fields[side] = changed
+        elif changed.keys() != default:
+            fields[side] = list(changed)
+    return fields

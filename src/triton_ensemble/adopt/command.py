@@ -7,16 +7,22 @@ refuse is refused: one line on stderr, exit status 1. docs/adopt.md says more.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from pathlib import Path
-from typing import Any
 
-from triton_ensemble.adopt import repository, scheduling
-from triton_ensemble.adopt.answers import answers_of, used
-from triton_ensemble.adopt.refusal import Refused, config_of
+from triton_ensemble.adopt.answers import answers_of
+from triton_ensemble.adopt.ensembles import Models, chosen, models_below
+from triton_ensemble.adopt.fields import backend_of
+from triton_ensemble.adopt.refusal import (
+    Refused,
+    refuse_answers,
+    refuse_first,
+    refuse_namespaces,
+    refused_by_triton,
+)
 from triton_ensemble.adopt.written import pipeline_yml
-from triton_ensemble.pipeline.rules import rules
+from triton_ensemble.config import Model, read_models
+from triton_ensemble.pipeline.rules import Answers, rules
 
 LISTED = 6  # files that a line names
 
@@ -28,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print pipeline.yml on stdout, and on stderr what to copy by hand or why Triton refuses it."""
+    """Print pipeline.yml on stdout, and on stderr what to copy by hand, or why Triton refuses it."""
     try:
         answers, copies = adopt(arguments.repository, arguments.ensemble)
     except (Refused, OSError) as error:
@@ -41,62 +47,49 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def adopt(folder: Path, wanted: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the answers for the ensemble `wanted`, or the only one, and a line on what to copy for each model.
+def adopt(repository: Path, wanted: str = "") -> tuple[Answers, list[str]]:
+    """Return the answers for an ensemble of a repository, and for each of its models a line on what to copy.
 
-    Refused where Triton or the template refuses it.
+    `wanted` may be left out where one ensemble is in no other. Refused where Triton or the template
+    refuses it.
     """
-    models = repository.load(folder)
-    ensemble = scheduling.chosen(models, folder, wanted)
-    scheduling.check(ensemble, models, folder)
+    if not repository.is_dir():
+        raise Refused(str(repository), "no such directory", "name a model repository")
+    folders, wrong = read_models(repository), refused_by_triton(repository)
+    models: Models = {name: model for name, model in folders.items() if isinstance(model, Model)}
+    ensembles = {name for name, model in models.items() if model.is_ensemble}
+    refuse_first(wrong, folders.keys() - ensembles)
+    ensemble = chosen(models, repository, wanted)
+    below = models_below(ensemble, models)
+    used = {ensemble.name: ensemble, **below}
+    refuse_first(wrong, used)
+    refuse_namespaces(used.values())
     answers = answers_of(ensemble, models)
-    refuse(answers, ensemble)
-    return answers, [to_copy(name, models[name], folder / name) for name in used(ensemble, models)]
+    refuse_answers(answers, ensemble, used)
+    return answers, [to_copy(model) for model in below.values()]
 
 
-def refuse(answers: dict[str, Any], ensemble: str) -> None:
-    """Raise Refused for what the template refuses, at the config that is to be changed."""
-    where, what = ensemble, rules().problem(answers | {"steps": declared(answers["steps"])})
-    if step := re.match(r"step ([^ :]+): ", what):
-        where, what = step[1], what[step.end() :]
-    if what:
-        what, _, instead = what.partition("; ")
-        raise Refused(config_of(where), what, instead or "change it")
-
-
-def declared(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The steps without `declare: false`, for which the template trusts the model file: what half a config says counts too."""
-    return [
-        {
-            key: declared(value) if key == "steps" else value
-            for key, value in step.items()
-            if key != "declare"
-        }
-        for step in steps
-    ]
-
-
-def to_copy(name: str, config: repository.Config, folder: Path) -> str:
-    """One line: what of a model the generated project can't make."""
-    backend = repository.backend_of(config)
+def to_copy(model: Model) -> str:
+    """Return a line on what of a model the generated project can't make."""
+    backend = backend_of(model.config)
     if backend == "ensemble":
-        return f"{name}: nothing, the configs say it all"
+        return f"{model.name}: nothing, the configs say it all"
     files = [
-        path.relative_to(folder).as_posix()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts and path.name != "config.pbtxt"
+        path.relative_to(model.folder).as_posix()
+        for path in sorted(model.folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts and path != model.path
     ]
     parts = []
     if backend == "python":
         code = [file for file in files if "/" in file]
         files = [file for file in files if file not in code]
-        module = rules().macro("names", "identifier")(name)
-        parts.append(f"{listed(code) or 'model.py'} to steps/{module}/")
+        module = rules().macro("names", "identifier")(model.name)
+        parts.append(f"{_listed(code) or 'model.py'} to steps/{module}/")
     if files or backend != "python":
-        parts.append(f"{listed(files) or 'the model file'} to model_repository/{name}/")
-    return f"{name}: copy {', '.join(parts)}"
+        parts.append(f"{_listed(files) or 'the model file'} to model_repository/{model.name}/")
+    return f"{model.name}: copy {', '.join(parts)}"
 
 
-def listed(files: list[str]) -> str:
+def _listed(files: list[str]) -> str:
     more = f" and {len(files) - LISTED} more" if len(files) > LISTED else ""
     return ", ".join(files[:LISTED]) + more

@@ -1,6 +1,7 @@
-"""One model's config.pbtxt -> the fields of its step in pipeline.yml, where they differ from the defaults (docs/pipeline.md).
+"""One model's config.pbtxt -> the fields of its step in pipeline.yml that differ from the defaults (docs/pipeline.md).
 
-Each translator returns the fields that it has words for, and clears them in `rest`; what is left there at the end goes into `config` as it is.
+Each translator returns the fields that the grammar has for a part of the config, and clears that part
+in `rest`; what is left there at the end goes into `config` as it is.
 """
 
 from __future__ import annotations
@@ -9,51 +10,64 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf import text_format  # type: ignore[import-untyped]
-from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
+from google.protobuf import text_format  # type: ignore[import-untyped, unused-ignore]
 
-from triton_ensemble.adopt.repository import PLATFORMS, Config, backend_of
-from triton_ensemble.pipeline.rules import rules
+from triton_ensemble import catalog
+from triton_ensemble.config import ModelConfig, enum_name
 
 Fields = dict[str, Any]
 
 DEVICES = {"KIND_AUTO": "auto", "KIND_CPU": "cpu", "KIND_GPU": "gpu", "KIND_MODEL": "model"}
 # Backends whose default file name is one for all models; the others' depends on their parameters.
 FILES_BY_BACKEND = ("python", "onnxruntime", "tensorrt", "pytorch", "dali", "openvino")
-GPU_ONLY = ("tensorrt", "tensorrtllm", "vllm")
+# Platforms that no backend of the grammar stands for: they go into `config`.
+VERBATIM_PLATFORMS = ("tensorflow_graphdef", "torch_aoti")
+FIELDS_OF_GROUPS = {"name", "kind", "count", "gpus"}
+TENSORRT_ALONE = ("is_shape_tensor", "is_non_linear_format_io")
 
 
 @dataclass(frozen=True)
 class Defaults:
     """The answers that a step has where it says nothing."""
 
+    gpu_count: int
     max_batch_size: int
     max_queue_delay_us: int
-    gpu_count: int
 
     def device(self, backend: str) -> str:
-        own = rules().macro("tables", "BACKENDS").get(backend, {}).get("device")
-        return str(own or ("auto" if self.gpu_count else "cpu"))
+        """Return the device of a backend's instances."""
+        known = catalog.backends().get(backend)
+        own = known.device if known else ""
+        return own or ("auto" if self.gpu_count else "cpu")
 
 
-def plain(message: Any) -> Fields:
-    """What a protobuf message sets, as YAML has it; enums by name."""
-    found: Fields = {}
+def backend_of(config: ModelConfig) -> str:
+    """Return the backend by its own name, `ensemble`, or `auto` where Triton takes it from the model file."""
+    return config.backend or _backend_of_platform(config) or "auto"
+
+
+def _backend_of_platform(config: ModelConfig) -> str:
+    verbatim = config.platform in VERBATIM_PLATFORMS
+    return "" if verbatim else catalog.backends_by_platform().get(config.platform, "")
+
+
+def as_yaml(message: Any) -> Fields:
+    """Return what a protobuf message sets, as YAML has it; enums by name."""
+    fields: Fields = {}
     for field, value in message.ListFields():
-        entry = field.message_type and field.message_type.GetOptions().map_entry
-        if entry:
-            inner = entry and field.message_type.fields_by_name["value"]
-            found[field.name] = {key: scalar(inner, value[key]) for key in sorted(value)}
+        if field.message_type and field.message_type.GetOptions().map_entry:
+            of_entry = field.message_type.fields_by_name["value"]
+            fields[field.name] = {key: _as_yaml(of_entry, value[key]) for key in sorted(value)}
         elif field.is_repeated:
-            found[field.name] = [scalar(field, item) for item in value]
+            fields[field.name] = [_as_yaml(field, item) for item in value]
         else:
-            found[field.name] = scalar(field, value)
-    return found
+            fields[field.name] = _as_yaml(field, value)
+    return fields
 
 
-def scalar(field: Any, value: Any) -> Any:
+def _as_yaml(field: Any, value: Any) -> Any:
     if field.message_type:
-        return plain(value)
+        return as_yaml(value)
     if field.enum_type:
         return field.enum_type.values_by_number[value].name
     if field.type == field.TYPE_FLOAT:
@@ -61,107 +75,98 @@ def scalar(field: Any, value: Any) -> Any:
     return value
 
 
-def spec(tensor: Any) -> Fields:
-    """A tensor as a model declares it, in the words of a use."""
-    found = plain(tensor)
-    found.pop("name", None)
-    found["type"] = found.pop("data_type").removeprefix("TYPE_")
-    found["dims"] = list(tensor.dims)
-    if "format" in found:
-        found["format"] = found["format"].removeprefix("FORMAT_")
-    if "reshape" in found:
-        found["reshape"] = list(tensor.reshape.shape)
+def tensor_spec(tensor: Any) -> Fields:
+    """Return a tensor as a model declares it, in the words of a use."""
+    spec = as_yaml(tensor)
+    spec.pop("name", None)
+    spec["type"] = spec.pop("data_type").removeprefix("TYPE_")
+    spec["dims"] = list(tensor.dims)
+    if "format" in spec:
+        spec["format"] = spec["format"].removeprefix("FORMAT_")
+    if "reshape" in spec:
+        spec["reshape"] = list(tensor.reshape.shape)
     for old, new in (("allow_ragged_batch", "ragged"), ("label_filename", "labels")):
-        if old in found:
-            found[new] = found.pop(old)
+        if old in spec:
+            spec[new] = spec.pop(old)
     order = ("type", "dims", "reshape", "format", "optional", "ragged", "labels")
-    return {key: found[key] for key in (*order, *found) if key in found}
+    return {key: spec[key] for key in (*order, *spec) if key in spec}
 
 
-def declares(config: Config) -> bool:
-    """Whether the grammar has words for all that the config says of its tensors."""
-    odd = ("is_shape_tensor", "is_non_linear_format_io")
+def _declare(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     tensors = [*config.input, *config.output]
-    return bool(config.input and config.output) and not any(
-        getattr(tensor, field) for tensor in tensors for field in odd
-    )
-
-
-def declare(config: Config, rest: Config, _: Defaults) -> Fields:
-    if not declares(config):
+    if not (config.input and config.output) or any(
+        getattr(tensor, field) for tensor in tensors for field in TENSORRT_ALONE
+    ):
         return {"declare": False}
     rest.ClearField("input")
     rest.ClearField("output")
     return {}
 
 
-def max_batch_size(config: Config, defaults: Defaults) -> Fields:
+def max_batch_size(config: ModelConfig, defaults: Defaults) -> Fields:
+    """Return `max_batch_size` where it is not the default."""
     same = config.max_batch_size == defaults.max_batch_size
     return {} if same else {"max_batch_size": config.max_batch_size}
 
 
-def instance_group(config: Config, rest: Config, defaults: Defaults) -> Fields:
-    known = {"name", "kind", "count", "gpus"}
-    if not all(plain(group).keys() <= known for group in config.instance_group):
+def _instance_group(config: ModelConfig, rest: ModelConfig, defaults: Defaults) -> Fields:
+    if not all(as_yaml(group).keys() <= FIELDS_OF_GROUPS for group in config.instance_group):
         return {"instances": "none"}
     rest.ClearField("instance_group")
-    groups = [instances(group, config) for group in config.instance_group]
-    if not groups:
-        return {"instances": "none"}
-    if len(groups) > 1:
-        return {"instances": groups}
+    groups = [_instances(group, config) for group in config.instance_group]
+    if len(groups) != 1:
+        return {"instances": groups or "none"}
     if groups[0]["device"] == defaults.device(backend_of(config)):
         del groups[0]["device"]
     return groups[0]
 
 
-def instances(group: Any, config: Config) -> Fields:
-    """A Python model without a count has one instance; other backends have their own minds."""
-    kind = group.Kind.Name(group.kind)
-    none = 1 if backend_of(config) == "python" else "auto"
-    count = group.count if group.count > 0 else none
+def _instances(group: Any, config: ModelConfig) -> Fields:
+    """A Python model without a count has one instance; other backends choose a number themselves."""
+    default = 1 if backend_of(config) == "python" else "auto"
+    count = group.count if group.count > 0 else default
     return {
-        "device": DEVICES[kind],
+        "device": DEVICES[enum_name(group, "kind")],
         **({} if count == 1 else {"instances": count}),
-        **({"gpus": list(group.gpus)} if group.gpus else {}),
+        **_unless_empty("gpus", list(group.gpus)),
     }
 
 
-def dynamic_batching(config: Config, rest: Config, defaults: Defaults) -> Fields:
-    """Triton ignores it where there is no batch dimension; the grammar does not know that case."""
+def _dynamic_batching(config: ModelConfig, rest: ModelConfig, defaults: Defaults) -> Fields:
+    """Triton ignores it where there is no batch dimension; the grammar has no field for that."""
     default = config.max_batch_size > 1 and not config.HasField("sequence_batching")
     if not config.max_batch_size:
         return {}
     rest.ClearField("dynamic_batching")
     if not config.HasField("dynamic_batching"):
         return {"batching": False} if default else {}
-    found: Fields = in_us(plain(config.dynamic_batching))
-    delay = found.pop("max_queue_delay_us", 0)
+    settings: Fields = _in_us(as_yaml(config.dynamic_batching))
+    delay = settings.pop("max_queue_delay_us", 0)
     if delay != defaults.max_queue_delay_us:
-        found["max_queue_delay_us"] = delay
-    return {"batching": found or True} if found or not default else {}
+        settings["max_queue_delay_us"] = delay
+    return {"batching": settings or True} if settings or not default else {}
 
 
-def in_us(value: Any) -> Any:
+def _in_us(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        key.replace("_microseconds", "_us") if isinstance(key, str) else key: in_us(item)
+        key.replace("_microseconds", "_us") if isinstance(key, str) else key: _in_us(item)
         for key, item in value.items()
     }
 
 
-def sequence_batching(config: Config, rest: Config, _: Defaults) -> Fields:
+def _sequence_batching(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     rest.ClearField("sequence_batching")
-    return whole("sequence", plain(config).get("sequence_batching"))
+    return _unless_empty("sequence", as_yaml(config).get("sequence_batching"))
 
 
-def response_cache(config: Config, rest: Config, _: Defaults) -> Fields:
+def _response_cache(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     rest.ClearField("response_cache")
-    return {"cache": True} if config.response_cache.enable else {}
+    return _unless_empty("cache", config.response_cache.enable)
 
 
-def version_policy(config: Config, rest: Config, _: Defaults) -> Fields:
+def _version_policy(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     rest.ClearField("version_policy")
     policy = config.version_policy
     kind = policy.WhichOneof("policy_choice")
@@ -173,7 +178,7 @@ def version_policy(config: Config, rest: Config, _: Defaults) -> Fields:
     return {} if latest == 1 else {"versions": {"latest": latest}}
 
 
-def model_warmup(config: Config, rest: Config, _: Defaults) -> Fields:
+def _model_warmup(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     """Of tensors with their declared types, which the grammar takes from there."""
     declared = {tensor.name: tensor for tensor in config.input}
     for sample in config.model_warmup:
@@ -181,10 +186,10 @@ def model_warmup(config: Config, rest: Config, _: Defaults) -> Fields:
             if name not in declared or declared[name].data_type != tensor.data_type:
                 return {}
     rest.ClearField("model_warmup")
-    return whole("warmup", [warmup(sample, declared) for sample in config.model_warmup])
+    return _unless_empty("warmup", [_warmup(sample, declared) for sample in config.model_warmup])
 
 
-def warmup(sample: Any, declared: dict[str, Any]) -> Fields:
+def _warmup(sample: Any, declared: dict[str, Any]) -> Fields:
     data: Fields = {}
     for name, tensor in sorted(sample.inputs.items()):
         source = tensor.input_data_file or ("random" if tensor.random_data else "zero")
@@ -193,97 +198,98 @@ def warmup(sample: Any, declared: dict[str, Any]) -> Fields:
     return {
         "name": sample.name,
         **({} if sample.batch_size == 1 else {"batch_size": sample.batch_size}),
-        **whole("count", sample.count),
+        **_unless_empty("count", sample.count),
         "inputs": data,
     }
 
 
-def parameters(config: Config, rest: Config, _: Defaults) -> Fields:
+def _parameters(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     rest.ClearField("parameters")
     texts = {key: value.string_value for key, value in sorted(config.parameters.items())}
-    # The template gives several instances a thread each, unless it is told the parameters.
-    groups = [(group.count > 1, group.kind) for group in config.instance_group]
-    several = groups == [(True, model_config_pb2.ModelInstanceGroup.KIND_CPU)]
-    given = texts or (several and backend_of(config) == "onnxruntime")
-    return {"parameters": texts} if given else {}
+    # The template gives several instances a thread each, unless the step has parameters of its own.
+    groups = [(group.count > 1, enum_name(group, "kind")) for group in config.instance_group]
+    implied = backend_of(config) == "onnxruntime" and groups == [(True, "KIND_CPU")]
+    return {"parameters": texts} if texts or implied else {}
 
 
-def optimization(config: Config, rest: Config, _: Defaults) -> Fields:
+def _optimization(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     """Execution accelerators, where nothing else is in `optimization`: it can't stand in two places."""
-    found = plain(config).get("optimization", {})
-    lists = found.get("execution_accelerators", {})
+    given = as_yaml(config).get("optimization", {})
+    lists = given.get("execution_accelerators", {})
     gpu = lists.get("gpu_execution_accelerator", [])
     cpu = lists.get("cpu_execution_accelerator", [])
     names = [accelerator.get("name") for accelerator in (*gpu, *cpu)]
     in_place = all((item.get("name") == "openvino") == (item in cpu) for item in (*gpu, *cpu))
-    if found.keys() != {"execution_accelerators"} or len({*names}) < len(names) or not in_place:
+    if given.keys() != {"execution_accelerators"} or len({*names}) < len(names) or not in_place:
         return {}
     rest.ClearField("optimization")
-    return whole("accelerator", {item["name"]: item.get("parameters", {}) for item in (*gpu, *cpu)})
+    by_name = {item["name"]: item.get("parameters", {}) for item in (*gpu, *cpu)}
+    return _unless_empty("accelerator", by_name)
 
 
-def default_model_filename(config: Config, rest: Config, _: Defaults) -> Fields:
+def _default_model_filename(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     rest.ClearField("default_model_filename")
-    backend = backend_of(config)
-    default = rules().macro("tables", "BACKENDS").get(backend, {}).get("file")
-    same = config.default_model_filename == default and backend in FILES_BY_BACKEND
-    return {} if same else whole("file", config.default_model_filename)
+    backend, file = backend_of(config), config.default_model_filename
+    same = backend in FILES_BY_BACKEND and file == catalog.backends()[backend].file
+    return {} if same else _unless_empty("file", file)
 
 
-def model_transaction_policy(config: Config, rest: Config, _: Defaults) -> Fields:
+def _model_transaction_policy(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     rest.ClearField("model_transaction_policy")
-    return {"decoupled": True} if config.model_transaction_policy.decoupled else {}
+    return _unless_empty("decoupled", config.model_transaction_policy.decoupled)
 
 
-def whole(name: str, value: Any) -> Fields:
+def _unless_empty(name: str, value: Any) -> Fields:
     return {name: value} if value else {}
 
 
-def verbatim(rest: Config) -> Fields:
-    """What the grammar has no words for."""
-    return whole("config", text_format.MessageToString(rest, as_utf8=True))
+def _verbatim(rest: ModelConfig) -> Fields:
+    """What the grammar has no field for."""
+    return _unless_empty("config", text_format.MessageToString(rest, as_utf8=True))
 
 
-def named(config: Config) -> Config:
-    """A copy without what `name`, `backend` and `max_batch_size` say."""
-    rest = model_config_pb2.ModelConfig()
+def _copy_without_head(config: ModelConfig) -> ModelConfig:
+    """Return a copy without what `name`, `backend` and `max_batch_size` say."""
+    rest = type(config)()
     rest.CopyFrom(config)
     for field in ("name", "backend", "max_batch_size"):
         rest.ClearField(field)
-    if PLATFORMS.get(config.platform) == backend_of(config) or config.platform == "ensemble":
+    if _backend_of_platform(config) == backend_of(config):
         rest.ClearField("platform")
     return rest
 
 
-Translator = Callable[[Config, Config, Defaults], Fields]
+Translator = Callable[[ModelConfig, ModelConfig, Defaults], Fields]
 OF_MODEL: tuple[Translator, ...] = (
-    instance_group,
-    dynamic_batching,
-    sequence_batching,
-    response_cache,
-    version_policy,
-    model_warmup,
-    parameters,
-    optimization,
-    default_model_filename,
-    model_transaction_policy,
-    declare,
+    _instance_group,
+    _dynamic_batching,
+    _sequence_batching,
+    _response_cache,
+    _version_policy,
+    _model_warmup,
+    _parameters,
+    _optimization,
+    _default_model_filename,
+    _model_transaction_policy,
+    _declare,
 )
 
 
-def of_model(config: Config, defaults: Defaults) -> Fields:
-    rest, found = named(config), max_batch_size(config, defaults)
+def of_model(config: ModelConfig, defaults: Defaults) -> Fields:
+    """Return the fields of a step whose model has this config, but for its name, backend and uses."""
+    rest, fields = _copy_without_head(config), max_batch_size(config, defaults)
     for translate in OF_MODEL:
-        found |= translate(config, rest, defaults)
-    return found | verbatim(rest)
+        fields |= translate(config, rest, defaults)
+    return fields | _verbatim(rest)
 
 
-def of_ensemble(config: Config, defaults: Defaults) -> Fields:
-    """What an ensemble has beside its tensors and steps; whether it is decoupled follows from its models."""
-    rest, found = named(config), Fields()
-    for translate in (response_cache, version_policy, parameters):
-        found |= translate(config, rest, defaults)
-    found |= whole("max_inflight_requests", config.ensemble_scheduling.max_inflight_requests)
+def of_ensemble(config: ModelConfig, defaults: Defaults) -> Fields:
+    """Return an ensemble's own settings; whether it is decoupled follows from its models."""
+    rest, fields = _copy_without_head(config), Fields()
+    for translate in (_response_cache, _version_policy, _parameters):
+        fields |= translate(config, rest, defaults)
+    limit = config.ensemble_scheduling.max_inflight_requests
+    fields |= _unless_empty("max_inflight_requests", limit)
     for field in ("input", "output", "ensemble_scheduling", "model_transaction_policy"):
         rest.ClearField(field)
-    return found | verbatim(rest)
+    return fields | _verbatim(rest)

@@ -1,10 +1,39 @@
-"""What adopting a repository ends with where Triton or the template refuses it."""
+"""What a repository is refused for: what Triton would refuse of it, and what the template has no words for."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+try:
+    from triton_ensemble.check import Finding, check
+except ImportError:  # until the new check is merged
+    from oldcheck import Finding, check  # type: ignore
+from triton_ensemble.config import Model
+from triton_ensemble.pipeline.rules import Answers, rules
+
+# Rules on files that are often kept out of git, and on code, which the project's own check reads again.
+OF_FILES = {
+    "execution-environment",
+    "label-file",
+    "model-file",
+    "python-arguments",
+    "python-class",
+    "python-execute",
+    "python-syntax",
+}
+# What Triton says where such a file is missing and another rule asks for it.
+FILE_MISSING = {
+    "backend": "Invalid model name: Could not determine backend",
+    "sequence-state": "failed to open text file",
+    "warmup-data": "failed to open text file",
+}
+UNTRANSLATABLE = {"tensor-twice"}  # warnings: a table of tensors by name would drop one
+
 
 class Refused(Exception):
-    """A repository that Triton would refuse: where, what is wrong, what to write instead."""
+    """Raised for a repository that Triton would refuse: where, what is wrong, what to write instead."""
 
     def __init__(self, where: str, what: str, instead: str) -> None:
         super().__init__(f"{where}: {what}; {instead}".replace("\n", " "))
@@ -13,3 +42,46 @@ class Refused(Exception):
 def config_of(folder: str) -> str:
     """Return the path of a model's config in its repository."""
     return f"{folder}/config.pbtxt"
+
+
+def refused_by_triton(repository: Path) -> list[Finding]:
+    """Return what Triton refuses of a repository, files that may be missing aside, by file and line."""
+    return [
+        finding
+        for finding in check(repository)
+        if (finding.severity == "error" or finding.rule in UNTRANSLATABLE)
+        and finding.rule not in OF_FILES
+        and not finding.what.startswith(FILE_MISSING.get(finding.rule, "\n"))
+    ]
+
+
+def refuse_first(findings: Iterable[Finding], models: Collection[str]) -> None:
+    """Raise Refused with the first finding in one of the models."""
+    for finding in findings:
+        name = finding.file.parent.name
+        if name in models:
+            where = f"{name}/{finding.file.name}:{finding.line}"
+            raise Refused(where, finding.what, finding.instead)
+
+
+def refuse_namespaces(ensembles: Iterable[Model]) -> None:
+    """Raise Refused for a step's `model_namespace`, which Triton reserves and the grammar has no field for."""
+    for ensemble in ensembles:
+        for step in ensemble.steps:
+            if step.model_namespace:
+                what = f"the step of {step.model_name} has a model_namespace, which is reserved"
+                raise Refused(config_of(ensemble.name), what, "take it out")
+
+
+def refuse_answers(answers: Answers, ensemble: Model, models: Collection[str]) -> None:
+    """Raise Refused for what the template refuses of the answers, at the config that is to be changed."""
+    what, _, instead = rules().problem(answers).partition("; ")
+    step = re.match(r"step (\S+): ", what)
+    where, said = (step[1], what[step.end() :]) if step else (ensemble.name, what)
+    if what:
+        known = where in models
+        raise Refused(
+            config_of(where if known else ensemble.name),
+            said if known else what,
+            instead or "change it",
+        )

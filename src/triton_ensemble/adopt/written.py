@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-WIDTH = 100
+LONGEST = 80  # characters of a list or a mapping that stands on one line
 
 
 class Block(dict[str, Any]):
@@ -14,57 +14,60 @@ class Block(dict[str, Any]):
 
 
 class Dumper(yaml.SafeDumper):
-    """Nothing but lists and mappings that do not fit on a line are spread over several."""
+    """A dumper that spreads over lines only what does not fit on one."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Indent the items of a list in a mapping."""
         super().increase_indent(flow, indentless=False)
 
     def ignore_aliases(self, data: Any) -> bool:
+        """Write what occurs twice twice."""
         return True
 
 
-def text(dumper: Dumper, value: str) -> yaml.ScalarNode:
+def pipeline_yml(answers: dict[str, Any], comments: list[str]) -> str:
+    """Return the text of pipeline.yml, with comments at its head."""
+    body = yaml.dump(
+        _one_a_line(answers), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**9
+    )
+    return "".join(f"# {line}\n" for line in comments) + str(body)
+
+
+def _one_a_line(answers: dict[str, Any]) -> Block:
+    """Make the tables of tensors and steps, of inner ensembles too, blocks."""
+    block = Block(answers)
+    block["tensors"] = Block(answers["tensors"])
+    block["steps"] = [
+        _one_a_line(step) if "steps" in step else Block(step) for step in answers["steps"]
+    ]
+    return block
+
+
+def _text(dumper: Dumper, value: str) -> yaml.ScalarNode:
     style = "|" if "\n" in value else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
-def block(dumper: Dumper, value: Block) -> yaml.MappingNode:
+def _block(dumper: Dumper, value: Block) -> yaml.MappingNode:
     return dumper.represent_mapping("tag:yaml.org,2002:map", value.items(), flow_style=False)
 
 
-def mapping(dumper: Dumper, value: dict[Any, Any]) -> yaml.MappingNode:
-    return dumper.represent_mapping("tag:yaml.org,2002:map", value.items(), flow_style=fits(value))
+def _mapping(dumper: Dumper, value: dict[Any, Any]) -> yaml.MappingNode:
+    return dumper.represent_mapping("tag:yaml.org,2002:map", value.items(), flow_style=_fits(value))
 
 
-def sequence(dumper: Dumper, value: list[Any]) -> yaml.SequenceNode:
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=fits(value))
+def _sequence(dumper: Dumper, value: list[Any]) -> yaml.SequenceNode:
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=_fits(value))
 
 
-def fits(value: dict[Any, Any] | list[Any]) -> bool:
+def _fits(value: dict[Any, Any] | list[Any]) -> bool:
     """Whether it may stand on one line: it is short, and no text in it has several."""
     items = list(value.values()) if isinstance(value, dict) else value
-    flat = not any(isinstance(item, Block) or "\n" in str(item) for item in items)
-    return (
-        flat and len(str(value).replace("'", "")) < WIDTH - 20
-    )  # Python quotes what YAML need not
+    one_line = not any(isinstance(item, Block) or "\n" in str(item) for item in items)
+    return one_line and len(str(value).replace("'", "")) < LONGEST  # Python's quotes YAML need not
 
 
-Dumper.add_representer(str, text)
-Dumper.add_representer(Block, block)
-Dumper.add_representer(dict, mapping)
-Dumper.add_representer(list, sequence)
-
-
-def spread(answers: dict[str, Any]) -> Block:
-    """The tables of tensors and steps one entry a line, of an ensemble and of those inside it."""
-    found = Block(answers)
-    found["tensors"] = Block(answers["tensors"])
-    found["steps"] = [spread(step) if "steps" in step else Block(step) for step in answers["steps"]]
-    return found
-
-
-def pipeline_yml(answers: dict[str, Any], comments: list[str]) -> str:
-    body = yaml.dump(
-        spread(answers), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**9
-    )
-    return "".join(f"# {line}\n" for line in comments) + str(body)
+Dumper.add_representer(str, _text)
+Dumper.add_representer(Block, _block)
+Dumper.add_representer(dict, _mapping)
+Dumper.add_representer(list, _sequence)

@@ -1,0 +1,1 @@
+"""Whether Triton would serve a model repository, found out without a server."""

@@ -1,9 +1,13 @@
-"""Whether Triton would serve a model repository, without a server: a line for each finding, `file:line: severity: rule: what; what to do`.
+"""Find what Triton would refuse in a model repository, or load and never answer, without a server.
 
-    .venv/bin/python tools/check.py [REPOSITORY] [--format text|github|json]
+Prints a line for each finding: `file:line: severity: rule: what is wrong; what to do`.
+docs/check.md has an example for each rule. Nothing is loaded or run: model files are not opened,
+and of a model.py only the text is read. In a project, the repository is model_repository/ and
+pipeline.yml must be what the project was made from. A pipeline.yml instead of a repository is
+checked without changing the project.
 
-The repository is the project's by default, and may be any other. Exit status 1 if a finding is an error, 2 if there is nothing to check.
-The rules follow Triton's own (core: model_config_utils.cc, ensemble_utils.cc), and what it loads but never answers.
+Exit status: 0 if there is no error (there may be warnings), 1 if a finding is an error,
+2 if there is nothing to check.
 """
 
 from __future__ import annotations
@@ -11,109 +15,87 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # as a program it sees tools/ only
+from triton_ensemble.check.finding import Finding
+from triton_ensemble.check.formats import FORMATS
 
-try:
-    from triton_ensemble.answers import FILE, answers_of
-    from triton_ensemble.check.deployment import deployment
-    from triton_ensemble.check.ensembles import ensemble
-    from triton_ensemble.check.fields import fields
-    from triton_ensemble.check.findings import FORMATS, Finding
-    from triton_ensemble.check.layout import OLDEST, broken_links, layout
-    from triton_ensemble.check.models import Model, Setting, read
-    from triton_ensemble.check.project import damaged, project, setting, strangers
-    from triton_ensemble.check.python_models import python_models
-    from triton_ensemble.check.sequences import sequences
-    from triton_ensemble.check.warmups import warmups
-    from triton_ensemble.check.wiring import wiring
-except ModuleNotFoundError as error:
-    instead = (
-        "use .venv/bin/python, which `make setup` makes, or install PyYAML and tritonclient[grpc]"
+DEFAULT = Path("model_repository")
+
+
+class CheckError(RuntimeError):
+    """Raised where there is nothing to check: what, and what to do."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `triton-ensemble check`."""
+    parser.add_argument(
+        "repository",
+        type=Path,
+        nargs="?",
+        default=DEFAULT,
+        metavar="REPOSITORY",
+        help="a model repository, or a pipeline.yml; default: %(default)s",
     )
-    print(f"{sys.executable}: {error}; {instead}", file=sys.stderr)
-    sys.exit(2)
-
-
-def check(repository: Path, release: str = "") -> list[Finding]:
-    """All findings in a repository, by file and line; `release` (YY.MM) is the Triton to serve it."""
-    answers = answers_of(repository)
-    known = setting(answers, release)
-    found: list[Finding] = []
-    models: dict[str, Model] = {}
-    for folder in folders(repository):
-        models[folder.name], unread = read(folder)
-        found += [unread] if unread else []
-    for folder in (repository, *folders(repository)):
-        found += broken_links(folder)
-    for model in models.values():
-        found += of_model(model, models, known)
-    if answers:
-        found += project(repository.parent, answers)
-        found += deployment(repository.parent / "deploy", models)
-        found += strangers(repository.parent, answers, models, found)
-    else:
-        found += damaged(repository.parent / FILE, f"take it back: git checkout {FILE}")
-    return sorted(set(found))
-
-
-def folders(repository: Path) -> list[Path]:
-    return sorted(path for path in repository.iterdir() if path.is_dir())
-
-
-def of_model(model: Model, models: dict[str, Model], known: Setting) -> Iterator[Finding]:
-    if model.config is None:
-        return
-    yield from layout(model, known)
-    yield from fields(model, known)
-    yield from sequences(model)
-    if model.is_ensemble:
-        yield from ensemble(model, known)
-        yield from wiring(model, models)
-    else:
-        yield from warmups(model)
-        yield from python_models(model)
-
-
-def release(text: str) -> str:
-    if not re.fullmatch(r"[0-9]{2}\.(0[1-9]|1[0-2])", text) or text < OLDEST:
-        what = f"{text} is no release of Triton's container; write YY.MM, {OLDEST} or later"
-        raise argparse.ArgumentTypeError(what)
-    return text
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        usage=argparse.SUPPRESS,  # the description has it, and an error is one line without
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="text",
+        help="text for people, github for annotations of a pull request, json for programs; "
+        "default: %(default)s",
     )
-    default = ROOT / "model_repository"
-    parser.add_argument("repository", type=Path, nargs="?", default=default, metavar="REPOSITORY")
-    parser.add_argument("--format", choices=FORMATS, default="text")
     parser.add_argument(
         "--release",
-        type=release,
         metavar="YY.MM",
-        help=f"the Triton to serve it, {OLDEST} or later; the project's",
+        help="the Triton to serve the repository, 24.10 or later; default: the project's, "
+        "elsewhere the newest",
     )
-    args = parser.parse_args(arguments)
-    if not args.repository.is_dir():
-        parser.error(f"{args.repository}: no such directory; name a model repository")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the findings; return 1 if one is an error, and 2 if there is nothing to check."""
     try:
-        found = check(args.repository.resolve(), args.release or "")
+        findings, subject = _findings(arguments.repository, arguments.release)
+    except CheckError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        instead = "in a project use .venv/bin/triton-ensemble, elsewhere install triton-ensemble"
+        print(f"{sys.executable}: {error}; {instead}", file=sys.stderr)
+        return 2
     except OSError as error:
-        parser.error(f"{error.filename}: can't be read: {error.strerror}")
-    if found or args.format == "json":
-        print(FORMATS[args.format](found))
-    if not found:
-        count = len(folders(args.repository))
-        print(f"{count} model{'s' * (count != 1)}: nothing found", file=sys.stderr)
-    return int(any(finding.severity == "error" for finding in found))
+        print(f"{error.filename}: can't be read: {error.strerror}", file=sys.stderr)
+        return 2
+    if findings or arguments.format == "json":
+        print(FORMATS[arguments.format](findings))
+    if not findings:
+        print(f"{subject}: nothing found", file=sys.stderr)
+    return int(any(finding.severity == "error" for finding in findings))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _findings(path: Path, release: str | None) -> tuple[list[Finding], str]:
+    """Return the findings, and what was checked in words."""
+    if path.suffix in (".yml", ".yaml"):
+        from triton_ensemble.pipeline.check import check_pipeline  # needs the extra `answers`
+
+        return check_pipeline(path), str(path)
+    if not path.is_dir():
+        raise CheckError(f"{path}: no such directory; name a model repository")
+    from triton_ensemble.check.engine import check
+
+    folder = path.resolve()
+    findings = check(folder, _known_release(release))
+    count = sum(each.is_dir() for each in folder.iterdir())
+    return findings, f"{count} model{'s' * (count != 1)}"
+
+
+def _known_release(release: str | None) -> str:
+    if release is None:
+        return ""
+    from triton_ensemble import catalog
+
+    oldest = min(catalog.releases())
+    if not re.fullmatch(r"[0-9]{2}\.(0[1-9]|1[0-2])", release) or release < oldest:
+        what = f"{release} is no release of Triton's container"
+        raise CheckError(f"{what}; write YY.MM, {oldest} or later")
+    return release

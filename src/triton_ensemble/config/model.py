@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +12,7 @@ from triton_ensemble.config.fields import Field, Part, fields_of
 from triton_ensemble.config.message import ModelConfig, new_config
 from triton_ensemble.config.problem import Problem
 from triton_ensemble.config.syntax import ConfigSyntaxError, parse
+from triton_ensemble.config.versions import version_of
 
 CONFIG = "config.pbtxt"
 NO_BACKEND = (
@@ -28,6 +28,11 @@ class UnreadModel:
     folder: Path
     problem: Problem
     has_config: bool = True
+
+    @property
+    def path(self) -> Path:
+        """The path of the config."""
+        return self.folder / CONFIG
 
 
 @dataclass
@@ -115,12 +120,6 @@ class Model:
             codes = [path.read_bytes() for path in self.folder.glob("[0-9]*/*.py")]
             return any(b"auto_complete_config" in code for code in codes)
         return self.backend not in ("ensemble", "pytorch")
-
-
-def version_of(folder: str) -> int | None:
-    """Return the version that Triton reads from a folder's name: the number that begins it, unless zeros lead it."""
-    number = re.match(r"[ \t-\r]*([+-]?[0-9]+)", folder)
-    return int(number[1]) if number and (folder == "0" or folder[0] != "0") else None
 
 
 def read_models(repository: Path) -> dict[str, Model | UnreadModel]:

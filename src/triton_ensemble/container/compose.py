@@ -1,4 +1,4 @@
-"""Starts containers by compose and waits for Triton: `python -m tools.container docker compose --file ...`."""
+"""Starts containers by compose and waits for Triton: `python -m triton_ensemble.container.compose docker compose --file ...`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from triton_ensemble.server import log as server_log
 DOCKER = os.environ.get("DOCKER", "docker")
 MONITORED = "monitoring" in os.environ.get("COMPOSE_PROFILES", "")
 TIMEOUT_S = 600  # large models load for minutes
-PATIENCE_S = 20  # then what the health check says is shown
+PATIENCE_S = 20  # then what the health check prints is shown
 PORTS = {"http": "8000", "grpc": "8001", "metrics": "8002"}
-# Words of Docker and compose, as patterns, and what to write instead.
+# Errors of Docker and compose, as patterns, and what to write instead.
 REMEDIES = {
     "port is already allocated|address already in use": "another port: HTTP_PORT=9000 make up",
     "could not select device driver": "without a GPU: make up GPUS=0",
@@ -30,8 +30,12 @@ class ContainerError(RuntimeError):
     """Triton does not serve: why, a line for each cause, and how to see its log."""
 
 
+class EndedError(ContainerError):
+    """The container has ended; Docker may start it again and again."""
+
+
 def output(*command: str) -> str:
-    """What a command printed; ContainerError with its errors if it failed."""
+    """Return what a command prints; ContainerError with its errors if it fails."""
     try:
         run = subprocess.run(command, capture_output=True, text=True)
     except FileNotFoundError:
@@ -42,56 +46,58 @@ def output(*command: str) -> str:
 
 
 def _failure(run: subprocess.CompletedProcess[str]) -> str:
-    said = (run.stdout + run.stderr).strip().splitlines() or [f"exit status {run.returncode}"]
-    errors = [line.strip() for line in said if re.search("error|cannot|failed", line, re.I)]
-    found = "\n  ".join(dict.fromkeys(errors or said[-1:]))
-    remedies = [text for words, text in REMEDIES.items() if re.search(words, found)]
-    return "\n  ".join([found, *remedies])
-
-
-class EndedError(ContainerError):
-    """It has ended, and is perhaps started again and again."""
+    lines = (run.stdout + run.stderr).strip().splitlines() or [f"exit status {run.returncode}"]
+    errors = [line.strip() for line in lines if re.search("error|cannot|failed", line, re.I)]
+    text = "\n  ".join(dict.fromkeys(errors or lines[-1:]))
+    remedies = [remedy for pattern, remedy in REMEDIES.items() if re.search(pattern, text)]
+    return "\n  ".join([text, *remedies])
 
 
 class Container:
-    """Triton's, by its id."""
+    """Triton's container, by its id."""
 
     def __init__(self, id: str) -> None:
         self.id = id
 
     def inspect(self) -> dict[str, Any]:
+        """Return what `docker inspect` knows of it."""
         return dict(json.loads(output(DOCKER, "inspect", self.id))[0])
 
     def state(self) -> tuple[str, str]:
-        """Docker's words for it: running, restarting, exited ...; and starting, healthy, unhealthy."""
-        found = self.inspect()["State"]
-        return found["Status"], found.get("Health", {}).get("Status", "")
+        """Return Docker's words for it: running, restarting, exited ...; and starting, healthy, unhealthy."""
+        state = self.inspect()["State"]
+        return state["Status"], state.get("Health", {}).get("Status", "")
 
     def log(self) -> str:
+        """Return all that it printed."""
         command = [DOCKER, "logs", self.id]
         run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         return run.stdout
 
     def address(self, api: str) -> str:
-        """Host and port; a restart may change the port."""
+        """Return host and port of http, grpc or metrics; a restart may change the port."""
         return output(DOCKER, "port", self.id, PORTS[api]).split()[0]
 
     def wait(self, *, timeout: float = TIMEOUT_S, starting: bool = False) -> None:
-        """Wait until it is healthy; ContainerError if it never is, or ends and is not `starting` anew."""
-        start, said = time.monotonic(), ""
+        """Wait until it is healthy.
+
+        ContainerError if it is not within `timeout` seconds; EndedError if it ends and, where it is
+        `starting` again, is not restarted.
+        """
+        start, shown = time.monotonic(), ""
         ended = ("exited", "dead") if starting else ("exited", "dead", "restarting")
         while (now := self.state())[1] != "healthy":
             if now[0] in ended:
                 raise EndedError(self._why(now))
             if time.monotonic() > start + timeout:
                 raise ContainerError(self._why(now))
-            if time.monotonic() > start + PATIENCE_S and (check := self.health_check()) != said:
-                said = check
-                print(f"Waiting for Triton: {said}", file=sys.stderr, flush=True)
+            if time.monotonic() > start + PATIENCE_S and (check := self.health_check()) != shown:
+                shown = check
+                print(f"Waiting for Triton: {shown}", file=sys.stderr, flush=True)
             time.sleep(0.5)
 
     def health_check(self) -> str:
-        """What the last one said."""
+        """Return what the last health check printed."""
         checks = self.inspect()["State"].get("Health", {}).get("Log") or [{}]
         return str(checks[-1].get("Output", "")).strip()
 
@@ -107,12 +113,15 @@ class Container:
 
 
 def find(compose: Sequence[str]) -> Container:
-    """That of a compose project, which has been started."""
+    """Return Triton's container in a compose project that has been started."""
     return Container(output(*compose, "ps", "--quiet", "triton").strip())
 
 
 def up(compose: Sequence[str]) -> Container:
-    """Starts it; ContainerError unless it serves. What ends is stopped: Docker would start it again and again."""
+    """Start the compose project; ContainerError unless Triton serves.
+
+    A server that ends is stopped, for Docker would start it again and again.
+    """
     output(*compose, "up", "--detach")
     container = find(compose)
     try:
@@ -123,8 +132,8 @@ def up(compose: Sequence[str]) -> Container:
     return container
 
 
-def main() -> int:
-    compose = sys.argv[1:]
+def main(compose: Sequence[str]) -> int:
+    """Start the compose project of a command, print the addresses; return the exit status."""
     try:
         triton = up(compose)
         print(f"http://{triton.address('http')}", f"grpc://{triton.address('grpc')}", sep="\n")
@@ -138,4 +147,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

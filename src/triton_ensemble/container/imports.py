@@ -1,6 +1,6 @@
 """Imports the Python models of a repository, as Triton will in this image: `python3 imports.py /models`.
 
-One line for each that can't be; what only Triton has to offer is made up.
+Prints one line for each that can't be imported. The module that only Triton offers is a mock.
 """
 
 from __future__ import annotations
@@ -10,34 +10,44 @@ import subprocess
 import sys
 from pathlib import Path
 
-TRITON = "import sys, unittest.mock; sys.modules['triton_python_backend_utils'] = unittest.mock.MagicMock()"
+MOCK = "import sys, unittest.mock; sys.modules['triton_python_backend_utils'] = unittest.mock.MagicMock()"
+
+# Serves a fused ONNX model, and needs onnxruntime.
+ONNX = "triton_adapter.onnx"
 
 
 def problems(repository: Path) -> list[str]:
-    found = []
+    """Return a line for each module that can't be imported: the model and Python's reason."""
+    lines = []
     for model in sorted(repository.glob("*/*/model.py")):
         for module in modules(model):
-            command = [sys.executable, "-B", "-c", f"{TRITON}; import {module}"]
+            command = [sys.executable, "-B", "-c", f"{MOCK}; import {module}"]
             run = subprocess.run(command, cwd=model.parent, stderr=subprocess.PIPE, text=True)
             if run.returncode:
                 reason = (run.stderr.strip().splitlines() or [f"exit status {run.returncode}"])[-1]
-                found.append(f"{model.parent.parent.name}: {reason}")
-    return found
+                lines.append(f"{model.parent.parent.name}: {reason}")
+    return lines
 
 
 def modules(model: Path) -> list[str]:
-    """Those of the steps that a model.py serves, and of what else it needs; itself, if it is the owner's."""
+    """Return the modules that a model.py imports for its steps; for one of the owner's, itself."""
     manifest = model.with_name("step.json")
     if not manifest.exists():
         return ["model"]
-    found = json.loads(manifest.read_text())
-    steps = found.get("steps", [found])
-    return [f"steps.{step['module']}" if "module" in step else "triton_onnx" for step in steps]
+    served = json.loads(manifest.read_text())
+    steps = served.get("steps", [served])
+    return [f"steps.{step['module']}" if "module" in step else ONNX for step in steps]
+
+
+def main(repository: str) -> int:
+    """Check a repository, print the problems; return the exit status."""
+    lines = problems(Path(repository))
+    for line in lines:
+        print(line)
+    if any("ModuleNotFoundError" in line for line in lines):
+        print("Packages go into `requirements` of the step in pipeline.yml.")
+    return 1 if lines else 0
 
 
 if __name__ == "__main__":
-    if lines := problems(Path(sys.argv[1])):
-        print(*lines, sep="\n")
-        if any("ModuleNotFoundError" in line for line in lines):
-            print("Packages go into `requirements` of the step in pipeline.yml.")
-        sys.exit(1)
+    sys.exit(main(sys.argv[1]))

@@ -12,12 +12,14 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 CONFIG, CA_BUNDLE = Path("/run/secrets/pip.conf"), Path("/run/secrets/ca.pem")
 
 
 def pip(*arguments: str) -> str:
+    """Return what pip prints; exit with its status if it fails, for it has said why."""
     secrets = {"PIP_CONFIG_FILE": CONFIG, "PIP_CERT": CA_BUNDLE}
     given = {name: str(path) for name, path in secrets.items() if path.exists()}
     always = {"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore"}
@@ -26,33 +28,34 @@ def pip(*arguments: str) -> str:
         command, stdout=subprocess.PIPE, text=True, env=os.environ | always | given
     )
     if run.returncode:
-        sys.exit(run.returncode)  # pip has said why
+        sys.exit(run.returncode)
     return run.stdout
 
 
-def normal(name: str) -> str:
+def normalized(name: str) -> str:
+    """Return a package's name as the index compares names."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def locked(lock: str) -> dict[str, list[str]]:
-    """The lock's entries by package; one that differs by Python version has several."""
-    found: dict[str, list[str]] = {}
+def entries_of(lock: str) -> dict[str, list[str]]:
+    """Return the lock's entries by package; one that differs by Python version has several."""
+    entries: dict[str, list[str]] = {}
     for entry in lock.replace("\\\n", " ").splitlines():
         if match := re.match(r"([A-Za-z0-9._-]+)(?:\[.*?\])?==", entry):
-            found.setdefault(normal(match[1]), []).append(entry)
-    return found
+            entries.setdefault(normalized(match[1]), []).append(entry)
+    return entries
 
 
-def main(lock: str, *requirements: str) -> None:
-    entries = locked(Path(lock).read_text())
+def main(lock: str, requirements: Sequence[str]) -> None:
+    """Install what the requirements need on this Python, at the lock's versions and hashes."""
+    entries = entries_of(Path(lock).read_text())
     with tempfile.TemporaryDirectory() as folder:
         versions, chosen = Path(folder, "versions.txt"), Path(folder, "chosen.txt")
-        versions.write_text(
-            "\n".join(entry.split(" --hash")[0] for of in entries.values() for entry in of)
-        )
+        pins = [entry.split(" --hash")[0] for of in entries.values() for entry in of]
+        versions.write_text("\n".join(pins))
         plan = ("--dry-run", "--report", "-", "--constraint", str(versions))
         report = json.loads(pip("install", *plan, *requirements))
-        names = [normal(item["metadata"]["name"]) for item in report["install"]]
+        names = [normalized(item["metadata"]["name"]) for item in report["install"]]
         if unknown := [name for name in names if name not in entries]:
             sys.exit(f"{', '.join(unknown)}: not in requirements.lock; run `make lock`")
         if names:
@@ -61,4 +64,4 @@ def main(lock: str, *requirements: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1], sys.argv[2:])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from ast import literal_eval
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,18 +28,9 @@ PACKAGE = Path(__file__).parents[1]
 UNDEFINED = "'dict object' has no attribute "
 # The template of a config by the list of `graph` whose items it is rendered for, and what it calls one.
 CONFIGS = {
-    "copies": (
-        "copy",
-        "template/model_repository/{% yield copy from graph.copies %}{{ copy.name }}{% endyield %}/config.pbtxt.jinja",
-    ),
-    "models": (
-        "model",
-        "template/model_repository/{% yield model from graph.models %}{{ model.name }}{% endyield %}/config.pbtxt.jinja",
-    ),
-    "ensembles": (
-        "this",
-        "template/model_repository/{% yield this from graph.ensembles %}{{ this.name }}{% endyield %}/config.pbtxt.jinja",
-    ),
+    "copies": ("copy", "hooks/configs/copy.pbtxt.jinja"),
+    "models": ("model", "hooks/configs/model.pbtxt.jinja"),
+    "ensembles": ("this", "hooks/configs/ensemble.pbtxt.jinja"),
 }
 
 
@@ -84,14 +75,18 @@ class Rules:
 
     def graph(self, given: Answers) -> Answers:
         """Return the model of the pipeline that all templates read, even of answers whose wiring is refused."""
-        found: Answers = json.loads(self.macro("graph", "graph")(self._defaulted(given)))
+        found: Answers = json.loads(self.macro("graph/graph", "graph")(self._defaulted(given)))
         return found
 
     def configs(self, given: Answers) -> dict[str, str]:
         """Return each config.pbtxt by its model's name, even of answers whose wiring is refused."""
         context = self._defaulted(given)
-        context["graph"] = json.loads(self.macro("graph", "graph")(context))
+        context["graph"] = json.loads(self.macro("graph/graph", "graph")(context))
         return rendered(self, context)
+
+    def default(self, question: str) -> Any:
+        """Return the default of a question that does not depend on others."""
+        return self._copier[question]["default"]
 
     def macro(self, file: str, name: str) -> Any:
         """Return a macro or a table that `hooks/FILE.jinja` defines."""
@@ -181,9 +176,3 @@ def rendered(rules: Rules, context: Answers) -> dict[str, str]:
 def rules() -> Rules:
     """Return the rules of this package's own version of the template."""
     return Rules()
-
-
-def nearest(word: str, choices: Iterable[str], otherwise: str) -> str:
-    """Return `did you mean X?` where one of the choices is near, else the other remedy."""
-    meant = str(rules().macro("nearest", "did_you_mean")(word, list(choices)))
-    return meant.removeprefix("; ") or otherwise

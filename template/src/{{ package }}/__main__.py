@@ -1,8 +1,6 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
 """Calls the ensemble from a shell: `python -m PACKAGE infer --help` lists its inputs."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -16,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from .client import Client
-from .errors import InferenceError
-from .printing import plain, table
+from .runtime.errors import InferenceError
+from .runtime.printing import as_json, table
+from .runtime.transport import Tls
 from .tensors import INPUTS, MAX_BATCH_SIZE, MODEL, URL, Tensor
-from .transport import Tls
 
 CERTIFICATES = [field.name for field in fields(Tls)]
 OWN = {"format", "header", "help", "input", "timeout", "url"}
@@ -32,7 +30,7 @@ several, are JSON, as in '[1, 2, 3]', or a file with it, or an .npy file.
 
 
 def options() -> dict[str, str]:
-    """Inputs by their option: MERCHANT_NAME by --merchant-name, where that is free."""
+    """Inputs by their option: MERCHANT_NAME by --merchant-name, where no other option has that name."""
     words = {name: re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") for name in INPUTS}
     count = Counter(words.values())
     return {
@@ -51,29 +49,29 @@ def parser() -> argparse.ArgumentParser:
     url = os.environ.get("TRITON_URL", URL)
     add("--url", default=url, help="of the server, TRITON_URL by default: %(default)s")
     add("--timeout", type=float, default=60.0, metavar="SECONDS", help="%(default)s by default")
-    add("--header", action="append", default=[], metavar="NAME=VALUE", help="sent along")
+    add("--header", action="append", default=[], metavar="NAME=VALUE", help="sent with the request")
     for name in CERTIFICATES:
         add(f"--{name.replace('_', '-')}", metavar="FILE", help="PEM, for https:// and grpcs://")
     add("--format", choices=["table", "json"], default="table", help="%(default)s by default")
     add("--input", action="append", default=[], metavar="NAME=VALUE", help="any input, by name")
     for option, name in options().items():
         tensor = INPUTS[name]
-        told = f"{name}, {tensor.datatype}{list(tensor.dims)}{', optional' * tensor.optional}"
-        told = told.replace("%", "%%").replace("BYTES", "STRING")
-        add(option, action="append", dest=f"input {name}", metavar="VALUE", help=told)
+        text = f"{name}, {tensor.datatype}{list(tensor.dims)}{', optional' * tensor.optional}"
+        text = text.replace("%", "%%").replace("BYTES", "STRING")
+        add(option, action="append", default=[], dest=f"input {name}", metavar="VALUE", help=text)
     return parser
 
 
 def pair(text: str, option: str) -> tuple[str, str]:
-    name, is_there, value = text.partition("=")
-    if not is_there:
+    name, equals, value = text.partition("=")
+    if not equals:
         raise ValueError(f"{option} {text}: write NAME=VALUE")
     return name, value
 
 
 def inputs(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the command line gives, by input: a list of rows, or one where there is no batch."""
-    given = {name: list(vars(arguments).get(f"input {name}") or []) for name in INPUTS}
+    """The values of the command line by input: a list of rows, or one where there is no batch dimension."""
+    given = {name: list(vars(arguments).get(f"input {name}", [])) for name in INPUTS}
     for text in arguments.input:
         name, value = pair(text, "--input")
         given.setdefault(name, []).append(value)
@@ -89,23 +87,18 @@ def inputs(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def row(tensor: Tensor, value: str) -> Any:
-    """A value of the command line; OSError or ValueError if it is none."""
+    """The row that a value of the command line stands for; raises OSError or ValueError."""
     path = Path(value.removeprefix("@")) if value.startswith("@") or is_file(value) else None
     if tensor.datatype == "BYTES" and tensor.dims == (1,):
         return path.read_bytes() if path else value
-    if path and path.suffix == ".npy":
-        return loaded(path)
     try:
+        if path and path.suffix == ".npy":
+            return np.load(path, allow_pickle=False)
         return json.loads(path.read_text() if path else value)
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{value[:80]}: is neither JSON nor a file: {error}") from None
-
-
-def loaded(path: Path) -> Any:
-    try:
-        return np.load(path, allow_pickle=False)
     except (EOFError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{value[:80]}: {error}") from None
 
 
 def is_file(value: str) -> bool:
@@ -115,7 +108,7 @@ def is_file(value: str) -> bool:
         return False
 
 
-def main() -> int:
+def main() -> None:
     arguments = parser().parse_args()
     try:
         headers = dict(pair(text, "--header") for text in arguments.header)
@@ -123,12 +116,11 @@ def main() -> int:
         tls = Tls(**files) if any(files.values()) else None
         with Client(arguments.url, timeout=arguments.timeout, headers=headers, tls=tls) as client:
             for answer in client.answers(inputs(arguments)):
-                as_json = arguments.format == "json"
-                print(json.dumps(plain(answer), ensure_ascii=False) if as_json else table(answer))
+                in_json = arguments.format == "json"
+                print(json.dumps(as_json(answer), ensure_ascii=False) if in_json else table(answer))
     except (InferenceError, OSError, ValueError) as error:
         sys.exit(str(error))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -6,6 +6,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # before whatever else is called `steps`
 
-from triton_adapter.model import TritonPythonModel  # noqa: E402
+from triton_adapter.model import TritonPythonModel
 
 __all__ = ["TritonPythonModel"]

@@ -1,0 +1,124 @@
+"""The ensembles of a repository: which one to adopt, its steps in their order, and the models that they use."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+from triton_ensemble.adopt.fields import Fields, tensor_spec
+from triton_ensemble.adopt.refusal import Refused
+from triton_ensemble.config import Model, ModelConfig, did_you_mean
+
+Models = dict[str, Model]
+
+
+@dataclass(frozen=True)
+class Use:
+    """A tensor of a step's model: its side, its name there, the ensemble's tensor if it is mapped, what is declared."""
+
+    side: str  # `inputs` or `outputs`
+    name: str
+    tensor: str | None
+    spec: Fields
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of an ensemble, with the config of its model."""
+
+    message: Any
+    config: ModelConfig
+
+    def uses(self) -> Iterator[Use]:
+        """Iterate over the tensors that the model declares; where it declares none, over those that are mapped."""
+        for side, declared, mapped in (
+            ("inputs", self.config.input, self.message.input_map),
+            ("outputs", self.config.output, self.message.output_map),
+        ):
+            for tensor in declared:
+                yield Use(side, tensor.name, mapped.get(tensor.name), tensor_spec(tensor))
+            if not declared:
+                for name in sorted(mapped):
+                    yield Use(side, name, mapped[name], {})
+
+
+def chosen(models: Models, repository: Path, wanted: str) -> Model:
+    """Return the ensemble to adopt: the one wanted, else the only one that no other uses; Refused without one."""
+    ensembles = [name for name, model in models.items() if model.is_ensemble]
+    used = {step.model_name for name in ensembles for step in models[name].steps}
+    outermost = [name for name in ensembles if name not in used] or ensembles
+    if wanted and wanted not in ensembles:
+        remedy = did_you_mean(wanted, ensembles, f"there are {', '.join(ensembles) or 'none'}")
+        raise Refused(str(repository), f"has no ensemble {wanted}", remedy)
+    if not wanted and len(outermost) != 1:
+        what = f"has several ensembles: {', '.join(outermost)}" if outermost else "has no ensemble"
+        instead = "name one with --ensemble" if outermost else "it takes a model that wires others"
+        raise Refused(str(repository), what, instead)
+    return models[wanted or outermost[0]]
+
+
+def models_below(ensemble: Model, models: Models) -> Models:
+    """Return the models of an ensemble's steps, and of the ensembles among them; those that are there."""
+    below: Models = {}
+    waiting = [ensemble]
+    while waiting:
+        for step in waiting.pop(0).steps:
+            if step.model_name in models and step.model_name not in below:
+                below[step.model_name] = models[step.model_name]
+                waiting.append(models[step.model_name])
+    return below
+
+
+def steps_of(ensemble: Model, models: Models) -> list[Step]:
+    """Return the steps in their order."""
+    return [Step(step, models[step.model_name].config) for step in ordered(ensemble)]
+
+
+def ordered(ensemble: Model) -> list[Any]:
+    """Return the steps, each after those it reads from and else as the config lists them."""
+    steps = ensemble.steps
+    writers = {tensor: i for i, step in enumerate(steps) for tensor in step.output_map.values()}
+    sorter = TopologicalSorter(
+        {
+            i: {writers[tensor] for tensor in step.input_map.values() if tensor in writers}
+            for i, step in enumerate(steps)
+        }
+    )
+    try:
+        sorter.prepare()
+    except CycleError:  # which the template refuses
+        return steps
+    order: list[int] = []
+    ready: list[int] = []
+    while sorter.is_active():
+        for i in sorter.get_ready():
+            heapq.heappush(ready, i)
+        order.append(heapq.heappop(ready))
+        sorter.done(order[-1])
+    return [steps[i] for i in order]
+
+
+def all_outputs(ensemble: Model) -> Fields:
+    """Return `all_outputs` where Triton answers only requests that ask for all of them.
+
+    That is so for an output that a step reads too, and for outputs of different inputs that no step joins.
+    """
+    read = {tensor for step in ensemble.steps for tensor in step.input_map.values()}
+    exposed = any(tensor.name in read for tensor in ensemble.config.output)
+    return {"all_outputs": True} if exposed or _unjoined(ensemble) else {}
+
+
+def _unjoined(ensemble: Model) -> bool:
+    """Whether an output depends on some of the inputs only, and no step on all."""
+    inputs = {tensor.name for tensor in ensemble.config.input}
+    needs = {name: {name} for name in inputs}
+    joined = False
+    for step in ordered(ensemble):
+        of_step = set().union(*(needs.get(tensor, set()) for tensor in step.input_map.values()))
+        needs |= dict.fromkeys(step.output_map.values(), of_step)
+        joined |= of_step == inputs
+    return not joined and any(needs.get(output.name) != inputs for output in ensemble.config.output)

@@ -1,0 +1,21 @@
+"""The check: all rules, asked of one repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from triton_ensemble.check.finding import Finding
+from triton_ensemble.check.repository import Repository
+from triton_ensemble.check.rules import RULES
+
+
+def check(folder: Path, release: str = "") -> list[Finding]:
+    """Return all findings in a model repository, by file and line.
+
+    `release` (YY.MM) is the Triton to serve it: without one the project's, or the newest. Raises
+    OSError where a folder can't be read.
+    """
+    repository = Repository.read(folder, release)
+    for rule in RULES.values():
+        repository.findings += rule.findings(repository)
+    return sorted(set(repository.findings))

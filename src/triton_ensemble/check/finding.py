@@ -1,0 +1,28 @@
+"""What the check reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, order=True)
+class Finding:
+    """The file and the line (from 1 on), the id of the rule, what is wrong, what to write instead.
+
+    `severity` is `error` for what Triton refuses or never answers, and `warning` for what it serves
+    otherwise than it is written, or not for every request.
+    """
+
+    file: Path
+    line: int
+    rule: str
+    what: str
+    instead: str
+    severity: str = "error"
+
+    @property
+    def shown_file(self) -> Path:
+        """The path as a person in the current folder names it."""
+        here = Path.cwd()
+        return self.file.relative_to(here) if self.file.is_relative_to(here) else self.file

@@ -1,0 +1,58 @@
+"""How findings are printed: for people, for annotations of a pull request on GitHub, for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+
+from triton_ensemble.check.finding import Finding
+
+
+def as_text(findings: Iterable[Finding]) -> str:
+    """Return a line for each finding: `file:line: severity: rule: what; what to do`."""
+    return "\n".join(
+        _printable(f"{f.shown_file}:{f.line}: {f.severity}: {f.rule}: {f.what}; {f.instead}")
+        for f in findings
+    )
+
+
+def _printable(line: str) -> str:
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+
+
+def as_github(findings: Iterable[Finding]) -> str:
+    """Return a workflow command for each finding, which GitHub shows as an annotation."""
+    return "\n".join(
+        f"::{f.severity} file={_escaped(str(f.shown_file), ',:')},line={f.line},title={f.rule}"
+        f"::{_escaped(f'{f.what}; {f.instead}')}"
+        for f in findings
+    )
+
+
+def _escaped(value: str, more: str = "") -> str:
+    for character in f"%\r\n{more}":
+        value = value.replace(character, f"%{ord(character):02X}")
+    return value
+
+
+def as_json(findings: Iterable[Finding]) -> str:
+    """Return a JSON list with an object for each finding."""
+    return json.dumps([_object(finding) for finding in findings], indent=1)
+
+
+def _object(finding: Finding) -> dict[str, str | int]:
+    return {
+        "file": str(finding.shown_file),
+        "line": finding.line,
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "what": finding.what,
+        "instead": finding.instead,
+    }
+
+
+FORMATS: dict[str, Callable[[Iterable[Finding]], str]] = {
+    "text": as_text,
+    "github": as_github,
+    "json": as_json,
+}

@@ -1,0 +1,125 @@
+"""A model repository as the check sees it, and what its rules may be about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from triton_ensemble.answers import Answers, answers_of
+from triton_ensemble.check.ensemble import Ensemble, is_decoupled
+from triton_ensemble.check.finding import Finding
+from triton_ensemble.check.python_code import PythonFile, python_files
+from triton_ensemble.config import Model, UnreadModel, read_models
+
+
+@dataclass
+class Repository:
+    """The models of a folder, and of the project around it what it was made from."""
+
+    folder: Path
+    folders: dict[str, Model | UnreadModel]
+    answers: Answers  # empty: it is no project's
+    release: str = ""  # of the Triton to serve it, YY.MM; empty: the newest
+    findings: list[Finding] = field(default_factory=list)  # of the rules that were asked before
+
+    @classmethod
+    def read(cls, folder: Path, release: str = "") -> Repository:
+        """Read a repository; OSError where one of its folders can't be read."""
+        answers = answers_of(folder)
+        release = release or str(answers.get("triton_release", ""))
+        return cls(folder, read_models(folder), answers, release)
+
+    @cached_property
+    def models(self) -> dict[str, Model]:
+        """The models whose configs could be read, by name."""
+        return {name: each for name, each in self.folders.items() if isinstance(each, Model)}
+
+    @cached_property
+    def ensembles(self) -> list[Ensemble]:
+        """The ensembles among the models."""
+        served = self.models.values()
+        return [Ensemble(model, self.folders) for model in served if model.is_ensemble]
+
+    @cached_property
+    def python_files(self) -> list[PythonFile]:
+        """The model.py of each loaded version of each Python model, parsed."""
+        return [file for model in backend_models(self) for file in python_files(model)]
+
+    @property
+    def root(self) -> Path:
+        """The folder around the repository: of a generated project, its root."""
+        return self.folder.parent
+
+    @property
+    def gpu_count(self) -> int | None:
+        """The GPUs of the server; None where they are not known."""
+        return self.answers.get("gpu_count")
+
+    @cached_property
+    def asks_for_all_outputs(self) -> set[str]:
+        """The ensembles whose clients always ask for all outputs, as the project says."""
+        return set(_asked_for_all(self.answers))
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model and the repository that it is in, for rules that need to know both."""
+
+    model: Model
+    repository: Repository
+
+    @property
+    def is_decoupled(self) -> bool:
+        """Whether it may answer a request with any number of responses."""
+        return is_decoupled(self.model.name, self.repository.folders)
+
+
+def all_folders(repository: Repository) -> Iterator[Path]:
+    """Iterate over the folder of the repository and those of its models."""
+    yield repository.folder
+    yield from (each.folder for each in repository.folders.values())
+
+
+def unread_models(repository: Repository) -> Iterator[UnreadModel]:
+    """Iterate over the folders whose configs can't be read, or that have none."""
+    return (each for each in repository.folders.values() if isinstance(each, UnreadModel))
+
+
+def models(repository: Repository) -> Iterable[Model]:
+    """Iterate over the models whose configs could be read."""
+    return repository.models.values()
+
+
+def served_models(repository: Repository) -> Iterator[Served]:
+    """Iterate over the same models, each with the repository."""
+    return (Served(model, repository) for model in repository.models.values())
+
+
+def backend_models(repository: Repository) -> Iterator[Model]:
+    """Iterate over the models that a backend runs: all but ensembles."""
+    return (model for model in repository.models.values() if not model.is_ensemble)
+
+
+def ensembles(repository: Repository) -> list[Ensemble]:
+    """Return the ensembles."""
+    return repository.ensembles
+
+
+def itself(repository: Repository) -> list[Repository]:
+    """Return the repository itself."""
+    return [repository]
+
+
+def projects(repository: Repository) -> list[Repository]:
+    """Return the repository itself where it is a generated project's."""
+    return [repository] if repository.answers else []
+
+
+def _asked_for_all(answers: Answers) -> Iterator[str]:
+    if (answers.get("ensemble") or {}).get("all_outputs"):
+        yield str(answers.get("ensemble_name", answers.get("name")))
+    for step in answers.get("steps") or ():
+        if "steps" in step:
+            yield from _asked_for_all(step)

@@ -1,0 +1,83 @@
+"""A rule of the check: a function that finds problems in what it is about, and what people want to know of it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from triton_ensemble.check.examples import Example
+from triton_ensemble.check.finding import Finding
+from triton_ensemble.check.repository import Repository
+from triton_ensemble.config import Problem
+
+Subject = TypeVar("Subject")
+Find = Callable[[Subject], Iterator[Problem]]
+
+REGISTERED: list[Rule] = []
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of the check.
+
+    `find` yields the problems of one subject, and `of` the subjects in a repository. `triton` is
+    what Triton says or does there, in Markdown. In the example `fails` the rule finds something and
+    no other rule does; in `passes` none does.
+    """
+
+    id: str
+    severity: str
+    of: Callable[[Repository], Iterable[Any]]
+    find: Find[Any]
+    triton: str
+    fails: Example
+    passes: Example
+
+    @property
+    def summary(self) -> str:
+        """What holds where the rule finds nothing: the function's docstring, on one line."""
+        return " ".join(inspect.cleandoc(self.find.__doc__ or "").split())
+
+    def findings(self, repository: Repository) -> Iterator[Finding]:
+        """Iterate over what the rule finds in a repository."""
+        for subject in self.of(repository):
+            for p in self.find(subject):
+                yield Finding(p.file, p.line, self.id, p.what, p.instead, self.severity)
+
+
+def error(
+    id: str,
+    *,
+    of: Callable[[Repository], Iterable[Subject]],
+    triton: str,
+    fails: Example,
+    passes: Example,
+) -> Callable[[Find[Subject]], Find[Subject]]:
+    """Make a function a rule for what Triton refuses, or loads and never answers."""
+
+    def register(find: Find[Subject]) -> Find[Subject]:
+        rule = Rule(id, "error", of, find, triton, fails, passes)
+        REGISTERED.append(rule)
+        return find
+
+    return register
+
+
+def warning(
+    id: str,
+    *,
+    of: Callable[[Repository], Iterable[Subject]],
+    triton: str,
+    fails: Example,
+    passes: Example,
+) -> Callable[[Find[Subject]], Find[Subject]]:
+    """Make a function a rule for what Triton serves otherwise than it is written, or not for every request."""
+
+    def register(find: Find[Subject]) -> Find[Subject]:
+        rule = Rule(id, "warning", of, find, triton, fails, passes)
+        REGISTERED.append(rule)
+        return find
+
+    return register

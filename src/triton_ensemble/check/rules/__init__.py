@@ -1,0 +1,50 @@
+"""The rules of the check: a module for each topic, a function for each rule."""
+
+from types import ModuleType
+
+from triton_ensemble.check.rule import REGISTERED, Rule
+from triton_ensemble.check.rules import (
+    backends,
+    batching,
+    deployment,
+    ensembles,
+    folders,
+    project,
+    python_models,
+    sequences,
+    served,
+    steps,
+    tensors,
+    text,
+    versions,
+    warmups,
+)
+
+__all__ = ["RULES", "TOPICS", "Rule", "rules_of"]
+
+# In the order in which they are asked, folders last: it depends on the errors in what is used which
+# of them are not. The docstring of a module is the title of its topic.
+TOPICS: tuple[ModuleType, ...] = (
+    text,
+    versions,
+    backends,
+    tensors,
+    batching,
+    sequences,
+    warmups,
+    python_models,
+    ensembles,
+    steps,
+    served,
+    deployment,
+    project,
+    folders,
+)
+
+
+def rules_of(topic: ModuleType) -> list[Rule]:
+    """Return the rules of a topic, as they are written."""
+    return [rule for rule in REGISTERED if rule.find.__module__ == topic.__name__]
+
+
+RULES: dict[str, Rule] = {rule.id: rule for topic in TOPICS for rule in rules_of(topic)}

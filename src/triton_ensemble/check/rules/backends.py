@@ -1,0 +1,209 @@
+"""Backends and the files that they load"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from triton_ensemble import catalog
+from triton_ensemble.check.data_files import open_problem
+from triton_ensemble.check.repository import backend_models, models
+from triton_ensemble.check.rule import error, warning
+from triton_ensemble.config import Model, Problem, did_you_mean
+from triton_ensemble.config.versions import folder_of_version
+
+# Those that Triton knows by a platform too, and then wants it to be theirs.
+PAIRED = ("onnxruntime", "pytorch", "tensorflow", "tensorrt")
+TEST_BACKENDS = ("repeat", "square")  # in Triton's containers
+FILE_VARIES = ("fil", "tensorflow", "tensorrtllm")  # by what else the config says
+PYTHON_FILE = re.compile(r"(\.\./[0-9]+/)?([\w-]+/)*[\w-]+\.py", re.ASCII)
+OWN_FOLDER = "$$TRITON_MODEL_DIRECTORY"
+LABELLED = """\
+backend: "python"
+output { name: "Y" data_type: TYPE_FP32 dims: [2] label_filename: "labels.txt" }
+"""
+
+
+def known_backends() -> list[str]:
+    """Return the backends of Triton's containers."""
+    return [*(catalog.backends().keys() - {"auto", "ensemble"}), *TEST_BACKENDS]
+
+
+@error(
+    "backend",
+    of=backend_models,
+    triton="`unexpected platform type 'x' for y`, `unexpected 'platform' and 'backend' pair, got:x, "
+    "y`, `unable to find backend library 'x'`",
+    fails='platform: "python"\n',
+    passes='backend: "python"\n',
+)
+def backend(model: Model) -> Iterator[Problem]:
+    """A config, or the model's file, names a backend that Triton finds."""
+    name, platform = model.config.backend, model.config.platform
+    platforms = catalog.backends_by_platform()
+    if platform and not name and platform not in platforms:
+        what = f"unexpected platform type '{platform}' for {model.name}"
+        instead = did_you_mean(platform, platforms, f'write backend: "{platform}" instead')
+        yield model.problem(what, instead, "platform")
+    elif not model.backend:
+        what = (
+            f"Invalid model name: Could not determine backend for model '{model.name}' "
+            "with no backend in model configuration"
+        )
+        yield model.problem(what, 'write backend: "..."', "backend")
+    elif name in PAIRED and platform and platforms.get(platform) != name:
+        what = f"unexpected 'platform' and 'backend' pair, got:{platform}, {name}"
+        yield model.problem(what, "take the platform out", "platform")
+    elif name == "ensemble":
+        what = "ensemble is a platform, and no backend"
+        yield model.problem(what, 'write platform: "ensemble"', "backend")
+    runtime = model.config.runtime
+    if runtime and not runtime.endswith((".so", ".py")):
+        what = f"unable to find backend library '{runtime}' for model '{model.name}'"
+        yield model.problem(what, "take the runtime out", "runtime")
+
+
+@error(
+    "backend-misspelt",
+    of=backend_models,
+    triton="`unable to find backend library for backend 'x'`; a name that is near none of Triton's, of "
+    "a model with no file of theirs, may be a backend of your own and is let through",
+    fails='backend: "pyton"\n',
+    passes='backend: "python"\n',
+)
+def backend_misspelt(model: Model) -> Iterator[Problem]:
+    """A backend is spelt as one of Triton's, or is one of your own."""
+    name, known = model.config.backend, known_backends()
+    if not name or name == "ensemble" or name in known:
+        return
+    by_file = (
+        f'write backend: "{backend}", as {file} is its file'
+        for file, backend in catalog.backends_by_file().items()
+        if file in model.files
+    )
+    if meant := did_you_mean(name, known, next(by_file, "")):
+        yield model.problem(
+            f"unable to find backend library for backend '{name}'", meant, "backend"
+        )
+
+
+@error(
+    "model-file",
+    of=models,
+    triton="`unable to find 'x/1/model.onnx'`; for a model.py it waits for ever, or says `Python model "
+    "file not found in 'x/1/model.py'`; `ModuleNotFoundError: No module named '1.model'` for a folder "
+    "of that name, or one that it can't import, like /model.py; `Model name must end with '.py'. Model "
+    'name is "x".`',
+    fails='backend: "python"\ndefault_model_filename: "main.py"\n',
+    passes='backend: "python"\ndefault_model_filename: "model.py"\n',
+)
+def model_file(model: Model) -> Iterator[Problem]:
+    """The file that the backend loads is in each version's folder."""
+    wanted = _wanted_file(model)
+    if not wanted or model.config.cc_model_filenames:
+        return
+    if model.backend == "python" and not PYTHON_FILE.fullmatch(wanted):
+        what = f"'{wanted}' is no module that Python imports from a version's folder"
+        yield model.problem(what, "name it model.py", "default_model_filename")
+        return
+    for version in model.loaded:
+        folder = folder_of_version(version)
+        file = model.file(folder, wanted)
+        if not (file.is_file() if wanted.endswith(".py") else file.exists()):
+            what = (
+                f"unable to find '{model.name}/{folder}/{wanted}', "
+                f"which backend {model.backend} loads"
+            )
+            yield model.problem(what, "put it there", "default_model_filename")
+
+
+def _wanted_file(model: Model) -> str:
+    """Return the name of the file in a version's folder; empty where it is not known."""
+    known = catalog.backends().get(model.backend)
+    default = known.file if known and model.backend not in FILE_VARIES else ""
+    if model.config.runtime.endswith(".py"):
+        default = model.config.runtime
+    if default and model.config.platform == "torch_aoti":
+        default = "model.pt2"
+    return str(default and (model.config.default_model_filename or default))
+
+
+@error(
+    "execution-environment",
+    of=models,
+    triton="`Failed to get the canonical path for x`: of a path in the model's folder, or one that is "
+    "relative",
+    fails="""
+        backend: "python"
+        parameters {
+          key: "EXECUTION_ENV_PATH"
+          value { string_value: "env.tar.gz" }
+        }
+    """,
+    passes="""
+        backend: "python"
+        parameters {
+          key: "EXECUTION_ENV_PATH"
+          value { string_value: "/opt/env.tar.gz" }
+        }
+    """,
+)
+def execution_environment(model: Model) -> Iterator[Problem]:
+    """The environment of a Python model has an absolute path, or is in the model's folder."""
+    if "EXECUTION_ENV_PATH" not in model.config.parameters:
+        return
+    path = model.config.parameters["EXECUTION_ENV_PATH"].string_value
+    inside = path.removeprefix(OWN_FOLDER).lstrip("/")
+    lost = path.startswith(OWN_FOLDER) and not (model.folder / inside).exists()
+    if lost or (path and path[0] not in "/$"):
+        what = f"Failed to get the canonical path for {path}"
+        instead = f"put it in the model's folder, and write {OWN_FOLDER}/..."
+        yield model.problem(what, instead, ("parameters", "EXECUTION_ENV_PATH"))
+
+
+@error(
+    "label-file",
+    of=models,
+    triton="`failed to open text file for read x: No such file or directory`; `/etc/names` it looks for "
+    "in the model's folder, as etc/names",
+    fails=LABELLED,
+    passes={"m": LABELLED, "m/labels.txt": "cat\ndog\n"},
+)
+def label_file(model: Model) -> Iterator[Problem]:
+    """The label file of an output is in the model's folder."""
+    for i, tensor in enumerate(model.config.output):
+        place = (("output", i), "label_filename")
+        if not tensor.label_filename:
+            continue
+        if why := open_problem(model.file(tensor.label_filename)):
+            yield model.problem(why, "put it next to the config", *place)
+        elif ".." in tensor.label_filename.split("/"):
+            what = (
+                f"the label file {tensor.label_filename} lies outside the model's folder, "
+                "which Triton refuses since 26.02"
+            )
+            yield model.problem(what, "put it next to the config", *place)
+
+
+@warning(
+    "label-count",
+    of=models,
+    triton="answers without a label where there are fewer than values",
+    fails={"m": LABELLED, "m/labels.txt": "cat\n"},
+    passes={"m": LABELLED, "m/labels.txt": "cat\ndog\n"},
+)
+def label_count(model: Model) -> Iterator[Problem]:
+    """A label file has a line for each value of the output."""
+    for i, tensor in enumerate(model.config.output):
+        file = model.file(tensor.label_filename)
+        if not tensor.label_filename or open_problem(file):
+            continue
+        count, size = len(file.read_bytes().splitlines()), math.prod(tensor.dims)
+        if min(tensor.dims, default=-1) > 0 and count < size:
+            what = (
+                f"{tensor.label_filename} has {count} labels, "
+                f"but output {tensor.name} has {size} values"
+            )
+            place = (("output", i), "label_filename")
+            yield model.problem(what, "add the missing ones, a line each", *place)

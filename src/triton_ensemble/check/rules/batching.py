@@ -1,0 +1,241 @@
+"""Batching, caching and instances"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from triton_ensemble.check.examples import BATCHES, A
+from triton_ensemble.check.repository import Served, backend_models, models, served_models
+from triton_ensemble.check.rule import error, warning
+from triton_ensemble.config import Model, Problem, enum_name
+
+BATCHING = "dynamic_batching"
+
+
+@warning(
+    "batching-ignored",
+    of=models,
+    triton="ignores `dynamic_batching`",
+    fails=f"{A}dynamic_batching {{ }}\n",
+    passes=f"{BATCHES}dynamic_batching {{ }}\n",
+)
+def batching_ignored(model: Model) -> Iterator[Problem]:
+    """A model with dynamic batching has a batch dimension."""
+    if model.config.HasField(BATCHING) and not model.config.max_batch_size:
+        what = "dynamic_batching has no effect on a model whose max_batch_size is 0"
+        yield model.problem(what, "raise max_batch_size, or take it out", BATCHING)
+
+
+@error(
+    "batching-size",
+    of=models,
+    triton="`dynamic batching preferred size must be <= max batch size for x`, `... must be positive "
+    "for x`",
+    fails=f"{BATCHES}dynamic_batching {{ preferred_batch_size: [2, 8] }}\n",
+    passes=f"{BATCHES}dynamic_batching {{ preferred_batch_size: [2, 4] }}\n",
+)
+def batching_size(model: Model) -> Iterator[Problem]:
+    """Preferred batch sizes are from 1 to max_batch_size."""
+    most = model.config.max_batch_size
+    for size in model.config.dynamic_batching.preferred_batch_size:
+        if not 0 < size <= most:
+            must = "positive" if size <= 0 else "<= max batch size"
+            what = f"dynamic batching preferred size must be {must} for {model.name}"
+            instead = f"it is {size}, max_batch_size {most}; drop it or raise that"
+            yield model.problem(what, instead, BATCHING, "preferred_batch_size")
+
+
+@error(
+    "batching-priority",
+    of=models,
+    triton="`default priority level must be in range [1, 2] for x`, `priority queue policy must have "
+    "priority level in range [1, 2] for x`",
+    fails=f"{BATCHES}dynamic_batching {{ priority_levels: 2 }}\n",
+    passes=f"{BATCHES}dynamic_batching {{ priority_levels: 2 default_priority_level: 1 }}\n",
+)
+def batching_priority(model: Model) -> Iterator[Problem]:
+    """Where there are priority levels, the default and those with policies are among them."""
+    batching = model.config.dynamic_batching
+    levels = batching.priority_levels
+    if levels and not 1 <= batching.default_priority_level <= levels:
+        what = f"default priority level must be in range [1, {levels}] for {model.name}"
+        yield model.problem(what, "add default_priority_level", BATCHING, "default_priority_level")
+    for level in batching.priority_queue_policy if levels else ():
+        if not 1 <= level <= levels:
+            what = (
+                "priority queue policy must have priority level "
+                f"in range [1, {levels}] for {model.name}"
+            )
+            place = (BATCHING, ("priority_queue_policy", str(level)))
+            yield model.problem(what, f"it has {level}", *place)
+
+
+@error(
+    "batching-order",
+    of=models,
+    triton="`Only one priority level is allowed when 'preserve_ordering' is true for x`, `Queue policy "
+    "can not have DELAY as timeout action when 'preserve_ordering' is true for x`",
+    fails=f"""{BATCHES}dynamic_batching {{
+  preserve_ordering: true
+  default_queue_policy {{ timeout_action: DELAY default_timeout_microseconds: 1000 }}
+}}
+""",
+    passes=f"""{BATCHES}dynamic_batching {{
+  preserve_ordering: true
+  default_queue_policy {{ timeout_action: REJECT default_timeout_microseconds: 1000 }}
+}}
+""",
+)
+def batching_order(model: Model) -> Iterator[Problem]:
+    """Where the order of responses is kept, no request may overtake another or be delayed."""
+    batching = model.config.dynamic_batching
+    if not batching.preserve_ordering:
+        return
+    place = (BATCHING, "preserve_ordering")
+    if batching.priority_levels > 1:
+        what = (
+            f"Only one priority level is allowed when 'preserve_ordering' is true for {model.name}"
+        )
+        yield model.problem(what, "drop one of the two", *place)
+    policies = [batching.default_queue_policy, *batching.priority_queue_policy.values()]
+    if any(p.timeout_action == p.DELAY and p.default_timeout_microseconds for p in policies):
+        what = (
+            "Queue policy can not have DELAY as timeout action "
+            f"when 'preserve_ordering' is true for {model.name}"
+        )
+        yield model.problem(what, "write timeout_action: REJECT", *place)
+
+
+@error(
+    "cache",
+    of=served_models,
+    triton="`Response Cache does not currently support model x with 'decoupled' transaction policy`, "
+    "`... with sequence batching scheduler`",
+    fails=f"{BATCHES}sequence_batching {{ }}\nresponse_cache {{ enable: true }}\n",
+    passes=f"{BATCHES}sequence_batching {{ }}\n",
+)
+def cache(served: Served) -> Iterator[Problem]:
+    """Only models that answer a request once, and the same way each time, have a cache."""
+    config = served.model.config
+    if not config.response_cache.enable:
+        return
+    if config.HasField("sequence_batching"):
+        reason = "sequence batching scheduler"
+    elif config.model_transaction_policy.decoupled or served.is_decoupled:
+        reason = "'decoupled' transaction policy"
+    else:
+        return
+    what = f"Response Cache does not currently support model {served.model.name} with {reason}"
+    yield served.model.problem(what, "take response_cache out", "response_cache")
+
+
+@error(
+    "metrics",
+    of=models,
+    triton="`metric control must specify 'metric_identifier'`, `... 'histogram_options'`",
+    fails="""
+        backend: "python"
+        model_metrics {
+          metric_control {
+            metric_identifier { family: "nv_inference_first_response_histogram_ms" }
+          }
+        }
+    """,
+    passes="""
+        backend: "python"
+        model_metrics {
+          metric_control {
+            metric_identifier { family: "nv_inference_first_response_histogram_ms" }
+            histogram_options { buckets: [1, 10] }
+          }
+        }
+    """,
+)
+def metrics(model: Model) -> Iterator[Problem]:
+    """A metric that is controlled has a family and buckets."""
+    if "model_metrics" not in model.config.DESCRIPTOR.fields_by_name:
+        return  # tritonclient is older than the field
+    for i, control in enumerate(model.config.model_metrics.metric_control):
+        missing = ""
+        if not control.metric_identifier.family:
+            missing = "a metric_identifier with a family"
+        elif not control.histogram_options.buckets:
+            missing = "histogram_options with buckets"
+        if missing:
+            what = f"metric control must specify {missing}"
+            yield model.problem(what, "add it", "model_metrics", ("metric_control", i))
+
+
+def _groups(model: Model) -> Iterator[tuple[int, Any, str]]:
+    """Iterate over the index of each instance group, the group, and Triton's words for it."""
+    for i, group in enumerate(model.config.instance_group):
+        name = group.name or f"{model.name}_{i}"
+        yield i, group, f"instance group {name} of model {model.name}"
+
+
+@error(
+    "instance-gpus",
+    of=backend_models,
+    triton="`instance group x of model y has kind KIND_CPU but specifies one or more GPUs`",
+    fails=f"{A}instance_group {{ kind: KIND_CPU gpus: [0] }}\n",
+    passes=f"{A}instance_group {{ kind: KIND_GPU gpus: [0] }}\n",
+)
+def instance_gpus(model: Model) -> Iterator[Problem]:
+    """Only instances that run on GPUs list them."""
+    for i, group, who in _groups(model):
+        kind = enum_name(group, "kind")
+        if group.gpus and kind in ("KIND_CPU", "KIND_MODEL"):
+            what = f"{who} has kind {kind} but specifies one or more GPUs"
+            instead = "take gpus out, or write KIND_GPU"
+            yield model.problem(what, instead, ("instance_group", i), "gpus")
+
+
+@error(
+    "instance-kind",
+    of=backend_models,
+    triton="`instance group x of model y has unexpected kind KIND_AUTO`",
+    fails=f"{A}instance_group {{ kind: 9 }}\n",
+    passes=f"{A}instance_group {{ kind: KIND_CPU }}\n",
+)
+def instance_kind(model: Model) -> Iterator[Problem]:
+    """The kind of an instance group is one that has a name."""
+    for i, group, who in _groups(model):
+        kind = enum_name(group, "kind")
+        if kind.isdecimal():
+            what = f"{who} has unexpected kind {kind}"
+            instead = "write KIND_CPU or KIND_GPU"
+            yield model.problem(what, instead, ("instance_group", i), "kind")
+
+
+@error(
+    "instance-passive",
+    of=backend_models,
+    triton="loads a model without an active instance, and ends at the first request",
+    fails=f"{A}instance_group {{ kind: KIND_CPU passive: true }}\n",
+    passes=f"{A}instance_group {{ kind: KIND_CPU }}\n",
+)
+def instance_passive(model: Model) -> Iterator[Problem]:
+    """A model has an instance that is not passive."""
+    groups = model.config.instance_group
+    if groups and all(group.passive for group in groups):
+        what = (
+            f"all instances of model {model.name} are passive: "
+            "Triton loads it, and dies of the first request"
+        )
+        yield model.problem(what, "take passive out of one", ("instance_group", 0), "passive")
+
+
+@error(
+    "instance-profile",
+    of=backend_models,
+    triton="`specifies profile field which is only supported for TensorRT models`",
+    fails=f'{A}instance_group {{ kind: KIND_CPU profile: "1" }}\n',
+    passes=f"{A}instance_group {{ kind: KIND_CPU }}\n",
+)
+def instance_profile(model: Model) -> Iterator[Problem]:
+    """Only models of TensorRT have optimization profiles."""
+    for i, group, who in _groups(model):
+        if group.profile and model.backend != "tensorrt":
+            what = f"{who} specifies profile field which is only supported for TensorRT models"
+            yield model.problem(what, "take it out", ("instance_group", i), "profile")

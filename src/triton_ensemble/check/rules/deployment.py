@@ -1,0 +1,129 @@
+"""The project's deployment"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from triton_ensemble.answers import FILE
+from triton_ensemble.check.examples import A, Files
+from triton_ensemble.check.repository import Repository, projects
+from triton_ensemble.check.rule import warning
+from triton_ensemble.config import Problem
+
+SAFE = "25.07"  # the first release without CVE-2025-23319 and its kin
+PROJECT: Files = {FILE: "steps: []\n", "model_repository/m/config.pbtxt": A}
+CACHED: Files = {
+    **PROJECT,
+    "model_repository/m/config.pbtxt": f"{A}response_cache {{ enable: true }}\n",
+}
+COMPOSE = "services:\n  triton:\n    image: server\n"
+MOUNTED = f"{COMPOSE}    shm_size: 1g\n    volumes: [../model_repository:/models:ro]\n"
+POLLING: Files = {
+    **PROJECT,
+    "deploy/serve.sh": "exec tritonserver --model-control-mode=poll\n",
+    "deploy/compose.yaml": MOUNTED,
+}
+
+
+@warning(
+    "cache-off",
+    of=projects,
+    triton="a config asks for a cache, and `deploy/serve.sh` starts Triton without one: it caches "
+    "nothing, and says nothing",
+    fails={**CACHED, "deploy/serve.sh": "exec tritonserver\n"},
+    passes={**CACHED, "deploy/serve.sh": "exec tritonserver --cache-config=local,size=67108864\n"},
+)
+def cache_off(repository: Repository) -> Iterator[Problem]:
+    """Triton is started with a cache where a model has one."""
+    serve = repository.root / "deploy" / "serve.sh"
+    cached = [each.name for each in repository.models.values() if each.config.response_cache.enable]
+    if cached and serve.exists() and not _line_of(serve, r"--cache-(config|directory)\b"):
+        what = f"{cached[0]} caches its answers, and Triton is started without a cache"
+        yield Problem(serve, 1, what, "add `--cache-config=local,size=67108864`")
+
+
+@warning(
+    "image-release",
+    of=projects,
+    triton="`deploy/Dockerfile` is of a release before 25.07, which lets who reaches its ports run code "
+    "(CVE-2025-23319)",
+    fails={**PROJECT, "deploy/Dockerfile": "ARG TRITON_IMAGE=example.org/tritonserver:25.06-py3\n"},
+    passes={
+        **PROJECT,
+        "deploy/Dockerfile": "ARG TRITON_IMAGE=example.org/tritonserver:25.07-py3\n",
+    },
+)
+def image_release(repository: Repository) -> Iterator[Problem]:
+    """The image is of a release without known ways to run code in it."""
+    path = repository.root / "deploy" / "Dockerfile"
+    pattern = r"ARG TRITON_IMAGE=\S*:(\d\d\.\d\d)-"
+    if not (line := _line_of(path, pattern)):
+        return
+    release = re.findall(pattern, path.read_text(errors="replace"))[0]
+    if release < SAFE:
+        what = f"Triton {release} lets who reaches its ports run code (CVE-2025-23319)"
+        instead = f'write `triton_release: "{SAFE}"` or later in pipeline.yml'
+        yield Problem(path, line, what, instead)
+
+
+@warning(
+    "shared-memory",
+    of=projects,
+    triton="`deploy/compose.yaml` gives Triton no `shm_size`, and Docker 64 MiB; Python models then fail "
+    "with `No space in shared memory` or die",
+    fails={**PROJECT, "deploy/compose.yaml": COMPOSE},
+    passes={**PROJECT, "deploy/compose.yaml": f"{COMPOSE}    shm_size: 1g\n"},
+)
+def shared_memory(repository: Repository) -> Iterator[Problem]:
+    """Python models have the shared memory that they need."""
+    path = repository.root / "deploy" / "compose.yaml"
+    python = [each.name for each in repository.models.values() if each.config.backend == "python"]
+    service = _triton_service(path)
+    if python and service and not {"shm_size", "ipc"} & service.keys():
+        what = f"Triton and the Python model {python[0]} share 64 MiB of memory at most"
+        yield Problem(path, _line_of(path, r"^  triton:"), what, "write `shm_size`, as 1g")
+
+
+@warning(
+    "repository-writable",
+    of=projects,
+    triton="`deploy/serve.sh` lets Triton load models while it runs, from a folder that a compose file "
+    "lets it write: who can write there runs code",
+    fails={**POLLING, "deploy/compose.yaml": MOUNTED.replace(":ro", "")},
+    passes=POLLING,
+)
+def repository_writable(repository: Repository) -> Iterator[Problem]:
+    """A server that loads models while it runs can't write to the repository."""
+    deploy = repository.root / "deploy"
+    serve = deploy / "serve.sh"
+    if not (line := _line_of(serve, r"--model-control-mode[= ](explicit|poll)")):
+        return
+    for path in sorted(deploy.glob("compose*.yaml")):
+        for volume in (_triton_service(path) or {}).get("volumes", []):
+            if isinstance(volume, str) and re.search(r":/models(:(?!.*\bro\b).*)?$", volume):
+                what = f"loads models while it runs, from a folder that {path.name} lets it write"
+                instead = f"mount it read-only, {volume.split(':')[0]}:/models:ro"
+                yield Problem(serve, line, what, instead)
+
+
+def _triton_service(path: Path) -> dict[str, Any] | None:
+    """Return the service of a compose file; None where there is none."""
+    try:
+        service = yaml.safe_load(path.read_bytes())["services"]["triton"]
+    except (OSError, yaml.YAMLError, KeyError, TypeError):
+        return None
+    return service if isinstance(service, dict) else None
+
+
+def _line_of(path: Path, pattern: str) -> int:
+    """Return the first line of a file that has the pattern, from 1 on; 0: none."""
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError:
+        return 0
+    return next((i for i, line in enumerate(lines, 1) if re.search(pattern, line)), 0)

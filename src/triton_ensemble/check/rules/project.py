@@ -1,0 +1,110 @@
+"""The project around the repository"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from triton_ensemble.answers import FILE, LEFT_OUT, Answers
+from triton_ensemble.check.examples import A, Files
+from triton_ensemble.check.repository import Repository, itself, projects
+from triton_ensemble.check.rule import error, warning
+from triton_ensemble.config import Problem
+
+PROJECT: Files = {
+    FILE: "ensemble_name: m\nmax_batch_size: 8\nsteps: []\n",
+    "pipeline.yml": "ensemble_name: m\nmax_batch_size: 8\nsteps: []\n",
+    "model_repository/m/config.pbtxt": A,
+}
+REQUIRING = "ensemble_name: m\nsteps:\n- {name: m, requirements: [regex]}\n"
+UNLOCKED: Files = {
+    FILE: REQUIRING,
+    "pipeline.yml": REQUIRING,
+    "requirements.lock": "numpy==1.26.4\n",
+    "model_repository/m/config.pbtxt": A,
+}
+
+
+@error(
+    "pipeline-changed",
+    of=itself,
+    triton="pipeline.yml says otherwise than what the project was made from: `make update` was not run; "
+    "or it, or `.copier-answers.yml`, can't be read",
+    fails={**PROJECT, "pipeline.yml": "ensemble_name: m\nmax_batch_size: 16\nsteps: []\n"},
+    passes=PROJECT,
+)
+def pipeline_changed(repository: Repository) -> Iterator[Problem]:
+    """A project is made from what pipeline.yml says."""
+    if not repository.answers:
+        path = repository.root / FILE
+        yield from _damaged(path, f"take it back: git checkout {FILE}")
+        return
+    path = repository.root / "pipeline.yml"
+    damaged = [*_damaged(path, "correct brackets, quotes and indentation here")]
+    yield from damaged
+    if not damaged and path.is_file():
+        yield from _changed(path, repository.answers)
+
+
+def _damaged(path: Path, instead: str) -> Iterator[Problem]:
+    """Iterate over what is wrong with a file that is no YAML."""
+    try:
+        yaml.safe_load(path.read_bytes())
+    except OSError:
+        return
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        yield Problem(path, mark.line + 1 if mark else 1, "is no YAML", instead)
+
+
+def _changed(path: Path, answers: Answers) -> Iterator[Problem]:
+    text = path.read_bytes()
+    given, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+    if not isinstance(given, dict) or not isinstance(root, yaml.MappingNode):
+        yield Problem(path, 1, "has no answers", "write `NAME: VALUE`")
+        return
+    for key, default in LEFT_OUT.items():
+        if key not in given and answers.get(key, default) != default:
+            what = f"{key} is left out, and the project was made with it"
+            yield Problem(path, 1, what, "run `make update`")
+    for key, _ in root.value:
+        if given.get(key.value) != answers.get(key.value):
+            what = f"{key.value} is not what the project was made from"
+            yield Problem(path, key.start_mark.line + 1, what, "run `make update`")
+
+
+@warning(
+    "requirement-unlocked",
+    of=projects,
+    triton="a step requires a package that `requirements.lock` does not have, so that the image can't be "
+    "built: `make lock`",
+    fails=UNLOCKED,
+    passes={**UNLOCKED, "requirements.lock": "numpy==1.26.4\nregex==2025.1.1\n"},
+)
+def requirement_unlocked(repository: Repository) -> Iterator[Problem]:
+    """The lock has the packages that steps require."""
+    lock, pipeline = repository.root / "requirements.lock", repository.root / "pipeline.yml"
+    if not lock.is_file() or not pipeline.is_file():
+        return
+    text = lock.read_text(errors="replace")
+    locked = {package_name(name) for name in re.findall(r"^[\w.-]+(?===|\[)", text, re.M)}
+    lines = pipeline.read_text(errors="replace").splitlines()
+    for requirement in sorted({*_requirements(repository.answers)}):
+        if (name := package_name(requirement)) not in locked:
+            line = next((i for i, text in enumerate(lines, 1) if requirement in text), 1)
+            what = f"{name} is not in requirements.lock, so that `make image` will stop"
+            yield Problem(pipeline, line, what, "run `make lock`")
+
+
+def _requirements(answers: Answers) -> Iterator[str]:
+    for step in answers.get("steps") or ():
+        yield from map(str, step.get("requirements") or ())
+        yield from _requirements(step)
+
+
+def package_name(requirement: str) -> str:
+    """Return the name in a requirement as package indexes compare names: `Foo_Bar[baz]>=1` is foo-bar."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement)[0]).lower()

@@ -1,0 +1,160 @@
+"""Python models"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from triton_ensemble.check.examples import MODEL
+from triton_ensemble.check.python_code import CLASS, Function, PythonFile, methods
+from triton_ensemble.check.repository import Repository
+from triton_ensemble.check.rule import error, warning
+from triton_ensemble.config import Problem
+
+PARAMETERS = {"__init__": ["self"], "initialize": ["self", "args"], "execute": ["self", "requests"]}
+CONFIG = 'backend: "python"\n'
+GOOD = {"m": CONFIG, "m/1/model.py": MODEL}
+
+
+def code(text: str) -> dict[str, str]:
+    """Return the files of a Python model with this code."""
+    return {"m": CONFIG, "m/1/model.py": text}
+
+
+def python_files(repository: Repository) -> list[PythonFile]:
+    """Return the code of the loaded versions of Python models."""
+    return repository.python_files
+
+
+def compiled_files(repository: Repository) -> Iterator[PythonFile]:
+    """Iterate over those that compile."""
+    return (file for file in repository.python_files if not file.error)
+
+
+@error(
+    "python-syntax",
+    of=python_files,
+    triton="`SyntaxError: ...`",
+    fails=code(MODEL.replace("requests):", "requests)")),
+    passes=GOOD,
+)
+def python_syntax(file: PythonFile) -> Iterator[Problem]:
+    """A model.py compiles."""
+    if file.error:
+        what = f"{type(file.error).__name__}: {getattr(file.error, 'msg', file.error)}"
+        line = getattr(file.error, "lineno", None) or 1
+        yield Problem(file.path, line, what, "correct it: the model can't load")
+
+
+@error(
+    "python-class",
+    of=compiled_files,
+    triton="`AttributeError: module 'model' has no attribute 'TritonPythonModel'`",
+    fails=code(MODEL.replace(CLASS, "Model")),
+    passes=GOOD,
+)
+def python_class(file: PythonFile) -> Iterator[Problem]:
+    """A model.py has a class TritonPythonModel, or gets one from elsewhere."""
+    if not any(file.classes) and {CLASS, "*"}.isdisjoint(file.names):
+        what = f"has no class {CLASS}, so the model can't load"
+        yield file.problem(None, what, "name its class so")
+
+
+@error(
+    "python-arguments",
+    of=compiled_files,
+    triton="`TypeError: TritonPythonModel.initialize() takes 1 positional argument but 2 were given`; "
+    "for `execute` it loads it, and fails each request",
+    fails=code(
+        MODEL.replace(
+            "    def execute",
+            "    def initialize(self):\n        self.count = 0\n\n    def execute",
+        )
+    ),
+    passes=code(
+        MODEL.replace(
+            "    def execute",
+            "    def initialize(self, args):\n        self.count = 0\n\n    def execute",
+        )
+    ),
+)
+def python_arguments(file: PythonFile) -> Iterator[Problem]:
+    """Methods that Triton calls take the arguments that it gives."""
+    for node in file.classes:
+        for name, method in methods(node).items():
+            if name in PARAMETERS and not _takes(method, len(PARAMETERS[name])):
+                what = f"TypeError: {CLASS}.{name}() takes other arguments than Triton gives it"
+                instead = f"write def {name}({', '.join(PARAMETERS[name])})"
+                yield file.problem(method, what, instead)
+
+
+def _takes(function: Function, count: int) -> bool:
+    """Whether it takes so many by position, and no more; of a decorated function nothing is known."""
+    given = function.args
+    named = len(given.posonlyargs) + len(given.args)
+    enough = given.vararg is not None or count <= named
+    too_many = count < named - len(given.defaults) or None in given.kw_defaults
+    return bool(function.decorator_list) or (enough and not too_many)
+
+
+@error(
+    "python-execute",
+    of=compiled_files,
+    triton="loads it, and fails each request",
+    fails=code(MODEL.replace("def execute", "def run")),
+    passes=GOOD,
+)
+def python_execute(file: PythonFile) -> Iterator[Problem]:
+    """The class has a method execute, or inherits one."""
+    for node in file.classes:
+        targets = [t for each in node.body if isinstance(each, ast.Assign) for t in each.targets]
+        assigned = {target.id for target in targets if isinstance(target, ast.Name)}
+        if not node.bases and "execute" not in methods(node).keys() | assigned:
+            what = f"class {CLASS} has no method execute: it loads, and no request is answered"
+            yield file.problem(node, what, "add execute(self, requests)")
+
+
+@warning(
+    "python-return",
+    of=compiled_files,
+    triton="waits for ever for an answer",
+    fails=code(MODEL.replace("return [", "responses = [")),
+    passes=GOOD,
+)
+def python_return(file: PythonFile) -> Iterator[Problem]:
+    """A method execute returns responses, sends them, or raises."""
+    for node in file.classes:
+        execute = methods(node).get("execute")
+        if execute and not file.is_decoupled and not _answers(execute):
+            what = "execute returns nothing, so a request is never answered"
+            yield file.problem(execute, what, "return a list with a response for each request")
+
+
+def _answers(execute: Function) -> bool:
+    for node in ast.walk(execute):
+        if isinstance(node, ast.Return) and node.value is not None:
+            return True
+        if isinstance(node, ast.Raise | ast.Yield | ast.YieldFrom):
+            return True
+        if isinstance(node, ast.Attribute) and node.attr == "get_response_sender":
+            return True
+    return False
+
+
+@warning(
+    "python-print",
+    of=compiled_files,
+    triton="mixes the text into its log",
+    fails=code(MODEL.replace("        return", "        print(len(requests))\n        return")),
+    passes=GOOD,
+)
+def python_print(file: PythonFile) -> Iterator[Problem]:
+    """Code writes to Triton's log instead of printing."""
+    for node in ast.walk(file.tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "print"
+        ):
+            instead = "write pb_utils.Logger.log_info(...)"
+            yield file.problem(node, "prints beside Triton's log", instead)

@@ -1,0 +1,80 @@
+"""Is the ensemble able to answer? Sends it one request over HTTP: exit code 0 if it answers, else 1.
+
+    python -m triton_ensemble.container.health --url http://127.0.0.1:8000
+
+A server before release 26.04 may say that it is ready after a model's Python process has died. The
+request is the first of samples/, which it must answer; or zeros: then a refusal is an answer too.
+A server that is too busy to answer in time is able to, if its metrics count answers to others
+meanwhile. Needs Python alone, and `vendor/project.json` and `samples/` of the project.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.request import Request
+
+from triton_ensemble.container import restart
+from triton_ensemble.container.inference import answered, answered_before, one_line, problem
+from triton_ensemble.container.request import message
+from triton_ensemble.project import Project, ProjectError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check the health of a server, print one line; return the exit status."""
+    options = _parser().parse_args(arguments)
+    healthy, line = check(options)
+    print(line)
+    if options.restart_after > 0:
+        restart.record(healthy, options.restart_after)
+    return 0 if healthy else 1
+
+
+def check(options: argparse.Namespace) -> tuple[bool, str]:
+    """Return whether the server answers, and what to print."""
+    if not options.url.startswith(("http://", "https://")):
+        return False, f"--url {options.url} is no HTTP address; write http://host:port"
+    try:
+        project = Project.load(options.project)
+        path, body, own = message(project)
+    except (ProjectError, ValueError) as error:
+        return False, one_line(str(error))
+    headers = dict(text.partition("=")[::2] for text in options.header) | own
+    request = Request(options.url.rstrip("/") + path, body, headers)
+    before = answered_before(project, options.metrics, options.since)
+    try:
+        reason = problem(project, request, options.timeout)
+    except TimeoutError:
+        if answered(project, options.metrics) > before:
+            return True, f"{project.ensemble} is busy, and answers others"
+        reason = f"not in {options.timeout:g} s"
+    if reason is None:
+        return True, f"{project.ensemble} answers"
+    return False, f"{project.ensemble} does not answer: {reason}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m triton_ensemble.container.health",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--url", default="http://127.0.0.1:8000", help="of Triton's HTTP port")
+    add("--timeout", type=float, default=10.0, metavar="SECONDS")
+    add("--metrics", default="", metavar="URL", help="of Triton's metrics")
+    kept = "keeps the answers that they counted at the last check"
+    add("--since", type=Path, metavar="FILE", help=kept)
+    opens = "sent along, for a server whose inference API is restricted"
+    add("--header", action="append", default=[], metavar="NAME=VALUE", help=opens)
+    folder = "of the project, or with its vendor/project.json and samples/; default: this one"
+    add("--project", type=Path, default=Path(), metavar="FOLDER", help=folder)
+    stops = "in a container: stop process 1 after so many failures in a row; 0, the default: never"
+    add("--restart-after", type=int, default=0, metavar="FAILURES", help=stops)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""One inference over HTTP, and whether its answer is one; what Triton's metrics count of others' answers."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from http.client import BadStatusLine, RemoteDisconnected
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+from triton_ensemble.container.request import HEADER_LENGTH, samples
+from triton_ensemble.project import Project
+
+DIRECT = build_opener(ProxyHandler({}))  # whatever http_proxy says
+METRICS_TIMEOUT_S = 2
+
+
+def problem(project: Project, request: Request, timeout_s: float) -> str | None:
+    """Return why the ensemble does not answer, in one line; None if it does. TimeoutError if not in time."""
+    try:
+        with DIRECT.open(request, timeout=timeout_s) as response:
+            answered = _streamed(response) if project.decoupled else _inferred(response)
+    except HTTPError as error:
+        if error.code == 400 and not samples(project):
+            return None  # a refusal of zeros is an answer too
+        return f"status {error.code}: {one_line(error.read(500).decode(errors='replace'))}"
+    except TimeoutError:
+        raise
+    except RemoteDisconnected:
+        return "the connection was closed"
+    except BadStatusLine:
+        return f"{request.host} speaks no HTTP; is that the gRPC port?"
+    except Exception as error:  # whatever it is, there is no answer
+        return f"{type(error).__name__}: {one_line(str(error))}"
+    missing = [] if answered is None else [o for o in project.outputs if o not in answered]
+    return f"its answer lacks {', '.join(missing)}" if missing else None
+
+
+def one_line(text: str) -> str:
+    """Return a text with each run of white space as one blank."""
+    return " ".join(text.split())
+
+
+def _inferred(response: Any) -> set[str]:
+    """Return the names of an answer's outputs."""
+    body, length = response.read(), response.headers.get(HEADER_LENGTH)
+    header = json.loads(body[: int(length)] if length else body)
+    return {output["name"] for output in header["outputs"]}
+
+
+def _streamed(response: Any) -> set[str] | None:
+    """Return the outputs of a stream's first answer, for it may go on for long; None of an empty one.
+
+    ValueError where that answer is an error.
+    """
+    for line in response:
+        if line.startswith(b"data: "):
+            answer: dict[str, Any] = json.loads(line.removeprefix(b"data: "))
+            if "error" in answer:
+                raise ValueError(answer["error"])
+            return {*answer}
+    return None
+
+
+def answered(project: Project, metrics_url: str) -> float:
+    """Return how many requests the ensemble has answered; 0 without metrics that can be read."""
+    if not metrics_url:
+        return 0
+    try:
+        with DIRECT.open(metrics_url, timeout=METRICS_TIMEOUT_S) as response:
+            lines = response.read().decode().splitlines()
+    except OSError:
+        return 0
+    own = [line for line in lines if f'model="{project.ensemble}",' in line]
+    counts = [line for line in own if line.startswith("nv_inference_request_success{")]
+    return sum(float(line.rpartition(" ")[2]) for line in counts)
+
+
+def answered_before(project: Project, metrics_url: str, since: Path | None) -> float:
+    """Return the count of the check before, which the file `since` keeps; without one, that of now."""
+    now = before = answered(project, metrics_url)
+    if since:
+        with suppress(OSError, ValueError):  # the first check; a full disk
+            before = float(since.read_text())
+        with suppress(OSError):
+            since.write_text(str(now))
+    return before

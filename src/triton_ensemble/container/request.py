@@ -1,0 +1,177 @@
+"""The request of the health check: the first of samples/, or zeros, in the form that Triton's HTTP takes."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import struct
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from triton_ensemble.project import Input, Project
+
+HEADER_LENGTH = "Inference-Header-Content-Length"
+FORMATS = {  # of `struct`
+    "BOOL": "?",
+    "INT8": "b",
+    "INT16": "h",
+    "INT32": "i",
+    "INT64": "q",
+    "UINT8": "B",
+    "UINT16": "H",
+    "UINT32": "I",
+    "UINT64": "Q",
+    "FP16": "e",
+    "FP32": "f",
+    "FP64": "d",
+}
+# An empty text is its length, 4 bytes.
+SIZES = {"BYTES": 4, "BF16": 2} | {t: struct.calcsize(f"<{f}") for t, f in FORMATS.items()}
+
+
+class Message(NamedTuple):
+    """An HTTP request without its host."""
+
+    path: str
+    body: bytes
+    headers: dict[str, str]
+
+
+def samples(project: Project) -> list[Path]:
+    """Return the files of the project's sample requests by name; the first is sent."""
+    return sorted(project.samples.glob("*.json"))
+
+
+def message(project: Project) -> Message:
+    """Return the request to send; ValueError names a sample file that can't be sent."""
+    encode = _stream_message if project.decoupled else _infer_message
+    files = samples(project)
+    if not files:
+        return encode(project, {})
+    try:
+        return encode(project, _inputs_of(files[0]))
+    except Exception as error:  # whatever it is, the file can't be sent
+        raise ValueError(f"{files[0]}: is no sample request: {error}") from error
+
+
+def _inputs_of(file: Path) -> dict[str, Any]:
+    """Return the inputs of a sample by name, as nested lists."""
+    sample = json.loads(file.read_text())
+    if not isinstance(sample, dict) or not isinstance(sample.get("inputs"), dict):
+        raise ValueError('it has no "inputs"; write {"inputs": {NAME: [...]}}')
+    return dict(sample["inputs"])
+
+
+# A decoupled model answers over HTTP by `generate_stream` alone, which takes JSON.
+
+
+def _stream_message(project: Project, inputs: dict[str, Any]) -> Message:
+    values = inputs or {
+        tensor.name: _zeros(tensor, _shape(project, tensor)) for tensor in project.inputs
+    }
+    body = {
+        name: [_json_cell(project, cell) for cell in _flat(value)] for name, value in values.items()
+    }
+    path = f"/v2/models/{quote(project.ensemble)}/generate_stream"
+    return Message(path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+
+
+def _zeros(tensor: Input, shape: list[int]) -> Any:
+    """Return zeros of a shape as nested lists; texts are empty."""
+    if shape:
+        return [_zeros(tensor, shape[1:])] * shape[0]
+    return {"BYTES": "", "BOOL": False}.get(tensor.datatype, 0)
+
+
+def _json_cell(project: Project, cell: Any) -> Any:
+    return _bytes(project, cell).decode() if isinstance(cell, dict) else cell
+
+
+# Other models take tensors as bytes behind a JSON header: of a body that is JSON alone, Triton
+# parses some 5 MB and dies.
+
+
+def _infer_message(project: Project, inputs: dict[str, Any]) -> Message:
+    sent = [tensor for tensor in project.inputs if not inputs or tensor.name in inputs]
+    if inputs:
+        parts = [_encoded(project, tensor, inputs[tensor.name]) for tensor in sent]
+        shapes = [_sample_shape(project, tensor, inputs[tensor.name]) for tensor in sent]
+    else:
+        shapes = [_shape(project, tensor) for tensor in sent]
+        parts = [
+            bytes(SIZES[t.datatype] * prod(shape)) for t, shape in zip(sent, shapes, strict=True)
+        ]
+    described = [
+        {
+            "name": t.name,
+            "datatype": t.datatype,
+            "shape": shape,
+            "parameters": {"binary_data_size": len(part)},
+        }
+        for t, shape, part in zip(sent, shapes, parts, strict=True)
+    ]
+    header = json.dumps({"inputs": described, "parameters": _parameters(project)}).encode()
+    headers = {HEADER_LENGTH: str(len(header)), "Content-Type": "application/octet-stream"}
+    path = f"/v2/models/{quote(project.ensemble)}/infer"
+    return Message(path, b"".join([header, *parts]), headers)
+
+
+def _parameters(project: Project) -> dict[str, Any]:
+    """Return those of the request; of a sequence it is the first and the last one."""
+    parameters: dict[str, Any] = {"binary_data_output": True}
+    if project.sequential:
+        sequence = {"sequence_start": True, "sequence_end": True}
+        parameters |= {"sequence_id": random.randrange(1, 2**63), **sequence}
+    return parameters
+
+
+def _shape(project: Project, tensor: Input) -> list[int]:
+    """Return the shape of a request of one row."""
+    return [1] * (project.max_batch_size > 0) + list(tensor.dims)
+
+
+def _sample_shape(project: Project, tensor: Input, value: Any) -> list[int]:
+    """Return the shape of a sample's input, which may leave out the last dim if that is 1."""
+    shape = _nested_shape(value)
+    return [*shape, 1] if len(shape) < len(_shape(project, tensor)) else shape
+
+
+def _nested_shape(value: Any) -> list[int]:
+    if not isinstance(value, list):
+        return []
+    return [len(value), *(_nested_shape(value[0]) if value else [])]
+
+
+def _encoded(project: Project, tensor: Input, value: Any) -> bytes:
+    try:
+        return _binary(project, tensor.datatype, list(_flat(value)))
+    except Exception as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{tensor.name}: {reason}") from error
+
+
+def _binary(project: Project, datatype: str, cells: list[Any]) -> bytes:
+    if datatype == "BYTES":
+        texts = [_bytes(project, cell) for cell in cells]
+        return b"".join(struct.pack("<I", len(text)) + text for text in texts)
+    if datatype == "BF16":  # the upper half of an FP32
+        return b"".join(struct.pack("<f", cell)[2:] for cell in cells)
+    return struct.pack(f"<{len(cells)}{FORMATS[datatype]}", *cells)
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    for item in value if isinstance(value, list) else [value]:
+        yield from _flat(item) if isinstance(item, list) else [item]
+
+
+def _bytes(project: Project, cell: str | dict[str, str]) -> bytes:
+    """Return the bytes of a text, or of the `base64` or `file` that a sample has in its place."""
+    if isinstance(cell, str):
+        return cell.encode()
+    if "base64" in cell:
+        return base64.b64decode(cell["base64"])
+    return (project.samples / cell["file"]).read_bytes()

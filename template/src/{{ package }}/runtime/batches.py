@@ -1,0 +1,139 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""The arrays of a call: checked and converted, cut into requests, and joined again."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
+
+from ..tensors import INPUTS, MAX_BATCH_SIZE, MODEL, OUTPUTS, Tensor
+from .errors import InvalidInput, ServerFailure
+
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+Inputs: TypeAlias = Mapping[str, ArrayLike | None]
+# The values of a text tensor; a list of texts will do where a row has just one.
+Texts: TypeAlias = (
+    Sequence[str | bytes] | Sequence[Sequence[str | bytes]] | NDArray[np.object_ | np.str_]
+)
+
+
+def text(array: NDArray[np.object_]) -> NDArray[np.str_]:
+    """The bytes of a text tensor as UTF-8 text, in the same shape."""
+    decoded = [bytes(cell).decode(errors="replace") for cell in array.flat]
+    return np.array(decoded, dtype=np.str_).reshape(array.shape)
+
+
+def arrays(inputs: Inputs) -> Arrays:
+    """A call's inputs as the ensemble takes them; None leaves an optional one out.
+
+    Raises InvalidInput for an input that the ensemble does not have, one that is missing, and a
+    value that does not fit its data type or dims.
+    """
+    given = {name: value for name, value in inputs.items() if value is not None}
+    for name in given:
+        _known("input", name, INPUTS)
+    for name, tensor in INPUTS.items():
+        if name not in given and not tensor.optional:
+            raise InvalidInput(f"{name} is missing; it is an input of {MODEL}")
+    converted = {name: _array(name, INPUTS[name], value) for name, value in given.items()}
+    counts = {name: len(array) for name, array in converted.items()} if MAX_BATCH_SIZE else {}
+    if len({*counts.values()}) > 1:
+        listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise InvalidInput(f"all inputs must have as many rows; {listed}")
+    if 0 in counts.values():
+        raise InvalidInput(f"{next(iter(counts))} has no rows; give one or more")
+    return converted
+
+
+def requested(outputs: Sequence[str] | None) -> tuple[str, ...]:
+    """The names of the outputs, all for None; raises InvalidInput for one that the ensemble does not have."""
+    names = tuple(OUTPUTS if outputs is None else outputs)
+    for name in names:
+        _known("output", name, OUTPUTS)
+    if not names:
+        raise InvalidInput("outputs: name one or more, or leave it out for all")
+    return names
+
+
+def _known(side: str, name: str, tensors: Mapping[str, Tensor]) -> None:
+    if name not in tensors:
+        known = ", ".join(tensors)
+        raise InvalidInput(f"{name} is no {side} of {MODEL}; its {side}s are {known}")
+
+
+def _array(name: str, tensor: Tensor, value: ArrayLike) -> NDArray[Any]:
+    try:
+        array = _texts(value) if tensor.datatype == "BYTES" else _numbers(value, tensor.datatype)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} is {tensor.datatype}: {error}") from None
+    wanted = (-1,) * (MAX_BATCH_SIZE > 0) + tensor.dims
+    if array.ndim == len(wanted) - 1 and tensor.dims[-1:] == (1,):
+        array = array[..., np.newaxis]  # a list of values, where a row has just one
+    fits = [want in (-1, have) for want, have in zip(wanted, array.shape, strict=False)]
+    if array.ndim != len(wanted) or not all(fits):
+        have, want = list(array.shape), list(wanted)
+        raise InvalidInput(f"{name} has shape {have}; it must be {want}, where -1 is any number")
+    return array
+
+
+def _texts(value: ArrayLike) -> NDArray[Any]:
+    given = np.asarray(value, dtype=object)
+    cells = np.empty(given.size, dtype=object)
+    cells[:] = [_bytes(cell) for cell in given.flat]
+    return cells.reshape(given.shape)
+
+
+def _bytes(cell: Any) -> bytes:
+    if isinstance(cell, str):
+        return cell.encode()
+    if isinstance(cell, bytes):
+        return bytes(cell)  # tritonclient would send the text `b'...'` of NumPy's own
+    raise TypeError(f"{type(cell).__name__} is no text; give str or bytes")
+
+
+def _numbers(value: ArrayLike, datatype: str) -> NDArray[Any]:
+    """In the tensor's type, if that changes no value but by rounding: 1.5 is no integer."""
+    given, wanted = np.asarray(value), np.dtype(triton_to_np_dtype(datatype))
+    # bfloat16 is to NumPy a type of kind V
+    is_rounded = given.dtype.kind in "iuf" and wanted.kind in "fV"
+    if given.size and given.dtype.kind in "iu" and wanted.kind in "iu":
+        limits = np.iinfo(wanted)
+        if int(given.min()) < limits.min or int(given.max()) > limits.max:
+            raise ValueError(f"it holds {limits.min} to {limits.max}")
+    elif given.size and not (is_rounded or np.can_cast(given.dtype, wanted)):
+        raise TypeError(f"{given.dtype} is none; convert it")
+    with np.errstate(over="ignore"):
+        converted = given.astype(wanted, copy=False)
+    if converted is not given and is_rounded:
+        beyond = np.isinf(converted) & np.isfinite(given)
+        if beyond.any():
+            raise ValueError(f"{given[beyond][0]:g} is beyond its range")
+    return converted
+
+
+def split(given: Arrays) -> list[range]:
+    """The rows of each request of a call, `max_batch_size` at most; one empty range without a batch dimension."""
+    rows = range(len(next(iter(given.values()), ())) if MAX_BATCH_SIZE else 0)
+    if len(rows) <= MAX_BATCH_SIZE:
+        return [rows]
+    return [rows[start : start + MAX_BATCH_SIZE] for start in rows[::MAX_BATCH_SIZE]]
+
+
+def part(given: Arrays, rows: range) -> Arrays:
+    """Some rows of a call; all of it for none, as there is no batch dimension."""
+    if not rows:
+        return given
+    return {name: array[rows.start : rows.stop] for name, array in given.items()}
+
+
+def joined(answers: Sequence[Arrays]) -> Arrays:
+    """The rows of all answers, in order; raises ServerFailure where their shapes differ."""
+    if len(answers) == 1:
+        return answers[0]
+    try:
+        return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
+    except ValueError:
+        reason = "the rows of this call have outputs of different shapes"
+        raise ServerFailure(f"{reason}; call with at most {MAX_BATCH_SIZE} rows") from None

@@ -1,0 +1,274 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""The clients without the types of the ensemble: one for asyncio, one for threads.
+
+What they do is written once, as coroutines. Those of BaseClient block where those of BaseAsyncClient
+wait for the event loop: they end at their first step, and `blocking` makes methods of them.
+"""
+
+import asyncio
+import functools
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar
+
+from tritonclient import grpc  # type: ignore[import-untyped]
+from tritonclient.grpc import aio  # type: ignore[import-untyped]
+
+from ..tensors import MAX_BATCH_SIZE, OUTPUTS, URL
+from .batches import Arrays, Inputs, arrays, joined, part, requested, split
+from .errors import InferenceError
+from .flow import Answer, Deadline, flow
+from .grpc_transport import GrpcTransport
+from .http_transport import HttpTransport
+from .shared_memory import Regions, explained
+from .transport import Request, Tls, is_grpc, server
+
+CLOSED = "the client is closed; make a new one"
+
+T = TypeVar("T")
+P = ParamSpec("P")
+Self = TypeVar("Self", bound="Calls")
+Call: TypeAlias = Callable[[], Coroutine[Any, Any, Arrays]]
+
+
+class Calls(ABC):
+    """What both clients do with a call; they add how to wait, and how to run several requests at once."""
+
+    _default_url: ClassVar[str]
+    _api: ClassVar[Any]  # tritonclient's module for gRPC
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        timeout: float = 60.0,
+        retries: int = 4,
+        in_flight: int = 4,
+        shared_memory: bool = False,
+        headers: Mapping[str, str] | None = None,
+        tls: Tls | None = None,
+    ) -> None:
+        if in_flight < 1:
+            raise ValueError(f"in_flight is {in_flight}; it must be 1 or more")
+        address = server(url or self._default_url, tls)
+        self._transport: GrpcTransport | HttpTransport
+        if is_grpc(address):
+            self._transport = GrpcTransport(self._api, address, headers or {}, tls or Tls())
+        elif self._api is grpc:
+            self._transport = HttpTransport(address, headers or {}, tls or Tls())
+        else:
+            raise ValueError(f"{url} is not gRPC, which asyncio needs here; write grpc://host:port")
+        self.timeout = timeout
+        self._retries = retries
+        self._in_flight = in_flight
+        self._closed = False
+        self._pool = ThreadPoolExecutor(in_flight)  # of BaseClient; starts its threads for work
+        self._regions = Regions() if shared_memory else None
+
+    @property
+    def max_batch_size(self) -> int:
+        """Rows that one request may have; 0: the ensemble has no batch dimension."""
+        return MAX_BATCH_SIZE
+
+    @abstractmethod
+    async def _pause(self, seconds: float) -> None: ...
+
+    @abstractmethod
+    async def _gathered(self, calls: Sequence[Call]) -> list[Arrays]:
+        """The answers to requests, of which `in_flight` run at once; raises the first error."""
+
+    def _begun(self, timeout: float | None) -> Deadline:
+        """The deadline of a call that begins; raises InferenceError if the client is closed."""
+        if self._closed:
+            raise InferenceError(CLOSED)
+        return Deadline(self.timeout if timeout is None else timeout)
+
+    async def _answer(self, request: Request, rows: range) -> Arrays:
+        """The answer to some rows of a call."""
+        steps, answer = flow(rows, request.deadline, self._retries), None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as end:
+                return dict(end.value)
+            answer = await self._done(step, request)
+
+    async def _done(self, step: range | float, request: Request) -> Answer:
+        if not isinstance(step, range):
+            await self._pause(step)
+            return None
+        try:
+            return await self._sent(request._replace(inputs=part(request.inputs, step)))
+        except InferenceError as error:
+            if self._closed:
+                raise InferenceError(CLOSED) from None
+            return error
+
+    async def _sent(self, request: Request) -> Arrays:
+        infer = self._transport.infer
+        if self._regions is None:
+            return await infer(request)
+        with self._regions.lent(request.inputs) as region:
+            if region.registered:
+                with region.forgotten():
+                    return await infer(request, region)
+            with explained():
+                await self._transport.register(region, request.deadline)
+            region.registered = True
+            return await infer(request, region)
+
+
+class BaseAsyncClient(Calls):
+    """BaseClient for asyncio, over gRPC alone. It belongs to the event loop that it is first used in.
+
+    url: `grpc://` or `grpcs://` with host and port. The other options are those of BaseClient.
+    """
+
+    _default_url, _api = "grpc://127.0.0.1:8001", aio
+
+    async def ready(self, timeout: float | None = None) -> bool:
+        """Whether the server answers and has loaded the ensemble."""
+        try:
+            return await self._transport.ready(self._begun(timeout))
+        except InferenceError:
+            return False
+
+    async def infer(
+        self,
+        inputs: Inputs,
+        *,
+        outputs: Sequence[str] | None = None,
+        timeout: float | None = None,
+    ) -> Arrays:
+        """The outputs by name for the `inputs` by name; all outputs, unless `outputs` names some.
+
+        Each is an array of shape [batch, *dims], without batch where the ensemble has no batch
+        dimension; texts are bytes. `timeout` (seconds) is for the whole call.
+
+        Raises InferenceError.
+        """
+        request = Request(arrays(inputs), requested(outputs), self._begun(timeout))
+        calls = [functools.partial(self._answer, request, rows) for rows in split(request.inputs)]
+        return joined(await self._gathered(calls))
+
+    async def send(
+        self,
+        inputs: Arrays,
+        *,
+        outputs: Sequence[str] = tuple(OUTPUTS),
+        timeout: float | None = None,
+    ) -> Arrays:
+        """One request as it is: not checked, not split, not tried again."""
+        return await self._sent(Request(inputs, outputs, self._begun(timeout)))
+
+    async def close(self) -> None:
+        """Closes the connections; an idle one delays the server's shutdown."""
+        self._closed = True
+        if self._regions:
+            deadline = Deadline(self.timeout)
+            for region in self._regions.registered():
+                try:
+                    await self._transport.unregister(region, deadline)
+                except InferenceError:
+                    break  # the server is gone, or has it no more
+            self._regions.close()
+        await self._transport.close()
+
+    async def __aenter__(self: Self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def _gathered(self, calls: Sequence[Call]) -> list[Arrays]:
+        turns = asyncio.Semaphore(self._in_flight)
+
+        async def in_turn(call: Call) -> Arrays:
+            async with turns:
+                return await call()
+
+        tasks = [asyncio.ensure_future(in_turn(call)) for call in calls]
+        try:
+            return [await task for task in tasks]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def completed(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that waits for no event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise RuntimeError("a coroutine of the synchronous client waits for an event loop")
+
+
+def blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """The method of a synchronous client for one of an asynchronous client."""
+
+    @functools.wraps(method)
+    def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
+        return completed(method(self, *arguments, **options))
+
+    return call
+
+
+class BaseClient(Calls):
+    """Calls the ensemble over HTTP or gRPC. Threads may share a client.
+
+    url: `http://`, `https://`, `grpc://` or `grpcs://` with host and port.
+    timeout: seconds that a call has, with all its requests and retries, unless it says otherwise.
+    retries: how often a request is sent again if the server was not there or too busy.
+    in_flight: requests that a call with more rows than `max_batch_size` has at once.
+    shared_memory: inputs go by system shared memory, to a server on this machine that allows it.
+    headers: sent with each request; tls: the certificates, if they are not the system's.
+    """
+
+    _default_url, _api = URL, grpc
+
+    ready = blocking(BaseAsyncClient.ready)
+    infer = blocking(BaseAsyncClient.infer)
+    send = blocking(BaseAsyncClient.send)
+    _shut = blocking(BaseAsyncClient.close)
+
+    def answers(self, inputs: Inputs, *, timeout: float | None = None) -> Iterator[Arrays]:
+        """All answers to a call, whether the ensemble is decoupled or not: here, one."""
+        yield self.infer(inputs, timeout=timeout)
+
+    def close(self) -> None:
+        """Closes the connections, also under calls of other threads; an idle one delays the server's shutdown."""
+        self._closed = True
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._shut()
+        self._pool.shutdown()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    async def _gathered(self, calls: Sequence[Call]) -> list[Arrays]:
+        if len(calls) == 1:
+            return [await calls[0]()]
+        futures = [self._pool.submit(lambda call: completed(call()), call) for call in calls]
+        try:
+            return [future.result() for future in futures]
+        except CancelledError:
+            raise InferenceError(CLOSED) from None
+        finally:
+            for future in futures:
+                future.cancel()

@@ -1,0 +1,93 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""Requests over gRPC, by tritonclient."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from inspect import isawaitable
+from typing import Any
+from urllib.parse import SplitResult
+
+from tritonclient import grpc  # type: ignore[import-untyped]
+from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
+
+from ..tensors import MODEL
+from .batches import Arrays
+from .errors import InferenceError, of_status
+from .flow import Deadline
+from .shared_memory import Region
+from .transport import Request, Tls, decoded, encoded, is_secure
+
+
+def grpc_error(status: str | None, text: str | None, deadline: Deadline) -> InferenceError:
+    """The error of a gRPC status, such as `StatusCode.UNAVAILABLE`."""
+    if status == "StatusCode.DEADLINE_EXCEEDED":
+        return deadline.exceeded()
+    return of_status(status, text)
+
+
+@contextmanager
+def translated(deadline: Deadline) -> Iterator[None]:
+    """Raises tritonclient's error as an InferenceError."""
+    try:
+        yield
+    except InferenceServerException as error:
+        raise grpc_error(error.status(), error.message(), deadline) from None
+
+
+class GrpcTransport:
+    """One connection for all requests; `api` is tritonclient's module for gRPC, or that for asyncio.
+
+    With the former all methods block, and threads may share them.
+    """
+
+    def __init__(self, api: Any, server: SplitResult, headers: Mapping[str, str], tls: Tls) -> None:
+        self._api, self._server, self._tls = api, server, tls
+        self.headers = {name.lower(): value for name, value in headers.items()}  # as gRPC demands
+
+    def connect(self) -> Any:
+        """A new client of tritonclient."""
+        return self._api.InferenceServerClient(
+            self._server.netloc,
+            ssl=is_secure(self._server),
+            root_certificates=self._tls.root_certificates,
+            private_key=self._tls.private_key,
+            certificate_chain=self._tls.certificate_chain,
+        )
+
+    @cached_property
+    def connection(self) -> Any:
+        """Opened by the first request: one of asyncio belongs to the event loop that runs then."""
+        return self.connect()
+
+    async def infer(self, request: Request, region: Region | None = None) -> Arrays:
+        with translated(request.deadline):
+            inputs, outputs = encoded(grpc, request, region)
+        options = {"outputs": outputs, **request.options}
+        infer = self.connection.infer
+        result = await self._call(infer, request.deadline, MODEL, inputs, **options)
+        return decoded(result, request.outputs)
+
+    async def ready(self, deadline: Deadline) -> bool:
+        return bool(await self._call(self.connection.is_model_ready, deadline, MODEL))
+
+    async def register(self, region: Region, deadline: Deadline) -> None:
+        register = self.connection.register_system_shared_memory
+        await self._call(register, deadline, region.name, region.key, region.size_bytes)
+
+    async def unregister(self, region: Region, deadline: Deadline) -> None:
+        unregister = self.connection.unregister_system_shared_memory
+        await self._call(unregister, deadline, region.name)
+
+    async def close(self) -> None:
+        await _settled(self.connection.close())
+
+    async def _call(self, method: Any, deadline: Deadline, *arguments: Any, **more: Any) -> Any:
+        with translated(deadline):
+            time = {"client_timeout": deadline.left()}
+            return await _settled(method(*arguments, headers=self.headers, **time, **more))
+
+
+async def _settled(result: Any) -> Any:
+    """A result, or that of a coroutine: in this alone tritonclient's two modules differ."""
+    return await result if isawaitable(result) else result

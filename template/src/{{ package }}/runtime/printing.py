@@ -1,0 +1,57 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""Answers as JSON, for programs, and as tables, for people."""
+
+import base64
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..tensors import MAX_BATCH_SIZE
+from .batches import Arrays
+
+CELLS = 8  # of a row that are shown
+
+
+def as_json(answer: Arrays) -> dict[str, Any]:
+    """An answer as nested lists: bytes that are no UTF-8 are {"base64": ...}, NaN and infinity None."""
+    return {name: _value(array.tolist()) for name, array in answer.items()}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_value(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def table(answer: Arrays) -> str:
+    """A line for each row and a column for each output; without a batch dimension, one line."""
+    columns = [[name, *map(cells, by_row(array))] for name, array in answer.items()]
+    padded = [[f"{cell:{max(map(len, column))}}" for cell in column] for column in columns]
+    return "\n".join("  ".join(line).rstrip() for line in zip(*padded, strict=True))
+
+
+def by_row(array: NDArray[Any]) -> list[NDArray[Any]]:
+    """The rows of an array; the array itself without a batch dimension."""
+    return list(array) if MAX_BATCH_SIZE else [array]
+
+
+def cells(row: NDArray[Any]) -> str:
+    """The first values of a row, on one line of the terminal: a line break is `\\n`."""
+    shown = [_cell(value) for value in np.ravel(row)[: CELLS + 1]]
+    return " ".join([*shown[:CELLS], "..."] if len(shown) > CELLS else shown)
+
+
+def _cell(value: Any) -> str:
+    if not isinstance(value, bytes):
+        return str(value)
+    text = value.decode(errors="replace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,63 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""Clients of an ensemble that serves sequences: a request has one row, and a position in a sequence."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from ..tensors import OUTPUTS
+from .batches import Arrays, Inputs, arrays, requested
+from .clients import BaseAsyncClient, BaseClient, blocking
+from .transport import Request
+
+
+def position(sequence: int, start: bool, end: bool) -> dict[str, Any]:
+    """As tritonclient wants it; without a `sequence` the request is one of its own."""
+    return {
+        "sequence_id": sequence or random.randrange(1, 2**63),
+        "sequence_start": start or not sequence,
+        "sequence_end": end or not sequence,
+    }
+
+
+class AsyncSequenceClient(BaseAsyncClient):
+    """The client for asyncio; see BaseAsyncClient."""
+
+    async def infer(
+        self,
+        inputs: Inputs,
+        sequence: int = 0,
+        start: bool = False,
+        end: bool = False,
+        *,
+        outputs: Sequence[str] | None = None,
+        timeout: float | None = None,
+    ) -> Arrays:
+        """The outputs for one request of a sequence, arrays of shape [batch, *dims].
+
+        Requests of one `sequence`, a number from 1, belong together: say which is the first and
+        which the last. Without it the request is a sequence of its own. None is tried again.
+
+        Raises InferenceError.
+        """
+        place = position(sequence, start, end)
+        request = Request(arrays(inputs), requested(outputs), self._begun(timeout), place)
+        return await self._sent(request)
+
+    async def send(
+        self,
+        inputs: Arrays,
+        *,
+        outputs: Sequence[str] = tuple(OUTPUTS),
+        timeout: float | None = None,
+    ) -> Arrays:
+        """One request as it is, a sequence of its own."""
+        alone = position(0, True, True)
+        return await self._sent(Request(inputs, outputs, self._begun(timeout), alone))
+
+
+class SequenceClient(BaseClient):
+    """The client for threads; see BaseClient."""
+
+    infer = blocking(AsyncSequenceClient.infer)
+    send = blocking(AsyncSequenceClient.send)

@@ -1,0 +1,120 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""Clients of a decoupled ensemble, which gives any number of answers to a request.
+
+They call over gRPC. A call is a stream; those of the synchronous client have a connection each.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from contextlib import closing
+from queue import SimpleQueue
+from typing import Any
+
+from grpc import RpcError  # type: ignore[import-untyped]
+from tritonclient import grpc  # type: ignore[import-untyped]
+
+from ..tensors import MODEL, OUTPUTS
+from .batches import Arrays, Inputs, arrays
+from .clients import BaseAsyncClient, BaseClient
+from .errors import InferenceError
+from .flow import Deadline
+from .grpc_transport import GrpcTransport, grpc_error, translated
+from .transport import Request, decoded, encoded
+
+# With it, a stream whose request fails as it runs ends with a status; what the server refuses before
+# that has a text alone. Without it, both have.
+STATUS = {"triton_grpc_error": "true"}
+
+
+class StreamClient(BaseClient):
+    """The client for threads; see BaseClient."""
+
+    def stream(self, inputs: Inputs, *, timeout: float | None = None) -> Generator[Arrays]:
+        """The answers as they come, each by output: arrays of shape [rows, *dims], texts as bytes.
+
+        `timeout` (seconds) is for all of them. To stop early, close the generator.
+        """
+        return self.send_stream(arrays(inputs), timeout=timeout)
+
+    def answers(self, inputs: Inputs, *, timeout: float | None = None) -> Generator[Arrays]:
+        """All answers to a call, whether the ensemble is decoupled or not."""
+        return self.stream(inputs, timeout=timeout)
+
+    def send_stream(self, inputs: Arrays, *, timeout: float | None = None) -> Generator[Arrays]:
+        """The same for a request as it is, not checked."""
+        if not isinstance(self._transport, GrpcTransport):
+            raise ValueError("a decoupled ensemble answers over gRPC; write grpc://host:port")
+        request = Request(inputs, tuple(OUTPUTS), self._begun(timeout))
+        return _streamed(self._transport, request)
+
+
+def _streamed(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
+    answers: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
+    with translated(request.deadline), closing(transport.connect()) as stream:
+        stream.start_stream(
+            lambda result, error: answers.put((result, error)),
+            stream_timeout=request.deadline.left(),
+            headers=transport.headers | STATUS,
+        )
+        is_over = False
+        try:
+            tensors, outputs = encoded(grpc, request, None)
+            stream.async_stream_infer(
+                MODEL, tensors, outputs=outputs, enable_empty_final_response=True
+            )
+            while not is_over:
+                result, error = answers.get()
+                if error:
+                    is_over = True
+                    raise _refused(error, request.deadline)
+                response = result.get_response()
+                is_over = response.parameters["triton_final_response"].bool_param
+                if response.outputs:
+                    yield decoded(result, request.outputs)
+        finally:
+            # A stream that is cancelled holds up the server's shutdown.
+            stream.stop_stream(cancel_requests=not is_over)
+
+
+class AsyncStreamClient(BaseAsyncClient):
+    """The client for asyncio; see BaseAsyncClient."""
+
+    def stream(self, inputs: Inputs, *, timeout: float | None = None) -> AsyncGenerator[Arrays]:
+        """The answers as they come, each by output: arrays of shape [rows, *dims], texts as bytes.
+
+        `timeout` (seconds) is for all of them. To stop early, close the generator.
+        """
+        return self.send_stream(arrays(inputs), timeout=timeout)
+
+    async def send_stream(
+        self, inputs: Arrays, *, timeout: float | None = None
+    ) -> AsyncGenerator[Arrays]:
+        """The same for a request as it is, not checked."""
+        assert isinstance(self._transport, GrpcTransport)
+        deadline = self._begun(timeout)
+        with translated(deadline):
+            tensors, outputs = encoded(grpc, Request(inputs, tuple(OUTPUTS), deadline), None)
+            answers = self._transport.connection.stream_infer(
+                _once({"model_name": MODEL, "inputs": tensors, "outputs": outputs}),
+                stream_timeout=deadline.left(),
+                headers=self._transport.headers | STATUS,
+            )
+            failed = None
+            try:
+                async for result, error in answers:
+                    failed = failed or error
+                    if result:
+                        yield decoded(result, tuple(OUTPUTS))
+            except RpcError as error:
+                raise grpc_error(str(error.code()), error.details(), deadline) from None
+            finally:
+                answers.cancel()  # nothing, where the server has ended the stream
+            if failed:
+                raise _refused(failed, deadline)
+
+
+def _refused(error: Any, deadline: Deadline) -> InferenceError:
+    return grpc_error(error.status() or "INVALID_ARGUMENT", error.message(), deadline)
+
+
+async def _once(request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    yield request

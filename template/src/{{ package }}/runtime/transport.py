@@ -1,0 +1,106 @@
+# Managed by triton-ensemble-template: edits are merged by `make update`.
+"""What requests over HTTP and gRPC share: the server's URL, its certificates, tensors as tritonclient's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+import numpy as np
+from tritonclient.utils import np_to_triton_dtype  # type: ignore[import-untyped]
+
+from ..tensors import OUTPUTS
+from .batches import Arrays
+from .errors import ServerFailure
+from .flow import Deadline
+from .shared_memory import Region
+
+
+class Request(NamedTuple):
+    """What goes to the server at once: the inputs, the names of the outputs, and when the answer must be there.
+
+    `options` are the request's place in a sequence.
+    """
+
+    inputs: Arrays
+    outputs: Sequence[str]
+    deadline: Deadline
+    options: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Tls:
+    """PEM files for https:// and grpcs://. Without root certificates, those of the system are trusted;
+    a private key and its certificate chain are for a server that asks its clients for them.
+
+    Raises ValueError for a file that does not exist, and for one of these two without the other.
+    """
+
+    root_certificates: str | None = None
+    private_key: str | None = None
+    certificate_chain: str | None = None
+
+    def __post_init__(self) -> None:
+        for option, path in vars(self).items():
+            if path is not None and not Path(path).is_file():
+                raise ValueError(f"{option} {path}: there is no such file")
+        if (self.private_key is None) != (self.certificate_chain is None):
+            raise ValueError("private_key and certificate_chain belong together; give both")
+
+
+def server(url: str, tls: Tls | None) -> SplitResult:
+    """The parts of a server's URL; raises ValueError for any other, and for one without TLS if that is asked for."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https", "grpc", "grpcs") or not _is_address(parts):
+        raise ValueError(f"{url} is no server; write http://host:port or grpc://host:port")
+    if parts.query or parts.fragment:
+        raise ValueError(f"{url} has more than a path; drop what follows")
+    path = parts.path.rstrip("/")
+    if is_grpc(parts) and path:
+        raise ValueError(f"{url} has the path {path}, which gRPC has not; drop it")
+    if tls and not is_secure(parts):
+        raise ValueError(f"{url} is not for TLS; write {parts.scheme}s://{parts.netloc}")
+    return parts._replace(path=path)
+
+
+def is_grpc(server: SplitResult) -> bool:
+    return server.scheme.startswith("grpc")
+
+
+def is_secure(server: SplitResult) -> bool:
+    return server.scheme.endswith("s")
+
+
+def _is_address(parts: SplitResult) -> bool:
+    """Whether it has a host, a port that is possible, and no user."""
+    try:
+        return bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+    except ValueError:
+        return False
+
+
+def encoded(api: Any, request: Request, region: Region | None) -> tuple[list[Any], list[Any]]:
+    """The inputs and outputs as tritonclient's: `api` is its module for HTTP or gRPC."""
+    tensors = []
+    for name, array in request.inputs.items():
+        tensor = api.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
+        if region and name in region.places:
+            offset, size = region.places[name]
+            tensor.set_shared_memory(region.name, size, offset)
+        else:
+            tensor.set_data_from_numpy(array)
+        tensors.append(tensor)
+    return tensors, [api.InferRequestedOutput(name) for name in request.outputs]
+
+
+def decoded(result: Any, outputs: Sequence[str]) -> Arrays:
+    """The outputs of an answer of tritonclient; raises ServerFailure if one is missing."""
+    arrays = {}
+    for name in outputs:
+        array = result.as_numpy(name)
+        if array is None:  # to Triton that is no error
+            raise ServerFailure(f"the server's answer has no {name}")
+        is_bf16 = name in OUTPUTS and OUTPUTS[name].datatype == "BF16"
+        arrays[name] = array.astype(np.float32) if is_bf16 else array  # NumPy has no BF16
+    return arrays
