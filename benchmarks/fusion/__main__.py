@@ -11,7 +11,6 @@ import shutil
 import socket
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -19,10 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1] / "template"))
-
-from benchmarks.fusion.works import (  # noqa: E402
+from benchmarks.fusion.works import (
     CHAIN,
     CORES,
     Answers,
@@ -31,10 +27,11 @@ from benchmarks.fusion.works import (  # noqa: E402
     project,
     triton_request,
 )
-from benchmarks.generation import template  # noqa: E402
-from benchmarks.steps.load import Load, cpu_seconds  # noqa: E402
-from triton_ensemble.server.local_triton import LocalTriton  # noqa: E402
+from benchmarks.generation import template
+from benchmarks.steps.load import Load, cpu_seconds
+from triton_ensemble.server.local_triton import LocalTriton
 
+HERE = Path(__file__).parent
 CONCURRENCIES = [1, 8, 32]
 Rounds = dict[str, list[float]]  # by variant, a number for each round
 
@@ -84,7 +81,11 @@ def baseline(python: str, answers: Answers, folder: Path) -> Iterator[Target]:
     process = subprocess.Popen(
         [*command, f"--port={port}", f"--workers={CORES}"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": "src", "MODEL_FILE": str(model)},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"src:{HERE.parents[1] / 'src'}",
+            "MODEL_FILE": str(model),
+        },
         start_new_session=True,
     )
     try:

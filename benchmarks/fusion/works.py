@@ -109,7 +109,7 @@ def project(source: str, answers: Answers, folder: Path) -> Path:
         own = folder / "model_repository" / model_file(answers)
         own.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(made, own)
-    command = [sys.executable, "-m", "tools.repository"]
+    command = [sys.executable, "-m", "triton_ensemble", "repository"]
     subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     return folder
 

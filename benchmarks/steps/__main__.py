@@ -10,7 +10,6 @@ import importlib
 import json
 import shutil
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -18,17 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.steps.load import ModelLoad
+from triton_ensemble.repository.sources import adapter_files
+from triton_ensemble.server.local_triton import LocalTriton
+
 HERE = Path(__file__).parent
-TEMPLATE = HERE.parents[1] / "template"
-ADAPTER = [
-    *TEMPLATE.glob("model_repository/*python_models*/*/model.py"),
-    *TEMPLATE.glob("src/triton_*.py"),
-]
-sys.path.insert(0, str(TEMPLATE))
-
-from benchmarks.steps.load import ModelLoad  # noqa: E402
-from triton_ensemble.server.local_triton import LocalTriton  # noqa: E402
-
+[MODEL_PY] = HERE.parents[1].glob("template/model_repository/*python_models*/*/model.py")
 CASES = ["arithmetic", "normalise", "onnx_network", "strings", "fixed_cost"]
 BY_HAND = ["by_request", "loop", "joined"]
 CONTROL = "control"  # by_request once more: their ratio is the noise of this machine
@@ -77,8 +71,10 @@ def write_models(repository: Path, case: str) -> None:
 
 
 def write_adapter(version: Path, case: str) -> None:
-    for file in ADAPTER:
-        shutil.copy(file, version)
+    shutil.copy(MODEL_PY, version)
+    for target, source in adapter_files(version):
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(source, target)
     (version / "steps").mkdir()
     (version / "steps" / "it.py").write_text(STEP)
     spelled: dict[str, Any] = {"arguments": {"IN": "IN"}, "results": {}, "calls": {}}
