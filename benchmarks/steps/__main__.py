@@ -109,10 +109,12 @@ def measure(
     return throughputs, costs
 
 
-def ratio(found: Rounds, mine: str, *kinds: str) -> float:
+def ratio(throughputs: Rounds, mine: str, *kinds: str) -> float:
     """The throughput of `mine` over that of the fastest of `kinds`: the median of the rounds' ratios."""
     return min(
-        statistics.median(one / other for one, other in zip(found[mine], found[kind], strict=True))
+        statistics.median(
+            one / other for one, other in zip(throughputs[mine], throughputs[kind], strict=True)
+        )
         for kind in kinds
     )
 
@@ -138,12 +140,14 @@ def main() -> None:
                 }
                 for concurrency in options.concurrency:
                     measure(loads, concurrency, 1, 1.0)  # warms up
-                    found, costs = measure(loads, concurrency, options.rounds, options.seconds)
-                    middle = statistics.median(found["adapter"])
+                    throughputs, costs = measure(
+                        loads, concurrency, options.rounds, options.seconds
+                    )
+                    middle = statistics.median(throughputs["adapter"])
                     ratios = [
-                        ratio(found, "adapter", "by_request"),
-                        ratio(found, "adapter", "loop", "joined"),
-                        ratio(found, CONTROL, "by_request"),
+                        ratio(throughputs, "adapter", "by_request"),
+                        ratio(throughputs, "adapter", "loop", "joined"),
+                        ratio(throughputs, CONTROL, "by_request"),
                     ]
                     cpu = [statistics.median(costs[kind]) for kind in KINDS[:-1]]
                     cells = [case, concurrency, f"{middle:.0f}", *(f"{one:.2f}" for one in ratios)]

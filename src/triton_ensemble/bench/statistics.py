@@ -21,15 +21,15 @@ def counters(server: ServerUnderLoad) -> Counters:
 
     Empty where the server keeps its statistics to itself.
     """
-    found: Counters = {}
+    models: Counters = {}
     try:
         entries = server.client.get_inference_statistics(client_timeout=TIMEOUT_S).model_stats
     except InferenceServerException:
-        return found
+        return models
     for entry in entries:
         if entry.name in server.configs:
-            found.setdefault(entry.name, Counter()).update(_counter(entry))
-    return found
+            models.setdefault(entry.name, Counter()).update(_counter(entry))
+    return models
 
 
 def _counter(entry: Any) -> Counter[str]:
