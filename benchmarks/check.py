@@ -23,14 +23,15 @@ def main() -> None:
         for step in answers["steps"]:
             step["fuse"] = False
         copier.run_copy(template(Path(source)), project, data=answers, defaults=True, quiet=True)
-        run(project, "tools.repository")
-        took = [run(project, "tools.check") for _ in range(5)]
+        run(project, "repository")
+        took = [run(project, "check") for _ in range(5)]
     print(f"make check of 99 steps and their ensemble: {median(took):.2f} s")
 
 
-def run(project: str, module: str) -> float:
+def run(project: str, command: str) -> float:
+    words = [sys.executable, "-m", "triton_ensemble", command]
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-m", module], cwd=project, check=True, stdout=sys.stderr)
+    subprocess.run(words, cwd=project, check=True, stdout=sys.stderr)
     return time.perf_counter() - start
 
 

@@ -79,12 +79,13 @@ def _findings(path: Path, release: str | None) -> tuple[list[Finding], str]:
         from triton_ensemble.pipeline.check import check_pipeline  # needs the extra `answers`
 
         return check_pipeline(path), str(path)
-    if not path.is_dir():
-        raise CheckError(f"{path}: no such directory; name a model repository")
     from triton_ensemble.check.engine import check
 
+    known = _known_release(release)
+    if not path.is_dir():
+        raise CheckError(f"{path}: no such directory; name a model repository")
     folder = path.resolve()
-    findings = check(folder, _known_release(release))
+    findings = check(folder, known)
     count = sum(each.is_dir() for each in folder.iterdir())
     return findings, f"{count} model{'s' * (count != 1)}"
 

@@ -82,7 +82,15 @@ class Rules:
         """Return each config.pbtxt by its model's name, even of answers whose wiring is refused."""
         context = self._defaulted(given)
         context["graph"] = json.loads(self.macro("graph/graph", "graph")(context))
-        return rendered(self, context)
+        return self.rendered(context)
+
+    def rendered(self, answered: Answers) -> dict[str, str]:
+        """Return each config.pbtxt by its model's name, of answers with their `graph`."""
+        return {
+            item["name"]: self.template(template).render({**answered, word: item})
+            for part, (word, template) in CONFIGS.items()
+            for item in answered["graph"][part]
+        }
 
     def default(self, question: str) -> Any:
         """Return the default of a question that does not depend on others."""
@@ -161,15 +169,6 @@ class Rules:
         if source not in self._sources:
             self._sources[source] = self._environment.from_string(source)
         return self._sources[source]
-
-
-def rendered(rules: Rules, context: Answers) -> dict[str, str]:
-    """Return each config.pbtxt of a graph by its model's name."""
-    return {
-        item["name"]: rules.template(template).render({**context, word: item})
-        for part, (word, template) in CONFIGS.items()
-        for item in context["graph"][part]
-    }
 
 
 @cache
