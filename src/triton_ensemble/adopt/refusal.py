@@ -6,29 +6,12 @@ import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-try:
-    from triton_ensemble.check import Finding, check
-except ImportError:  # until the new check is merged
-    from oldcheck import Finding, check  # type: ignore
+from triton_ensemble.check.engine import check
+from triton_ensemble.check.finding import Finding
 from triton_ensemble.config import Model
+from triton_ensemble.pipeline.findings import on_configs
 from triton_ensemble.pipeline.rules import Answers, rules
 
-# Rules on files that are often kept out of git, and on code, which the project's own check reads again.
-OF_FILES = {
-    "execution-environment",
-    "label-file",
-    "model-file",
-    "python-arguments",
-    "python-class",
-    "python-execute",
-    "python-syntax",
-}
-# What Triton says where such a file is missing and another rule asks for it.
-FILE_MISSING = {
-    "backend": "Invalid model name: Could not determine backend",
-    "sequence-state": "failed to open text file",
-    "warmup-data": "failed to open text file",
-}
 UNTRANSLATABLE = {"tensor-twice"}  # warnings: a table of tensors by name would drop one
 
 
@@ -48,10 +31,8 @@ def refused_by_triton(repository: Path) -> list[Finding]:
     """Return what Triton refuses of a repository, files that may be missing aside, by file and line."""
     return [
         finding
-        for finding in check(repository)
-        if (finding.severity == "error" or finding.rule in UNTRANSLATABLE)
-        and finding.rule not in OF_FILES
-        and not finding.what.startswith(FILE_MISSING.get(finding.rule, "\n"))
+        for finding in on_configs(check(repository))
+        if finding.severity == "error" or finding.rule in UNTRANSLATABLE
     ]
 
 

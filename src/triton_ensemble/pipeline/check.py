@@ -1,0 +1,79 @@
+"""A dry check of pipeline.yml: the template's rules on the answers, then the check of the configs they generate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import yaml
+
+from triton_ensemble.answers import LEFT_OUT, answers_of
+from triton_ensemble.check.finding import Finding
+from triton_ensemble.config import Field, Model
+from triton_ensemble.pipeline.findings import findings_in, generated_repository
+from triton_ensemble.pipeline.lines import PipelineLines
+from triton_ensemble.pipeline.rules import Answers, Rules
+
+RULE = "answers"  # of findings that the template's own rules make
+
+
+def check_pipeline(path: Path) -> list[Finding]:
+    """Return what is wrong in a pipeline.yml, by line: what the template refuses, else what Triton would.
+
+    The file need be neither committed nor applied. Raises OSError where it can't be read, and
+    RulesError without what renders the template's rules.
+    """
+    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        given, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        what, line = getattr(error, "problem", "is no YAML"), mark.line + 1 if mark else 1
+        return [Finding(path, line, RULE, what, "check brackets, quotes and indentation here")]
+    if not isinstance(given, dict):
+        return [Finding(path, 1, RULE, "has no answers", "write `NAME: VALUE`")]
+    rules, lines = Rules(), PipelineLines(root)
+    answers = _of_project(path) | given
+    if problem := rules.problem(answers):
+        what, _, instead = problem.partition("; ")
+        return [Finding(path, lines.of_problem(problem), RULE, what, instead or "change it")]
+    return sorted(set(_of_configs(path, rules.answered(answers), rules, lines)))
+
+
+def _of_project(path: Path) -> Answers:
+    """Return the answers that an update keeps where pipeline.yml does not have them."""
+    return {name: value for name, value in answers_of(path).items() if name not in LEFT_OUT}
+
+
+def _of_configs(
+    path: Path, answered: Answers, rules: Rules, lines: PipelineLines
+) -> Iterator[Finding]:
+    with TemporaryDirectory() as folder:
+        configs = rules.rendered(answered)
+        repository = generated_repository(Path(folder), answered, configs)
+        for each in findings_in(repository):
+            name = each.file.parent.name
+            fields = _path_to(each.line, repository.models.get(name))
+            where = ".".join(field.name for field in fields)
+            line = lines.of_model(_step_names(name, answered["graph"]), fields, each.what)
+            what = f"model {name}{', ' * bool(where)}{where}: {each.what}"
+            yield Finding(path, line, each.rule, what, each.instead, each.severity)
+
+
+def _path_to(line: int, model: Model | None) -> list[Field]:
+    """Return the fields around a line of a model's config, from the outermost on."""
+    path: list[Field] = []
+    inside = model.fields.inside if model else []
+    while before := [field for field in inside if field.line <= line]:
+        path.append(before[-1])
+        inside = before[-1].inside
+    return path
+
+
+def _step_names(model: str, graph: Answers) -> Iterator[str]:
+    """Iterate over the steps that a model may come from: its own, those that share it, that of a copied tensor."""
+    yield model
+    for each in graph["models"]:
+        if each["name"] == model:
+            yield from (step["name"] for step in each.get("steps", []))

@@ -1,0 +1,60 @@
+"""What the check finds in configs whose model files, code and data are not beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from triton_ensemble.check.finding import Finding
+from triton_ensemble.check.repository import Repository
+from triton_ensemble.check.rules import RULES
+from triton_ensemble.config import read_models
+from triton_ensemble.pipeline.rules import Answers
+
+# Rules on model files, code and what lies next to a config.
+OF_FILES = {
+    "execution-environment",
+    "label-file",
+    "model-file",
+    "python-arguments",
+    "python-class",
+    "python-execute",
+    "python-syntax",
+}
+# What other rules say where such a file is missing.
+FILE_MISSING = {
+    "backend": "Invalid model name: Could not determine backend",
+    "sequence-state": "failed to open text file",
+    "warmup-data": "failed to open text file",
+}
+
+
+def on_configs(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings that would be the same with all files in their places."""
+    return [
+        finding
+        for finding in findings
+        if finding.rule not in OF_FILES
+        and not finding.what.startswith(FILE_MISSING.get(finding.rule, "\n"))
+    ]
+
+
+def generated_repository(folder: Path, answered: Answers, configs: dict[str, str]) -> Repository:
+    """Write configs to an empty folder, with the version folders that each model has.
+
+    `answered` are the answers they are rendered from, with `graph`.
+    """
+    graph = answered["graph"]
+    versions = {each["name"]: each["versions"] for each in graph["models"] + graph["ensembles"]}
+    for name, config in configs.items():
+        for version in versions.get(name, [1]):
+            (folder / name / str(version)).mkdir(parents=True, exist_ok=True)
+        (folder / name / "config.pbtxt").write_text(config, encoding="utf-8")
+    return Repository(folder, read_models(folder), answered, answered["triton_release"])
+
+
+def findings_in(repository: Repository) -> list[Finding]:
+    """Return what the check finds in generated configs, by file and line."""
+    for rule in RULES.values():
+        repository.findings += rule.findings(repository)
+    return sorted(set(on_configs(repository.findings)))

@@ -1,0 +1,459 @@
+"""Answers with any field of the grammar (catalog/fields.yml) changed, mostly to what is valid or nearly so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+from hypothesis import strategies as st
+from mutations import normal
+from pipelines import Answers, Draw, border, pipelines
+
+from triton_ensemble import catalog
+
+FIELDS: dict[str, dict[str, str]] = catalog.table("fields")
+SIDES = ("inputs", "outputs")
+TYPES = list(catalog.data_types())
+# What each kind of mapping can't be without.
+NEEDED = {
+    "tensor": ["type", "dims"],
+    "warmup": ["inputs"],
+    "warmup data": ["data"],
+    "control input": ["name", "control"],
+    "control fields": ["kind"],
+    "state": ["input_name", "output_name", "data_type", "dims"],
+    "initial state": ["name", "data_type", "dims"],
+}
+# Kinds of mappings that are changed field by field, and not made.
+OBJECTS = {"answer", "step", "shared step", "ensemble step", "ensemble"}
+# `config` of a step and of an ensemble.
+CONFIGS = [
+    "metric_tags { key: 'a' value: 'b' }",
+    "optimization { graph { level: 1 } }",
+    "optimization { eager_batching: true }",
+    "parameters { key: 'k' value { string_value: 'v' } }",
+    "instance_group { kind: KIND_CPU }",
+    "response_cache { enable: true }",
+    "dynamic_batching { }",
+    "sequence_batching { }",
+    "sequence_batching: { oldest < > }",
+    "batch_input { kind: BATCH_ITEM_SHAPE target_name: 'T' data_type: TYPE_FP32 source_input: 'A' }",
+    "model_warmup { name: 'w' batch_size: 1 }",
+    "model_warmup { name: 'w' }",
+    "max_batch_size: 4",
+    "version_policy { all { } }",
+    "version_policy { latest { num_versions: 0 } }",
+    "model_transaction_policy { decoupled: true }",
+    "runtime: 'x'",
+    "runtime: 'libtriton_x.so'",
+    "default_model_filename: 'model.py'",
+    "cc_model_filenames { key: '7.5' value: 'model.plan' }",
+    "model_metrics { }",
+    "max_inflight_requests: 2",
+    "model_operations { }",
+    "instance_grup { }",
+    "input { name: 'more' data_type: TYPE_FP32 dims: 1 }",
+    "output { name: 'more' data_type: TYPE_FP32 dims: 1 }",
+    "# nothing",
+]
+
+
+class Scene:
+    """Answers, and what draws the next values for them."""
+
+    def __init__(self, draw: Draw, answers: Answers) -> None:
+        self.draw = draw
+        self.answers = answers
+        self.step: Answers = {}  # the one that is changed
+        self.dims: list[int] = [4]  # of the tensor that is changed
+
+    def one(self, *choices: Any) -> Any:
+        return self.draw(st.sampled_from(choices))
+
+    def some(self, *choices: Any, least: int = 0, most: int = 3) -> list[Any]:
+        found: list[Any] = self.draw(
+            st.lists(st.sampled_from(choices), min_size=least, max_size=most)
+        )
+        return found
+
+    def rarely(self, of: int = 8) -> bool:
+        return bool(self.draw(st.integers(1, of)) == of)
+
+    def mapping(self, kind: str, given: Answers | None = None) -> Answers:
+        """Some fields of a kind, mostly with all that it needs."""
+        needed = [] if self.rarely(20) else NEEDED.get(kind, [])
+        wanted = [name for name in FIELDS[kind] if name in needed or self.rarely(3)]
+        return {name: self.value(kind, name) for name in wanted} | (given or {})
+
+    def value(self, kind: str, field: str) -> Any:
+        own = OF_FIELD.get((kind, field)) or OF_KIND[FIELDS[kind][field]]
+        return own(self)
+
+    def list_of(self, kind: str, most: int = 2) -> Any:
+        found = [OF_KIND[kind](self) for _ in range(self.draw(st.integers(1, most)))]
+        return [] if self.rarely(20) else found
+
+    # Names.
+
+    def steps(self) -> list[Answers]:
+        return list(self.answers["steps"])
+
+    def tensor_name(self) -> str:
+        return str(self.one(*self.answers["tensors"], *self.answers["tensors"], "nowhere"))
+
+    def step_name(self) -> str:
+        return str(self.one(*(step["name"] for step in self.steps()), "nobody", "A", "a/b", ""))
+
+    def input_name(self) -> str:
+        """Of the step that is changed, or a name that it does not have."""
+        return str(self.one(*self.step.get("inputs", {}), "START", "STATE", "I"))
+
+    def batch(self) -> int:
+        size: Any = self.step.get("max_batch_size", self.answers["max_batch_size"])
+        return size if isinstance(size, int) else 8
+
+    # Values.
+
+    def natural(self) -> Any:
+        if self.rarely(12):
+            return self.one(-1, 2**31 - 1, 2**31, "4", 1.5, True, None)
+        return self.one(0, 0, 1, 2, 4, 8, 16)
+
+    def microseconds(self) -> Any:
+        if self.rarely(12):
+            return self.one(-1, 2**63 - 1, 2**63, "4", False)
+        return self.one(0, 1, 100, 2**31)
+
+    def sizes(self) -> Any:
+        if self.rarely(12):
+            return self.one([-1], ["4"], 4, [True], [2**31])
+        return self.some(0, 1, 2, 4, 8, self.batch())
+
+    def flag(self) -> Any:
+        return self.one(True, True, True, False, *([] if not self.rarely() else ["true", 1, None]))
+
+    def changed_dims(self, empty: bool = False) -> Any:
+        """The dims at hand, or others that hold as much, or nearly."""
+        dims = list(self.dims) if isinstance(self.dims, list) else [4]
+        size = 1
+        for dim in dims:
+            size *= dim if isinstance(dim, int) and dim > 0 else 1
+        opened = [-1 if self.rarely(3) else dim for dim in dims]
+        choices: list[Any] = [
+            dims,
+            dims,
+            opened,
+            dims[::-1],
+            [*dims, 1],
+            [1, *dims],
+            dims[1:],
+            dims[:-1],
+        ]
+        choices += [[size], [1, size], [-1], [-1] * len(dims), [*dims, -1]]
+        choices += [[0], [-2], ["4"], [2**63 - 1], 4, [1.0]] if self.rarely(12) else []
+        found = self.one(*choices)
+        return found if found or empty or self.rarely(20) else dims
+
+    def any_dims(self) -> Any:
+        return self.changed_dims(empty=True)
+
+    def type(self) -> Any:
+        if self.rarely(12):
+            return self.one("BYTES", "TYPE_FP32", "fp32", "", 1)
+        return self.one(*TYPES)
+
+    def config_type(self) -> Any:
+        if self.rarely(12):
+            return self.one("FP32", "TYPE_BYTES", "TYPE_INVALID")
+        return self.one("TYPE_FP32", "TYPE_INT32", "TYPE_UINT64", "TYPE_STRING", "TYPE_BF16")
+
+    def text(self) -> Any:
+        return self.one("a", "b", "name", "", *([7, "a\nb"] if self.rarely() else []))
+
+    def file(self) -> Any:
+        names = ["other.py", "model.onnx", "sub/model.py", "model.graphdef", "a b.txt", "/x.py"]
+        return self.one(*names, "model.pt2", *(["../x", "", 3, "x/"] if self.rarely() else []))
+
+    def texts(self) -> Any:
+        if self.rarely(12):
+            return self.one([], {"a": None}, {"a": [1]}, "a")
+        keys = ["a", "intra_op_thread_count", "FORCE_CPU_ONLY_INPUT_TENSORS", "EXECUTION_ENV_PATH"]
+        names = self.some(*keys, 1)
+        return {name: self.one("no", 1, 2.5, True, "", "/x", "x", '"') for name in names}
+
+    def versions(self) -> Any:
+        if self.rarely(12):
+            return self.one({"latest": 0}, [0], [], "latest", {"latest": 1, "all": 1}, 2)
+        return self.one("all", {"latest": 1}, {"latest": 2}, [1], [2, 3], [1, 1])
+
+    def instances(self) -> Any:
+        if self.rarely(3):
+            return [self.mapping("group") for _ in range(self.draw(st.integers(1, 2)))]
+        return self.one("auto", "none", 1, 2, 0, *([[], "3", True, {}] if self.rarely() else []))
+
+    def naturals_of_gpus(self) -> Any:
+        return self.one([], [0], [1], [0, 1], *([[-1], 0, ["0"]] if self.rarely() else []))
+
+    def batching(self) -> Any:
+        return self.one(True, False) if self.rarely(5) else self.mapping("batching")
+
+    def queue_policies(self) -> Any:
+        levels = self.some(0, 1, 2, 3, "1", most=2)
+        return {level: self.mapping("queue policy") for level in levels}
+
+    def sequence(self) -> Any:
+        found = self.mapping("sequence")
+        if "direct" in found and "oldest" in found and not self.rarely():
+            del found[self.one("direct", "oldest")]
+        return found
+
+    def control(self) -> Any:
+        """Mostly with what its kind needs."""
+        if self.rarely():
+            return self.mapping("control fields")
+        kind = self.control_kind()
+        if str(kind).endswith("CORRID"):
+            return {"kind": kind, "data_type": self.config_type()}
+        field = self.one("int32_false_true", "fp32_false_true", "bool_false_true")
+        return {"kind": kind, field: self.value("control fields", field)}
+
+    def control_kind(self) -> Any:
+        kinds = [f"CONTROL_SEQUENCE_{kind}" for kind in ("START", "READY", "END", "CORRID")]
+        return self.one(*kinds, *(["START", ""] if self.rarely() else []))
+
+    def pair(self, *choices: Any) -> Any:
+        return self.some(*choices, least=1, most=3) if self.rarely(5) else self.one([*choices[:2]])
+
+    def warmups(self) -> Any:
+        names = [*self.step.get("inputs", {})] or ["A"]
+        if self.rarely():
+            names = [name for name in [*names, "nowhere"] if not self.rarely(3)]
+        data: Answers = {}
+        for name in names:
+            if self.rarely(3):
+                self.dims = self.declared(self.step.get("inputs", {}).get(name))
+                data[name] = self.mapping("warmup data")
+            else:
+                data[name] = OF_KIND["data"](self)
+        return data
+
+    def declared(self, use: Any) -> list[int]:
+        """The dims of a use."""
+        use = use if isinstance(use, dict) else {"tensor": use}
+        of_tensor = self.answers["tensors"].get(use.get("tensor"))
+        found = use.get("dims") or (of_tensor or {}).get("dims") or [4]
+        return found if isinstance(found, list) else [4]
+
+    def accelerators(self) -> Any:
+        names = self.some("tensorrt", "openvino", "cuda", most=2)
+        return {name: self.one(None, {}, {"precision_mode": "FP16"}, {"a": 1}) for name in names}
+
+    def tensor(self) -> Any:
+        given = self.mapping("tensor")
+        if given.keys() == {"type", "dims"} and isinstance(given["dims"], list) and given["dims"]:
+            return self.one(given, f"{given['type']}{given['dims']}")
+        return given
+
+    def tensors(self) -> Any:
+        found = dict(self.answers["tensors"])
+        name = self.one(*found)
+        self.dims = self.declared(name)
+        found[self.one(name, name, name, "another", 1)] = self.tensor()
+        return found
+
+    def use(self) -> Any:
+        given = self.mapping("use", {"tensor": self.tensor_name()})
+        if self.rarely(5):
+            given |= {"type": self.type(), "dims": self.changed_dims()}
+            given.pop("tensor")
+        return given
+
+    def uses(self, side: str) -> Any:
+        given = self.step.get(side)
+        found = dict(given) if isinstance(given, dict) and given else {"x": self.tensor_name()}
+        name = self.one(*found)
+        self.dims = self.declared(found[name])
+        found[self.one(name, name, name, "more")] = self.one(self.tensor_name(), self.use())
+        return found
+
+    def interface(self, side: int) -> Any:
+        names = border(self.answers)[side] or ["A"]
+        if self.rarely():
+            return self.some(*self.answers["tensors"], "nowhere")
+        found: Answers = {}
+        for name in names:
+            self.dims = self.declared(name)
+            found[name] = None if self.rarely(3) else self.mapping("border use")
+        return found
+
+    def ensemble(self) -> Any:
+        return self.mapping("ensemble")
+
+    def own_ensemble(self) -> Any:
+        return False if self.rarely(4) else self.ensemble()
+
+    def requirements(self) -> Any:
+        return self.some("torch", "numpy", "pillow>=10.1", "cupy", *["x y"] * self.rarely(), most=2)
+
+
+Value = Callable[[Scene], Any]
+# A value of each kind that fields.yml names; a kind with fields of its own is a mapping of them.
+OF_KIND: dict[str, Value] = {
+    "project name": lambda s: s.one("p", "Awkward.names-2", "1", "a b", "", "x" * 101),
+    "model name": lambda s: s.one("m", "A.b-c_1", "1", "expose_A", "a b", "", "größe", "x" * 101),
+    "starting pipeline": lambda s: s.one("my-own", "image-classification", "ad-ranking", "mine"),
+    "release": lambda s: s.one(*catalog.releases(), 26.07, "27.01"),
+    "natural": Scene.natural,
+    "naturals": Scene.sizes,
+    "microseconds": Scene.microseconds,
+    "count": lambda s: s.one(1, 2, "auto", 0),
+    "fraction": lambda s: s.one(0, 0.5, 1, 1.0, -0.1, 1.5, True),
+    "integers": lambda s: s.pair(0, 1, -1, 2**31),
+    "numbers": lambda s: s.pair(0, 1, 0.5, -1),
+    "flags": lambda s: s.pair(False, True),
+    "flag": Scene.flag,
+    "text": Scene.text,
+    "texts": Scene.texts,
+    "file": Scene.file,
+    "label file": lambda s: s.one("labels.txt", "a/b.txt", "x y", ".x", ""),
+    "extras": lambda s: s.one([], ["monitoring"], ["x"]),
+    "ci": lambda s: s.one("github", "gitlab", "none", "x"),
+    "runner": lambda s: s.one("gpu", "self-hosted, gpu", ""),
+    "tensors": Scene.tensors,
+    "steps": lambda s: s.some(*s.answers["steps"], least=1, most=len(s.answers["steps"])),
+    "border": lambda s: s.interface(0),
+    "own ensemble": Scene.own_ensemble,
+    "ensemble": Scene.ensemble,
+    "backend": lambda s: s.one(*catalog.backends(), "mine", "onnx", "pytorch2", "a/b"),
+    "uses": lambda s: s.uses("inputs"),
+    "version": lambda s: s.one(-1, 1, 2, 0, "1"),
+    "device": lambda s: s.one("cpu", "gpu", "auto", "model", "tpu"),
+    "instances": Scene.instances,
+    "batching": Scene.batching,
+    "sequence": Scene.sequence,
+    "versions": Scene.versions,
+    "list of warmup": lambda s: s.list_of("warmup"),
+    "accelerators": Scene.accelerators,
+    "list of model name": lambda s: s.some(*(x["name"] for x in s.steps()), "nobody"),
+    "requirements": Scene.requirements,
+    "fuse": lambda s: s.one("auto", True, True, False, "never"),
+    "adapter": lambda s: s.one("none", "none", True),
+    "type": Scene.type,
+    "dims": Scene.changed_dims,
+    "any dims": Scene.any_dims,
+    "format": lambda s: s.one("NCHW", "NHWC", "NONE"),
+    "tensor name": Scene.tensor_name,
+    "queue policies": Scene.queue_policies,
+    "timeout action": lambda s: s.one("REJECT", "DELAY", "DELAY", "STOP"),
+    "list of control input": lambda s: s.list_of("control input", 3),
+    "list of control": lambda s: s.list_of("control", 1 + s.rarely()),
+    "control": Scene.control,
+    "control kind": Scene.control_kind,
+    "config type": Scene.config_type,
+    "list of state": lambda s: s.list_of("state"),
+    "list of initial state": lambda s: s.list_of("initial state", 1 + s.rarely()),
+    "warmups": Scene.warmups,
+    "data": lambda s: s.one("zero", "zero", "random", "data.bin", "a/b", "../x"),
+    **{kind: partial(Scene.mapping, kind=kind) for kind in FIELDS.keys() - OBJECTS},
+}
+# What of a kind is otherwise in one place.
+OF_FIELD: dict[tuple[str, str], Value] = {
+    ("answer", "outputs"): lambda s: s.interface(1),
+    ("step", "outputs"): lambda s: s.uses("outputs"),
+    ("shared step", "outputs"): lambda s: s.uses("outputs"),
+    ("ensemble step", "outputs"): lambda s: s.uses("outputs"),
+    ("shared step", "model"): Scene.step_name,
+    ("step", "gpus"): Scene.naturals_of_gpus,
+    ("group", "gpus"): Scene.naturals_of_gpus,
+    ("step", "config"): lambda s: "\n".join(s.some(*CONFIGS, least=1, most=2)),
+    ("ensemble", "config"): lambda s: "\n".join(s.some(*CONFIGS, least=1, most=2)),
+    ("control input", "name"): Scene.input_name,
+    ("state", "input_name"): Scene.input_name,
+    ("ensemble step", "steps"): lambda s: s.some(*s.step["steps"], least=1, most=3),
+    ("ensemble step", "tensors"): lambda s: dict(
+        s.draw(st.permutations(list(s.step["tensors"].items())))
+    ),
+}
+
+
+def nested(draw: Draw, answers: Answers) -> Answers:
+    """The same pipeline as a step of an ensemble around it."""
+    inputs, outputs = border(answers)
+    inner = {key: answers[key] for key in ("tensors", "steps")}
+    settings = {"ensemble": dict(answers["ensemble"])} if answers.get("ensemble") else {}
+    tensors = {f"{name}~": dict(answers["tensors"][name]) for name in (*inputs, *outputs)}
+    step = {
+        "name": "inner-ensemble",
+        "backend": "ensemble",
+        "inputs": {name: {"tensor": f"{name}~"} for name in inputs},
+        "outputs": {name: {"tensor": f"{name}~"} for name in outputs},
+    }
+    outer = {key: answers[key] for key in ("max_batch_size",)} | settings
+    return outer | {"tensors": tensors, "steps": [step | inner | settings], "ensemble_name": "e"}
+
+
+def change(scene: Scene, kind: str) -> None:
+    """Changes one field of an object of the kind, if the answers have one."""
+    answers = scene.answers
+    steps = [step for step in answers["steps"] if kind_of(step) == kind]
+    if kind == "answer":
+        field = scene.one(*FIELDS[kind])
+        answers[field] = scene.value(kind, field)
+    elif kind == "ensemble":
+        answers["ensemble"] = scene.own_ensemble()
+    elif kind == "tensor":
+        name = scene.one(*answers["tensors"])
+        scene.dims = scene.declared(name)
+        field = scene.one(*FIELDS[kind])
+        answers["tensors"][name] = answers["tensors"][name] | {field: scene.value(kind, field)}
+    elif kind == "use":
+        scene.step = scene.one(*(step for step in answers["steps"]))
+        uses = scene.step[scene.one(*SIDES)]
+        name = scene.one(*uses)
+        scene.dims = scene.declared(uses[name])
+        field = scene.one(*FIELDS[kind])
+        uses[name] = dict(uses[name], **{field: scene.value(kind, field)})
+    elif kind == "border use":
+        side = scene.one(0, 1)
+        answers[SIDES[side]] = scene.interface(side)
+    elif steps:
+        scene.step = scene.one(*steps)
+        field = scene.one(*FIELDS[kind])
+        scene.step[field] = scene.value(kind, field)
+
+
+def kind_of(step: Answers) -> str:
+    if "model" in step:
+        return "shared step"
+    return "ensemble step" if step.get("backend") == "ensemble" else "step"
+
+
+CHANGED = [
+    *["step"] * 8,
+    *["use", "use", "tensor", "border use", "shared step", "ensemble step", "ensemble", "answer"],
+]
+
+
+@st.composite
+def answers(draw: Draw) -> Answers:
+    """A small valid pipeline with one to three fields changed."""
+    base = draw(pipelines(max_steps=3))
+    found = normal(base.answers)
+    if draw(st.integers(1, 6)) == 1 and not found.keys() & {"inputs", "outputs"}:
+        found = nested(draw, found)
+    found = deepcopy(found)
+    for _ in range(draw(st.integers(1, 4))):
+        scene = Scene(draw, found)
+        kind = draw(st.sampled_from(CHANGED))
+        try:
+            change(scene, kind)
+        except (
+            AttributeError,
+            KeyError,
+            TypeError,
+            ValueError,
+        ):  # an earlier change left nothing to change
+            break
+    return found
