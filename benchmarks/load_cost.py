@@ -1,88 +1,87 @@
-"""What the load of `make bench` adds to the latency it measures: `python benchmarks/load_cost.py [ROUNDS]`.
+"""What the load of `make bench` adds to the latency it measures: `python -m benchmarks.load_cost [ROUNDS]`.
 
-One caller, on one Triton that serves the default project: bench's own caller, a bare loop with tritonclient, and perf_analyzer where it is
-installed, in turn. The p50 of bench should be within 5 % of perf_analyzer's, or of the bare loop's.
+One caller, on one Triton that serves the default project: bench's own caller and a bare loop with
+tritonclient, in turn. The p50 of bench should be within 5 % of the bare loop's.
 """
 
 from __future__ import annotations
 
-import importlib
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import copier
 from tritonclient import grpc  # type: ignore[import-untyped]
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks.generation import template
+from triton_ensemble.bench.levels import Bench
+from triton_ensemble.bench.requests import Inputs, sample_rows
+from triton_ensemble.bench.server import ServerUnderLoad, under_load
+from triton_ensemble.project import Project
+
 SECONDS = 1.0
 Loads = dict[str, Callable[[], float]]
 
 
-def generate(folder: Path) -> None:
-    """The default project, with its model files, and its modules where they can be imported."""
-    copier.run_copy(str(ROOT), folder, vcs_ref="HEAD", defaults=True, quiet=True)
-    subprocess.run([sys.executable, "-m", "tools.repository"], cwd=folder, check=True)
-    sys.path[:0] = [str(folder), str(folder / "src")]
+def generate(folder: Path) -> Project:
+    """Return the default project, with its model files."""
+    with tempfile.TemporaryDirectory() as source:
+        copier.run_copy(template(Path(source)), folder, defaults=True, quiet=True)
+    command = [sys.executable, "-m", "triton_ensemble", "repository"]
+    subprocess.run(command, cwd=folder, check=True)
+    return Project.load(folder)
 
 
-def loads(server: Any) -> Loads:
-    """By name, what measures the p50 of one caller in µs."""
-    requests = importlib.import_module("tools.load.requests")
-    perf_analyzer = importlib.import_module("tools.load.perf_analyzer")
-    levels = importlib.import_module("tools.load.levels")
-    rows = list(requests.sample_rows())
-    bench = levels.Bench(server, rows, seconds=SECONDS)
-    found: Loads = {
-        "make bench": lambda: float(bench.by_callers(1).load.p50_us),
-        "bare loop": lambda: bare_loop(server, rows, requests),
+def loads(server: ServerUnderLoad) -> Loads:
+    """Return what measures the p50 of one caller (us), by name."""
+    rows = list(sample_rows(server.project))
+    bench = Bench(server, rows)
+    return {
+        "make bench": lambda: bench.level(1, SECONDS).load.p50_us,
+        "bare loop": lambda: bare_loop(server, rows),
     }
-    if perf_analyzer.installed():
-        found["perf_analyzer"] = lambda: float(
-            perf_analyzer.measure(server.address, rows, 1, 1, SECONDS).p50_us
-        )
-    return found
 
 
-def bare_loop(server: Any, rows: list[Any], requests: Any) -> float:
-    inputs = [[tensor(n, a, requests.INPUTS[n].datatype) for n, a in r.items()] for r in rows]
+def bare_loop(server: ServerUnderLoad, rows: Sequence[Inputs]) -> float:
+    datatypes = {given.name: given.datatype for given in server.project.inputs}
+    inputs = [[tensor(name, row[name], datatypes[name]) for name in row] for row in rows]
     latencies, end = [], time.perf_counter() + SECONDS
     while time.perf_counter() < end:
         for tensors in inputs:
             start = time.perf_counter()
-            server.client.infer(requests.MODEL, tensors)
+            server.client.infer(server.project.ensemble, tensors)
             latencies.append(time.perf_counter() - start)
     return statistics.median(latencies) * 1e6
 
 
 def tensor(name: str, array: Any, datatype: str) -> Any:
-    found = grpc.InferInput(name, list(array.shape), datatype)
-    found.set_data_from_numpy(array)
-    return found
+    given = grpc.InferInput(name, list(array.shape), datatype)
+    given.set_data_from_numpy(array)
+    return given
 
 
-def measured(found: Loads, rounds: int) -> dict[str, list[float]]:
-    """In turn, each round in another order, so that what else the machine does meets all of them."""
-    p50s: dict[str, list[float]] = {name: [] for name in found}
+def measured(loads: Loads, rounds: int) -> dict[str, list[float]]:
+    """Measure in turn, each round in another order, so that what else the machine does meets all of them."""
+    p50s: dict[str, list[float]] = {name: [] for name in loads}
     for i in range(rounds):
-        for name in list(found)[:: (-1) ** i]:
-            p50s[name].append(found[name]())
+        for name in list(loads)[:: (-1) ** i]:
+            p50s[name].append(loads[name]())
         print(*(f"{name}: {values[-1]:.0f} us" for name, values in p50s.items()), sep=", ")
     return p50s
 
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    with tempfile.TemporaryDirectory() as folder:
-        generate(Path(folder, "p"))
-        server = importlib.import_module("tools.load.server")
-        with server.under_load() as served:
-            p50s = measured(loads(served), rounds)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        under_load(generate(Path(folder, "p"))) as server,
+    ):
+        p50s = measured(loads(server), rounds)
     print("\n| load | p50, us | make bench is |\n|---|---|---|")
     for name, values in p50s.items():
         ratios = [mine / theirs for mine, theirs in zip(p50s["make bench"], values, strict=True)]

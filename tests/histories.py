@@ -97,12 +97,12 @@ def versions(template: Path, folder: Path) -> Path:
     """A git repository of the template, with two later versions that change, add and remove managed files."""
     shutil.copytree(template, folder, symlinks=True)
     commit(folder, "v1.0.0")
-    mark(folder, "v1.1.0", "Makefile.jinja", "src/triton_step.py", "README.md.jinja")
-    (folder / "template/tools/new.py").write_text("# Managed\n")
+    mark(folder, "v1.1.0", "Makefile.jinja", "src/step_types.py.jinja", "README.md.jinja")
+    (folder / "template/new.py").write_text("# Managed\n")
     commit(folder, "v1.1.0")
     configs = [path.relative_to(folder / "template") for path in folder.rglob("config.pbtxt.jinja")]
     mark(folder, "v1.2.0", *configs, "../hooks/stubs/step.py.jinja", "Makefile.jinja")
-    (folder / "template/tools/new.py").unlink()
+    (folder / "template/new.py").unlink()
     commit(folder, "v1.2.0")
     succeed(run("git", "gc", "-q", cwd=folder))
     return folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import inspect
 import json
 import re
 import socket
@@ -182,6 +183,16 @@ def test_threads_share_a_client(digits: Served, images: list[bytes], protocol: s
         for thread in threads:
             thread.join()
     assert found == [DIGITS * 3] * 8
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_a_synchronous_client_is_usable_under_an_event_loop(
+    digits: Served, images: list[bytes], protocol: str
+) -> None:
+    async def call() -> Any:
+        return digits.call(protocol, "image_classification", images * 9)
+
+    assert len(asyncio.run(call()).LABEL) == 27
 
 
 def test_a_connection_that_the_server_closed_is_made_anew(
@@ -671,7 +682,25 @@ def test_the_package_is_usable_alone(generate: Generate, tmp_path: Path) -> None
         "p.Client('grpc://127.0.0.1:1').close(); print(*sorted(m.partition('.')[0] for m in sys.modules))"
     )
     loaded = {*succeed(run(sys.executable, "-I", "-c", code, cwd=tmp_path)).split()}
-    assert not loaded & {"tools", "steps", "models", "yaml", "pytriton", "onnxruntime", "PIL"}
+    assert not loaded & {
+        "triton_ensemble",
+        "steps",
+        "models",
+        "yaml",
+        "pytriton",
+        "onnxruntime",
+        "PIL",
+    }
+
+
+@pytest.mark.parametrize("name", ["decoupled", "sequence", "BF16"])
+def test_both_clients_have_the_same_methods(generate: Generate, name: str) -> None:
+    with package(generate(**UNUSUAL[name])) as module:
+        names = {n for n in dir(module.AsyncClient) if n[0] != "_" and n != "max_batch_size"}
+        assert names == {n for n in dir(module.Client) if n[0] != "_"} - {"answers", "max_batch_size"}  # fmt: skip
+        for method in names:
+            one, two = (getattr(client, method) for client in (module.Client, module.AsyncClient))
+            assert inspect.signature(one).parameters == inspect.signature(two).parameters
 
 
 @pytest.mark.parametrize("name", ["decoupled", "sequence"])
@@ -681,7 +710,7 @@ def test_no_member_of_the_client_is_hidden(generate: Generate, name: str) -> Non
     [options, members] = re.findall(r"set (?:OPTIONS|MEMBERS) = (.*?)\.split", table, re.DOTALL)
     with package(generate(**UNUSUAL[name])) as module:
         both = module.Client("grpc://x"), module.AsyncClient("grpc://x")
-        found = {n for client in both for n in dir(client) if not n.startswith("__")} - {name}
+        found = {n for client in both for n in dir(client) if not n.startswith("_")} - {name}
         assert found <= {*re.findall(r"\w+", members)}
         code = getattr(module.Client, name).__code__
         own = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}

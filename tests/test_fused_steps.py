@@ -18,7 +18,7 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 from asking import Arrays, Client, asked, connect
-from support import ROOT, Generate, Project, step, succeed
+from support import Generate, Project, step, succeed
 from test_fusion import CHAIN
 from test_wiring import wired
 
@@ -432,9 +432,8 @@ def test_async_steps_wait_for_many_requests_at_once(client: Client) -> None:
 def threads_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], int]]:
     """Of the adapter, which imports a module that only Triton has."""
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", ModuleType("utils"))
-    monkeypatch.syspath_prepend(ROOT / "template/src")
     known = {*sys.modules}
-    yield importlib.import_module("triton_run").threads_of
+    yield importlib.import_module("triton_ensemble.adapter.fused").threads_of
     for name in sys.modules.keys() - known:
         del sys.modules[name]
 

@@ -21,6 +21,7 @@ from support import ROOT, Generate, Project, step, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 from triton_ensemble.server.local_repository import LocalRepository, gpu_count
+from triton_ensemble.server.local_triton import BACKENDS
 from triton_ensemble.server.log import of_backends
 
 ON_CPU = "GPU instances run on the CPU here"
@@ -132,14 +133,14 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Any:
     utils = SimpleNamespace(Logger=Mock())
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", utils)
     monkeypatch.delitem(sys.modules, "local_backend", raising=False)
-    monkeypatch.syspath_prepend(ROOT / "template/tools/backends/python")
+    monkeypatch.syspath_prepend(BACKENDS)
     yield utils.Logger.log_warn
     sys.modules.pop("local_backend", None)
 
 
 def loaded(folder: Path, backend: str, kind: str) -> Any:
     """An instance of a model, as Triton makes it on a device of this kind."""
-    model = runpy.run_path(str(ROOT / f"template/tools/backends/{backend}/model.py"))
+    model = runpy.run_path(str(BACKENDS / f"{backend}.py"))
     instance = model["TritonPythonModel"]()
     config = json_format.MessageToJson(
         config_of(folder / "config.pbtxt"),
@@ -203,11 +204,12 @@ def test_a_torch_without_cuda_says_so(tmp_path: Path, log: Mock) -> None:
 
 @pytest.mark.usefixtures("log")
 def test_a_step_is_told_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "template/src")
-    device = runpy.run_path(str(ROOT / "template/src/triton_context.py"))["device"]
+    from triton_ensemble.adapter.context import device
+
     assert device({"model_instance_kind": "GPU", "model_instance_device_id": "1"}) == "cuda:1"
     assert device({"model_instance_kind": "CPU", "model_instance_device_id": "0"}) == "cpu"
-    sys.modules.pop("triton_arrays", None)  # it has the Triton of this test
+    for name in [name for name in sys.modules if name.startswith("triton_ensemble.adapter.")]:
+        monkeypatch.delitem(sys.modules, name)  # they have the Triton of this test
 
 
 def test_what_a_backend_says_of_cuda_is_printed_at_the_start() -> None:

@@ -24,9 +24,8 @@ import tritonclient.http as triton_http  # type: ignore[import-untyped]
 from support import ROOT, Generate, Project, assert_logged, step, succeed, variables
 
 from triton_ensemble.server.local_repository import LocalRepository
-from triton_ensemble.server.local_triton import LocalTriton, ServerError
+from triton_ensemble.server.local_triton import BACKENDS, LocalTriton, ServerError
 
-TEMPLATE = Path(__file__).resolve().parents[1] / "template"
 ALL = ["onnxruntime", "openvino", "python", "pytorch"]
 
 
@@ -54,7 +53,7 @@ class Served(NamedTuple):
 def serve(project: Project) -> Iterator[Served]:
     succeed(project.make("repository"))
     ports = [f"--{api}-port=0" for api in ("http", "grpc", "metrics")]
-    command = [sys.executable, "-m", "tools.serve", "model_repository", "my_pipeline", *ports]
+    command = [sys.executable, "-m", "triton_ensemble", "serve", *ports]
     process = subprocess.Popen(
         command, cwd=project.path, env=variables(), text=True, stdout=-1, stderr=-2
     )
@@ -210,19 +209,9 @@ def test_every_backend_has_a_form_here(modern: Served) -> None:
     assert [answer.as_numpy(name).shape for name in ("CLASS", "D", "F")] == [(2, 3), (2, 2), (2, 1)]
 
 
-def test_a_project_has_the_local_backends_that_it_uses(modern: Served, generate: Generate) -> None:
-    def folders(project: Project) -> list[str]:
-        return sorted(path.name for path in (project / "tools/backends").glob("*"))
-
-    assert folders(modern.project) == sorted(
-        {*STAND_INS.values(), "onnxruntime", "openvino", "python"}
-    )
-    only_python = {"tensors": {"A": "FP32[1]", "B": "FP32[1]"}, "steps": [step("a", ["A"], ["B"])]}
-    project = generate(**only_python)
-    assert folders(project) == []
-    with serve(project) as served:
-        zeros = ("FP32", np.zeros((1, 1), np.float32))
-        assert served.infer("my_pipeline", A=zeros).as_numpy("B").shape == (1, 1)
+def test_a_project_names_the_backends_that_have_no_form_here(modern: Served) -> None:
+    stand_ins = json.loads((modern.project / "vendor/project.json").read_text())["stand_ins"]
+    assert stand_ins == sorted(STAND_INS.values())
 
 
 def test_what_differs_here_is_said_at_the_start(modern: Served) -> None:
@@ -387,9 +376,9 @@ def test_models_cannot_import_what_pythonpath_has(
         for side in ("input", "output")
     )
     repository = write("a", f'backend: "python" {tensors}')
-    (repository / "a/1/model.py").write_text("import tools.serve\n")
-    monkeypatch.setenv("PYTHONPATH", str(TEMPLATE))
-    with pytest.raises(ServerError, match="No module named 'tools'"):
+    (repository / "a/1/model.py").write_text("import benchmarks\n")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with pytest.raises(ServerError, match="No module named 'benchmarks'"):
         LocalTriton(repository, "a").__enter__()
 
 
@@ -399,8 +388,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
     types = {"TYPE_FP32": np.float32, "TYPE_STRING": np.object_}
     utils = SimpleNamespace(triton_string_to_numpy=types.get, Logger=Mock())
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", utils)
-    monkeypatch.syspath_prepend(TEMPLATE / "tools/backends/python")
-    model = runpy.run_path(str(ROOT / "hooks/backends/stand_in.py"))["TritonPythonModel"]()
+    monkeypatch.syspath_prepend(BACKENDS)
+    model = runpy.run_path(str(BACKENDS / "stand_in.py"))["TritonPythonModel"]()
     config = {
         "name": "a",
         "max_batch_size": 4,

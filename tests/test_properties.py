@@ -98,7 +98,7 @@ def build(template: Path, pipeline: Pipeline, folder: Path) -> Path:
                 outputs=pipeline.outputs(base),
             )
             (folder / "steps" / f"{model['module']}.py").write_text(code)
-    succeed(run(sys.executable, "-m", "tools.repository", cwd=folder))
+    succeed(run(sys.executable, "-m", "triton_ensemble", "repository", cwd=folder))
     return folder / "model_repository"
 
 

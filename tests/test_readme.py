@@ -38,7 +38,7 @@ TESTED = {
     r"make update|copier update( --defaults --data-file \S+)?": "test_update.py::test_pipeline_yml_drives_an_update",
     r"copier update --defaults --data-file \S+ --vcs-ref=:current:": "test_update.py::test_the_version_can_stay",
     r"copier update --skip-answered --ask steps": "test_update.py::test_one_question_can_be_asked_again",
-    r"\S*python hooks/adopt.py REPOSITORY > pipeline.yml": "test_adopt.py::test_as_a_command",
+    r"(\S*python -m triton_ensemble|\S*triton-ensemble) adopt REPOSITORY > pipeline.yml": "test_adopt.py::test_as_a_command",
     r"(uvx |pipx run |\S*bin/)?copier copy( --defaults)?( --vcs-ref \S+)? \S+ \S+": "test_rendering.py::test_from_git",
     r"(uvx |pipx run |\S*bin/)?copier copy --defaults --data-file \S+ \S+ \S+": "test_answers.py::test_the_command_prints_one_line",
     r"(python3? -m )?(pip|pipx|uv tool) install '?copier\S*": "test_answers.py::test_the_command_prints_one_line",

@@ -23,24 +23,25 @@ else:
 
 # Files of each project.
 ALWAYS = """
-.copier-answers.yml .dockerignore .gitignore .pre-commit-config.yaml Makefile README.md pipeline.yml pyproject.toml requirements.lock requirements-bench.lock
-src/PACKAGE/__init__.py src/PACKAGE/__main__.py src/PACKAGE/client.py src/PACKAGE/py.typed src/PACKAGE/tensors.py
-src/PACKAGE/runtime/__init__.py src/PACKAGE/runtime/batches.py src/PACKAGE/runtime/clients.py src/PACKAGE/runtime/errors.py src/PACKAGE/runtime/flow.py
-src/PACKAGE/runtime/grpc_transport.py src/PACKAGE/runtime/http_transport.py src/PACKAGE/runtime/printing.py src/PACKAGE/runtime/shared_memory.py src/PACKAGE/runtime/transport.py
-tests/conftest.py tests/test_live.py tests/test_steps.py tests/docker/conftest.py tests/docker/test_container.py
-tools/answers.py tools/bench.py tools/check.py tools/checks/deployment.py tools/checks/ensembles.py tools/checks/fields.py tools/checks/findings.py tools/checks/layout.py tools/checks/lines.py
-tools/checks/models.py tools/checks/project.py tools/checks/python_models.py tools/checks/sequences.py tools/checks/tensors.py tools/checks/warmups.py tools/checks/wiring.py
-tools/compare.py tools/container.py tools/golden.py tools/infer.py tools/local_repository.py tools/project.py tools/ready.py tools/repository.py tools/samples.py tools/serve.py tools/server_environment.py
-tools/server_log.py tools/tune.py tools/update.py
+.copier-answers.yml .dockerignore .gitignore .pre-commit-config.yaml Makefile README.md
+pipeline.yml pyproject.toml requirements.lock requirements-dev.lock
+src/PACKAGE/__init__.py src/PACKAGE/__main__.py src/PACKAGE/client.py
+src/PACKAGE/py.typed src/PACKAGE/tensors.py
+src/PACKAGE/runtime/__init__.py src/PACKAGE/runtime/batches.py
+src/PACKAGE/runtime/clients.py src/PACKAGE/runtime/errors.py src/PACKAGE/runtime/flow.py
+src/PACKAGE/runtime/grpc_transport.py src/PACKAGE/runtime/http_transport.py
+src/PACKAGE/runtime/printing.py src/PACKAGE/runtime/shared_memory.py
+src/PACKAGE/runtime/transport.py
+tests/conftest.py tests/test_live.py tests/test_steps.py
+tests/docker/conftest.py tests/docker/test_container.py
+vendor/project.json vendor/requirements.txt WHEEL
 .github/workflows/ci.yml .github/workflows/update.yml
-tools/load/closed_loop.py tools/load/figures.py tools/load/growth.py tools/load/levels.py tools/load/options.py tools/load/perf_analyzer.py tools/load/plot.py tools/load/report.py tools/load/requests.py tools/load/saved.py tools/load/server.py tools/load/way.py
-tools/tuning/callers.py tools/tuning/knobs.py tools/tuning/pipeline_file.py tools/tuning/search.py tools/tuning/trials.py tools/tuning/tuned_server.py tools/tuning/written.py
 model_repository/ENSEMBLE/config.pbtxt model_repository/ENSEMBLE/1/README.md
-deploy/Dockerfile deploy/compose.yaml deploy/compose.mounted.yaml
-deploy/health.sh deploy/imports.py deploy/packages.py deploy/serve.sh
+deploy/Dockerfile deploy/compose.yaml deploy/compose.mounted.yaml deploy/serve.sh
 deploy/monitoring/alerts.yml deploy/monitoring/dashboard.json deploy/monitoring/prometheus.yml
 deploy/monitoring/grafana-dashboards.yml deploy/monitoring/grafana-datasource.yml
 """
+[WHEEL] = (path.name for path in (ROOT / "template/vendor").glob("*.whl"))
 TEN: dict[str, Any] = {
     "project_name": "ten",
     "tensors": {f"T{i}": "FP32[1]" for i in range(11)},
@@ -54,17 +55,13 @@ def project(request: pytest.FixtureRequest, generate: Generate) -> Project:
 
 
 # Files that each project with Python steps has once.
-PYTHON = """
-src/step_types.py src/triton_arrays.py src/triton_context.py src/triton_pace.py
-src/triton_step.py src/triton_user_step.py
-tests/test_contract.py tools/fake_triton.py tools/harness.py
-"""
+PYTHON = ["src/step_types.py", "tests/test_contract.py"]
 
 
 def python_step(name: str, module: str | None = None) -> list[str]:
     version = f"model_repository/{name}/1"
     return [
-        *PYTHON.split(),
+        *PYTHON,
         f"steps/{module or name}.py",
         f"model_repository/{name}/config.pbtxt",
         f"{version}/model.py",
@@ -76,7 +73,7 @@ def shared(name: str, *steps: str) -> list[str]:
     """Of Python steps that share a model."""
     code = [f"steps/{step}.py" for step in steps]
     files = [path for path in python_step(name) if not path.startswith("steps/")]
-    return [*files, "src/triton_run.py", *code]
+    return [*files, *code]
 
 
 def model(name: str, module: str | None = None) -> list[str]:
@@ -84,14 +81,9 @@ def model(name: str, module: str | None = None) -> list[str]:
 
 
 def always(package: str, ensemble: str) -> list[str]:
-    return ALWAYS.replace("PACKAGE", package).replace("ENSEMBLE", ensemble).split()
-
-
-def backends(*names: str) -> list[str]:
-    return [
-        "tools/backends/python/local_backend.py",
-        *[f"tools/backends/{name}/model.py" for name in names],
-    ]
+    names = ALWAYS.replace("PACKAGE", package).replace("ENSEMBLE", ensemble)
+    names = names.replace("WHEEL", f"vendor/{WHEEL}")
+    return names.split()
 
 
 EXAMPLE = """
@@ -109,33 +101,28 @@ INVENTORIES = {
     "default": [
         *always("image_classification", "image_classification"),
         *CLASSIFICATION,
-        *backends("onnxruntime"),
     ],
     "image in one process": [
         *always("image_classification", "image_classification"),
         *EXAMPLE.split(),
         *shared("preprocess_to_label", "preprocess", "label"),
-        "src/triton_onnx.py",
         "models/classify.py",
     ],
-    "torchscript": [*always("torchscript", "torchscript"), *CLASSIFICATION, *backends("pytorch")],
+    "torchscript": [*always("torchscript", "torchscript"), *CLASSIFICATION],
     "my own": [
         *always("my_pipeline", "my_pipeline"),
         *python_step("prepare"),
         *model("predict"),
-        *backends("onnxruntime"),
     ],
     "one step": [*always("lone", "lone"), *python_step("only")],
     "one model": [
         *always("lone_model", "lone_model"),
         *model("only"),
-        *backends("onnxruntime"),
     ],
     "no batch dimension": [
         *always("unbatched", "unbatched"),
         *python_step("pre"),
         *model("net"),
-        *backends("onnxruntime"),
     ],
     "fan": [
         *always("fan", "fan"),
@@ -143,7 +130,6 @@ INVENTORIES = {
         *python_step("decode"),
         *model("match"),
         *model("detect"),
-        *backends("onnxruntime", "pytorch"),
     ],
     "kinds of steps": [
         *always("kinds", "kinds"),
@@ -156,7 +142,6 @@ INVENTORIES = {
         *always("awkward_names_2", "Awkward_names_2"),
         *python_step("pre.process-1", "pre_x2e_process_x2d_1"),
         *model("1st", "_1st"),
-        *backends("onnxruntime"),
     ],
 }
 
@@ -167,9 +152,9 @@ def test_inventory(generate: Generate, name: str) -> None:
 
 
 def test_inventory_of_ten_steps(generate: Generate) -> None:
-    apart = {**TEN, "steps": [s | {"fuse": False} for s in TEN["steps"]]}
+    unfused = {**TEN, "steps": [s | {"fuse": False} for s in TEN["steps"]]}
     steps = [file for i in range(10) for file in python_step(f"s{i}")]
-    assert generate(**apart).files() == sorted({*always("ten", "ten"), *steps})
+    assert generate(**unfused).files() == sorted({*always("ten", "ten"), *steps})
 
 
 def test_inventory_of_ten_steps_that_share_a_model(generate: Generate) -> None:
@@ -183,7 +168,7 @@ def test_inventory_without_an_ensemble(generate: Generate) -> None:
     readme = "model_repository/alone/1/README.md"
     assert found == sorted({*always("alone", "alone"), *model} - {readme})
     found = generate(**UNUSUAL["ONNX without an ensemble"]).files()
-    assert {"models/net.py", "src/triton_onnx.py", "model_repository/network/1/model.py"} < {*found}
+    assert {"models/net.py", "model_repository/network/1/model.py"} < {*found}
     assert "src/step_types.py" not in found
 
 
@@ -362,7 +347,9 @@ def test_the_package_hides_no_other(generate: Generate, name: str, package: str)
 
 
 def test_no_module_of_python_is_hidden() -> None:
-    modules = yaml.safe_load((ROOT / "src/triton_ensemble/catalog/modules.yml").read_text())["python"].split()
+    modules = yaml.safe_load((ROOT / "src/triton_ensemble/catalog/modules.yml").read_text())[
+        "python"
+    ].split()
     assert {name for name in sys.stdlib_module_names if name[0] != "_"} <= {*modules}
 
 

@@ -25,12 +25,11 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 import tritonclient.http as triton_http  # type: ignore[import-untyped]
+from support import SOURCES
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from triton_ensemble.server import local_triton as serve
 from triton_ensemble.server.local_triton import EXIT_TIMEOUT_S, LocalTriton, ServerError
-
-TEMPLATE = Path(__file__).resolve().parents[1] / "template"
 
 TENSORS = """
 max_batch_size: 8
@@ -312,12 +311,16 @@ def refuse(*_: object, **__: object) -> None:
         ("platform.libc_ver", lambda: ("glibc", "2.31"), "needs glibc 2.35, not 2.31"),
         ("sys.version_info", (3, 13, 0), "runs on Python 3.10 to 3.12"),
         (
-            "tools.server_environment._version",
+            "triton_ensemble.server.environment._version",
             {"numpy": "1.26.4"}.get,
             "pip install nvidia-pytriton==0.7.0",
         ),
-        ("tools.server_environment._version", lambda package: "2.1.0", "needs numpy<2, not 2.1.0"),
-        ("tools.server_environment.LIBPYTHON", "libnosuch.so", "has no libnosuch.so"),
+        (
+            "triton_ensemble.server.environment._version",
+            lambda package: "2.1.0",
+            "needs numpy<2, not 2.1.0",
+        ),
+        ("triton_ensemble.server.environment.LIBPYTHON", "libnosuch.so", "has no libnosuch.so"),
         ("subprocess.Popen", refuse, "Triton can't be started: "),
     ],
 )
@@ -356,8 +359,8 @@ def test_idle_client_and_endless_model_do_not_hold_up_the_stop(identity: Path) -
 def start_command(repository: Path) -> subprocess.Popen[str]:
     ports = ["--http-port=0", "--grpc-port=0", "--metrics-port=0"]
     return subprocess.Popen(
-        [sys.executable, "-m", "tools.serve", str(repository), "a", *ports],
-        cwd=TEMPLATE,
+        [sys.executable, "-m", "triton_ensemble", "serve", *ports, str(repository), "a"],
+        cwd=SOURCES,
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -421,7 +424,7 @@ def test_a_program_that_serves_can_be_killed(identity: Path) -> None:
         "import pathlib, sys, time; from triton_ensemble.server.local_triton import LocalTriton\n"
         "with LocalTriton(pathlib.Path(sys.argv[1]), 'a'): time.sleep(60)"
     )
-    program = subprocess.Popen([sys.executable, "-c", code, str(identity)], cwd=TEMPLATE, stderr=-3)
+    program = subprocess.Popen([sys.executable, "-c", code, str(identity)], cwd=SOURCES, stderr=-3)
     name = server_id(identity)
     program.send_signal(signal.SIGTERM)
     program.wait(15)

@@ -201,9 +201,21 @@ def test_only_what_a_cache_may_answer_shares_no_executions(generate: Generate) -
     of = {"one": [{**one, "cache": True}, two], "two": [one, {**two, "cache": True}]}
     for cached, steps in of.items():
         [other] = {"one", "two"} - {cached}
-        tests = (generate(**{**ANSWERS, "steps": steps}) / "tests/test_live.py").read_text()
-        assert f'CACHED = ["{cached}"]' in tests
-        assert f'parametrize("model", ["{other}"])' in tests
+        project = generate(**{**ANSWERS, "steps": steps})
+        assert json.loads((project / "vendor/project.json").read_text())["cached_models"] == [
+            cached
+        ]
+        listed = collected(project)
+        assert "test_an_equal_request_is_found_in_a_cache[http]" in listed
+        sharing = [name for name in listed if "share_executions[http-" in name]
+        assert sharing == [f"test_concurrent_requests_share_executions[http-{other}]"]
+
+
+def collected(project: Project) -> list[str]:
+    """The smoke tests that a project has."""
+    tests = ("-m", "pytest", "-q", "--collect-only", "tests/test_live.py")
+    printed = succeed(project.run(sys.executable, *tests))
+    return [line.partition("::")[2] for line in printed.splitlines() if "::" in line]
 
 
 @pytest.mark.slow
@@ -363,6 +375,6 @@ BROKEN: dict[str, tuple[Any, str]] = {
 def test_a_sample_that_is_none_is_named(project: Project, what: str) -> None:
     sample, line = BROKEN[what]
     with edited(project, "samples/a.json", r"\A.*\Z", json.dumps(sample)):
-        done = project.run(sys.executable, "-m", "tools.infer", HTTP_PORT="1")
+        done = project.run(sys.executable, "-m", "triton_ensemble", "infer", HTTP_PORT="1")
     assert done.returncode == 1
     assert f"samples/a.json: is no sample request: {line}" in done.stderr

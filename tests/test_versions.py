@@ -74,7 +74,7 @@ def test_an_untouched_project_becomes_a_fresh_one(
     yours = {name for name, text in old.items() if b"Yours: " in text.partition(b"\n")[0]}
     after = updated(project)
     assert {name: after.get(name) for name in yours} == {name: old[name] for name in yours}
-    kept = {*yours, "requirements.lock", "requirements-bench.lock"} | {
+    kept = {*yours, "requirements.lock", "requirements-dev.lock"} | {
         name for name in old if name.startswith("samples/")
     }
     assert after.keys() - kept == fresh.keys() - kept

@@ -14,7 +14,7 @@ from typing import Any
 import copier
 import pytest
 import yaml
-from support import COPIER, ROOT, Generate, Project, run, succeed
+from support import COPIER, ROOT, SOURCES, Generate, Project, run, succeed
 
 KINDS = [(ci, gpu_count) for ci in ("github", "gitlab", "none") for gpu_count in (0, 2)]
 OWN = sorted(ROOT.glob(".github/workflows/*.yml"))
@@ -218,6 +218,7 @@ def test_the_newest_image_is_that_of_the_last_months_which_exists(tmp_path: Path
 # `make update` of a workflow, in a clone of a project on a server of its own: a bare repository.
 
 BRANCH = "triton-ensemble-template"
+MANAGED = "deploy/compose.mounted.yaml"
 GH = """#!/bin/sh
 echo "$*" >> "$SAID"
 case $2 in list) cat "$OPEN" ;; esac
@@ -241,6 +242,7 @@ class Remote:
             (self.bin / "gh", GH),
             (folder / "venv-update/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n'),
             (folder / "venv-update/bin/copier", ""),
+            (folder / "venv-update/bin/pip", ""),
         ):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
@@ -252,7 +254,7 @@ class Remote:
 
     def release(self) -> None:
         """A new version of the template, which changes a file that all projects have."""
-        with (self.template / "template/src/triton_step.py").open("a") as file:
+        with (self.template / "template" / MANAGED).open("a") as file:
             file.write("# newer\n")
         for command in ("add --all", "commit -q -m newer", "tag v1.1.0"):
             succeed(run("git", *command.split(), cwd=self.template))
@@ -269,6 +271,7 @@ class Remote:
             cwd=self.folder / "clone",
             PATH=f"{self.bin}:/usr/bin:/bin",
             VENV=str(self.folder / "venv"),
+            PYTHONPATH=str(SOURCES),
             GIT_CONFIG_GLOBAL=str(self.folder / "gitconfig"),
             SAID=str(self.folder / "said"),
             OPEN=str(self.folder / "open"),
@@ -326,7 +329,7 @@ def test_an_update_becomes_one_pull_request(remote: Remote) -> None:
     succeed(remote.update())
     assert remote.branches() == ["main", BRANCH]
     changed = remote.git("-C", "remote.git", "diff", "--name-only", "main", BRANCH).split()
-    assert changed == [".copier-answers.yml", "src/triton_step.py"]
+    assert changed == [".copier-answers.yml", MANAGED]
     if remote.ci == "github":
         [asked, _, created] = remote.said()
         assert asked.startswith(f"pr list --head {BRANCH} ")
@@ -340,12 +343,12 @@ def test_an_update_becomes_one_pull_request(remote: Remote) -> None:
 
 def test_a_conflict_is_named_and_opens_none(remote: Remote) -> None:
     remote.release()
-    with (remote.project / "src/triton_step.py").open("a") as file:
+    with (remote.project / MANAGED).open("a") as file:
         file.write("# mine\n")
     remote.project.commit()
     process = remote.update()
     assert process.returncode
-    assert "src/triton_step.py: both you and the template changed lines" in process.stderr
+    assert f"{MANAGED}: both you and the template changed lines" in process.stderr
     assert "make update failed; the lines above say why" in process.stdout
     assert remote.branches() == ["main"]
     assert remote.said() == []

@@ -1,4 +1,4 @@
-"""Steps that share a process against the same steps apart, and against FastAPI: one run, alternating, medians.
+"""Fused steps against the same steps served separately, and against FastAPI: one run, alternating, medians.
 
 python -m benchmarks.fusion [chain] [digits] [photo] [--rounds 30] [--baseline-python PATH]
 """
@@ -11,7 +11,6 @@ import shutil
 import socket
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -19,10 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1] / "template"))
-
-from benchmarks.fusion.works import (  # noqa: E402
+from benchmarks.fusion.works import (
     CHAIN,
     CORES,
     Answers,
@@ -31,15 +27,16 @@ from benchmarks.fusion.works import (  # noqa: E402
     project,
     triton_request,
 )
-from benchmarks.generation import template  # noqa: E402
-from benchmarks.steps.load import Load, cpu_seconds  # noqa: E402
-from triton_ensemble.server.local_triton import LocalTriton  # noqa: E402
+from benchmarks.generation import template
+from benchmarks.steps.load import Load, cpu_seconds
+from triton_ensemble.server.local_triton import LocalTriton
 
+HERE = Path(__file__).parent
 CONCURRENCIES = [1, 8, 32]
 Rounds = dict[str, list[float]]  # by variant, a number for each round
 
 
-class Found(NamedTuple):
+class Figures(NamedTuple):
     """Of each round the answers a second, and the processor time of the whole server for an answer (us)."""
 
     throughput: Rounds
@@ -84,7 +81,11 @@ def baseline(python: str, answers: Answers, folder: Path) -> Iterator[Target]:
     process = subprocess.Popen(
         [*command, f"--port={port}", f"--workers={CORES}"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": "src", "MODEL_FILE": str(model)},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"src:{HERE.parents[1] / 'src'}",
+            "MODEL_FILE": str(model),
+        },
         start_new_session=True,
     )
     try:
@@ -101,9 +102,11 @@ def baseline(python: str, answers: Answers, folder: Path) -> Iterator[Target]:
         process.wait()
 
 
-def measured(targets: Mapping[str, Target], concurrency: int, rounds: int, seconds: float) -> Found:
+def measured(
+    targets: Mapping[str, Target], concurrency: int, rounds: int, seconds: float
+) -> Figures:
     """The order turns, so that none is always first."""
-    found = Found({name: [] for name in targets}, {name: [] for name in targets})
+    figures = Figures({name: [] for name in targets}, {name: [] for name in targets})
     for target in targets.values():
         target.load.throughput(concurrency, seconds)  # warms up
     for i in range(rounds):
@@ -112,37 +115,39 @@ def measured(targets: Mapping[str, Target], concurrency: int, rounds: int, secon
             before = targets[name].cpu_seconds()
             throughput = targets[name].load.throughput(concurrency, seconds)
             used = targets[name].cpu_seconds() - before
-            found.throughput[name].append(throughput)
-            found.cpu[name].append(1e6 * used / max(1.0, throughput * seconds))
-    return found
+            figures.throughput[name].append(throughput)
+            figures.cpu[name].append(1e6 * used / max(1.0, throughput * seconds))
+    return figures
 
 
-def middle(found: Rounds, name: str) -> float:
-    return statistics.median(found[name])
+def middle(figures: Rounds, name: str) -> float:
+    return statistics.median(figures[name])
 
 
-def ratio(found: Rounds, one: str, other: str) -> float:
+def ratio(figures: Rounds, one: str, other: str) -> float:
     """The median of the rounds' ratios."""
-    return statistics.median(a / b for a, b in zip(found[one], found[other], strict=True))
+    return statistics.median(a / b for a, b in zip(figures[one], figures[other], strict=True))
 
 
-def best(found: Rounds, kind: str) -> str:
-    return max((name for name in found if name.startswith(kind)), key=lambda n: middle(found, n))
+def best(figures: Rounds, kind: str) -> str:
+    return max(
+        (name for name in figures if name.startswith(kind)), key=lambda n: middle(figures, n)
+    )
 
 
-def table(work: str, found: dict[int, Found]) -> None:
+def table(work: str, figures: dict[int, Figures]) -> None:
     """Requests a second, and us of all processors for one."""
-    heads = [head for c in found for head in (f"c={c}: requests/s", "us")]
+    heads = [head for c in figures for head in (f"c={c}: requests/s", "us")]
     print(f"\n| {work} | {' | '.join(heads)} |\n|---{'|---' * len(heads)}|")
-    for name in next(iter(found.values())).throughput:
-        cells = [f"{middle(rounds, name):.0f}" for each in found.values() for rounds in each]
+    for name in next(iter(figures.values())).throughput:
+        cells = [f"{middle(rounds, name):.0f}" for each in figures.values() for rounds in each]
         print(f"| {name} | {' | '.join(cells)} |")
 
 
-def line(what: str, found: dict[int, Found], one: str, other: str) -> None:
+def line(what: str, figures: dict[int, Figures], one: str, other: str) -> None:
     """`one` and `other` begin the names of variants; of several the best is meant."""
     cells = []
-    for concurrency, (rounds, cpu) in found.items():
+    for concurrency, (rounds, cpu) in figures.items():
         first, second = best(rounds, one), best(rounds, other)
         by_cpu = middle(cpu, second) / middle(cpu, first)
         value = f"{ratio(rounds, first, second):.2f}, by processor time {by_cpu:.2f}"
@@ -150,7 +155,9 @@ def line(what: str, found: dict[int, Found], one: str, other: str) -> None:
     print(f"{what}: {'; '.join(cells)}", flush=True)
 
 
-def run(source: str, variants: dict[str, Answers], options: argparse.Namespace) -> dict[int, Found]:
+def run(
+    source: str, variants: dict[str, Answers], options: argparse.Namespace
+) -> dict[int, Figures]:
     """All variants of one work at once, so that each is measured under the same load."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         targets: dict[str, Target] = {}
@@ -175,25 +182,25 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement")
     parser.add_argument("--concurrency", type=int, nargs="+", default=CONCURRENCIES)
-    told = "an interpreter with what README.md lists"
-    parser.add_argument("--baseline-python", type=os.path.abspath, help=told)
+    needs = "an interpreter with what README.md lists"
+    parser.add_argument("--baseline-python", type=os.path.abspath, help=needs)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         source = template(Path(folder))
         if "chain" in options.works:
-            found = run(source, CHAIN, options)
-            table("chain", found)
-            line("noise", found, "one step again", "one step")
-            line("one step / three fused (at most 1.2)", found, "one step", "three fused")
-            line("three fused / apart", found, "three fused", "three apart")
+            figures = run(source, CHAIN, options)
+            table("chain", figures)
+            line("noise", figures, "one step again", "one step")
+            line("one step / three fused (at most 1.2)", figures, "one step", "three fused")
+            line("three fused / separate", figures, "three fused", "three separate")
         for work in options.works:
             if work != "chain":
-                found = run(source, images(work), options)
-                table(work, found)
+                figures = run(source, images(work), options)
+                table(work, figures)
                 for kind in ("fused", "one model"):
-                    line(f"{kind} / apart (at least 1.5 at c=8)", found, kind, "apart")
+                    line(f"{kind} / separate (at least 1.5 at c=8)", figures, kind, "separate")
                     if options.baseline_python:
-                        line(f"{kind} / FastAPI (at least 0.95)", found, kind, "FastAPI")
+                        line(f"{kind} / FastAPI (at least 0.95)", figures, kind, "FastAPI")
 
 
 if __name__ == "__main__":

@@ -26,5 +26,5 @@ async def infer(request: Request) -> JSONResponse:
     image = np.array([[await request.body()]], np.object_)
     pixels = preprocess(IMAGE=image)["PIXELS"]
     outputs = label(LOGITS=session.run(["logits"], {"pixels": pixels})[0])
-    found = {"LABEL": outputs["LABEL"].item().decode(), "SCORE": outputs["SCORE"].item()}
-    return JSONResponse(found)
+    answer = {"LABEL": outputs["LABEL"].item().decode(), "SCORE": outputs["SCORE"].item()}
+    return JSONResponse(answer)

@@ -1,4 +1,4 @@
-"""What is measured: pipelines, with their steps apart and in one process, and the requests that they answer."""
+"""What is measured: pipelines, with their steps separate and fused, and the requests that they answer."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ TRIVIAL = """class Step:
     def __call__(self, {name}):
         return {{"{result}": {name}}}
 """
-APART = {"fuse": False}
-TOGETHER = {"fuse": True}
+SEPARATE = {"fuse": False}
+FUSED = {"fuse": True}
 SETTINGS: dict[str, dict[str, Any]] = {
     "": {},
     ", no batching": {"batching": False},  # each request for itself
@@ -55,7 +55,7 @@ CHAIN = {
     "one step": trivial(1),
     "one step again": trivial(1),  # their ratio is the noise of this machine
     "three fused": trivial(3),
-    "three apart": trivial(3, **APART),
+    "three separate": trivial(3, **SEPARATE),
 }
 
 
@@ -75,15 +75,15 @@ def image(work: str, *instances: int, ensemble: bool = True, **fields: Any) -> A
 
 def images(work: str) -> dict[str, Answers]:
     """`photo`: JPEG, a network of about 2 ms; `digits`: the example, whose network takes next to no time."""
-    found: dict[str, Answers] = {}
+    variants: dict[str, Answers] = {}
     for setting, fields in SETTINGS.items():
         for instances in ((1, 1, 1), (1, CORES, 1), (CORES, CORES, 1)):
-            name = f"apart {'-'.join(map(str, instances))}{setting}"
-            found[name] = image(work, *instances, **APART, **fields)
+            name = f"separate {'-'.join(map(str, instances))}{setting}"
+            variants[name] = image(work, *instances, **SEPARATE, **fields)
         each = [CORES] * 3
-        found[f"fused {CORES}{setting}"] = image(work, *each, **TOGETHER, **fields)
-        found[f"one model {CORES}{setting}"] = image(work, *each, ensemble=False, **fields)
-    return found
+        variants[f"fused {CORES}{setting}"] = image(work, *each, **FUSED, **fields)
+        variants[f"one model {CORES}{setting}"] = image(work, *each, ensemble=False, **fields)
+    return variants
 
 
 def model_file(answers: Answers) -> str:
@@ -109,7 +109,7 @@ def project(source: str, answers: Answers, folder: Path) -> Path:
         own = folder / "model_repository" / model_file(answers)
         own.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(made, own)
-    command = [sys.executable, "-m", "tools.repository"]
+    command = [sys.executable, "-m", "triton_ensemble", "repository"]
     subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     return folder
 

@@ -10,7 +10,6 @@ import importlib
 import json
 import shutil
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -18,17 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.steps.load import ModelLoad
+from triton_ensemble.repository.sources import adapter_files
+from triton_ensemble.server.local_triton import LocalTriton
+
 HERE = Path(__file__).parent
-TEMPLATE = HERE.parents[1] / "template"
-ADAPTER = [
-    *TEMPLATE.glob("model_repository/*python_models*/*/model.py"),
-    *TEMPLATE.glob("src/triton_*.py"),
-]
-sys.path.insert(0, str(TEMPLATE))
-
-from benchmarks.steps.load import ModelLoad  # noqa: E402
-from triton_ensemble.server.local_triton import LocalTriton  # noqa: E402
-
+[MODEL_PY] = HERE.parents[1].glob("template/model_repository/*python_models*/*/model.py")
 CASES = ["arithmetic", "normalise", "onnx_network", "strings", "fixed_cost"]
 BY_HAND = ["by_request", "loop", "joined"]
 CONTROL = "control"  # by_request once more: their ratio is the noise of this machine
@@ -77,8 +71,10 @@ def write_models(repository: Path, case: str) -> None:
 
 
 def write_adapter(version: Path, case: str) -> None:
-    for file in ADAPTER:
-        shutil.copy(file, version)
+    shutil.copy(MODEL_PY, version)
+    for target, source in adapter_files(version):
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(source, target)
     (version / "steps").mkdir()
     (version / "steps" / "it.py").write_text(STEP)
     spelled: dict[str, Any] = {"arguments": {"IN": "IN"}, "results": {}, "calls": {}}
@@ -113,10 +109,12 @@ def measure(
     return throughputs, costs
 
 
-def ratio(found: Rounds, mine: str, *kinds: str) -> float:
+def ratio(throughputs: Rounds, mine: str, *kinds: str) -> float:
     """The throughput of `mine` over that of the fastest of `kinds`: the median of the rounds' ratios."""
     return min(
-        statistics.median(one / other for one, other in zip(found[mine], found[kind], strict=True))
+        statistics.median(
+            one / other for one, other in zip(throughputs[mine], throughputs[kind], strict=True)
+        )
         for kind in kinds
     )
 
@@ -142,12 +140,14 @@ def main() -> None:
                 }
                 for concurrency in options.concurrency:
                     measure(loads, concurrency, 1, 1.0)  # warms up
-                    found, costs = measure(loads, concurrency, options.rounds, options.seconds)
-                    middle = statistics.median(found["adapter"])
+                    throughputs, costs = measure(
+                        loads, concurrency, options.rounds, options.seconds
+                    )
+                    middle = statistics.median(throughputs["adapter"])
                     ratios = [
-                        ratio(found, "adapter", "by_request"),
-                        ratio(found, "adapter", "loop", "joined"),
-                        ratio(found, CONTROL, "by_request"),
+                        ratio(throughputs, "adapter", "by_request"),
+                        ratio(throughputs, "adapter", "loop", "joined"),
+                        ratio(throughputs, CONTROL, "by_request"),
                     ]
                     cpu = [statistics.median(costs[kind]) for kind in KINDS[:-1]]
                     cells = [case, concurrency, f"{middle:.0f}", *(f"{one:.2f}" for one in ratios)]

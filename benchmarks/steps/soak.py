@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 import tempfile
 import threading
 import time
@@ -20,12 +19,9 @@ import numpy as np
 import tritonclient.http as triton_http  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1] / "template"))
-
-from benchmarks.steps.__main__ import write_adapter  # noqa: E402
-from benchmarks.steps.load import process_of  # noqa: E402
-from triton_ensemble.server.local_triton import LocalTriton  # noqa: E402
+from benchmarks.steps.__main__ import write_adapter
+from benchmarks.steps.load import process_of
+from triton_ensemble.server.local_triton import LocalTriton
 
 MODEL = "soak"
 STEP = """from triton_step import InvalidRequest

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 from triton_ensemble.bench.figures import ModelTimes, total_us
+from triton_ensemble.config.message import ModelConfig
 
 
 def critical_path(
-    configs: Mapping[str, Any], model: str, times: Mapping[str, ModelTimes]
+    configs: Mapping[str, ModelConfig], model: str, times: Mapping[str, ModelTimes]
 ) -> list[ModelTimes]:
     """Return the times of the models that take longest one after the other; of one that is no ensemble its own.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 from urllib.parse import urlsplit
 
 from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from triton_ensemble.bench.closed_loop import Address
+from triton_ensemble.config.message import ModelConfig
 from triton_ensemble.config.repository import model_config
 from triton_ensemble.project import Project
 from triton_ensemble.server.local_triton import LocalTriton
@@ -31,7 +31,7 @@ class ServerUnderLoad:
         self.project, self.url, self.local = project, url, local
         self.address = Address(_target(url), secure)
         self.client = grpc.InferenceServerClient(self.address.target, ssl=secure)
-        self.configs: dict[str, Any] = {}
+        self.configs: dict[str, ModelConfig] = {}
 
     def __enter__(self) -> ServerUnderLoad:
         paths = self.project.repository.glob("*/config.pbtxt")
@@ -48,7 +48,7 @@ class ServerUnderLoad:
     def __exit__(self, *_: object) -> None:
         self.client.close()
 
-    def _config(self, model: str) -> Any:
+    def _config(self, model: str) -> ModelConfig:
         """Return the config as it is served; as it is written, where the server keeps it to itself."""
         try:
             return self.client.get_model_config(model, client_timeout=TIMEOUT_S).config

@@ -10,6 +10,7 @@ from tritonclient.utils import InferenceServerException  # type: ignore[import-u
 
 from triton_ensemble.bench.figures import ModelTimes
 from triton_ensemble.bench.server import TIMEOUT_S, ServerUnderLoad
+from triton_ensemble.config.message import ModelConfig
 
 Counters = dict[str, Counter[str]]
 COMPUTE = ("compute_input", "compute_infer", "compute_output")
@@ -20,15 +21,15 @@ def counters(server: ServerUnderLoad) -> Counters:
 
     Empty where the server keeps its statistics to itself.
     """
-    found: Counters = {}
+    models: Counters = {}
     try:
         entries = server.client.get_inference_statistics(client_timeout=TIMEOUT_S).model_stats
     except InferenceServerException:
-        return found
+        return models
     for entry in entries:
         if entry.name in server.configs:
-            found.setdefault(entry.name, Counter()).update(_counter(entry))
-    return found
+            models.setdefault(entry.name, Counter()).update(_counter(entry))
+    return models
 
 
 def _counter(entry: Any) -> Counter[str]:
@@ -60,7 +61,7 @@ def request_us(done: Counters, model: str) -> float:
 
 
 def model_times(
-    done: Counters, seconds: float, configs: Mapping[str, Any], ensemble: str
+    done: Counters, seconds: float, configs: Mapping[str, ModelConfig], ensemble: str
 ) -> list[ModelTimes]:
     """Return the times of the models that worked for `seconds`, in the order of execution, without ensembles."""
     return [
@@ -70,7 +71,7 @@ def model_times(
     ]
 
 
-def execution_order(configs: Mapping[str, Any], ensemble: str) -> list[str]:
+def execution_order(configs: Mapping[str, ModelConfig], ensemble: str) -> list[str]:
     """Return the models in the order of the ensemble's steps, breadth first, then those that they call."""
     order, waiting = [], [ensemble]
     while waiting:
@@ -94,7 +95,7 @@ def _times(name: str, done: Counter[str], seconds: float, count: int) -> ModelTi
     )
 
 
-def instances(config: Any) -> int:
+def instances(config: ModelConfig) -> int:
     """Return how many instances a model has, on all GPUs together."""
     counts = (group.count * max(len(group.gpus), 1) for group in config.instance_group)
     return max(int(sum(counts)), 1)

@@ -1,23 +1,25 @@
-"""What a model repository says of its models, read without a server."""
+"""What a model repository says of its models, for those who need all of them to be readable."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-from google.protobuf import text_format  # type: ignore[import-untyped, unused-ignore]
-from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
-
-
-def model_config(repository: Path, model: str) -> Any:
-    """Return the ModelConfig of a model; ParseError where config.pbtxt is none."""
-    text = (repository / model / "config.pbtxt").read_text(encoding="utf-8")
-    return text_format.Parse(text, model_config_pb2.ModelConfig())
+from triton_ensemble.config.message import ModelConfig
+from triton_ensemble.config.model import UnreadModel, read_model
 
 
-def model_configs(repository: Path) -> dict[str, Any]:
-    """Return the ModelConfig of each model, by the model's name."""
+def model_config(repository: Path, model: str) -> ModelConfig:
+    """Return the config of a model; ValueError where it can't be read."""
+    read = read_model(repository / model)
+    if isinstance(read, UnreadModel):
+        problem = read.problem
+        raise ValueError(f"{problem.file}:{problem.line}: {problem.what}; {problem.instead}")
+    return read.config
+
+
+def model_configs(repository: Path) -> dict[str, ModelConfig]:
+    """Return the config of each model that has one, by the model's name; ValueError where one can't be read."""
     names = sorted(path.parent.name for path in repository.glob("*/config.pbtxt"))
     return {name: model_config(repository, name) for name in names}
 

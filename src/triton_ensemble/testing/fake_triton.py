@@ -161,7 +161,6 @@ class Logger:
 
 def load(folder: Path, config: str) -> Any:
     """Import the model of a version folder and initialize it."""
-    sys.path.append(str(folder))  # as Triton does
     sys.modules["triton_python_backend_utils"] = sys.modules[__name__]
     spec = importlib.util.spec_from_file_location("model", folder / "model.py")
     assert spec is not None

@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-Configs = Mapping[str, Any]  # ModelConfig by model, as config.pbtxt has it
+from triton_ensemble.config.message import ModelConfig, new_config
+
+Configs = Mapping[str, ModelConfig]  # by model, as config.pbtxt has them
 Path = tuple[str | int, ...]
 Steps = Mapping[Path, Any]  # the steps of one model, by their paths in pipeline.yml
 DELAYS_US = (0, 100, 1000, 5000)
@@ -127,7 +129,7 @@ def _max_batch_size(model: str, steps: Steps, configs: Configs, _: int) -> Itera
         yield _setting("max_batch_size", model, steps, present, {least, 2 * least, 4 * least})
 
 
-def _members(config: Any) -> set[str]:
+def _members(config: ModelConfig) -> set[str]:
     return {step.model_name for step in config.ensemble_scheduling.step}
 
 
@@ -156,9 +158,11 @@ def _own_delay(step: Any) -> bool:
     return "sequence" in step or (isinstance(batching, dict) and "max_queue_delay_us" in batching)
 
 
-def configured(name: str, config: Any, settings: Settings, own_parameters: bool) -> Any:
+def configured(
+    name: str, config: ModelConfig, settings: Settings, own_parameters: bool
+) -> ModelConfig:
     """Return the config of a model with the settings; `own_parameters`: its step has some in pipeline.yml."""
-    new = type(config)()
+    new = new_config()
     new.CopyFrom(config)
     own = {setting.field: value for setting, value in settings.items() if name in setting.models}
     if "batching" in own:
@@ -176,7 +180,7 @@ def configured(name: str, config: Any, settings: Settings, own_parameters: bool)
     return new
 
 
-def _share_threads(config: Any) -> None:
+def _share_threads(config: ModelConfig) -> None:
     """Give each of several ONNX Runtime instances on a CPU one thread, as the template does."""
     [group] = config.instance_group
     config.parameters.pop("intra_op_thread_count", None)

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from google.protobuf import json_format  # type: ignore[import-untyped, unused-ignore]
-from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from triton_ensemble.bench.figures import Level
 from triton_ensemble.bench.levels import Bench
+from triton_ensemble.config.message import ModelConfig, new_config
 from triton_ensemble.tune.settings import Configs, Setting, Settings, configured, steps_of
 from triton_ensemble.tune.trials import RefusedError
 
@@ -41,7 +41,7 @@ class TunedServer:
         self._served = dict(bench.server.configs)
         self._own_parameters = {s["name"] for _, s in steps_of(pipeline) if "parameters" in s}
         self._models = sorted({model for setting in settings for model in setting.models})
-        self._loaded: dict[str, Any] = dict(written)
+        self._loaded: dict[str, ModelConfig] = dict(written)
 
     def __enter__(self) -> TunedServer:
         """Raise RuntimeError where the server is not in explicit model control mode."""
@@ -79,7 +79,7 @@ class TunedServer:
             if config != self._loaded[name]:
                 self._load(name, config)
 
-    def _load(self, name: str, config: Any) -> None:
+    def _load(self, name: str, config: ModelConfig) -> None:
         served = self._to_serve(name, config)
         text = json_format.MessageToJson(served, preserving_proto_field_name=True)
         before, self._loaded[name] = self._loaded[name], config  # first: Triton outlives a Ctrl-C
@@ -98,9 +98,9 @@ class TunedServer:
         except InferenceServerException:
             return False
 
-    def _to_serve(self, name: str, config: Any) -> Any:
+    def _to_serve(self, name: str, config: ModelConfig) -> ModelConfig:
         """Return `config` with what is served otherwise than it is written: GPU instances run on the CPU locally."""
-        served = model_config_pb2.ModelConfig()
+        served = new_config()
         served.CopyFrom(self._served[name])
         served.max_batch_size = config.max_batch_size
         served.ClearField("dynamic_batching")

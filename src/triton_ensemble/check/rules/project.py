@@ -33,7 +33,7 @@ UNLOCKED: Files = {
 @error(
     "pipeline-changed",
     of=itself,
-    triton="pipeline.yml says otherwise than what the project was made from: `make update` was not run; "
+    triton="pipeline.yml differs from what the project was made from: `make update` was not run; "
     "or it, or `.copier-answers.yml`, can't be read",
     fails={**PROJECT, "pipeline.yml": "ensemble_name: m\nmax_batch_size: 16\nsteps: []\n"},
     passes=PROJECT,

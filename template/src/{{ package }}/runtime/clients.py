@@ -136,11 +136,7 @@ class BaseAsyncClient(Calls):
             return False
 
     async def infer(
-        self,
-        inputs: Inputs,
-        *,
-        outputs: Sequence[str] | None = None,
-        timeout: float | None = None,
+        self, inputs: Inputs, *, outputs: Sequence[str] | None = None, timeout: float | None = None
     ) -> Arrays:
         """The outputs by name for the `inputs` by name; all outputs, unless `outputs` names some.
 

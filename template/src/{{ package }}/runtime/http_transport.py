@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
 from queue import Empty, LifoQueue
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import SplitResult, quote
 
 from tritonclient import http  # type: ignore[import-untyped]
@@ -29,6 +29,10 @@ from .shared_memory import Region
 from .transport import Request, Tls, decoded, encoded, is_secure
 
 LENGTH = "Inference-Header-Content-Length"
+PATH = f"models/{quote(MODEL)}"
+REGIONS = "systemsharedmemory/region"
+
+Headers: TypeAlias = Mapping[str, str]
 
 
 class HttpTransport:
@@ -37,11 +41,14 @@ class HttpTransport:
     Its methods are coroutines for the sake of GrpcTransport: they block.
     """
 
-    def __init__(self, server: SplitResult, headers: Mapping[str, str], tls: Tls) -> None:
+    def __init__(self, server: SplitResult, headers: Headers, tls: Tls) -> None:
         self._server, self._headers = server, dict(headers)
         self._connect: partial[HTTPConnection] = partial(HTTPConnection, server.netloc)
         if is_secure(server):
-            self._connect = partial(HTTPSConnection, server.netloc, context=_context(tls))
+            context = ssl.create_default_context(cafile=tls.root_certificates)
+            if tls.certificate_chain:
+                context.load_cert_chain(tls.certificate_chain, tls.private_key)
+            self._connect = partial(HTTPSConnection, server.netloc, context=context)
         self._idle: LifoQueue[HTTPConnection] = LifoQueue()
         self._busy: set[HTTPConnection] = set()
 
@@ -51,11 +58,11 @@ class HttpTransport:
             inputs, outputs=outputs, **request.options
         )
         headers = {} if length is None else {LENGTH: str(length)}
-        path = f"models/{quote(MODEL)}/infer"
-        response, content = self._sent(path, request.deadline, body, headers)
+        response, content = self._sent(f"{PATH}/infer", request.deadline, body, headers)
+        length = response[LENGTH]
         try:
             result = http.InferenceServerClient.parse_response_body(
-                content, header_length=int(response[LENGTH]) if LENGTH in response else None
+                content, header_length=length and int(length)
             )
             return decoded(result, request.outputs)
         except InferenceError:
@@ -65,15 +72,15 @@ class HttpTransport:
             raise ServerFailure(f"{reason}: {_first_words(content)}") from None
 
     async def ready(self, deadline: Deadline) -> bool:
-        self._sent(f"models/{quote(MODEL)}/ready", deadline)
+        self._sent(f"{PATH}/ready", deadline)
         return True
 
     async def register(self, region: Region, deadline: Deadline) -> None:
         body = json.dumps({"key": region.key, "offset": 0, "byte_size": region.size_bytes})
-        self._sent(f"systemsharedmemory/region/{region.name}/register", deadline, body.encode())
+        self._sent(f"{REGIONS}/{region.name}/register", deadline, body.encode())
 
     async def unregister(self, region: Region, deadline: Deadline) -> None:
-        self._sent(f"systemsharedmemory/region/{region.name}/unregister", deadline, b"")
+        self._sent(f"{REGIONS}/{region.name}/unregister", deadline, b"")
 
     async def close(self) -> None:
         """Ends what other threads wait for, too."""
@@ -86,20 +93,17 @@ class HttpTransport:
                     connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _sent(
-        self,
-        path: str,
-        deadline: Deadline,
-        body: bytes | None = None,
-        headers: dict[str, str] | None = None,
+        self, path: str, deadline: Deadline, body: bytes | None = None, more: Headers | None = None
     ) -> tuple[HTTPMessage, bytes]:
         """The headers and the content of a response; raises InferenceError if it is an error, or comes late."""
         method, path = "GET" if body is None else "POST", f"{self._server.path}/v2/{path}"
+        headers = {**self._headers, **(more or {})}
         with self._translated(deadline), self._lent() as connection:
             connection.timeout = deadline.left()
             if connection.sock:
                 connection.sock.settimeout(connection.timeout)
             connection.response_class = partial(_response, deadline)  # type: ignore[assignment]
-            connection.request(method, path, body, self._headers | (headers or {}))
+            connection.request(method, path, body, headers)
             response = connection.getresponse()
             content = response.read()
         if response.status != 200:
@@ -177,13 +181,6 @@ def _has_input(sock: socket.socket) -> bool:
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))
-
-
-def _context(tls: Tls) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=tls.root_certificates)
-    if tls.certificate_chain:
-        context.load_cert_chain(tls.certificate_chain, tls.private_key)
-    return context
 
 
 def _error_text(content: bytes) -> str:

@@ -59,5 +59,20 @@ class AsyncSequenceClient(BaseAsyncClient):
 class SequenceClient(BaseClient):
     """The client for threads; see BaseClient."""
 
-    infer = blocking(AsyncSequenceClient.infer)
     send = blocking(AsyncSequenceClient.send)
+
+    @blocking
+    async def infer(
+        self,
+        inputs: Inputs,
+        sequence: int = 0,
+        start: bool = False,
+        end: bool = False,
+        *,
+        outputs: Sequence[str] | None = None,
+        timeout: float | None = None,
+    ) -> Arrays:
+        """The outputs for one request of a sequence: see AsyncSequenceClient.infer."""
+        place = position(sequence, start, end)
+        request = Request(arrays(inputs), requested(outputs), self._begun(timeout), place)
+        return await self._sent(request)
