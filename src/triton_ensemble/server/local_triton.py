@@ -23,6 +23,7 @@ from typing import NoReturn
 from urllib.parse import quote
 from urllib.request import ProxyHandler, build_opener
 
+from triton_ensemble.progress import Progress
 from triton_ensemble.project import Project
 from triton_ensemble.server import environment
 from triton_ensemble.server import log as server_log
@@ -92,7 +93,8 @@ class LocalTriton:
         self.log = self._folder / "triton.log"
         try:
             self._process = self._launch(self._folder / "backends", ports)
-            self._wait_until_ready(self._process)
+            with Progress(f"Starting the local Triton with {self.model}"):
+                self._wait_until_ready(self._process)
         except BaseException as error:
             self._stop(error)
             if isinstance(error, OSError):
