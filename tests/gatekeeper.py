@@ -26,7 +26,8 @@ class Gatekeeper:
 
     def graph(self, answers: dict[str, Any]) -> dict[str, Any]:
         """Return the one model of the pipeline that every template reads."""
-        return self.rules.graph(DEFAULTS | answers)
+        graph: dict[str, Any] = self.rules.unchecked(DEFAULTS | answers)["graph"]
+        return graph
 
     def line(self, answers: dict[str, Any]) -> str:
         """Return why the template refuses the answers; empty where it does not."""
@@ -34,4 +35,4 @@ class Gatekeeper:
 
     def configs(self, answers: dict[str, Any]) -> dict[str, str]:
         """Return the configs of answers whatever they are: those of a template that refused nothing."""
-        return self.rules.configs(DEFAULTS | answers)
+        return self.rules.rendered(self.rules.unchecked(DEFAULTS | answers))

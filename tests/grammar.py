@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
@@ -25,6 +26,8 @@ NEEDED = {
     "state": ["input_name", "output_name", "data_type", "dims"],
     "initial state": ["name", "data_type", "dims"],
 }
+# Kinds of mappings that are changed field by field, and not made.
+OBJECTS = {"answer", "step", "shared step", "ensemble step", "ensemble"}
 # `config` of a step and of an ensemble.
 CONFIGS = [
     "metric_tags { key: 'a' value: 'b' }",
@@ -138,7 +141,16 @@ class Scene:
         for dim in dims:
             size *= dim if isinstance(dim, int) and dim > 0 else 1
         opened = [-1 if self.rarely(3) else dim for dim in dims]
-        choices = [dims, dims, opened, dims[::-1], [*dims, 1], [1, *dims], dims[1:], dims[:-1]]
+        choices: list[Any] = [
+            dims,
+            dims,
+            opened,
+            dims[::-1],
+            [*dims, 1],
+            [1, *dims],
+            dims[1:],
+            dims[:-1],
+        ]
         choices += [[size], [1, size], [-1], [-1] * len(dims), [*dims, -1]]
         choices += [[0], [-2], ["4"], [2**63 - 1], 4, [1.0]] if self.rarely(12) else []
         found = self.one(*choices)
@@ -344,11 +356,7 @@ OF_KIND: dict[str, Value] = {
     "list of initial state": lambda s: s.list_of("initial state", 1 + s.rarely()),
     "warmups": Scene.warmups,
     "data": lambda s: s.one("zero", "zero", "random", "data.bin", "a/b", "../x"),
-    **{
-        kind: lambda s, kind=kind: s.mapping(kind)
-        for kind in FIELDS
-        if kind not in ("answer", "step", "shared step", "ensemble step", "ensemble")
-    },
+    **{kind: partial(Scene.mapping, kind=kind) for kind in FIELDS.keys() - OBJECTS},
 }
 # What of a kind is otherwise in one place.
 OF_FIELD: dict[tuple[str, str], Value] = {

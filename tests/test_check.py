@@ -109,6 +109,7 @@ def initial(state: str, first: str) -> str:
 
 FP32 = "data_type: TYPE_FP32 dims: 4"
 START = "control { kind: CONTROL_SEQUENCE_START fp32_false_true: [0, 1] }"
+DELAY = "timeout_action: DELAY default_timeout_microseconds: 5"
 A = step("@a")
 MID = step("@a", outputs="OUT=MID")
 TWO_INPUTS = f'backend: "python"\n{IN}{IN.replace("IN", "X")}{OUT}{CPU}'
@@ -158,6 +159,11 @@ CASES = [
     one("tensor-reshape", PYTHON.replace("[4]", "[4]\nreshape { shape: [3] }", 1), 3),
     one("tensor-reshape", PYTHON.replace("[4]", "[1]\nreshape { }", 1), 3),
     one("tensor-reshape", PYTHON.replace("[4]", "[2, -1, 3]\nreshape { shape: [3, -1, 2] }", 1), 3),
+    *(
+        one("tensor-reshape", PYTHON.replace("[4]", f"[{dims}]\nreshape {{ shape: [{shape}] }}", 1), 3)
+        for dims, shape in (("-1", "4"), ("4", "-1"), ("-1, 2", "2, -1"), ("2, 2", "2, -1, 2"), ("-1, -1", "-1"), ("4", "0"))
+    ),
+    one("tensor-reshape", f"max_batch_size: 1\n{PYTHON}".replace("[4]", "[-1]\nreshape { }", 1), 4),
     one("tensor-format", PYTHON.replace("[4]", "[4]\nformat: FORMAT_NCHW", 1), 3),
     one("tensor-trt-only", PYTHON.replace("[4]", "[4]\nis_shape_tensor: true", 1), 3),
     one("tensor-twice", IN + PYTHON, 3),
@@ -171,6 +177,12 @@ CASES = [
     one("batching-order", f"{BATCHES}dynamic_batching {{ priority_levels: 2 default_priority_level: 1\npreserve_ordering: true }}", 7),
     one("cache", f"{DECOUPLED}response_cache {{ enable: true }}", 6),
     one("sequence-batching", f"{BATCHES}sequence_batching {{ oldest {{\npreferred_batch_size: 8 }} }}", 7),
+    one("sequence-batching", f"{BATCHES}sequence_batching {{ oldest {{\npreferred_batch_size: 0 }} }}", 7),
+    one("sequence-batching", f"{PYTHON}sequence_batching {{ oldest {{\npreferred_batch_size: 1 }} }}", 6),
+    stateful("sequence-control", f'control_input {{ name: "S" {START} }}\ncontrol_input {{ name: "S" {START.replace("START", "READY")} }}', 7),
+    stateful("sequence-control", f'control_input {{ name: "S" {START} }}\ncontrol_input {{ name: "T" {START} }}', 7),
+    one("batching-size", f"{BATCHES}dynamic_batching {{\npreferred_batch_size: 0 }}", 7),
+    one("batching-order", f"{BATCHES}dynamic_batching {{ priority_queue_policy {{ key: 3 value {{ {DELAY} }} }}\npreserve_ordering: true }}", 7),
     one("sequence-control", f'{BATCHES}sequence_batching {{\ncontrol_input {{ name: "S" control {{ kind: CONTROL_SEQUENCE_START }} }} }}', 7),
     one("sequence-control", f'{BATCHES}sequence_batching {{\ncontrol_input {{ name: "S" control {{ kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_FP32 }} }} }}', 7),
     one("sequence-state", f'{BATCHES}sequence_batching {{ state {{ input_name: "I" output_name: "O" data_type: TYPE_FP32 dims: 1\ninitial_state {{ name: "s" data_type: TYPE_INT32 dims: 1 zero_data: true }} }} }}', 7),
@@ -200,6 +212,8 @@ CASES = [
     one("warmup-data", warmup("data_type: TYPE_FP32 dims: [4]"), 6),
     one("warmup-data", warmup(DATA.replace("4", "5")), 7),
     one("warmup-data", warmup(DATA.replace("4", "-1")), 7),
+    one("warmup-data", warmup(DATA.replace("4", "-1")).replace("[4]", "[-1]", 1), 7),
+    one("warmup-data", warmup(DATA.replace("4", "0")), 7),
     one("warmup-data", warmup(DATA.replace("FP32", "FP64")), 7),
     one("warmup-data", warmup('data_type: TYPE_FP32 dims: [4] input_data_file: "no"'), 7),
     one("warmup-data", warmup('data_type: TYPE_FP32 dims: [4] input_data_file: "/etc/hosts"'), 7),
@@ -255,6 +269,11 @@ FINE: dict[str, Files] = {
     "a module in a folder": {"@m": f'{PYTHON}default_model_filename: "a/b-c.py"', "@m/1/a/b-c.py": MODEL},
     "an output that is a state's too": stateful("", f'state {{ input_name: "I" output_name: "OUT" {FP32} }}').files,
     "an initial size of an open dim": stateful("", initial(FP32.replace("4", "-1"), f'name: "s" {FP32} zero_data: true')).files,
+    "segments of equal sizes": {"@m": PYTHON.replace("[4]", "[2, -1, 3] reshape { shape: [1, 2, -1, 3] }", 1)},
+    "a scalar of a batch": {"@m": BATCHES.replace("[4]", "[1] reshape { }", 1)},
+    "controls of two kinds on one tensor": stateful("", f'control_input {{ name: "S" {START} {START.replace("START", "READY")} }}').files,
+    "a delay without a timeout, in order": {"@m": f"{BATCHES}dynamic_batching {{ preserve_ordering: true default_queue_policy {{ timeout_action: DELAY }} }}"},
+    "policies without levels": {"@m": f"{BATCHES}dynamic_batching {{ priority_queue_policy {{ key: 3 value {{ timeout_action: REJECT }} }} }}"},
     "passive beside active": {"@m": f"{PYTHON}{CPU.replace('}', 'passive: true }')}"},
     "a model by other means": code("", f"from json import JSONDecoder as M\nif M:\n    def {NAME}():\n        return M()\n", 0).files,
     "arguments of other names": code("", MODEL.replace("(self, requests", "(this, *requests, more=0") + "\n    def initialize(self, args, more=0):\n        return \"is\" is 1\n", 0).files,
@@ -440,7 +459,7 @@ def test_the_verdict_on_a_mutated_config_is_tritons(keeper: Gatekeeper, tmp_path
 
 def test_the_page_lists_the_rules() -> None:
     page = (ROOT / "docs/check.md").read_text()
-    listed = re.findall(r"^\| `([\w-]+)` \| (error|warning) \|", page, re.MULTILINE)
+    listed = re.findall(r"^\| \[`([\w-]+)`\]\(#\1\) \| (error|warning) \|", page, re.MULTILINE)
     assert sorted(listed) == sorted((rule.id, rule.severity) for rule in RULES.values())
 
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import ROOT, Generate, run
+from support import SOURCES, Generate, run
 from test_check import PYTHON, write
 
 from triton_ensemble.cli import main
@@ -46,7 +46,7 @@ def test_a_warning_says_that_it_is_one_and_is_no_failure(
 
 def test_it_runs_as_a_program_on_any_repository(tmp_path: Path) -> None:
     write(tmp_path / "r", {"m": PYTHON, "docs": None})
-    done = run(sys.executable, *PROGRAM, "r", cwd=tmp_path, PYTHONPATH=str(ROOT / "src"))
+    done = run(sys.executable, *PROGRAM, "r", cwd=tmp_path, PYTHONPATH=str(SOURCES))
     assert done.returncode == 1, done.stderr
     line = "r/docs/config.pbtxt:1: error: config-missing: Invalid model name: "
     assert done.stdout.startswith(line)
@@ -66,9 +66,7 @@ def test_nothing_found_is_said_beside_the_findings(
 
 def test_a_python_without_the_packages_is_one_line(tmp_path: Path) -> None:
     """-S: nothing but the standard library."""
-    done = run(
-        sys.executable, "-S", *PROGRAM, str(tmp_path), cwd=tmp_path, PYTHONPATH=str(ROOT / "src")
-    )
+    done = run(sys.executable, "-S", *PROGRAM, str(tmp_path), cwd=tmp_path, PYTHONPATH=str(SOURCES))
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(f"{sys.executable}: No module named ")
@@ -160,13 +158,7 @@ def test_garbage_around_the_repository(generate: Generate, name: str) -> None:
     project = generate()
     path = project / name
     path.write_bytes(GARBAGE["binary"])
-    assert (
-        "Traceback"
-        not in project.run(sys.executable, *PROGRAM, PYTHONPATH=str(ROOT / "src")).stderr
-    )
+    assert "Traceback" not in project.run(sys.executable, *PROGRAM).stderr
     path.unlink()
     path.mkdir()
-    assert (
-        "Traceback"
-        not in project.run(sys.executable, *PROGRAM, PYTHONPATH=str(ROOT / "src")).stderr
-    )
+    assert "Traceback" not in project.run(sys.executable, *PROGRAM).stderr

@@ -97,7 +97,7 @@ def test_flags(keeper: Gatekeeper) -> None:
         "--strict-readiness=true",
         "--exit-timeout-secs=30",
     }
-    assert {*container(keeper, python())["flags"]} == always
+    assert {*container(keeper, python(), extras=[])["flags"]} == always
     more = container(keeper, python(cache=True), extras=["monitoring"])["flags"]
     cache = "--cache-config=local,size=67108864"
     assert {*more} - always == {cache, "--metrics-config=summary_latencies=true"}

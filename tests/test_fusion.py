@@ -292,7 +292,7 @@ def test_an_ensemble_inside_is_not_left_out(keeper: Gatekeeper) -> None:
 
 
 def test_a_drawing_has_all_steps_of_the_one_model(keeper: Gatekeeper) -> None:
-    [box] = keeper.graph(alone(SERVED_ALONE["a name is the pipeline's"]))["drawn"]
+    [box] = keeper.graph(alone(SERVED_ALONE["a name is the pipeline's"]))["diagram"]
     assert [drawn["name"] for drawn in box["steps"]] == ["a", "b", "c"]
 
 

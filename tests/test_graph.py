@@ -97,7 +97,7 @@ def test_steps_stand_behind_those_they_read_from_in_whatever_order_they_were_giv
     tensors = dict.fromkeys("ABCD", "FP32[1]")
     found = graph(tensors, steps)
     assert names(found["steps"]) == ["a", "c", "b"]
-    assert found["stuck"] == []
+    assert found["unordered"] == []
     assert graph(tensors, steps[::-1]) == found
 
 
@@ -174,7 +174,7 @@ def test_the_steps_of_a_cycle_and_those_behind_it_are_stuck(graph: Graph) -> Non
     ]
     found = graph(dict.fromkeys("ABCDE", "FP32[1]"), steps)
     assert names(found["steps"]) == ["free"]
-    assert names(found["stuck"]) == ["behind", "one", "two"]
+    assert names(found["unordered"]) == ["behind", "one", "two"]
 
 
 def test_a_step_has_the_batch_size_of_the_ensemble_unless_it_says_otherwise(graph: Graph) -> None:
@@ -367,10 +367,14 @@ def test_what_the_client_calls_tensors_and_the_ensemble(graph: Graph) -> None:
     assert [use["argument"] for use in found["inputs"]] == ["timeout_", "timeout_x5f_", "a_x2e_b"]
     assert [use["shape"] for use in found["inputs"]][-1] == "STRING[batch, 2]"
     assert [use["annotation"] for use in found["outputs"]] == ["NDArray[np.float32]"]
-    assert (
-        graph(tensors, [step("a", ["class"], ["a.b"])], ensemble_name="1.5")["client"]["result"]
-        == "Result"
-    )
+
+    def called(ensemble: str) -> tuple[str, str]:
+        client = graph(tensors, [step("a", ["class"], ["a.b"])], ensemble_name=ensemble)["client"]
+        return client["method"], client["result"]
+
+    assert called("1.5") == ("_1_x2e_5", "Result")
+    assert called("-a") == ("_x2d_a", "X2dAResult")
+    assert called("_sent")[0] == "_x5f_sent"  # as a private member of the client is not called
 
 
 @pytest.mark.slow

@@ -88,7 +88,7 @@ def usual_delay(configs: Collection[ModelConfig]) -> int:
         for config in configs
         if config.HasField("dynamic_batching")
     )
-    return delays.most_common(1)[0][0] if delays else rules().default("max_queue_delay_us")
+    return delays.most_common(1)[0][0] if delays else int(rules().default("max_queue_delay_us"))
 
 
 def _own_settings(ensemble: Model, defaults: Defaults) -> Fields:

@@ -15,7 +15,11 @@ def check(folder: Path, release: str = "") -> list[Finding]:
     `release` (YY.MM) is the Triton to serve it: without one the project's, or the newest. Raises
     OSError where a folder can't be read.
     """
-    repository = Repository.read(folder, release)
+    return findings_in(Repository.read(folder, release))
+
+
+def findings_in(repository: Repository) -> list[Finding]:
+    """Return what all rules find in a repository that was read, by file and line."""
     for rule in RULES.values():
         repository.findings += rule.findings(repository)
     return sorted(set(repository.findings))

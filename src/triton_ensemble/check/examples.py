@@ -70,6 +70,11 @@ def as_files(example: Example) -> Files:
     }
 
 
+def config_path(name: str) -> str:
+    """Return the path of an example's file: for the name of a model, that of its config."""
+    return name if "/" in name or "." in name else f"{name}/config.pbtxt"
+
+
 def write(example: Example, folder: Path) -> Path:
     """Write an example into a new folder, and return the model repository.
 
@@ -79,8 +84,7 @@ def write(example: Example, folder: Path) -> Path:
     repository = folder / "model_repository"
     inside = any(path.startswith(repository.name) for path in files)
     for path, content in files.items():
-        name = path if "/" in path or "." in path else f"{path}/config.pbtxt"
-        _write(folder / name if inside else repository / name, content)
+        _write((folder if inside else repository) / config_path(path), content)
     for config in repository.glob("*/config.pbtxt"):
         (config.parent / "1").mkdir(exist_ok=True)
         code = config.parent / "1/model.py"

@@ -65,6 +65,8 @@ class PipelineLines:
             wanted = {name, name.replace("_microseconds", "_us"), *_names_in(field)}
             if entry := _entry(node, wanted):
                 _, at, node = entry
+            elif verbatim := _in_config(node, field.name):
+                return verbatim
         return _line(at if at is not node else _mention(node, words) or at)
 
 
@@ -119,17 +121,38 @@ def _entry(node: Node, names: set[str]) -> Entry | None:
     return next((entry for entry in _visible(node) if entry[0] in names), None)
 
 
+def _in_config(node: Node, field: str) -> int:
+    """Return the line of a field in the text of `config`; 0 where it is not there."""
+    text = _child(node, "config")
+    if not isinstance(text, yaml.ScalarNode) or field not in text.value:
+        return 0
+    above: int = text.value[: text.value.index(field)].count("\n")
+    return _line(text) + (above + 1 if text.style in ("|", ">") else 0)
+
+
 def _names_in(field: Field) -> set[str]:
     """Return the name and the key of a field, by which its tensor is known."""
     return {each.value for each in field.inside if each.name in ("name", "key")} - {""}
 
 
 def _mention(node: Node, words: str) -> Node | None:
-    """Return the first key or text of a node that stands in the words as a whole."""
-    for key, at, _ in _visible(node):
-        if re.search(rf"(?<![\w.-]){re.escape(key)}(?![\w-])", words) and key not in UNNAMED:
-            return at
-    return None
+    """Return the part of a node that the words mention first: a field in backquotes, or a tensor's name."""
+    places: list[tuple[int, Node]] = []
+    for pattern, at in _patterns(node, of_tensors=False):
+        if found := re.search(pattern, words):
+            places.append((found.start(), at))
+    return min(places, key=lambda place: place[0])[1] if places else None
+
+
+def _patterns(node: Node, of_tensors: bool) -> Iterator[tuple[str, Node]]:
+    for key, at, value in _entries(node):
+        name = re.escape(key)
+        yield rf"(?<![\w.-]){name}(?![\w-])" if of_tensors else f"`{name}`", at
+        if isinstance(value, yaml.ScalarNode):
+            if of_tensors and value is not at:
+                yield rf"(?<![\w.-]){re.escape(value.value)}(?![\w-])", value
+        elif key != "steps":
+            yield from _patterns(value, of_tensors or key in UNNAMED)
 
 
 def _line(node: Node) -> int:

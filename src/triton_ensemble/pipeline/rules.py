@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from ast import literal_eval
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ Answers = dict[str, Any]
 PACKAGE = Path(__file__).parents[1]
 # How Jinja reports what a question of copier.yml refuses: as a name that is not defined.
 UNDEFINED = "'dict object' has no attribute "
+CHECKS = ("given", "graph")  # questions that refuse
 # The template of a config by the list of `graph` whose items it is rendered for, and what it calls one.
 CONFIGS = {
     "copies": ("copy", "hooks/configs/copy.pbtxt.jinja"),
@@ -67,22 +68,12 @@ class Rules:
 
         RefusedAnswers where the template refuses them.
         """
-        context: Answers = {"_copier_answers": given, "_copier_conf": {"data": given}, **given}
-        for name, question in self._questions():
-            if name not in given or question.get("when") is False:
-                context[name] = self._value(question, context)
-        return context
+        return self.values(given, ())
 
-    def graph(self, given: Answers) -> Answers:
-        """Return the model of the pipeline that all templates read, even of answers whose wiring is refused."""
-        found: Answers = json.loads(self.macro("graph/graph", "graph")(self._defaulted(given)))
-        return found
-
-    def configs(self, given: Answers) -> dict[str, str]:
-        """Return each config.pbtxt by its model's name, even of answers whose wiring is refused."""
-        context = self._defaulted(given)
-        context["graph"] = json.loads(self.macro("graph/graph", "graph")(context))
-        return self.rendered(context)
+    def unchecked(self, given: Answers) -> Answers:
+        """Return the same as `answered`, even of answers whose wiring is refused."""
+        answers = self.values(given, CHECKS)
+        return {**answers, "graph": json.loads(self.macro("graph/graph", "graph")(answers))}
 
     def rendered(self, answered: Answers) -> dict[str, str]:
         """Return each config.pbtxt by its model's name, of answers with their `graph`."""
@@ -104,12 +95,14 @@ class Rules:
         """Return a file of the template, to be rendered."""
         return self._environment.get_template(name)
 
-    def _defaulted(self, given: Answers) -> Answers:
-        context = {**given}
+    def values(self, given: Answers, left_out: Collection[str]) -> Answers:
+        """Return the value of each question, those of the user's as given or by default."""
+        answers: Answers = {"_copier_answers": given, "_copier_conf": {"data": given}, **given}
         for name, question in self._questions():
-            if name not in given and question.get("when") is not False:
-                context[name] = self._value(question, context)
-        return context
+            asked = question.get("when") is not False
+            if name not in left_out and not (asked and name in given):
+                answers[name] = self._value(question, answers)
+        return answers
 
     def _questions(self) -> Iterator[tuple[str, Any]]:
         return ((name, asked) for name, asked in self._copier.items() if not name.startswith("_"))
@@ -119,14 +112,16 @@ class Rules:
         if not isinstance(question["default"], str):
             return question["default"]
         text = self._rendered(question["default"], context)
-        read = {"str": str, "json": json.loads}.get(question["type"], yaml.safe_load)
-        return read(text)
+        if question["type"] == "str":
+            return text
+        return json.loads(text) if question["type"] == "json" else yaml.safe_load(text)
 
     def _rendered(self, source: str, context: Answers) -> str:
-        from jinja2 import UndefinedError
+        template = self._compiled(source)
+        from jinja2 import UndefinedError  # which is there, as the template is
 
         try:
-            return self._compiled(source).render(context)
+            return template.render(context)
         except UndefinedError as error:
             if not str(error).startswith(UNDEFINED):
                 raise
@@ -148,9 +143,9 @@ class Rules:
             from jinja2 import ChoiceLoader, FileSystemLoader, PrefixLoader, StrictUndefined
             from jinja2.sandbox import SandboxedEnvironment
 
-            of_package = PrefixLoader({"src/triton_ensemble": FileSystemLoader(PACKAGE)})
+            package = PrefixLoader({"triton_ensemble": FileSystemLoader(PACKAGE)})
             return SandboxedEnvironment(
-                loader=ChoiceLoader([FileSystemLoader(self.root), of_package]),
+                loader=ChoiceLoader([FileSystemLoader(self.root), PrefixLoader({"src": package})]),
                 extensions=["jinja2_ansible_filters.AnsibleCoreFiltersExtension"],
                 **{**self._copier["_envops"], "undefined": StrictUndefined},
                 keep_trailing_newline=True,

@@ -49,7 +49,7 @@ def _sample(project: Project, path: Path) -> Sample:
         sample = json.loads(path.read_text())
         if not isinstance(sample, dict) or "inputs" not in sample:
             raise ValueError('it has no "inputs"; write {"inputs": {NAME: [...]}}')
-        inputs = package(project, "batches").arrays(_arrays(sample, "inputs", path.parent))
+        inputs = package(project, "runtime.batches").arrays(_arrays(sample, "inputs", path.parent))
         outputs = _arrays(sample, "outputs", path.parent)
     except (OSError, ValueError) as error:
         raise ValueError(f"{path}: is no sample request: {error}") from error

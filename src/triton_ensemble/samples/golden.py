@@ -101,7 +101,7 @@ def _record(project: Project, answers: Mapping[str, list[Arrays]], own: Mapping[
         for name, values in answer.items()
         if values.dtype.kind == "f"
     }
-    as_json = package(project, "printing").plain
+    as_json = package(project, "runtime.printing").as_json
     recorded = {name: [as_json(answer) for answer in each] for name, each in answers.items()}
     content = {"tolerances": {**floats, **own}, "answers": recorded}
     text = json.dumps(content, indent=1, ensure_ascii=False)

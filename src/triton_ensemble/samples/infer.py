@@ -67,7 +67,7 @@ def _is_ready(project: Project, url: str) -> bool:
 
 def _print_answers(project: Project, sample: Sample, client: Client) -> None:
     """Print the outputs of a sample, a line for each row, long rows shortened."""
-    printing = package(project, "printing")
+    printing = package(project, "runtime.printing")
     print(f"{sample.name}:")
     for answer in client.answers(sample.inputs):
         for name, array in answer.items():

@@ -141,13 +141,16 @@ def _wanted_file(model: Model) -> str:
           value { string_value: "env.tar.gz" }
         }
     """,
-    passes="""
-        backend: "python"
-        parameters {
-          key: "EXECUTION_ENV_PATH"
-          value { string_value: "/opt/env.tar.gz" }
-        }
-    """,
+    passes={
+        "m": """
+            backend: "python"
+            parameters {
+              key: "EXECUTION_ENV_PATH"
+              value { string_value: "$$TRITON_MODEL_DIRECTORY/1/env" }
+            }
+        """,
+        "m/1/env/bin/activate": "",
+    },
 )
 def execution_environment(model: Model) -> Iterator[Problem]:
     """The environment of a Python model has an absolute path, or is in the model's folder."""

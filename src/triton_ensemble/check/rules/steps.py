@@ -244,7 +244,9 @@ def tensor_shape(ensemble: Ensemble) -> Iterator[Problem]:
     of=ensembles,
     triton="loads it, and refuses each request: two steps read a tensor with an open dim in different "
     "sizes",
-    fails=changed(FORK, "c", '"X" data_type: TYPE_FP32 dims: [4]', '"X" data_type: TYPE_FP32 dims: [5]'),
+    fails=changed(
+        FORK, "c", '"X" data_type: TYPE_FP32 dims: [4]', '"X" data_type: TYPE_FP32 dims: [5]'
+    ),
     passes=FORK,
 )
 def readers_differ(ensemble: Ensemble) -> Iterator[Problem]:

@@ -96,6 +96,8 @@ def _bytes(cell: Any) -> bytes:
 def _numbers(value: ArrayLike, datatype: str) -> NDArray[Any]:
     """In the tensor's type, if that changes no value but by rounding: 1.5 is no integer."""
     given, wanted = np.asarray(value), np.dtype(triton_to_np_dtype(datatype))
+    if given.dtype == wanted:
+        return given
     # bfloat16 is to NumPy a type of kind V
     is_rounded = given.dtype.kind in "iuf" and wanted.kind in "fV"
     if given.size and given.dtype.kind in "iu" and wanted.kind in "iu":
@@ -105,8 +107,8 @@ def _numbers(value: ArrayLike, datatype: str) -> NDArray[Any]:
     elif given.size and not (is_rounded or np.can_cast(given.dtype, wanted)):
         raise TypeError(f"{given.dtype} is none; convert it")
     with np.errstate(over="ignore"):
-        converted = given.astype(wanted, copy=False)
-    if converted is not given and is_rounded:
+        converted = given.astype(wanted)
+    if is_rounded:
         beyond = np.isinf(converted) & np.isfinite(given)
         if beyond.any():
             raise ValueError(f"{given[beyond][0]:g} is beyond its range")

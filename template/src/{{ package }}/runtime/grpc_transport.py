@@ -63,29 +63,31 @@ class GrpcTransport:
     async def infer(self, request: Request, region: Region | None = None) -> Arrays:
         with translated(request.deadline):
             inputs, outputs = encoded(grpc, request, region)
-        options = {"outputs": outputs, **request.options}
-        infer = self.connection.infer
-        result = await self._call(infer, request.deadline, MODEL, inputs, **options)
-        return decoded(result, request.outputs)
+            options = {"outputs": outputs, **request.options}
+            call = self.connection.infer
+            result = await self._call(call, request.deadline, MODEL, inputs, **options)
+            return decoded(result, request.outputs)
 
     async def ready(self, deadline: Deadline) -> bool:
-        return bool(await self._call(self.connection.is_model_ready, deadline, MODEL))
+        with translated(deadline):
+            return bool(await self._call(self.connection.is_model_ready, deadline, MODEL))
 
     async def register(self, region: Region, deadline: Deadline) -> None:
-        register = self.connection.register_system_shared_memory
-        await self._call(register, deadline, region.name, region.key, region.size_bytes)
+        call = self.connection.register_system_shared_memory
+        with translated(deadline):
+            await self._call(call, deadline, region.name, region.key, region.size_bytes)
 
     async def unregister(self, region: Region, deadline: Deadline) -> None:
-        unregister = self.connection.unregister_system_shared_memory
-        await self._call(unregister, deadline, region.name)
+        with translated(deadline):
+            call = self.connection.unregister_system_shared_memory
+            await self._call(call, deadline, region.name)
 
     async def close(self) -> None:
         await _settled(self.connection.close())
 
-    async def _call(self, method: Any, deadline: Deadline, *arguments: Any, **more: Any) -> Any:
-        with translated(deadline):
-            time = {"client_timeout": deadline.left()}
-            return await _settled(method(*arguments, headers=self.headers, **time, **more))
+    async def _call(self, method: Any, deadline: Deadline, *arguments: Any, **options: Any) -> Any:
+        options |= {"headers": self.headers, "client_timeout": deadline.left()}
+        return await _settled(method(*arguments, **options))
 
 
 async def _settled(result: Any) -> Any:

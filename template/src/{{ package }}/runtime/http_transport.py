@@ -59,9 +59,10 @@ class HttpTransport:
         )
         headers = {} if length is None else {LENGTH: str(length)}
         response, content = self._sent(f"{PATH}/infer", request.deadline, body, headers)
+        length = response[LENGTH]
         try:
             result = http.InferenceServerClient.parse_response_body(
-                content, header_length=int(response[LENGTH]) if LENGTH in response else None
+                content, header_length=length and int(length)
             )
             return decoded(result, request.outputs)
         except InferenceError:

@@ -1,0 +1,128 @@
+"""Write docs/check.md: the text below, and each rule of the check with its example.
+
+    PYTHONPATH=src python scripts/check_page.py [--check]
+
+With --check nothing is written; the exit status is 1 if the page is not what it would be.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from difflib import unified_diff
+from pathlib import Path
+from textwrap import fill
+from types import ModuleType
+
+from triton_ensemble.check.examples import Files, as_files, config_path
+from triton_ensemble.check.rules import TOPICS, Rule, rules_of
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "check.md"
+WIDTH = 110
+CONTEXT = 2  # unchanged lines around a changed one
+HEAD = """\
+<!-- Written by scripts/check_page.py, from the rules in src/triton_ensemble/check/rules/. -->
+
+# The check
+
+`triton-ensemble check REPOSITORY` finds what Triton would refuse in a model repository, or load and
+never answer. It needs no server, no GPU and no model files in memory, and works for any repository:
+
+```console
+$ uvx --from git+URL_OF_THIS_REPOSITORY triton-ensemble check model_repository
+```
+
+```console
+model_repository/image_classification/config.pbtxt:50: error: step-version: ensemble 'image_classification' depends on 'label' whose required version 0 is not loaded; write model_version: -1 for the latest
+```
+
+From a clone, `pip install .` and `triton-ensemble check REPOSITORY`; any Python from 3.10 on will do.
+In a project of this template it is `make check`, and `make test` runs it first.
+
+A finding is `file:line: severity: rule: what; what to do`. The line is that of the field; where the
+field is missing, that of the field that should have it.
+
+- An **error** is what Triton refuses, or loads and then never answers.
+- A **warning** is what Triton serves otherwise than it is written, or not for every request.
+
+| exit status | |
+|---|---|
+| 0 | no errors; stderr says how many models were checked where nothing was found |
+| 1 | a finding is an error |
+| 2 | there is nothing to check |
+
+| option | |
+|---|---|
+| `--format github` | annotations of a pull request |
+| `--format json` | for programs |
+| `--release 24.10` | the Triton that is to serve the repository, 24.10 or later; in a project it is `triton_release`, elsewhere the newest |
+
+Nothing is loaded or run: model files are not opened, and of a model.py only the text is read.
+So the check does not see what is in a model file, whether a Python model's imports are installed, how
+a server is started by other means than `deploy/` (a cache, shared memory, GPUs), and dims of -1, which
+Triton compares with each request only.
+
+## Rules
+
+| rule | severity | holds |
+|---|---|---|
+"""
+
+
+def main() -> int:
+    """Write the page, or compare it; return the exit status."""
+    page = "".join(_page())
+    if sys.argv[1:] == ["--check"]:
+        same = PAGE.read_text(encoding="utf-8") == page
+        if not same:
+            print(
+                f"{PAGE}: is not what the rules say; run: PYTHONPATH=src python {sys.argv[0]}",
+                file=sys.stderr,
+            )
+        return int(not same)
+    PAGE.write_text(page, encoding="utf-8")
+    return 0
+
+
+def _page() -> Iterator[str]:
+    yield HEAD
+    for topic in TOPICS:
+        for rule in rules_of(topic):
+            yield f"| [`{rule.id}`](#{rule.id}) | {rule.severity} | {rule.summary} |\n"
+    for topic in TOPICS:
+        yield from _section(topic)
+
+
+def _section(topic: ModuleType) -> Iterator[str]:
+    yield f"\n## {(topic.__doc__ or '').strip()}\n"
+    for rule in rules_of(topic):
+        says = fill(rule.triton, WIDTH, break_long_words=False, break_on_hyphens=False)
+        yield f"\n### {rule.id}\n\n**{rule.severity.capitalize()}**: {rule.summary}\n\n"
+        yield f"Otherwise Triton says, or does:\n{says}\n\n```diff\n{''.join(_diff(rule))}```\n"
+
+
+def _diff(rule: Rule) -> Iterator[str]:
+    """Iterate over the lines of the example that fails, with what passes instead."""
+    fails, passes = as_files(rule.fails), as_files(rule.passes)
+    for name in dict.fromkeys([*fails, *passes]):
+        before, after = _lines(fails, name), _lines(passes, name)
+        if before != after:
+            yield f"  # {config_path(name)}\n"
+            for line in [*unified_diff(before, after, n=CONTEXT)][2:]:
+                if not line.startswith("@@"):
+                    yield f"{line[0]} {line[1:]}"
+                elif not re.match("@@ -[01][ ,]", line):
+                    yield "  ...\n"
+
+
+def _lines(files: Files, name: str) -> list[str]:
+    content = files.get(name)
+    if isinstance(content, str):
+        return content.splitlines(keepends=True)
+    return [f"(a link to {content})\n"] if content else ["(a folder)\n"] if name in files else []
+
+
+if __name__ == "__main__":
+    sys.exit(main())

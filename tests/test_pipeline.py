@@ -1,0 +1,182 @@
+"""The dry check of a pipeline.yml: what the template refuses, then what Triton would, each with its line."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from support import ROOT
+
+from triton_ensemble.catalog import FOLDER
+from triton_ensemble.cli import main
+from triton_ensemble.pipeline.check import check_pipeline
+from triton_ensemble.pipeline.rules import PACKAGE, Rules, template_root
+
+GOOD = """\
+# What it is for
+project_name: demo
+tensors:
+  A: FP32[4]
+  B: {type: FP32, dims: [4],
+      labels: names.txt}
+  Merchant Name: STRING[1]
+  C: FP32[4]
+steps:
+  - name: one
+    backend: python
+    inputs: [A, Merchant Name]
+    outputs: [B]
+    fuse: false
+  - name: two
+    backend: onnxruntime
+    inputs: {x: B}
+    outputs:
+      y: C
+    max_batch_size: 8
+    batching:
+      priority_levels: 2
+      default_priority_level: 1
+"""
+
+
+def lines(folder: Path, text: str) -> list[str]:
+    path = folder / "pipeline.yml"
+    path.write_text(text)
+    return [
+        f"{f.line}: {f.severity}: {f.rule}: {f.what}; {f.instead}" for f in check_pipeline(path)
+    ]
+
+
+def test_nothing_is_said_of_a_good_one(tmp_path: Path) -> None:
+    assert lines(tmp_path, GOOD) == []
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("examples/*/pipeline.yml")), ids=str)
+def test_nor_of_the_examples(path: Path) -> None:
+    assert check_pipeline(path) == []
+
+
+# What is changed to what in GOOD, and the line that it is about.
+REFUSED = {
+    "an answer": ("demo", "de mo", 2, "project_name"),
+    "a question that is none": ("project_name", "project", 2, "project: is no question"),
+    "a tensor": ("C: FP32[4]", "C: FP3[4]", 8, "tensor C: has the type FP3"),
+    "a tensor with a blank in its name": ("STRING[1]", "STRING[0]", 7, "tensor Merchant Name"),
+    "a field of a tensor": ("labels:", "lables:", 5, "tensor B"),
+    "a field of a step": ("max_batch_size: 8", "max_batch_size: -8", 20, "max_batch_size is -8"),
+    "a field in a field": ("priority_levels: 2", "priority_levels: x", 22, "priority_levels is"),
+    "a use": ("y: C", "y: {tensor: C, reshape: [0]}", 19, "y reshape has the dim 0"),
+    "a tensor that a step reads": ("x: B", "x: D", 17, "reads D, which is not in `tensors`"),
+    "a tensor that a step lists": ("[B]", "[C]", 19, "writes C"),
+    "a rule on a field": ("level: 1", "level: 3", 23, "`default_priority_level` from 1 to 2"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_template_refuses(name: str, tmp_path: Path) -> None:
+    before, after, line, words = REFUSED[name]
+    assert before in GOOD
+    [found] = lines(tmp_path, GOOD.replace(before, after))
+    assert found.startswith(f"{line}: error: answers: "), found
+    assert words in found
+
+
+# The same for what only the check of the configs says, with the model and the field.
+FOUND = {
+    "a backend": ("onnxruntime", "onnxruntime2", 16, "backend-misspelt: model two, backend: "),
+    "a field of `config`": (
+        "      default_priority_level: 1\n",
+        "      default_priority_level: 1\n    config: |\n      # its own\n      version_policy { latest { } }\n",
+        26,
+        "version: model two, version_policy",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_the_check_finds_in_the_configs(name: str, tmp_path: Path) -> None:
+    before, after, line, words = FOUND[name]
+    [found] = lines(tmp_path, GOOD.replace(before, after))
+    assert found.startswith(f"{line}: error: {words}"), found
+
+
+def test_inner_ensembles(tmp_path: Path) -> None:
+    inner = GOOD.partition("tensors:")[2].replace("\n", "\n    ").replace("x: B", "x: D")
+    text = f"""\
+tensors: {{A: "FP32[4]", M: "STRING[1]", C: "FP32[4]"}}
+steps:
+  - name: inner
+    backend: ensemble
+    inputs: {{A: A, Merchant Name: M}}
+    outputs: {{C: C}}
+    tensors:{inner}
+"""
+    [found] = lines(tmp_path, text)
+    line = next(i for i, row in enumerate(text.splitlines(), 1) if "x: D" in row)
+    assert found.startswith(f"{line}: error: answers: step inner, inside: step two: reads D")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("", 1), ("- a\n", 1), ("a: 1\nb: [\n", 3), ("a: b: c", 1)]
+)
+def test_what_has_no_answers(text: str, line: int, tmp_path: Path) -> None:
+    [found] = lines(tmp_path, text)
+    assert found.startswith(f"{line}: error: answers: ")
+
+
+def test_answers_of_the_project_that_it_does_not_have(tmp_path: Path) -> None:
+    """As an update has it: the others are kept, but for those that pipeline.yml leaves out."""
+    steps = yaml.safe_load(GOOD)["steps"]
+    last = {"gpu_count": 1, "outputs": ["nowhere"], "steps": steps, "_commit": "v1", "owned": []}
+    (tmp_path / ".copier-answers.yml").write_text(yaml.safe_dump(last))
+    text = GOOD.replace("    max_batch_size: 8\n", "    device: gpu\n")
+    assert lines(tmp_path, text) == []
+    (tmp_path / ".copier-answers.yml").unlink()
+    assert "runs on the GPU" in lines(tmp_path, text)[0]
+
+
+def test_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "pipeline.yml"
+    path.write_text(GOOD.replace("x: B", "x: D"))
+    assert main(["check", str(path)]) == 1
+    assert capsys.readouterr().out.startswith(f"{path}:17: error: answers: step two: reads D, ")
+    path.write_text(GOOD)
+    assert main(["check", str(path)]) == 0
+
+
+def test_without_the_extra_it_says_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    (tmp_path / "pipeline.yml").write_text(GOOD)
+    assert main(["check", str(tmp_path / "pipeline.yml")]) == 2
+    assert capsys.readouterr().err == (
+        "jinja2 is missing, which the rules on pipeline.yml need; "
+        "run: pip install 'triton-ensemble[answers]'\n"
+    )
+
+
+def test_the_wheel_has_all_that_the_rules_read(tmp_path: Path) -> None:
+    """Its paths are those of pyproject.toml; in a clone they stand at the root."""
+    assert template_root() == ROOT
+    wheel = tmp_path / "triton_ensemble"
+    listed = re.findall(
+        r'^"?([\w/.-]+)"? = "triton_ensemble/([^"]+)"',
+        (ROOT / "pyproject.toml").read_text(),
+        re.MULTILINE,
+    )
+    assert listed
+    for source, target in listed:
+        (wheel / target).parent.mkdir(parents=True, exist_ok=True)
+        (wheel / target).symlink_to(ROOT / source)
+    assert FOLDER.is_relative_to(PACKAGE)
+    of_wheel = Rules(wheel)
+    assert of_wheel.rendered(of_wheel.answered({})).keys() == {
+        "preprocess",
+        "classify",
+        "label",
+        "image_classification",
+    }
