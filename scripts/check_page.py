@@ -66,6 +66,9 @@ Triton compares with each request only.
 
 ## Rules
 
+Each rule has what holds, what Triton says or does otherwise (`x` is a name), and an example: without the
+lines in red there is nothing to find.
+
 | rule | severity | holds |
 |---|---|---|
 """
@@ -100,7 +103,7 @@ def _section(topic: ModuleType) -> Iterator[str]:
     for rule in rules_of(topic):
         says = fill(rule.triton, WIDTH, break_long_words=False, break_on_hyphens=False)
         yield f"\n### {rule.id}\n\n**{rule.severity.capitalize()}**: {rule.summary}\n\n"
-        yield f"Otherwise Triton says, or does:\n{says}\n\n```diff\n{''.join(_diff(rule))}```\n"
+        yield f"Otherwise:\n{says}\n\n```diff\n{''.join(_diff(rule))}```\n"
 
 
 def _diff(rule: Rule) -> Iterator[str]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+from triton_ensemble.catalog import LOADER
+
 Answers = dict[str, Any]
 FILE = ".copier-answers.yml"
 # What pipeline.yml leaves out where it is this.
@@ -14,9 +16,9 @@ LEFT_OUT: Answers = {"inputs": [], "outputs": [], "ensemble": {}}
 
 
 def answers_of(repository: Path) -> Answers:
-    """Those of the project around a model repository; none where it is no project's."""
+    """Return the answers of the project around a model repository; empty where it is no project's."""
     try:
-        found = yaml.safe_load((repository.parent / FILE).read_bytes())
+        found = yaml.load((repository.parent / FILE).read_bytes(), LOADER)
     except (OSError, yaml.YAMLError):
         return {}
     return found if isinstance(found, dict) and "steps" in found else {}

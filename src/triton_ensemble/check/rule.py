@@ -56,13 +56,7 @@ def error(
     passes: Example,
 ) -> Callable[[Find[Subject]], Find[Subject]]:
     """Make a function a rule for what Triton refuses, or loads and never answers."""
-
-    def register(find: Find[Subject]) -> Find[Subject]:
-        rule = Rule(id, "error", of, find, triton, fails, passes)
-        REGISTERED.append(rule)
-        return find
-
-    return register
+    return lambda find: _register(Rule(id, "error", of, find, triton, fails, passes))
 
 
 def warning(
@@ -74,10 +68,9 @@ def warning(
     passes: Example,
 ) -> Callable[[Find[Subject]], Find[Subject]]:
     """Make a function a rule for what Triton serves otherwise than it is written, or not for every request."""
+    return lambda find: _register(Rule(id, "warning", of, find, triton, fails, passes))
 
-    def register(find: Find[Subject]) -> Find[Subject]:
-        rule = Rule(id, "warning", of, find, triton, fails, passes)
-        REGISTERED.append(rule)
-        return find
 
-    return register
+def _register(rule: Rule) -> Find[Any]:
+    REGISTERED.append(rule)
+    return rule.find

@@ -50,7 +50,7 @@ def cache_off(repository: Repository) -> Iterator[Problem]:
 @warning(
     "image-release",
     of=projects,
-    triton="`deploy/Dockerfile` is of a release before 25.07, which lets who reaches its ports run code "
+    triton="`deploy/Dockerfile` is of a release before 25.07, in which whoever reaches its ports can run code "
     "(CVE-2025-23319)",
     fails={**PROJECT, "deploy/Dockerfile": "ARG TRITON_IMAGE=example.org/tritonserver:25.06-py3\n"},
     passes={

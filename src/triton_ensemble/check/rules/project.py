@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from triton_ensemble.answers import FILE, LEFT_OUT, Answers
+from triton_ensemble.catalog import LOADER
 from triton_ensemble.check.examples import A, Files
 from triton_ensemble.check.repository import Repository, itself, projects
 from triton_ensemble.check.rule import error, warning
@@ -31,46 +33,48 @@ UNLOCKED: Files = {
 @error(
     "pipeline-changed",
     of=itself,
-    triton="pipeline.yml says otherwise than what the project was made from: `make update` was not run; "
+    triton="pipeline.yml differs from what the project was made from: `make update` was not run; "
     "or it, or `.copier-answers.yml`, can't be read",
     fails={**PROJECT, "pipeline.yml": "ensemble_name: m\nmax_batch_size: 16\nsteps: []\n"},
     passes=PROJECT,
 )
 def pipeline_changed(repository: Repository) -> Iterator[Problem]:
     """A project is made from what pipeline.yml says."""
-    if not repository.answers:
-        path = repository.root / FILE
-        yield from _damaged(path, f"take it back: git checkout {FILE}")
-        return
-    path = repository.root / "pipeline.yml"
-    damaged = [*_damaged(path, "correct brackets, quotes and indentation here")]
-    yield from damaged
-    if not damaged and path.is_file():
-        yield from _changed(path, repository.answers)
-
-
-def _damaged(path: Path, instead: str) -> Iterator[Problem]:
-    """Iterate over what is wrong with a file that is no YAML."""
+    path, instead = repository.root / FILE, f"take it back: git checkout {FILE}"
+    if repository.answers:
+        path = repository.root / "pipeline.yml"
+        instead = "correct brackets, quotes and indentation here"
     try:
-        yaml.safe_load(path.read_bytes())
+        given, node = _parsed(path)
     except OSError:
         return
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         yield Problem(path, mark.line + 1 if mark else 1, "is no YAML", instead)
+        return
+    if repository.answers:
+        yield from _changed(path, given, node, repository.answers)
 
 
-def _changed(path: Path, answers: Answers) -> Iterator[Problem]:
-    text = path.read_bytes()
-    given, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
-    if not isinstance(given, dict) or not isinstance(root, yaml.MappingNode):
+def _parsed(path: Path) -> tuple[Any, yaml.Node | None]:
+    """Return what a YAML file says, and where."""
+    loader = LOADER(path.read_bytes())
+    try:
+        node = loader.get_single_node()
+        return loader.construct_document(node) if node else None, node
+    finally:
+        loader.dispose()
+
+
+def _changed(path: Path, given: Any, node: yaml.Node | None, answers: Answers) -> Iterator[Problem]:
+    if not isinstance(given, dict) or not isinstance(node, yaml.MappingNode):
         yield Problem(path, 1, "has no answers", "write `NAME: VALUE`")
         return
     for key, default in LEFT_OUT.items():
         if key not in given and answers.get(key, default) != default:
             what = f"{key} is left out, and the project was made with it"
             yield Problem(path, 1, what, "run `make update`")
-    for key, _ in root.value:
+    for key, _ in node.value:
         if given.get(key.value) != answers.get(key.value):
             what = f"{key.value} is not what the project was made from"
             yield Problem(path, key.start_mark.line + 1, what, "run `make update`")
