@@ -42,10 +42,10 @@ class Gatekeeper:
         """Why the template refuses the answers; empty where it does not."""
         answers = DEFAULTS | answers
         empty = [name for name, value in answers.items() if value is None]
-        wrong = str(self.of["questions"].given(answers, empty, list(answers)))
+        wrong = str(self.of["questions"].answers_problem(answers, empty, list(answers)))
         if wrong:
             return wrong
-        return str(self.of["validate/pipeline"].wiring(self.graph(answers), answers)).strip()
+        return str(self.of["validate/pipeline"].pipeline_problem(self.graph(answers), answers)).strip()
 
     def configs(self, answers: dict[str, Any]) -> dict[str, str]:
         """The configs of answers whatever they are: what the template would write if it refused nothing."""
