@@ -133,14 +133,14 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Any:
     utils = SimpleNamespace(Logger=Mock())
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", utils)
     monkeypatch.delitem(sys.modules, "local_backend", raising=False)
-    monkeypatch.syspath_prepend(BACKENDS)
+    monkeypatch.syspath_prepend(BACKENDS / "python")
     yield utils.Logger.log_warn
     sys.modules.pop("local_backend", None)
 
 
 def loaded(folder: Path, backend: str, kind: str) -> Any:
     """An instance of a model, as Triton makes it on a device of this kind."""
-    model = runpy.run_path(str(BACKENDS / f"{backend}.py"))
+    model = runpy.run_path(str(BACKENDS / backend / "model.py"))
     instance = model["TritonPythonModel"]()
     config = json_format.MessageToJson(
         config_of(folder / "config.pbtxt"),

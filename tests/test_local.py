@@ -388,8 +388,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
     types = {"TYPE_FP32": np.float32, "TYPE_STRING": np.object_}
     utils = SimpleNamespace(triton_string_to_numpy=types.get, Logger=Mock())
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", utils)
-    monkeypatch.syspath_prepend(BACKENDS)
-    model = runpy.run_path(str(BACKENDS / "stand_in.py"))["TritonPythonModel"]()
+    monkeypatch.syspath_prepend(BACKENDS / "python")
+    model = runpy.run_path(str(BACKENDS / "stand_in" / "model.py"))["TritonPythonModel"]()
     config = {
         "name": "a",
         "max_batch_size": 4,

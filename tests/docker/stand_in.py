@@ -115,8 +115,8 @@ def _fill(server: Path) -> None:
     (server / "backends/onnxruntime").mkdir()
     files = {
         "python/triton_python_backend_stub": stub,
-        "python/local_backend.py": ours / "local_backend.py",
-        "onnxruntime/model.py": ours / "onnxruntime.py",
+        "python/local_backend.py": ours / "python/local_backend.py",
+        "onnxruntime/model.py": ours / "onnxruntime/model.py",
     }
     for name, file in files.items():
         shutil.copy(file, server / "backends" / name)

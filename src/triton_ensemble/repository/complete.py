@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from triton_ensemble.progress import Progress
 from triton_ensemble.project import Project
 from triton_ensemble.repository import RepositoryError, model_files
 from triton_ensemble.repository.sources import copies, scripts
@@ -81,7 +82,8 @@ def complete(project: Project, announce: Callable[[str], None] = print) -> None:
         if not target.exists():
             relative = target.relative_to(project.root)
             announce(f"{relative}: made by {script.relative_to(project.root)} ...")
-            made = model_files.make(script, target, project.root)
+            with Progress(f"Making {relative}"):
+                made = list(model_files.make(script, target, project.root))
             built |= dict.fromkeys(made, wanted[target])
             record.write(built)
     _refuse_foreign_folders(project)

@@ -20,7 +20,7 @@ HALF = {"rtol": 1e-2, "atol": 1e-3}
 
 
 def tolerance(dtype: np.dtype[Any]) -> dict[str, float]:
-    """That of an output without one of its own."""
+    """Return the tolerance of an output without one of its own, by its type."""
     if dtype.kind != "f":
         return EXACT
     return HALF if dtype.itemsize == 2 else FLOAT
@@ -29,13 +29,16 @@ def tolerance(dtype: np.dtype[Any]) -> dict[str, float]:
 def differences(
     have: Answer, want: Answer, tolerances: Tolerances, *, of_largest: bool = False
 ) -> dict[str, str]:
-    """The first difference of each wanted output that is another; `of_largest`: `rtol` is relative to its largest value."""
-    found = {}
+    """Return the first difference of each wanted output that is another, by output.
+
+    `of_largest`: `rtol` is relative to the largest value of an output, not to each value.
+    """
+    lines = {}
     for name, values in want.items():
         own = tolerances.get(name, {})
         if own is not None and (line := _difference(name, have.get(name), values, own, of_largest)):
-            found[name] = line
-    return found
+            lines[name] = line
+    return lines
 
 
 def _difference(
@@ -91,26 +94,26 @@ class Values:
     def problem(
         self, what: str, have: Answer, want: Answer, again: Callable[[], Sequence[Answer]]
     ) -> str:
-        """What differs, and what to do then; empty if nothing does. `again` asks the same request."""
-        found = self._differences(have, want)
-        if found and (free := found.keys() & self._unsteady(again)):
-            names = ", ".join(sorted(free))
-            told = f"{names}: equal requests are answered differently; values are not compared"
-            warnings.warn(told, stacklevel=2)
-            self._tolerances.update(dict.fromkeys(free))
-            found = {name: line for name, line in found.items() if name not in free}
-        if not found:
+        """Return what differs, and what to do then; "" if nothing does. `again` sends the same request."""
+        lines = self._differences(have, want)
+        if lines and (random := lines.keys() & self._random(again)):
+            names = ", ".join(sorted(random))
+            message = f"{names}: equal requests are answered differently; values are not compared"
+            warnings.warn(message, stacklevel=2)
+            self._tolerances.update(dict.fromkeys(random))
+            lines = {name: line for name, line in lines.items() if name not in random}
+        if not lines:
             return ""
-        any_value = json.dumps({"tolerances": dict.fromkeys(found)}, ensure_ascii=False)
+        any_value = json.dumps({"tolerances": dict.fromkeys(lines)}, ensure_ascii=False)
         way_out = f"if they may differ: {any_value} in tests/golden.json takes any values of them"
-        return "\n".join([what, *found.values(), way_out])
+        return "\n".join([what, *lines.values(), way_out])
 
     def _differences(self, have: Answer, want: Answer) -> dict[str, str]:
         # Another batch size is summed up in another order, and that rounds relative to the largest term.
         return differences(have, want, self._tolerances, of_largest=True)
 
-    def _unsteady(self, again: Callable[[], Sequence[Answer]]) -> set[str]:
-        """The outputs that equal requests have different values of."""
+    def _random(self, again: Callable[[], Sequence[Answer]]) -> set[str]:
+        """Return the outputs that differ between equal requests."""
         # A step that keeps something of a request answers the first ones with what is not theirs.
         _, last = [again() for _ in range(4)], [again() for _ in range(4)]
         return {

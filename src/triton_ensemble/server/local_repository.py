@@ -8,7 +8,6 @@ it, it waits for ever.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 from collections.abc import Collection, Iterable, Iterator
@@ -16,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from google.protobuf import text_format  # type: ignore[import-untyped, unused-ignore]
-from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 from triton_ensemble import catalog
 from triton_ensemble.answers import answers_of
+from triton_ensemble.config import Model, ModelConfig, read_models
 from triton_ensemble.project import Project
 
 # Fields that came after 24.10, as the two versions of model_config.proto differ.
@@ -34,7 +33,7 @@ class LocalRepository:
     """
 
     def __init__(self, repository: Path, folder: Path, backends: Collection[str]) -> None:
-        configs = dict(_configs(repository))
+        configs = _configs(repository)
         self.problems = [
             f"{name}: Triton takes the backend {backend} for its file, which the local Triton "
             f"does not have; write `backend: {backend}` in pipeline.yml, then `make update`"
@@ -89,15 +88,10 @@ def _gpus_wanted(repository: Path, configs: Iterable[Any]) -> int:
     return int(answers_of(repository).get("gpu_count") or 0) or max(listed, default=-1) + 1
 
 
-def _configs(repository: Path) -> Iterator[tuple[str, Any]]:
-    """Those that parse; of the others Triton says what is wrong."""
-    for path in sorted(repository.glob("*/config.pbtxt")):
-        with contextlib.suppress(text_format.ParseError, UnicodeDecodeError):
-            yield path.parent.name, text_format.Parse(path.read_text(), _new_config())
-
-
-def _new_config() -> Any:
-    return model_config_pb2.ModelConfig()
+def _configs(repository: Path) -> dict[str, ModelConfig]:
+    """Return those that parse; of the others Triton says what is wrong."""
+    models = read_models(repository).values()
+    return {m.name: m.config for m in models if isinstance(m, Model) and m.has_config}
 
 
 def _bytes(config: Any) -> bytes:

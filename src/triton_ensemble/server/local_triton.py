@@ -23,6 +23,7 @@ from typing import NoReturn
 from urllib.parse import quote
 from urllib.request import ProxyHandler, build_opener
 
+from triton_ensemble.progress import Progress
 from triton_ensemble.project import Project
 from triton_ensemble.server import environment
 from triton_ensemble.server import log as server_log
@@ -30,7 +31,6 @@ from triton_ensemble.server.local_repository import LocalRepository
 
 HOST = "127.0.0.1"
 BACKENDS = Path(__file__).parent / "backends"
-LOCAL_BACKENDS = ("onnxruntime", "openvino", "pytorch")
 EXIT_TIMEOUT_S = 5  # one idle client connection holds Triton up for all of it
 
 
@@ -92,7 +92,8 @@ class LocalTriton:
         self.log = self._folder / "triton.log"
         try:
             self._process = self._launch(self._folder / "backends", ports)
-            self._wait_until_ready(self._process)
+            with Progress(f"Starting the local Triton with {self.model}"):
+                self._wait_until_ready(self._process)
         except BaseException as error:
             self._stop(error)
             if isinstance(error, OSError):
@@ -245,16 +246,13 @@ def _copy_backends(wheel: Path, folder: Path, stand_ins: Sequence[str]) -> list[
     Copied for each server, as 3 MB are: Triton refuses links that leave its backend directory, and
     a shared copy would have to tell apart versions, and starts at the same time.
     """
-    shutil.copytree(wheel / "backends", folder)
+    for source in (wheel / "backends", BACKENDS):
+        shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__*"))
     stub = wheel / "python_backend_stubs" / environment.PYTHON / "triton_python_backend_stub"
     shutil.copy(stub, folder / "python")
-    shutil.copy(
-        BACKENDS / "local_backend.py", folder / "python"
-    )  # Triton has that on the import path
-    sources = {name: name for name in LOCAL_BACKENDS} | dict.fromkeys(stand_ins, "stand_in")
-    for name, source in sources.items():
-        (folder / name).mkdir(exist_ok=True)
-        shutil.copy(BACKENDS / f"{source}.py", folder / name / "model.py")
+    stand_in = (folder / "stand_in").rename(folder.with_name("stand_in"))
+    for name in stand_ins:
+        shutil.copytree(stand_in, folder / name)
     return [entry.name for entry in folder.iterdir()]
 
 

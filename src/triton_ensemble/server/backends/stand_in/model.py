@@ -14,7 +14,11 @@ import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from triton_ensemble.server.backends.local_backend import Arrays, LocalBackend, model_dims
+    from triton_ensemble.server.backends.python.local_backend import (
+        Arrays,
+        LocalBackend,
+        model_dims,
+    )
 else:
     from local_backend import Arrays, LocalBackend, model_dims
 

@@ -14,7 +14,7 @@ import onnxruntime as ort  # type: ignore[import-untyped, import-not-found, unus
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from triton_ensemble.server.backends.local_backend import Arrays, LocalBackend
+    from triton_ensemble.server.backends.python.local_backend import Arrays, LocalBackend
 else:
     from local_backend import Arrays, LocalBackend
 

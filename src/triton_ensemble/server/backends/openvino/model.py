@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import openvino as ov  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 if TYPE_CHECKING:
-    from triton_ensemble.server.backends.local_backend import Arrays, LocalBackend
+    from triton_ensemble.server.backends.python.local_backend import Arrays, LocalBackend
 else:
     from local_backend import Arrays, LocalBackend
 

@@ -1,0 +1,118 @@
+"""The package as docs/architecture.md draws it, and the files that the documentation names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+PACKAGE = ROOT / "src" / "triton_ensemble"
+PAGES = ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/update.md"]
+# Folders of this repository whose paths the documentation may name.
+FOLDERS = "benchmarks docs examples hooks locks scripts src template tests"
+# What the documentation names of generated projects, and names with a part to fill in.
+ELSEWHERE = re.compile(
+    r"NAME|PACKAGE|X\.Y\.Z|[*<{]|^(tests/(golden|test_steps|test_accuracy|test_live)|src/step_types)"
+)
+
+
+def room(module: str) -> str:
+    """The room of a module of the package, or that it is a command."""
+    _, *path = module.split(".")
+    return "commands" if path[1:] == ["command"] else path[0] if path else "triton_ensemble"
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The modules of the package that a file imports, wherever in it; relative imports stay in a room."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            package = PACKAGE.parent.joinpath(*node.module.split("."))
+            for alias in node.names if package.is_dir() else ():
+                if (package / alias.name).is_dir() or (package / f"{alias.name}.py").exists():
+                    yield f"{node.module}.{alias.name}"
+            yield node.module
+
+
+def arrows() -> set[tuple[str, str]]:
+    """From each room to those that it imports."""
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        own = room(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
+        for module in imported(path):
+            if module.startswith("triton_"):
+                found.add((own, room(module) if module.startswith("triton_ensemble") else module))
+    return {(a, b) for a, b in found if a != b and b != "triton_ensemble" and a != "__main__"}
+
+
+def drawn() -> dict[str, set[str]]:
+    """The drawing: from each room to those that it points at."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    [drawing] = re.findall(r"^flowchart TD\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    found: dict[str, set[str]] = {}
+    for line in drawing.splitlines():
+        parts = [part.split("&") for part in line.split("-->")]
+        for left, right in pairwise(parts):
+            for name in left:
+                found.setdefault(name.strip(), set()).update(each.strip() for each in right)
+    return found
+
+
+def reached(graph: dict[str, set[str]], start: str) -> set[str]:
+    """All that the arrows lead to."""
+    found: set[str] = set()
+    left = [start]
+    while left:
+        new = graph.get(left.pop(), set()) - found
+        found |= new
+        left += new
+    return found
+
+
+def test_the_drawing_has_no_circle() -> None:
+    graph = drawn()
+    assert [name for name in graph if name in reached(graph, name)] == []
+
+
+def test_imports_go_along_the_arrows() -> None:
+    graph = drawn()
+    assert {(a, b) for a, b in arrows() if b not in reached(graph, a)} == set()
+
+
+def test_each_room_is_described() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    named = {
+        name
+        for row in re.findall(r"^\| (.*?) \|", page, re.MULTILINE)
+        for name in re.findall(r"\w+", row)
+    }
+    rooms = {
+        path.stem
+        for path in PACKAGE.iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert rooms - named - {"__init__", "__main__", "__pycache__"} == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_files_that_a_page_names_exist(page: str) -> None:
+    spans = re.findall(r"`([^`\n]+)`", (ROOT / page).read_text())
+    paths = [span for span in spans if span.split("/")[0] in FOLDERS.split() and " " not in span]
+    missing = []
+    for path, _, test in (span.partition("::") for span in paths):
+        exists = (ROOT / path).exists()
+        if not ELSEWHERE.search(path) and not (
+            exists and f"def {test}" in (ROOT / path).read_text() if test else exists
+        ):
+            missing.append(f"{path}::{test}" if test else path)
+    assert missing == []
+
+
+def test_the_wheel_has_each_starting_pipeline() -> None:
+    listed = (ROOT / "pyproject.toml").read_text()
+    paths = [str(path.relative_to(ROOT)) for path in ROOT.glob("examples/*/pipeline.yml")]
+    assert [path for path in paths if f'"{path}" = "triton_ensemble/{path}"' not in listed] == []
