@@ -154,9 +154,9 @@ class Scene:
         shuffled = self.random.sample(dims, len(dims))
         choices: list[Any] = [
             dims,
-            dims,
             opened,
-            dims[::-1],
+            shuffled,
+            shuffled,
             [*dims, 1],
             [1, *dims],
             dims[1:],

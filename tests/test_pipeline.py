@@ -127,6 +127,14 @@ def test_what_has_no_answers(text: str, line: int, tmp_path: Path) -> None:
     assert found.startswith(f"{line}: error: answers: ")
 
 
+def test_numbers_and_tables_may_be_texts(tmp_path: Path) -> None:
+    """As Copier reads them."""
+    tables = yaml.safe_load(GOOD)
+    texts = {name: yaml.safe_dump(tables[name]) for name in ("tensors", "steps")}
+    given = tables | texts | {"max_batch_size": "8", "gpu_count": "0"}
+    assert lines(tmp_path, yaml.safe_dump(given)) == []
+
+
 def test_answers_of_the_project_that_it_does_not_have(tmp_path: Path) -> None:
     """As an update has it: the others are kept, but for those that pipeline.yml leaves out."""
     steps = yaml.safe_load(GOOD)["steps"]

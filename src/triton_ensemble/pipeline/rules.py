@@ -99,8 +99,9 @@ class Rules:
         """Return the value of each question, those of the user's as given or by default."""
         answers: Answers = {"_copier_answers": given, "_copier_conf": {"data": given}, **given}
         for name, question in self._questions():
-            asked = question.get("when") is not False
-            if name not in left_out and not (asked and name in given):
+            if name in given and question.get("when") is not False:
+                answers[name] = _cast(question["type"], given[name])
+            elif name not in left_out:
                 answers[name] = self._value(question, answers)
         return answers
 
@@ -112,9 +113,7 @@ class Rules:
         if not isinstance(question["default"], str):
             return question["default"]
         text = self._rendered(question["default"], context)
-        if question["type"] == "str":
-            return text
-        return json.loads(text) if question["type"] == "json" else yaml.safe_load(text)
+        return json.loads(text) if question["type"] == "json" else _cast(question["type"], text)
 
     def _rendered(self, source: str, context: Answers) -> str:
         template = self._compiled(source)
@@ -164,6 +163,13 @@ class Rules:
         if source not in self._sources:
             self._sources[source] = self._environment.from_string(source)
         return self._sources[source]
+
+
+def _cast(kind: str, value: Any) -> Any:
+    """Return a value of a question's type; a text is read as Copier reads it."""
+    if not isinstance(value, str) or kind == "str":
+        return value
+    return int(value) if kind == "int" else yaml.safe_load(value)
 
 
 @cache
