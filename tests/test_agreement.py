@@ -17,7 +17,7 @@ from pipelines import Answers
 from test_properties import SEED
 
 from triton_ensemble.check.finding import Finding
-from triton_ensemble.pipeline.findings import findings_in, generated_repository
+from triton_ensemble.check.pipeline.findings import findings_in, generated_repository
 from triton_ensemble.pipeline.rules import RefusedAnswers, Rules
 
 # More, and others: AGREEMENTS=5000 SEED=7 python -m pytest -m slow tests/test_agreement.py
