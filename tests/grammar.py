@@ -68,11 +68,15 @@ CONFIGS = [
 ]
 
 
+Tried = set[tuple[str, str]]  # kinds and their fields
+
+
 class Scene:
     """Answers, and what draws the next values for them."""
 
-    def __init__(self, random: Random, answers: Answers) -> None:
+    def __init__(self, random: Random, answers: Answers, tried: Tried) -> None:
         self.random = random
+        self.tried = tried
         self.answers = answers  # or a step that is an ensemble, with its own tensors and steps
         self.step: Answers = {}  # the one that is changed
         self.dims: list[int] = [4]  # of the tensor that is changed
@@ -94,6 +98,7 @@ class Scene:
         return {name: self.value(kind, name) for name in wanted} | (given or {})
 
     def value(self, kind: str, field: str) -> Any:
+        self.tried.add((kind, field))
         own = OF_FIELD.get((kind, field)) or OF_KIND[FIELDS[kind][field]]
         return own(self)
 
@@ -383,7 +388,7 @@ OF_FIELD: dict[tuple[str, str], Value] = {
     ("control input", "name"): Scene.input_name,
     ("state", "input_name"): Scene.input_name,
     ("ensemble step", "steps"): lambda s: s.some(*s.step["steps"], least=1, most=3),
-    ("ensemble step", "tensors"): lambda s: Scene(s.random, s.step).tensors(),
+    ("ensemble step", "tensors"): lambda s: Scene(s.random, s.step, s.tried).tensors(),
 }
 
 
@@ -413,7 +418,7 @@ def change(scene: Scene, kind: str) -> None:
         return
     inner = [step for step in answers["steps"] if kind_of(step) == "ensemble step"]
     if inner and kind != "ensemble step":
-        scene = Scene(scene.random, scene.one(*inner, answers))
+        scene = Scene(scene.random, scene.one(*inner, answers), scene.tried)
         answers = scene.answers
     if kind == "tensor":
         name = scene.one(*answers["tensors"])
@@ -448,20 +453,21 @@ CHANGED = [
 ]
 
 
-def changed(base: Answers, random: Random) -> Answers:
-    """Valid answers with one to five fields changed."""
+def changed(base: Answers, random: Random) -> tuple[Answers, Tried]:
+    """Valid answers with one to five fields changed, and all fields that were drawn for that."""
+    tried: Tried = set()
     found = deepcopy(normal(base))
     if random.randrange(5) == 0 and not found.keys() & {"inputs", "outputs"}:
         found = nested(found)
     for _ in range(random.randint(1, 5)):
         try:
-            change(Scene(random, found), random.choice(CHANGED))
+            change(Scene(random, found, tried), random.choice(CHANGED))
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             break  # an earlier change left nothing to change
-    return found
+    return found, tried
 
 
-def some_answers(count: int, seed: int) -> Iterator[Answers]:
+def some_answers(count: int, seed: int) -> Iterator[tuple[Answers, Tried]]:
     """So many answers. Hypothesis draws what is changed, but not the changes: it prefers what is small."""
     bases = drawn(pipelines(max_steps=2), count // EACH + 1)
     for i in range(count):
