@@ -36,7 +36,7 @@ $(VENV)/.torch: $(VENV)/.dev
 	@$(PIP) install torch==2.13.0
 	@touch $@
 
-demo: $(VENV)/.ready ## generate the default project in build/demo, serve it, send it real images
+demo: $(VENV)/.ready wheel ## generate the default project in build/demo, serve it, send it real images
 	@rm -rf $(DEMO)
 	@$(VENV)/bin/copier copy --quiet --defaults --vcs-ref HEAD $(CURDIR) $(DEMO)
 	@$(MAKE) --no-print-directory --directory $(DEMO) --assume-old=$(VENV)/.packages VENV=$(VENV) infer
@@ -57,7 +57,7 @@ lint: setup ## ruff and mypy over the template, its tests and examples
 
 wheel: template/vendor/requirements.txt ## build the wheel that generated projects have, when its sources changed
 
-template/vendor/requirements.txt: $(TOOLKIT) | $(VENV)/.dev
+template/vendor/requirements.txt: $(TOOLKIT) | $(VENV)/.ready
 	@$(VENV)/bin/python scripts/wheel.py
 
 lock: setup ## renew the lock files of this repository and of generated projects

@@ -29,11 +29,10 @@ RUN = [
 DEV = ["mypy", "pytest", "pytest-docker", "ruff", "types-pyyaml"]
 # Each has a lock of its own, for the projects that need it.
 PACKAGES = ["onnx", "onnxruntime", "openvino", "pillow", "scikit-learn", "skl2onnx"]
-DEMO = ["copier", "onnxruntime", "pillow", "scikit-learn", "skl2onnx"]
+DEMO = ["copier", "hatchling", "onnxruntime", "pillow", "scikit-learn", "skl2onnx"]
 DEVELOPMENT = [
     "check-jsonschema",
     "editables",
-    "hatchling",
     "hypothesis",
     "pexpect",
     "pre-commit",

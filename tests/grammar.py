@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import partial
+from random import Random
 from typing import Any
 
-from hypothesis import strategies as st
 from mutations import normal
-from pipelines import Answers, Draw, border, pipelines
+from pipelines import Answers, border, pipelines
+from test_properties import drawn
 
 from triton_ensemble import catalog
 
 FIELDS: dict[str, dict[str, str]] = catalog.table("fields")
+EACH = 4  # answers made from a pipeline
 SIDES = ("inputs", "outputs")
 TYPES = list(catalog.data_types())
 # What each kind of mapping can't be without.
@@ -28,6 +30,12 @@ NEEDED = {
 }
 # Kinds of mappings that are changed field by field, and not made.
 OBJECTS = {"answer", "step", "shared step", "ensemble step", "ensemble"}
+# Fields with fields of their own, which are tried more often.
+RICH = {
+    "step": ["batching"] * 5 + ["sequence"] * 8 + ["warmup"] * 5,
+    "tensor": ["dims"],
+    "use": ["dims", *["reshape"] * 5],
+}
 # `config` of a step and of an ensemble.
 CONFIGS = [
     "metric_tags { key: 'a' value: 'b' }",
@@ -63,28 +71,26 @@ CONFIGS = [
 class Scene:
     """Answers, and what draws the next values for them."""
 
-    def __init__(self, draw: Draw, answers: Answers) -> None:
-        self.draw = draw
-        self.answers = answers
+    def __init__(self, random: Random, answers: Answers) -> None:
+        self.random = random
+        self.answers = answers  # or a step that is an ensemble, with its own tensors and steps
         self.step: Answers = {}  # the one that is changed
         self.dims: list[int] = [4]  # of the tensor that is changed
 
     def one(self, *choices: Any) -> Any:
-        return self.draw(st.sampled_from(choices))
+        return self.random.choice(choices)
 
     def some(self, *choices: Any, least: int = 0, most: int = 3) -> list[Any]:
-        found: list[Any] = self.draw(
-            st.lists(st.sampled_from(choices), min_size=least, max_size=most)
-        )
-        return found
+        return [self.one(*choices) for _ in range(self.random.randint(least, most))]
 
     def rarely(self, of: int = 8) -> bool:
-        return bool(self.draw(st.integers(1, of)) == of)
+        return self.random.randrange(of) == 0
 
     def mapping(self, kind: str, given: Answers | None = None) -> Answers:
         """Some fields of a kind, mostly with all that it needs."""
         needed = [] if self.rarely(20) else NEEDED.get(kind, [])
-        wanted = [name for name in FIELDS[kind] if name in needed or self.rarely(3)]
+        of = self.one(2, 4)
+        wanted = [name for name in FIELDS[kind] if name in needed or self.rarely(of)]
         return {name: self.value(kind, name) for name in wanted} | (given or {})
 
     def value(self, kind: str, field: str) -> Any:
@@ -92,7 +98,7 @@ class Scene:
         return own(self)
 
     def list_of(self, kind: str, most: int = 2) -> Any:
-        found = [OF_KIND[kind](self) for _ in range(self.draw(st.integers(1, most)))]
+        found = [OF_KIND[kind](self) for _ in range(self.random.randint(1, most))]
         return [] if self.rarely(20) else found
 
     # Names.
@@ -108,10 +114,14 @@ class Scene:
 
     def input_name(self) -> str:
         """Of the step that is changed, or a name that it does not have."""
-        return str(self.one(*self.step.get("inputs", {}), "START", "STATE", "I"))
+        return str(
+            self.one(
+                "START", "STATE", "I", *(self.step.get("inputs", ()) if self.rarely(5) else ())
+            )
+        )
 
     def batch(self) -> int:
-        size: Any = self.step.get("max_batch_size", self.answers["max_batch_size"])
+        size: Any = self.step.get("max_batch_size", self.answers.get("max_batch_size"))
         return size if isinstance(size, int) else 8
 
     # Values.
@@ -141,6 +151,7 @@ class Scene:
         for dim in dims:
             size *= dim if isinstance(dim, int) and dim > 0 else 1
         opened = [-1 if self.rarely(3) else dim for dim in dims]
+        shuffled = self.random.sample(dims, len(dims))
         choices: list[Any] = [
             dims,
             dims,
@@ -190,7 +201,7 @@ class Scene:
 
     def instances(self) -> Any:
         if self.rarely(3):
-            return [self.mapping("group") for _ in range(self.draw(st.integers(1, 2)))]
+            return [self.mapping("group") for _ in range(self.random.randint(1, 2))]
         return self.one("auto", "none", 1, 2, 0, *([[], "3", True, {}] if self.rarely() else []))
 
     def naturals_of_gpus(self) -> Any:
@@ -372,56 +383,56 @@ OF_FIELD: dict[tuple[str, str], Value] = {
     ("control input", "name"): Scene.input_name,
     ("state", "input_name"): Scene.input_name,
     ("ensemble step", "steps"): lambda s: s.some(*s.step["steps"], least=1, most=3),
-    ("ensemble step", "tensors"): lambda s: dict(
-        s.draw(st.permutations(list(s.step["tensors"].items())))
-    ),
+    ("ensemble step", "tensors"): lambda s: Scene(s.random, s.step).tensors(),
 }
 
 
-def nested(draw: Draw, answers: Answers) -> Answers:
+def nested(answers: Answers) -> Answers:
     """The same pipeline as a step of an ensemble around it."""
     inputs, outputs = border(answers)
     inner = {key: answers[key] for key in ("tensors", "steps")}
     settings = {"ensemble": dict(answers["ensemble"])} if answers.get("ensemble") else {}
-    tensors = {f"{name}~": dict(answers["tensors"][name]) for name in (*inputs, *outputs)}
+    tensors = {f"{name}~": deepcopy(answers["tensors"][name]) for name in (*inputs, *outputs)}
     step = {
         "name": "inner-ensemble",
         "backend": "ensemble",
         "inputs": {name: {"tensor": f"{name}~"} for name in inputs},
         "outputs": {name: {"tensor": f"{name}~"} for name in outputs},
     }
-    outer = {key: answers[key] for key in ("max_batch_size",)} | settings
-    return outer | {"tensors": tensors, "steps": [step | inner | settings], "ensemble_name": "e"}
+    outer = {"ensemble_name": "e", "max_batch_size": answers["max_batch_size"], **settings}
+    return outer | {"tensors": tensors, "steps": [step | inner | settings]}
 
 
 def change(scene: Scene, kind: str) -> None:
     """Changes one field of an object of the kind, if the answers have one."""
     answers = scene.answers
-    steps = [step for step in answers["steps"] if kind_of(step) == kind]
-    if kind == "answer":
-        field = scene.one(*FIELDS[kind])
-        answers[field] = scene.value(kind, field)
-    elif kind == "ensemble":
-        answers["ensemble"] = scene.own_ensemble()
-    elif kind == "tensor":
+    if kind in ("answer", "ensemble", "border use"):
+        field = {"ensemble": "ensemble", "border use": scene.one(*SIDES)}.get(kind)
+        field = field or scene.one(*FIELDS[kind])
+        answers[field] = scene.value("answer", field)
+        return
+    inner = [step for step in answers["steps"] if kind_of(step) == "ensemble step"]
+    if inner and kind != "ensemble step":
+        scene = Scene(scene.random, scene.one(*inner, answers))
+        answers = scene.answers
+    if kind == "tensor":
         name = scene.one(*answers["tensors"])
-        scene.dims = scene.declared(name)
-        field = scene.one(*FIELDS[kind])
-        answers["tensors"][name] = answers["tensors"][name] | {field: scene.value(kind, field)}
+        change_spec(scene, kind, answers["tensors"], name)
     elif kind == "use":
-        scene.step = scene.one(*(step for step in answers["steps"]))
+        scene.step = scene.one(*answers["steps"])
         uses = scene.step[scene.one(*SIDES)]
-        name = scene.one(*uses)
-        scene.dims = scene.declared(uses[name])
-        field = scene.one(*FIELDS[kind])
-        uses[name] = dict(uses[name], **{field: scene.value(kind, field)})
-    elif kind == "border use":
-        side = scene.one(0, 1)
-        answers[SIDES[side]] = scene.interface(side)
-    elif steps:
+        change_spec(scene, kind, uses, scene.one(*uses))
+    elif steps := [step for step in answers["steps"] if kind_of(step) == kind]:
         scene.step = scene.one(*steps)
-        field = scene.one(*FIELDS[kind])
+        field = scene.one(*FIELDS[kind], *RICH.get(kind, ()))
         scene.step[field] = scene.value(kind, field)
+
+
+def change_spec(scene: Scene, kind: str, table: Answers, name: str) -> None:
+    """Changes a field of a tensor or a use."""
+    scene.dims = scene.declared(table[name])
+    field = scene.one(*FIELDS[kind], *RICH[kind])
+    table[name] = dict(table[name], **{field: scene.value(kind, field)})
 
 
 def kind_of(step: Answers) -> str:
@@ -431,29 +442,27 @@ def kind_of(step: Answers) -> str:
 
 
 CHANGED = [
-    *["step"] * 8,
-    *["use", "use", "tensor", "border use", "shared step", "ensemble step", "ensemble", "answer"],
+    *["step"] * 10,
+    *["use"] * 4,
+    *["tensor", "tensor", "border use", "shared step", "ensemble step", "ensemble", "answer"],
 ]
 
 
-@st.composite
-def answers(draw: Draw) -> Answers:
-    """A small valid pipeline with one to three fields changed."""
-    base = draw(pipelines(max_steps=3))
-    found = normal(base.answers)
-    if draw(st.integers(1, 6)) == 1 and not found.keys() & {"inputs", "outputs"}:
-        found = nested(draw, found)
-    found = deepcopy(found)
-    for _ in range(draw(st.integers(1, 4))):
-        scene = Scene(draw, found)
-        kind = draw(st.sampled_from(CHANGED))
+def changed(base: Answers, random: Random) -> Answers:
+    """Valid answers with one to five fields changed."""
+    found = deepcopy(normal(base))
+    if random.randrange(5) == 0 and not found.keys() & {"inputs", "outputs"}:
+        found = nested(found)
+    for _ in range(random.randint(1, 5)):
         try:
-            change(scene, kind)
-        except (
-            AttributeError,
-            KeyError,
-            TypeError,
-            ValueError,
-        ):  # an earlier change left nothing to change
-            break
+            change(Scene(random, found), random.choice(CHANGED))
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            break  # an earlier change left nothing to change
     return found
+
+
+def some_answers(count: int, seed: int) -> Iterator[Answers]:
+    """So many answers. Hypothesis draws what is changed, but not the changes: it prefers what is small."""
+    bases = drawn(pipelines(max_steps=2), count // EACH + 1)
+    for i in range(count):
+        yield changed(bases[i // EACH].answers, Random(f"{seed} {i}"))

@@ -553,7 +553,7 @@ LINES: list[tuple[str, dict[str, str], str]] = [
     (
         "unknown type",
         alone(m=PYTHON.replace("TYPE_FP32", "TYPE_FLOAT")),
-        'm/config.pbtxt:2: Enum type "inference.DataType" has no value named TYPE_FLOAT; did you mean TYPE_INT8?',
+        'm/config.pbtxt:2: Enum type "inference.DataType" has no value named TYPE_FLOAT; write TYPE_FP32',
     ),
     (
         "type without TYPE_",

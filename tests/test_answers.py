@@ -406,7 +406,7 @@ SINGLE_LINES = (
     "How many GPUs",
     "How many rows",
     "How long may a request wait",
-    "What shall there be besides",
+    "What else should the project include",
     "Which CI",
 )
 

@@ -11,8 +11,8 @@ import yaml
 from support import ROOT
 
 from triton_ensemble.catalog import FOLDER
+from triton_ensemble.check.pipeline.check import check_pipeline
 from triton_ensemble.cli import main
-from triton_ensemble.pipeline.check import check_pipeline
 from triton_ensemble.pipeline.rules import PACKAGE, Rules, template_root
 
 GOOD = """\

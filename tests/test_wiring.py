@@ -54,6 +54,32 @@ def stateful(*initial: list[int], **fields: Any) -> dict[str, Any]:
     return wired(step("a", ["A"], ["X"], sequence={"state": [state | fields]}))
 
 
+def reshaped(dims: list[int], shape: list[int]) -> dict[str, Any]:
+    """A step whose model sees its input in another shape."""
+    given = wired(step("a", {"i": {"tensor": "A", "reshape": shape}}, ["X"]))
+    return given | {"tensors": {"A": {"type": "FP32", "dims": dims}, "X": "FP32[4]"}}
+
+
+def controlled(*names: str) -> dict[str, Any]:
+    """A step of a sequence whose start and end are inputs of some names."""
+    kinds = [f"CONTROL_SEQUENCE_{kind}" for kind in ("START", "END")]
+    inputs = [
+        {"name": name, "control": [{"kind": kind, "fp32_false_true": [0, 1]}]}
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+    return wired(step("a", ["A"], ["X"], sequence={"direct": {}, "control_input": inputs}))
+
+
+def batched(**batching: Any) -> dict[str, Any]:
+    return wired(step("a", ["A"], ["X"], batching=batching))
+
+
+def delayed(**policy: Any) -> dict[str, Any]:
+    """A queue policy of a step that keeps the order of requests."""
+    return batched(preserve_ordering=True, default_queue_policy=policy)
+
+
+DELAYS = "step a: keeps the order of requests, so a timeout cannot delay one; write `timeout_action: REJECT`"
 OPEN = {"A": "FP32[4]", "M": "FP32[-1]", "X": "FP32[4]", "Y": "FP32[4]"}
 MAYBE = {"A": "FP32[4]", "B": {"type": "FP32", "dims": [4], "optional": True}, "X": "FP32[4]"}
 
@@ -201,6 +227,16 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         wired(step("a", ["A"], ["X"], warmup=[{"inputs": {"A": {"data": "zero", "dims": [5]}}}])),
         "step a: warms up its input A with the dims [5], which has [4]; make them the same",
     ),
+    "a warmup of a dim that is left open": (
+        wired(step("a", ["A"], ["X"], warmup=[{"inputs": {"A": {"data": "zero", "dims": [-1]}}}]))
+        | {"tensors": {"A": "FP32[-1]", "X": "FP32[4]"}},
+        "step a: warms up its input A with the dims [-1]; write a size in place of -1",
+    ),
+    "a warmup of a dim that varies": (
+        wired(step("a", ["A"], ["X"], warmup=[{"inputs": {"A": {"data": "zero", "dims": [7]}}}]))
+        | {"tensors": {"A": "FP32[-1]", "X": "FP32[4]"}},
+        "",
+    ),
     "a warmup of too many rows": (
         wired(step("a", ["A"], ["X"], warmup=[{"batch_size": 9, "inputs": {"A": "zero"}}])),
         "step a: warms up with a batch of 9, but its `max_batch_size` is 8; lower the one or raise the other",
@@ -212,6 +248,54 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     "a correlation id of a type that Triton does not have for it": (
         wired(step("a", ["A"], ["X"], sequence=correlated("TYPE_FP32"))),
         "step a: has correlation ids of TYPE_FP32; write one of TYPE_UINT64, TYPE_INT64, TYPE_UINT32, TYPE_INT32, TYPE_STRING",
+    ),
+    "two controls of one name": (
+        controlled("S", "S"),
+        "step a: has the control input S twice; write both `control` in one of them, or rename one",
+    ),
+    "two controls": (controlled("S", "E"), ""),
+    "a sequence in batches of none": (
+        wired(step("a", ["A"], ["X"], sequence={"oldest": {"preferred_batch_size": [0]}})),
+        "step a: prefers batches of 0; drop that size",
+    ),
+    "a queue that delays, and no timeout": (delayed(timeout_action="DELAY"), ""),
+    "a queue that delays after a timeout": (
+        delayed(timeout_action="DELAY", default_timeout_us=5),
+        DELAYS,
+    ),
+    "a queue that delays after a timeout, of a priority": (
+        batched(
+            preserve_ordering=True,
+            priority_queue_policy={1: {"timeout_action": "DELAY", "default_timeout_us": 5}},
+        ),
+        DELAYS,
+    ),
+    "a policy of a priority, and no levels": (
+        batched(priority_queue_policy={3: {"max_queue_size": 5}}),
+        "",
+    ),
+    "a policy of a priority above the levels": (
+        batched(
+            priority_levels=2,
+            default_priority_level=1,
+            priority_queue_policy={3: {"max_queue_size": 5}},
+        ),
+        "step a: has a queue policy for a priority above its 2 `priority_levels`",
+    ),
+    "a reshape around a dim that varies": (reshaped([2, -1, 3], [1, 2, -1, 3]), ""),
+    "a reshape of as many values, and others around a dim that varies": (
+        reshaped([2, -1, 3], [3, -1, 2]),
+        "step a: reshapes i from [2, -1, 3] to [3, -1, 2]; they must hold as many values between the dims that vary",
+    ),
+    "a reshape of dims that vary in another order": (
+        reshaped([2, -1, 3, -1], [2, -1, -1, 3]),
+        "step a: reshapes i from [2, -1, 3, -1] to [2, -1, -1, 3]; they must hold as many values between the dims that vary",
+    ),
+    "a step that reads what it writes, beside another": (
+        wired(
+            step("a", ["A"], ["N", "M"]), step("b", ["N", "K"], ["K", "Y"]), step("c", ["M"], ["X"])
+        ),
+        "steps: go in a circle, b -> b; let one of them read something else",
     ),
     "a control that is an input": (
         wired(step("a", ["A", "ID"], ["X"], sequence=correlated("TYPE_UINT64"))),

@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import subprocess
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -93,6 +94,23 @@ def test_a_change_of_code_builds_no_package_and_no_model_anew(
     # The step's, that of the ensemble after it, the check, and what the health check needs.
     assert after[:-4] == before[:-4]
     docker("image", "rm", "changed")
+
+
+def test_an_update_of_the_toolkit_builds_no_package_and_no_model_anew(
+    generate: Generate, options: list[str]
+) -> None:
+    """As long as what the build itself runs of it stays the same."""
+    project = generate(project_name="updated")
+    build(project, *options)
+    before = inspect("updated")["RootFS"]["Layers"]
+    [wheel] = (project / "vendor").glob("*.whl")
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("triton_ensemble/newer.py", "")
+    build(project, *options)
+    after = inspect("updated")["RootFS"]["Layers"]
+    assert after[:-1] == before[:-1]
+    assert after != before
+    docker("image", "rm", "updated")
 
 
 def test_labels_say_what_the_image_is(

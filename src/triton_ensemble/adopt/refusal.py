@@ -8,8 +8,8 @@ from pathlib import Path
 
 from triton_ensemble.check.engine import check
 from triton_ensemble.check.finding import Finding
+from triton_ensemble.check.pipeline.findings import on_configs
 from triton_ensemble.config import Model
-from triton_ensemble.pipeline.findings import on_configs
 from triton_ensemble.pipeline.rules import Answers, rules
 
 UNTRANSLATABLE = {"tensor-twice"}  # warnings: a table of tensors by name would drop one

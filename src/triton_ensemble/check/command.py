@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _findings(path: Path, release: str | None) -> tuple[list[Finding], str]:
     """Return the findings, and what was checked in words."""
     if path.suffix in (".yml", ".yaml"):
-        from triton_ensemble.pipeline.check import check_pipeline  # needs the extra `answers`
+        from triton_ensemble.check.pipeline.check import check_pipeline  # needs the extra `answers`
 
         return check_pipeline(path), str(path)
     from triton_ensemble.check.engine import check

@@ -6,6 +6,7 @@ import re
 
 from google.protobuf import text_format  # type: ignore[import-untyped, unused-ignore]
 
+from triton_ensemble import catalog
 from triton_ensemble.config.message import ModelConfig, new_config
 from triton_ensemble.config.problem import did_you_mean
 
@@ -68,7 +69,8 @@ def _spelling(kind: str, of: str, word: str) -> str:
     if kind == "Message":
         return did_you_mean(word, pool.FindMessageTypeByName(of).fields_by_name, "take it out")
     names = pool.FindEnumTypeByName(of).values_by_name
-    prefixed = f"TYPE_{word.upper().removeprefix('TYPE_')}"
+    bare = word.upper().removeprefix("TYPE_")
+    prefixed = f"TYPE_{catalog.table('aliases')['types'].get(bare, bare)}"
     if prefixed in names:
         return f"write {prefixed}"
     return did_you_mean(word, names, f"it has {', '.join(names)}")

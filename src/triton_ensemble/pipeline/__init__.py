@@ -1,1 +1,1 @@
-"""pipeline.yml before a project is made from it: the template's own rules, rendered, and the check of what they generate."""
+"""The template's own rules on answers, rendered from hooks/."""

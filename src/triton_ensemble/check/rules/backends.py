@@ -154,7 +154,7 @@ def _wanted_file(model: Model) -> str:
 )
 def execution_environment(model: Model) -> Iterator[Problem]:
     """The environment of a Python model has an absolute path, or is in the model's folder."""
-    if "EXECUTION_ENV_PATH" not in model.config.parameters:
+    if model.backend != "python" or "EXECUTION_ENV_PATH" not in model.config.parameters:
         return
     path = model.config.parameters["EXECUTION_ENV_PATH"].string_value
     inside = path.removeprefix(OWN_FOLDER).lstrip("/")

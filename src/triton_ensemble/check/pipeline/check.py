@@ -10,9 +10,9 @@ import yaml
 
 from triton_ensemble.answers import LEFT_OUT, answers_of
 from triton_ensemble.check.finding import Finding
+from triton_ensemble.check.pipeline.findings import findings_in, generated_repository
+from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.config import Field, Model
-from triton_ensemble.pipeline.findings import findings_in, generated_repository
-from triton_ensemble.pipeline.lines import PipelineLines
 from triton_ensemble.pipeline.rules import Answers, Rules
 
 RULE = "answers"  # of findings that the template's own rules make

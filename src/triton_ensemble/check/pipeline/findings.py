@@ -11,19 +11,14 @@ from triton_ensemble.check.rules import RULES
 from triton_ensemble.config import read_models
 from triton_ensemble.pipeline.rules import Answers
 
-# Rules on model files, code and what lies next to a config.
-OF_FILES = {
-    "execution-environment",
-    "label-file",
-    "model-file",
-    "python-arguments",
-    "python-class",
-    "python-execute",
-    "python-syntax",
-}
-# What other rules say where such a file is missing.
+# Rules on the text of a model.py.
+OF_CODE = {"python-arguments", "python-class", "python-execute", "python-syntax"}
+# What rules say where a file is missing beside a config.
 FILE_MISSING = {
     "backend": "Invalid model name: Could not determine backend",
+    "execution-environment": "Failed to get the canonical path for $$TRITON_MODEL_DIRECTORY",
+    "label-file": "failed to open text file",
+    "model-file": "unable to find",
     "sequence-state": "failed to open text file",
     "warmup-data": "failed to open text file",
 }
@@ -34,7 +29,7 @@ def on_configs(findings: Iterable[Finding]) -> list[Finding]:
     return [
         finding
         for finding in findings
-        if finding.rule not in OF_FILES
+        if finding.rule not in OF_CODE
         and not finding.what.startswith(FILE_MISSING.get(finding.rule, "\n"))
     ]
 
