@@ -29,7 +29,7 @@ TESTED = {
     r"TRITON_URL=\S+ make (infer|test)": "test_projects.py::test_torchscript_serves_the_same_digits",
     r"make golden": "test_smoke.py::test_golden_answers",
     r"\S*python -m \w+ infer .*": "test_client.py::test_command_line",
-    r"python tools/ready.py .*": "test_ready.py::test_it_sees_what_the_server_does_not",
+    r"(PYTHONPATH=\S+ )?\S*python3? -m triton_ensemble.container.health.*": "test_health.py::test_it_sees_what_the_server_does_not",
     r"make bench( BASE=\S+)?( ARGS=.*)?": "test_bench.py::test_two_runs_are_compared",
     r"make tune( \w+=\S+)*": "test_tune.py::test_settings_are_found_and_written",
     r"TRITON_URL=grpc\S+ make (bench|tune)": "test_bench.py::test_two_runs_are_compared",
@@ -38,7 +38,14 @@ TESTED = {
     r"make update|copier update( --defaults --data-file \S+)?": "test_update.py::test_pipeline_yml_drives_an_update",
     r"copier update --defaults --data-file \S+ --vcs-ref=:current:": "test_update.py::test_the_version_can_stay",
     r"copier update --skip-answered --ask steps": "test_update.py::test_one_question_can_be_asked_again",
-    r"(\S*python -m triton_ensemble|\S*triton-ensemble) adopt REPOSITORY > pipeline.yml": "test_adopt.py::test_as_a_command",
+    r"(PYTHONPATH=src python -m triton_ensemble|(uvx --from \S+ )?\S*triton-ensemble) check \S+": "test_check_command.py::test_it_runs_as_a_program_on_any_repository",
+    r"\S*triton-ensemble check pipeline.yml": "test_pipeline.py::test_as_a_command",
+    r"(uvx --from '[^']+' )?\S*triton-ensemble adopt REPOSITORY( > pipeline.yml)?": "test_adopt.py::test_as_a_command",
+    r"\S*triton-ensemble (--help|[A-Z]+|\w+)": "test_cli.py::test_help",
+    r"python -m (tools\.NAME|benchmarks\.\w+)": "test_architecture.py::test_the_files_that_a_page_names_exist",
+    r"make wheel": "test_delivery.py::test_the_wheel_is_that_of_the_sources",
+    r"PYTHONPATH=src \S*python scripts/check_page.py": "test_check_rules.py::test_the_page_is_made_of_the_rules",
+    r"\S*python -m pytest .*": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
     r"(uvx |pipx run |\S*bin/)?copier copy( --defaults)?( --vcs-ref \S+)? \S+ \S+": "test_rendering.py::test_from_git",
     r"(uvx |pipx run |\S*bin/)?copier copy --defaults --data-file \S+ \S+ \S+": "test_answers.py::test_the_command_prints_one_line",
     r"(python3? -m )?(pip|pipx|uv tool) install '?copier\S*": "test_answers.py::test_the_command_prints_one_line",
@@ -57,10 +64,11 @@ def blocks(language: str, text: str = README) -> list[str]:
 
 
 def commands(text: str) -> list[str]:
-    """Those in blocks of shell, and the `make ...` and `copier ...` in the text."""
+    """Those in blocks of shell, and in the text what begins like a command."""
     lines = "\n".join(blocks("sh", text)).replace("\\\n", " ").splitlines()
     parts = [part for line in lines for part in re.sub(r"(^|\s)#.*", "", line).split("&&")]
-    inline = re.findall(r"`((?:\w+=\S+ )*(?:make|copier)\b[^`]*)`", text)
+    programs = r"copier|uvx|pipx|\S*triton-ensemble|\S*python3? (?:-m|scripts/\w+.py)"
+    inline = re.findall(rf"`((?:\w+=\S+ )*(?:make\b[^`]*|(?:{programs}) [^`|]+))`", text)
     return [" ".join(part.split()) for part in parts + inline if part.strip()]
 
 
@@ -71,7 +79,9 @@ def assert_tested(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", *(p.relative_to(ROOT) for p in ROOT.glob("docs/*.md"))], ids=str
+    "name",
+    ["README.md", "CONTRIBUTING.md", *(p.relative_to(ROOT) for p in ROOT.glob("docs/*.md"))],
+    ids=str,
 )
 def test_commands_of_the_documentation(name: str) -> None:
     assert_tested((ROOT / name).read_text())
@@ -138,15 +148,23 @@ def test_the_error_of_the_readme(generate: Generate) -> None:
 
 @pytest.mark.slow
 def test_lock(generate: Generate, environment: Path) -> None:
-    """What it writes is enough for `make setup`, whose last step builds without isolation."""
+    """Both locks have what the commands need, at one version each, and leave the toolkit to vendor/."""
     project = generate(**PIPELINES["my own"])
-    ready = f"--assume-old={environment / '.ready'}"
+    ready = f"--assume-old={environment / '.packages'}"
     succeed(project.run("make", ready, f"VENV={environment}", "lock"))
-    lock = (project / "requirements.lock").read_text()
-    assert re.findall(r"^#.*", lock, re.MULTILINE)[-1].split("#")[-1].strip() == "make lock"
-    assert {"setuptools", "nvidia-pytriton"} <= {*re.findall(r"^[\w-]+(?===)", lock, re.MULTILINE)}
-    assert "--hash=sha256:" in lock
-    assert "://" not in lock
+    versions: dict[str, dict[str, str]] = {}
+    for name in ("requirements.lock", "requirements-dev.lock"):
+        lock = (project / name).read_text()
+        assert re.findall(r"^#.*", lock, re.MULTILINE)[-1].split("#")[-1].strip() == "make lock"
+        assert "--hash=sha256:" in lock
+        assert "://" not in lock
+        versions[name] = dict(re.findall(r"^([\w-]+)==(\S+)", lock, re.MULTILINE))
+    run_time, development = versions.values()
+    assert {"nvidia-pytriton", "numpy", "pyyaml", "tritonclient"} <= run_time.keys()
+    assert {"mypy", "pytest", "ruff"} <= development.keys()
+    assert "triton-ensemble" not in run_time.keys() | development.keys()
+    shared = run_time.keys() & development.keys()
+    assert [name for name in shared if run_time[name] != development[name]] == []
 
 
 def test_the_ci_runs_the_readmes_test_commands() -> None:

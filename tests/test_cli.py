@@ -1,0 +1,48 @@
+"""The command `triton-ensemble`: what it lists, and what it says of a wrong line."""
+
+from __future__ import annotations
+
+import pytest
+
+from triton_ensemble import __version__
+from triton_ensemble.cli import COMMANDS, main
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int | str | None, str, str]:
+    """The exit status, stdout and stderr of a line that argparse answers itself."""
+    with pytest.raises(SystemExit) as raised:
+        main(words)
+    out, err = capsys.readouterr()
+    return raised.value.code, out, err
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = printed(capsys, "--help")
+    assert status == 0
+    assert [name for name in COMMANDS if f"\n    {name}" not in out] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_begins_with_what_it_does(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    status, out, _ = printed(capsys, command, "--help")
+    assert status == 0
+    usage, _, rest = out.partition("\n\n")
+    assert usage.startswith(f"usage: triton-ensemble {command}")
+    assert rest[0].isupper()
+    assert max(map(len, out.splitlines())) <= 110
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "--version") == (0, f"triton-ensemble {__version__}\n", "")
+
+
+@pytest.mark.parametrize("words", [["chek"], [], ["check", "--form"]])
+def test_a_wrong_line_is_answered_by_one(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    status, out, err = printed(capsys, *words)
+    assert (status, out) == (2, "")
+    assert err.startswith("triton-ensemble")
+    assert err.count("\n") == 1
