@@ -209,8 +209,9 @@ def test_the_ensemble_maps_every_tensor_of_its_models(project: Project) -> None:
 
 
 def texts(project: Project) -> dict[str, str]:
+    binary = (".jpg", ".png", ".whl")
     contents = project.contents().items()
-    return {name: data.decode() for name, data in contents if not name.endswith((".jpg", ".png"))}
+    return {name: data.decode() for name, data in contents if not name.endswith(binary)}
 
 
 def test_nothing_is_left_of_the_template_engine(project: Project) -> None:

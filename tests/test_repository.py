@@ -118,7 +118,7 @@ def folder_for_file(path: Path) -> None:
         (".built", lambda path: path.write_bytes(b""), ".built: is damaged; remove it"),
         (".built", lambda path: path.write_bytes(b"\xf5\0"), ".built: is damaged; remove it"),
         (".built", folder_for_file, "can't be completed: [Errno 21] Is a directory: "),
-        ("prepare/1", file_for_folder, "can't be completed: [Errno 17] File exists: "),
+        ("prepare/1", file_for_folder, "can't be completed: [Errno 20] Not a directory: "),
     ],
 )
 def test_what_is_in_the_way_is_a_line(
