@@ -31,7 +31,7 @@ HEAD = """\
 never answer. It needs no server, no GPU and no model files in memory, and works for any repository:
 
 ```console
-$ uvx --from git+URL_OF_THIS_REPOSITORY triton-ensemble check model_repository
+$ uvx --from git+https://github.com/org/triton-ensemble-template triton-ensemble check model_repository
 ```
 
 ```console

@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 VENDOR = ROOT / "template" / "vendor"
+EXTRAS = "answers,progress"  # `make lock` takes what they require into the project's lock
 HEAD = "# Managed by triton-ensemble-template: the toolkit and its hash; `make setup` installs it, no package index is asked.\n"
 
 
@@ -44,7 +45,7 @@ def main() -> None:
                 old.unlink()
             shutil.copyfile(wheel, target)
     digest = hashlib.sha256(target.read_bytes()).hexdigest()
-    line = f"./vendor/{target.name} --hash=sha256:{digest}\n"
+    line = f"./vendor/{target.name}[{EXTRAS}] --hash=sha256:{digest}\n"
     (VENDOR / "requirements.txt").write_text(HEAD + line)
 
 

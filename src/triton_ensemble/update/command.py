@@ -1,7 +1,7 @@
 """Applies pipeline.yml and the template's newest version, by `copier update`.
 
 What went wrong is one line, instead of Copier's traceback, and conflicts are an error. It runs in an
-environment with Copier, which `make update` makes. Further arguments are Copier's own.
+environment with Copier, which `make update` makes.
 """
 
 from __future__ import annotations
