@@ -63,8 +63,8 @@ class Verdicts:
     def disagreement(self) -> str:
         """What they disagree in; empty where they do not, or for a listed reason."""
         if not self.refusal:
-            unlisted = [f for f in self.errors if f.rule not in LOOSER]
-            unlisted = [] if has_config(self.answers) else unlisted
+            errors = [] if has_config(self.answers) else self.errors
+            unlisted = [f for f in errors if f.rule not in LOOSER]
             return "".join(f"accepted, but {f.rule}: {f.what}\n" for f in unlisted)
         if self.findings or any(re.search(words, self.refusal) for words in STRICTER):
             return ""
@@ -73,10 +73,8 @@ class Verdicts:
 
 def has_config(given: Answers) -> bool:
     """Whether some of the configs have verbatim text."""
-    parts = [given, *given["steps"]]
-    inner = [step for step in given["steps"] if "steps" in step]
-    own = any("config" in {**part, **(part.get("ensemble") or {})} for part in parts)
-    return own or any(has_config(step) for step in inner)
+    own = given.get("ensemble") or {}
+    return "config" in {**given, **own} or any(map(has_config, given.get("steps", ())))
 
 
 def verdicts(rules: Rules, given: Answers) -> Verdicts | None:
