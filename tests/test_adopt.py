@@ -304,6 +304,12 @@ SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
         },
     ),
     (
+        "an environment in a path of the server's",
+        PYTHON
+        + 'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "model/env.tar.gz" } }',
+        {**FUSE, "parameters": {"EXECUTION_ENV_PATH": "model/env.tar.gz"}},
+    ),
+    (
         "graph optimization",
         PYTHON + "optimization { graph { level: 1 } }",
         {**FUSE, "config": "optimization {\n  graph {\n    level: 1\n  }\n}\n"},

@@ -16,7 +16,7 @@ OF_CODE = {"python-arguments", "python-class", "python-execute", "python-syntax"
 # What rules say where a file is missing beside a config.
 FILE_MISSING = {
     "backend": "Invalid model name: Could not determine backend",
-    "execution-environment": "Failed to get the canonical path for $$TRITON_MODEL_DIRECTORY",
+    "execution-environment": "Failed to get the canonical path",
     "label-file": "failed to open text file",
     "model-file": "unable to find",
     "sequence-state": "failed to open text file",
