@@ -64,6 +64,12 @@ def backend(model: Model) -> Iterator[Problem]:
         yield model.problem(what, "take the runtime out", "runtime")
 
 
+def _is_own(name: str) -> bool:
+    """Return whether a backend is a known one, or named after one with a number or `_more` behind it."""
+    after = re.compile(rf"({'|'.join(map(re.escape, known_backends()))})([0-9]+|_.+)?")
+    return bool(after.fullmatch(name))
+
+
 @error(
     "backend-misspelt",
     of=backend_models,
@@ -75,7 +81,7 @@ def backend(model: Model) -> Iterator[Problem]:
 def backend_misspelt(model: Model) -> Iterator[Problem]:
     """A backend is spelt as one of Triton's, or is one of your own."""
     name, known = model.config.backend, known_backends()
-    if not name or name == "ensemble" or name in known:
+    if not name or name == "ensemble" or _is_own(name):
         return
     by_file = (
         f'write backend: "{backend}", as {file} is its file'
