@@ -42,6 +42,7 @@ def project(origin: Path, tmp_path: Path) -> Project:
     project = Project(tmp_path / "p")
     project.commit()
     (project / ".venv-update").symlink_to(VENV)
+    (project / ".git/info/exclude").write_text(".venv-update\n")
     return project
 
 
