@@ -405,7 +405,7 @@ SINGLE_LINES = (
     "Which Triton release",
     "How many GPUs",
     "How many rows",
-    "How long may a request wait",
+    "How many microseconds may a request wait",
     "What else should the project include",
     "Which CI",
 )
@@ -422,7 +422,7 @@ def answer_until_steps(template: Path, folder: Path) -> pexpect.spawn:
     for question in SINGLE_LINES:
         terminal.expect_exact(question)
         terminal.send("\r")
-    terminal.expect_exact("Which tensors cross")
+    terminal.expect_exact("Which tensors do steps take")
     terminal.send(ACCEPT)
     terminal.expect_exact("Which steps are there")
     return terminal

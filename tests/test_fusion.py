@@ -270,7 +270,7 @@ NOT_ALONE = {
     ),
     "its border": (
         wired(step("a", ["A"], ["X"]), inputs={"A": {"dims": [-1]}}),
-        "A is FP32[-1] at its border and FP32[4] at a step",
+        "A is FP32[-1] at its interface and FP32[4] at a step",
     ),
 }
 
