@@ -86,7 +86,12 @@ def test_what_the_template_refuses(name: str, tmp_path: Path) -> None:
 
 # The same for what only the check of the configs says, with the model and the field.
 FOUND = {
-    "a backend": ("onnxruntime", "onnxruntime2", 16, "backend-misspelt: model two, backend: "),
+    "`config` on one line": (
+        "    max_batch_size: 8\n",
+        "    max_batch_size: 8\n    config: 'runtime: \"x\"'\n",
+        21,
+        "backend: model two, runtime: unable to find backend library 'x'",
+    ),
     "a field of `config`": (
         "      default_priority_level: 1\n",
         "      default_priority_level: 1\n    config: |\n      # its own\n      version_policy { latest { } }\n",
