@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
-        instead = "in a project use .venv/bin/triton-ensemble, elsewhere install triton-ensemble"
+        instead = "in a project use .venv/bin/triton-ensemble, elsewhere install numpy, pyyaml and tritonclient[grpc]"
         print(f"{sys.executable}: {error}; {instead}", file=sys.stderr)
         return 2
     except OSError as error:
@@ -87,6 +87,8 @@ def _findings(path: Path, release: str | None) -> tuple[list[Finding], str]:
     folder = path.resolve()
     findings = check(folder, known)
     count = sum(each.is_dir() for each in folder.iterdir())
+    if not count:
+        raise CheckError(f"{path}: has no models; name a model repository")
     return findings, f"{count} model{'s' * (count != 1)}"
 
 

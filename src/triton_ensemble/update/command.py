@@ -7,6 +7,7 @@ environment with Copier, which `make update` makes.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import re
 import subprocess
 import sys
@@ -29,6 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Update the project in the current folder; 1 where Copier refuses or a conflict is left."""
+    if importlib.util.find_spec("copier") is None:
+        sys.exit("update: needs Copier, in an environment of its own; run: make update")
     command = ["copier", "update", "--defaults", "--data-file", "pipeline.yml"]
     for name in LEFT_OUT.keys() - _answers().keys():  # Copier would keep the last answer
         command += ["--data", f"{name}={LEFT_OUT[name]}"]
