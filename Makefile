@@ -39,7 +39,7 @@ $(VENV)/.torch: $(VENV)/.dev
 demo: $(VENV)/.ready wheel ## generate the default project in build/demo, serve it, send it real images
 	@rm -rf $(DEMO)
 	@$(VENV)/bin/copier copy --quiet --defaults --vcs-ref HEAD $(CURDIR) $(DEMO)
-	@$(MAKE) --no-print-directory --directory $(DEMO) --assume-old=$(VENV)/.packages VENV=$(VENV) infer
+	@$(MAKE) --no-print-directory --directory $(DEMO) --assume-old=$(VENV)/.packages $(if $(wildcard $(VENV)/.dev),--assume-old=$(VENV)/.toolkit) VENV=$(VENV) infer
 
 test: $(VENV)/.torch wheel lint ## lint, and the tests that take under a quarter of an hour together
 	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile -m "not slow"

@@ -132,6 +132,21 @@ def test_what_has_no_answers(text: str, line: int, tmp_path: Path) -> None:
     assert found.startswith(f"{line}: error: answers: ")
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("triton_release: 2026-13-01\n", "month must be in 1..12"),
+        ("2: x\n", "has no answers"),
+        ("steps: &s\n  - {steps: *s}\n", "Circular reference"),
+        (f"a: {'[' * 3000}\n", "maximum recursion depth"),
+    ],
+)
+def test_what_yaml_takes_and_no_answer_can_be(text: str, said: str, tmp_path: Path) -> None:
+    [line] = lines(tmp_path, text)
+    assert line.startswith("1: error: answers: ")
+    assert said in line
+
+
 def test_numbers_and_tables_may_be_texts(tmp_path: Path) -> None:
     """As Copier reads them."""
     tables = yaml.safe_load(GOOD)

@@ -56,7 +56,7 @@ def _answers() -> dict[str, Any]:
         sys.exit(
             f"pipeline.yml:{line}: {error.problem}; check brackets, quotes and indentation here"
         )
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, RecursionError, ValueError, yaml.YAMLError) as error:
         sys.exit(f"pipeline.yml: {error}")
     if not isinstance(answers, dict):
         sys.exit("pipeline.yml: has no answers; write `NAME: VALUE`")

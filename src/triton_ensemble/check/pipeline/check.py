@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,11 +28,14 @@ def check_pipeline(path: Path) -> list[Finding]:
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
         given, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+        json.dumps(given, default=str)  # a value inside itself
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         what, line = getattr(error, "problem", "is no YAML"), mark.line + 1 if mark else 1
         return [Finding(path, line, RULE, what, "check brackets, quotes and indentation here")]
-    if not isinstance(given, dict):
+    except (RecursionError, ValueError) as error:
+        return [Finding(path, 1, RULE, f"can't be read: {error}", "quote texts, nest less")]
+    if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
         return [Finding(path, 1, RULE, "has no answers", "write `NAME: VALUE`")]
     rules, lines = Rules(), PipelineLines(root)
     answers = _of_project(path) | given
