@@ -250,9 +250,9 @@ def _copy_backends(wheel: Path, folder: Path, stand_ins: Sequence[str]) -> list[
         shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__*"))
     stub = wheel / "python_backend_stubs" / environment.PYTHON / "triton_python_backend_stub"
     shutil.copy(stub, folder / "python")
-    stand_in = (folder / "stand_in").rename(folder.with_name("stand_in"))
     for name in stand_ins:
-        shutil.copytree(stand_in, folder / name)
+        shutil.copytree(folder / "stand_in", folder / name)
+    shutil.rmtree(folder / "stand_in")
     return [entry.name for entry in folder.iterdir()]
 
 
