@@ -34,7 +34,7 @@ OBJECTS = {"answer", "step", "shared step", "ensemble step", "ensemble"}
 RICH = {
     "step": ["batching"] * 5 + ["sequence"] * 8 + ["warmup"] * 5,
     "tensor": ["dims"],
-    "use": ["dims", *["reshape"] * 5],
+    "binding": ["dims", *["reshape"] * 5],
 }
 # `config` of a step and of an ensemble.
 CONFIGS = [
@@ -229,11 +229,22 @@ class Scene:
         """Mostly with what its kind needs."""
         if self.rarely():
             return self.mapping("control fields")
-        kind = self.control_kind()
+        kind = self.value("control fields", "kind")
         if str(kind).endswith("CORRID"):
-            return {"kind": kind, "data_type": self.config_type()}
+            return {"kind": kind, "data_type": self.value("control fields", "data_type")}
         field = self.one("int32_false_true", "fp32_false_true", "bool_false_true")
         return {"kind": kind, field: self.value("control fields", field)}
+
+    def initial_state(self) -> Any:
+        """Mostly with one of the two that it may be filled from."""
+        found = self.mapping("initial state")
+        if not self.rarely():
+            found.pop("zero_data", None)
+            found.pop("data_file", None)
+            field, value = self.one(("zero_data", True), ("data_file", "state.bin"))
+            self.tried.add(("initial state", field))
+            found[field] = value
+        return found
 
     def control_kind(self) -> Any:
         kinds = [f"CONTROL_SEQUENCE_{kind}" for kind in ("START", "READY", "END", "CORRID")]
@@ -280,7 +291,7 @@ class Scene:
         return found
 
     def use(self) -> Any:
-        given = self.mapping("use", {"tensor": self.tensor_name()})
+        given = self.mapping("binding", {"tensor": self.tensor_name()})
         if self.rarely(5):
             given |= {"type": self.type(), "dims": self.changed_dims()}
             given.pop("tensor")
@@ -301,7 +312,7 @@ class Scene:
         found: Answers = {}
         for name in names:
             self.dims = self.declared(name)
-            found[name] = None if self.rarely(3) else self.mapping("border use")
+            found[name] = None if self.rarely(3) else self.mapping("interface tensor")
         return found
 
     def ensemble(self) -> Any:
@@ -373,6 +384,7 @@ OF_KIND: dict[str, Value] = {
     "warmup inputs": Scene.warmups,
     "data": lambda s: s.one("zero", "zero", "random", "data.bin", "a/b", "../x"),
     **{kind: partial(Scene.mapping, kind=kind) for kind in FIELDS.keys() - OBJECTS},
+    "initial state": Scene.initial_state,
 }
 # What of a kind is otherwise in one place.
 OF_FIELD: dict[tuple[str, str], Value] = {
@@ -411,8 +423,8 @@ def nested(answers: Answers) -> Answers:
 def change(scene: Scene, kind: str) -> None:
     """Changes one field of an object of the kind, if the answers have one."""
     answers = scene.answers
-    if kind in ("answer", "ensemble", "border use"):
-        field = {"ensemble": "ensemble", "border use": scene.one(*SIDES)}.get(kind)
+    if kind in ("answer", "ensemble", "interface tensor"):
+        field = {"ensemble": "ensemble", "interface tensor": scene.one(*SIDES)}.get(kind)
         field = field or scene.one(*FIELDS[kind])
         answers[field] = scene.value("answer", field)
         return
@@ -423,7 +435,7 @@ def change(scene: Scene, kind: str) -> None:
     if kind == "tensor":
         name = scene.one(*answers["tensors"])
         change_spec(scene, kind, answers["tensors"], name)
-    elif kind == "use":
+    elif kind == "binding":
         scene.step = scene.one(*answers["steps"])
         uses = scene.step[scene.one(*SIDES)]
         change_spec(scene, kind, uses, scene.one(*uses))
@@ -448,9 +460,12 @@ def kind_of(step: Answers) -> str:
 
 CHANGED = [
     *["step"] * 10,
-    *["use"] * 4,
-    *["tensor", "tensor", "border use", "shared step", "ensemble step", "ensemble", "answer"],
+    *["binding"] * 4,
+    *["tensor", "tensor", "interface tensor", "shared step", "ensemble step", "ensemble", "answer"],
 ]
+
+
+assert {*CHANGED} <= FIELDS.keys()  # or each change would be one that can't be made
 
 
 def changed(base: Answers, random: Random) -> tuple[Answers, Tried]:
@@ -459,9 +474,11 @@ def changed(base: Answers, random: Random) -> tuple[Answers, Tried]:
     found = deepcopy(normal(base))
     if random.randrange(5) == 0 and not found.keys() & {"inputs", "outputs"}:
         found = nested(found)
+    found["gpu_count"] = random.choice([0, 0, 2])
     for _ in range(random.randint(1, 5)):
         try:
-            change(Scene(random, found, tried), random.choice(CHANGED))
+            present = [kind_of(step) for step in found["steps"] if kind_of(step) != "step"]
+            change(Scene(random, found, tried), random.choice(CHANGED + present * 4))
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             break  # an earlier change left nothing to change
     return found, tried
@@ -469,6 +486,6 @@ def changed(base: Answers, random: Random) -> tuple[Answers, Tried]:
 
 def some_answers(count: int, seed: int) -> Iterator[tuple[Answers, Tried]]:
     """So many answers. Hypothesis draws what is changed, but not the changes: it prefers what is small."""
-    bases = drawn(pipelines(max_steps=2), count // EACH + 1)
+    bases = drawn(pipelines(max_steps=3), count // EACH + 1)
     for i in range(count):
         yield changed(bases[i // EACH].answers, Random(f"{seed} {i}"))
