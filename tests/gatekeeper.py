@@ -45,7 +45,9 @@ class Gatekeeper:
         wrong = str(self.of["questions"].answers_problem(answers, empty, list(answers)))
         if wrong:
             return wrong
-        return str(self.of["validate/pipeline"].pipeline_problem(self.graph(answers), answers)).strip()
+        return str(
+            self.of["validate/pipeline"].pipeline_problem(self.graph(answers), answers)
+        ).strip()
 
     def configs(self, answers: dict[str, Any]) -> dict[str, str]:
         """The configs of answers whatever they are: what the template would write if it refused nothing."""
