@@ -274,6 +274,19 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         batched(priority_queue_policy={3: {"max_queue_size": 5}}),
         "",
     ),
+    "no policy of a priority": (batched(priority_queue_policy={}), ""),
+    "tensors that Python's backend does not find": (
+        wired(step("a", ["A"], ["X"], declare=False)),
+        "step a: has `declare: false`, but python adds no tensors to a config; drop it",
+    ),
+    "tensors that a model.py of one's own adds": (
+        wired(step("a", ["A"], ["X"], declare=False, adapter="none")),
+        "",
+    ),
+    "tensors that ONNX Runtime finds": (
+        wired(step("a", ["A"], ["X"], "onnxruntime", declare=False)),
+        "",
+    ),
     "a policy of a priority above the levels": (
         batched(
             priority_levels=2,
@@ -468,3 +481,8 @@ def test_a_step_that_depends_on_all_inputs_is_listed_first(keeper: Gatekeeper) -
     assert models("an input that enters late") == ["c", "a", "b"]
     assert models("two late inputs, all outputs at once") == ["a", "b", "c"]
     assert models("diamond") == ["a", "b", "c", "d"]
+
+
+def test_no_policies_are_no_policy_of_level_0(keeper: Gatekeeper) -> None:
+    configs = keeper.configs(batched(priority_queue_policy={}))
+    assert "priority_queue_policy" not in configs["a"]
