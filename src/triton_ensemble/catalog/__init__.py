@@ -26,6 +26,7 @@ class Backend:
     image: str = ""
     platform: str = ""
     until: str = ""
+    must_declare: bool = False
     without: tuple[str, ...] = ()
 
 
