@@ -235,6 +235,15 @@ class Scene:
         field = self.one("int32_false_true", "fp32_false_true", "bool_false_true")
         return {"kind": kind, field: self.value("control fields", field)}
 
+    def state(self) -> Any:
+        """Mostly with initial states of its own type and dims."""
+        found = self.mapping("state")
+        if not self.rarely(4):
+            alike = {key: found[key] for key in ("data_type", "dims") if key in found}
+            initial = found.get("initial_state") or []
+            found |= {"initial_state": [state | alike for state in initial]} if initial else {}
+        return found
+
     def initial_state(self) -> Any:
         """Mostly with one of the two that it may be filled from."""
         found = self.mapping("initial state")
@@ -277,8 +286,10 @@ class Scene:
         names = self.some("tensorrt", "openvino", "cuda", most=2)
         return {name: self.one(None, {}, {"precision_mode": "FP16"}, {"a": 1}) for name in names}
 
-    def tensor(self) -> Any:
-        given = self.mapping("tensor")
+    def tensor(self, known: Any = None) -> Any:
+        """Mostly of the type and dims that it has already."""
+        kept = known if isinstance(known, dict) and not self.rarely(3) else {}
+        given = self.mapping("tensor") | {key: kept[key] for key in ("type", "dims") if key in kept}
         if given.keys() == {"type", "dims"} and isinstance(given["dims"], list) and given["dims"]:
             return self.one(given, f"{given['type']}{given['dims']}")
         return given
@@ -287,11 +298,11 @@ class Scene:
         found = dict(self.answers["tensors"])
         name = self.one(*found)
         self.dims = self.declared(name)
-        found[self.one(name, name, name, "another", 1)] = self.tensor()
+        found[self.one(*[name] * 8, "another", 1)] = self.tensor(found[name])
         return found
 
-    def use(self) -> Any:
-        given = self.mapping("binding", {"tensor": self.tensor_name()})
+    def use(self, tensor: Any) -> Any:
+        given = self.mapping("binding", {"tensor": tensor})
         if self.rarely(5):
             given |= {"type": self.type(), "dims": self.changed_dims()}
             given.pop("tensor")
@@ -302,7 +313,9 @@ class Scene:
         found = dict(given) if isinstance(given, dict) and given else {"x": self.tensor_name()}
         name = self.one(*found)
         self.dims = self.declared(found[name])
-        found[self.one(name, name, name, "more")] = self.one(self.tensor_name(), self.use())
+        used = found[name].get("tensor") if isinstance(found[name], dict) else found[name]
+        tensor = self.one(used, used, used, self.tensor_name())
+        found[self.one(*[name] * 6, "more")] = self.one(tensor, self.use(tensor))
         return found
 
     def interface(self, side: int) -> Any:
@@ -385,6 +398,7 @@ OF_KIND: dict[str, Value] = {
     "data": lambda s: s.one("zero", "zero", "random", "data.bin", "a/b", "../x"),
     **{kind: partial(Scene.mapping, kind=kind) for kind in FIELDS.keys() - OBJECTS},
     "initial state": Scene.initial_state,
+    "state": Scene.state,
 }
 # What of a kind is otherwise in one place.
 OF_FIELD: dict[tuple[str, str], Value] = {
@@ -469,13 +483,13 @@ assert {*CHANGED} <= FIELDS.keys()  # or each change would be one that can't be 
 
 
 def changed(base: Answers, random: Random) -> tuple[Answers, Tried]:
-    """Valid answers with one to five fields changed, and all fields that were drawn for that."""
+    """Valid answers with one to five fields changed, mostly one, and all fields that were drawn for that."""
     tried: Tried = set()
     found = deepcopy(normal(base))
     if random.randrange(5) == 0 and not found.keys() & {"inputs", "outputs"}:
         found = nested(found)
     found["gpu_count"] = random.choice([0, 0, 2])
-    for _ in range(random.randint(1, 5)):
+    for _ in range(random.choice([1, 1, 1, 2, 3, 5])):
         try:
             present = [kind_of(step) for step in found["steps"] if kind_of(step) != "step"]
             change(Scene(random, found, tried), random.choice(CHANGED + present * 4))
