@@ -310,7 +310,9 @@ class Scene:
 
     def uses(self, side: str) -> Any:
         given = self.step.get(side)
-        found = dict(given) if isinstance(given, dict) and given else {"x": self.tensor_name()}
+        found: Answers = {"x": self.tensor_name()}
+        if isinstance(given, dict) and given:
+            found = dict(given)
         name = self.one(*found)
         self.dims = self.declared(found[name])
         used = found[name].get("tensor") if isinstance(found[name], dict) else found[name]
