@@ -62,12 +62,17 @@ def test_an_untouched_project_updates_without_a_conflict_and_passes_its_tests(
 
 
 @pytest.mark.slow
-def test_the_first_set_up_tells_what_became_of_edited_tools(project: Project) -> None:
+@pytest.mark.parametrize("committed", [False, True], ids=["before a commit", "after a commit"])
+def test_the_first_set_up_tells_what_became_of_edited_tools(
+    project: Project, committed: bool
+) -> None:
     for name in ("tools/bench.py", "tools/golden.py", "src/triton_arrays.py", "deploy/health.sh"):
         with (project / name).open("a") as file:
             file.write("# mine\n")
     project.commit()
     succeed(run("make", "update", cwd=project.path))
+    if committed:
+        project.commit()
     environment(project)
     lines = succeed(run("make", "setup", cwd=project.path)).splitlines()
     edited = {line.split(":")[0]: line for line in lines if "with your edits" in line}
@@ -79,5 +84,5 @@ def test_the_first_set_up_tells_what_became_of_edited_tools(project: Project) ->
     }
     assert edited["tools/bench.py"] == (
         "tools/bench.py: is gone, with your edits; triton_ensemble.bench does its work now; "
-        "yours: git show HEAD:tools/bench.py"
+        f"yours: git show {'HEAD^' if committed else 'HEAD'}:tools/bench.py"
     )

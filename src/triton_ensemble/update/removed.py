@@ -1,12 +1,15 @@
 """Edits of managed files that an update removed: which they are, and where they still can be read.
 
-An edited file is told from an untouched one by rendering the version of the template that the last
-commit was made from, with the answers of that commit, as `copier update` itself does.
+An edited file is told from an untouched one by rendering the version of the template that a commit
+before the update was made from, with the answers of that commit, as `copier update` itself does.
+
+    python -m triton_ensemble.update.removed COMMIT
 """
 
 from __future__ import annotations
 
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,21 +42,24 @@ SUCCESSORS = {
 }
 
 
-def removed_edits(root: Path) -> Iterator[str]:
-    """Yield a line for each managed file that is gone since the last commit and held edits."""
-    gone = [path for path in _git(root, "ls-files", "--deleted", "-z").decode().split("\0") if path]
-    managed = [path for path in gone if MANAGED in _committed(root, path)[:200]]
+def removed_edits(root: Path, commit: str = "HEAD") -> Iterator[str]:
+    """Yield a line for each managed file that is gone since a commit and held edits."""
+    names = _git(root, "diff", "--name-only", "--relative", "--diff-filter=D", "-z", commit)
+    gone = [path for path in names.decode().split("\0") if path]
+    managed = [path for path in gone if MANAGED in _committed(root, commit, path)[:200]]
     if not managed:
         return
     with tempfile.TemporaryDirectory() as folder:
-        if not _render(root, Path(folder)):
-            yield f"{', '.join(managed)}: are gone; if you edited one, see git diff HEAD -- {managed[0]}"
+        if not _render(root, commit, Path(folder)):
+            all_of_them = ", ".join(managed)
+            yield f"{all_of_them}: are gone; if you edited one, see git diff {commit} -- {managed[0]}"
             return
         for path in managed:
             original = Path(folder, path)
             before = original.read_bytes() if original.is_file() else b""
-            if _committed(root, path) != before:
-                yield f"{path}: is gone, with your edits{_successor(path)}; yours: git show HEAD:{path}"
+            if _committed(root, commit, path) != before:
+                yours = f"git show {commit}:{path}"
+                yield f"{path}: is gone, with your edits{_successor(path)}; yours: {yours}"
 
 
 def _successor(path: str) -> str:
@@ -61,15 +67,15 @@ def _successor(path: str) -> str:
     return f"; {found} does its work now" if found else ""
 
 
-def _render(root: Path, folder: Path) -> bool:
-    """Render the template as the last commit had it; False where it can't be reached."""
-    answers = yaml.safe_load(_committed(root, ANSWERS)) or {}
-    source, commit = answers.get("_src_path"), answers.get("_commit")
+def _render(root: Path, commit: str, folder: Path) -> bool:
+    """Render the template as the commit had it; False where it can't be reached."""
+    answers = yaml.safe_load(_committed(root, commit, ANSWERS)) or {}
+    source, version = answers.get("_src_path"), answers.get("_commit")
     given = {name: value for name, value in answers.items() if not name.startswith("_")}
     from copier import run_copy  # only the environment of `make update` has it
 
     try:
-        run_copy(str(source), folder, given, vcs_ref=commit, defaults=True, quiet=True)
+        run_copy(str(source), folder, given, vcs_ref=version, defaults=True, quiet=True)
     except Exception:  # whatever it is, the caller says where the old files are
         return False
     return True
@@ -77,12 +83,12 @@ def _render(root: Path, folder: Path) -> bool:
 
 def main() -> None:
     """Print the lines for the project in the current folder."""
-    for line in removed_edits(Path.cwd()):
+    for line in removed_edits(Path.cwd(), *sys.argv[1:]):
         print(line)
 
 
-def _committed(root: Path, path: str) -> bytes:
-    return _git(root, "show", f"HEAD:./{path}")
+def _committed(root: Path, commit: str, path: str) -> bytes:
+    return _git(root, "show", f"{commit}:./{path}")
 
 
 def _git(root: Path, *arguments: str) -> bytes:

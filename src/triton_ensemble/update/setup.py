@@ -19,8 +19,8 @@ from pathlib import Path
 
 import triton_ensemble
 
-# With this file in the last commit, the update was run by a tool that told nothing of removed edits.
-SILENT_UPDATER = "HEAD:./tools/update.py"
+# With this file in a commit, the update after it was run by a tool that says nothing of removed edits.
+SILENT_UPDATER = "./tools/update.py"
 
 
 def main() -> int:
@@ -45,13 +45,19 @@ def _missing_requirements() -> Iterator[str]:
 
 
 def _report_removed_edits() -> None:
+    """Report those of the first update, before it is committed or after."""
     updater = Path(f"{sys.prefix}-update", "bin", "python")  # it has Copier
-    known = subprocess.run(["git", "cat-file", "-e", SILENT_UPDATER], capture_output=True)
-    if known.returncode == 0 and updater.exists():
+    before = next((commit for commit in ("HEAD", "HEAD^") if _has_silent_updater(commit)), "")
+    if before and updater.exists():
         path = Path(triton_ensemble.__file__).parents[1]
         environment = os.environ | {"PYTHONPATH": str(path)}
-        command = [str(updater), "-m", "triton_ensemble.update.removed"]
+        command = [str(updater), "-m", "triton_ensemble.update.removed", before]
         subprocess.run(command, env=environment, check=False)
+
+
+def _has_silent_updater(commit: str) -> bool:
+    command = ["git", "cat-file", "-e", f"{commit}:{SILENT_UPDATER}"]
+    return subprocess.run(command, capture_output=True).returncode == 0
 
 
 if __name__ == "__main__":
