@@ -50,9 +50,7 @@ class Verdicts:
     answers: Answers
     refusal: str
     findings: list[Finding]
-    complete: bool = (
-        True  # whether each step has a place in the configs, which those of a circle have not
-    )
+    graph: Answers
 
     @property
     def errors(self) -> list[Finding]:
@@ -65,9 +63,20 @@ class Verdicts:
             errors = [] if has_config(self.answers) else self.errors
             return "".join(f"accepted, but {f.rule}: {f.what}\n" for f in errors)
         listed = any(re.search(words, self.refusal) for words in STRICTER)
-        if self.findings or listed or not self.complete:
+        if self.findings or listed or self.is_of_no_config():
             return ""
         return f"the check finds nothing, but refused: {self.refusal}\n"
+
+    def is_of_no_config(self) -> bool:
+        """Whether the refused step has no config of its own: it is fused, or waits for itself."""
+        refused = re.findall(r"step (\S+?)(?:, inside)?: ", self.refusal)[-1:]
+        fused = [step["name"] for model in self.graph["shared_models"] for step in model["steps"]]
+        return in_circles(self.graph) or any(name in fused for name in refused)
+
+
+def in_circles(graph: Answers) -> bool:
+    """Whether steps of the pipeline, or of an ensemble inside, wait for each other: no config has them."""
+    return bool(graph["unordered"]) or any(map(in_circles, graph["inner"]))
 
 
 def has_config(given: Answers) -> bool:
@@ -90,12 +99,7 @@ def verdicts(rules: Rules, given: Answers) -> Verdicts | None:
     with TemporaryDirectory() as folder:
         configs = rules.rendered(answered)
         findings = findings_in(generated_repository(Path(folder), answered, configs))
-    return Verdicts(given, refusal, findings, complete=not in_circles(answered["graph"]))
-
-
-def in_circles(graph: Answers) -> bool:
-    """Whether steps of the pipeline, or of an ensemble inside, wait for each other."""
-    return bool(graph["unordered"]) or any(map(in_circles, graph["inner"]))
+    return Verdicts(given, refusal, findings, answered["graph"])
 
 
 def agree(count: int) -> Tried:

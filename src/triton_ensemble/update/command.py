@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from triton_ensemble.answers import LEFT_OUT
+from triton_ensemble.progress import Progress
 from triton_ensemble.update.removed import removed_edits
 
 # How Copier prints the template's line about an answer: as a name that is not defined.
@@ -36,7 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     for name in LEFT_OUT.keys() - _answers().keys():  # Copier would keep the last answer
         command += ["--data", f"{name}={LEFT_OUT[name]}"]
     command += [f"--vcs-ref={arguments.vcs_ref}"] if arguments.vcs_ref else []
-    process = subprocess.run([sys.executable, "-m", *command], stderr=subprocess.PIPE, text=True)
+    with Progress("Rendering the template"):
+        process = subprocess.run([sys.executable, "-m", *command], stderr=subprocess.PIPE, text=True)
     print(REFUSAL.sub(r"\2", process.stderr), end="", file=sys.stderr)
     for line in removed_edits(Path.cwd()):
         print(line, file=sys.stderr)
