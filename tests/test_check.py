@@ -123,6 +123,8 @@ CASES = [
     one("parse", f"{PYTHON}sequence_batching {{ }}\ndynamic_batching {{ }}", 6),
     one("parse", f"{PYTHON}# \u00a0\n\u00a0", 6),
     one("parse", f"{PYTHON}max_batch_size: +4", 5),
+    one("parse", f"{PYTHON}max_batch_size: 0b100", 5),
+    one("parse", f"{PYTHON}max_batch_size: 0o4", 5),
     one("parse", PYTHON.replace('"OUT"', r'"\OUT"'), 3),
     one("parse", PYTHON.replace('"OUT"', '"OUT\0"'), 3),
     Case("broken-link", {"@m": PYTHON, "@m/2": Path("nowhere")}, "m/2:1"),
@@ -141,6 +143,11 @@ CASES = [
     one("backend", IN + OUT, 1, ask=False),
     Case("backend", {"@m": f'platform: "tensorrt_plan"\n{PYTHON.replace("python", "onnxruntime")}', "@m/1/model.onnx": ""}, "m/config.pbtxt:1"),
     one("backend", f'{PYTHON}runtime: "x"', 5),
+    one("backend", f'{PYTHON}runtime: "../x/libtriton_x.so"', 5),
+    one("backend", f'{PYTHON}runtime: "model.py"', 5),
+    one("repository-agents", f"{PYTHON}model_repository_agents {{ }}", 5, ask=False),
+    one("repository-agents", f"{PYTHON}model_repository_agents {{ agents {{ }} }}", 5, ask=False),
+    one("cpu-only-inputs", f'{PYTHON}parameters {{ key: "FORCE_CPU_ONLY_INPUT_TENSORS"\nvalue {{ string_value: "maybe" }} }}', 5),
     one("backend-misspelt", PYTHON.replace("python", "pyton"), 1),
     one("model-file", PYTHON.replace("python", "onnxruntime"), 1, ask=False),
     one("model-file", f'{PYTHON}default_model_filename: "/model.py"', 5),
@@ -166,7 +173,7 @@ CASES = [
     one("tensor-reshape", f"max_batch_size: 1\n{PYTHON}".replace("[4]", "[-1]\nreshape { }", 1), 4),
     one("tensor-format", PYTHON.replace("[4]", "[4]\nformat: FORMAT_NCHW", 1), 3),
     one("tensor-trt-only", PYTHON.replace("[4]", "[4]\nis_shape_tensor: true", 1), 3),
-    one("tensor-twice", IN + PYTHON, 3),
+    one("input-twice", IN + PYTHON, 3, loads=True),
     one("output-twice", OUT + PYTHON, 4, loads=True),
     one("tensor-type-unsupported", PYTHON.replace("FP32", "BF16", 1), 2),
     one("batch-io", f'{PYTHON}batch_input {{ kind: BATCH_ITEM_SHAPE target_name: "T" data_type: TYPE_FP32 source_input: "X" }}', 5),
@@ -275,6 +282,10 @@ FINE: dict[str, Files] = {
     "a delay without a timeout, in order": {"@m": f"{BATCHES}dynamic_batching {{ preserve_ordering: true default_queue_policy {{ timeout_action: DELAY }} }}"},
     "policies without levels": {"@m": f"{BATCHES}dynamic_batching {{ priority_queue_policy {{ key: 3 value {{ timeout_action: REJECT }} }} }}"},
     "passive beside active": {"@m": f"{PYTHON}{CPU.replace('}', 'passive: true }')}"},
+    "a sign apart from its number": {"@m": PYTHON.replace("[4]", "[ -\n1 ]")},
+    "flags as numbers": {"@m": f"{PYTHON}model_transaction_policy {{ decoupled: 00 }} response_cache {{ enable: 0x0 }}"},
+    "bytes that are no text": {"@m": f'{PYTHON}parameters {{ key: "k" value {{ string_value: "\\377\\xfe" }} }}'},
+    "an execute that is set later": code("", f"{CLASS}pass\n\nTritonPythonModel.execute = lambda self, requests: []\n", 0).files,
     "a model by other means": code("", f"from json import JSONDecoder as M\nif M:\n    def {NAME}():\n        return M()\n", 0).files,
     "arguments of other names": code("", MODEL.replace("(self, requests", "(this, *requests, more=0") + "\n    def initialize(self, args, more=0):\n        return \"is\" is 1\n", 0).files,
 }  # fmt: skip
@@ -332,7 +343,7 @@ DEPLOYMENT = {  # by rule: the file, what is changed there to what, and the line
     "shared-memory": ("compose.yaml", "shm_size", "x-shm_size", "  triton:"),
     "repository-writable": ("serve.sh", "=none", "=poll", "--model-control-mode"),
 }
-RELEASE_RULES = {"backend-gone", "too-new"}
+RELEASE_RULES = {"backend-gone", "tensor-twice", "too-new"}
 
 
 def test_each_rule_has_a_case() -> None:
@@ -377,9 +388,11 @@ UNWRITTEN = {
     "a field of an ensemble at another step",
     "a field of a model at a step that is served by another's",
 }
+# What only the code says that is not written here.
+OF_CODE = {"tensors that a model.py of one's own adds"}
 
 
-@pytest.mark.parametrize("name", sorted(WIRINGS.keys() - UNWRITTEN))
+@pytest.mark.parametrize("name", sorted(WIRINGS.keys() - UNWRITTEN - OF_CODE))
 def test_the_check_finds_what_the_prompts_refuse_and_no_more(
     keeper: Gatekeeper, tmp_path: Path, name: str
 ) -> None:
@@ -471,6 +484,12 @@ def test_tensorflow_and_new_fields_are_of_their_releases(tmp_path: Path) -> None
     )
     assert places(repository, "25.02") == ["e/config.pbtxt:5: too-new"]
     assert places(repository, "25.11") == ["t/config.pbtxt:1: backend-gone"]
+
+
+def test_an_output_twice_is_refused_since_26_05(tmp_path: Path) -> None:
+    repository = write(tmp_path / "r", {"m": OUT + PYTHON})
+    assert places(repository, "26.04") == ["m/config.pbtxt:4: tensor-twice"]
+    assert places(repository, "26.05") == ["m/config.pbtxt:4: output-twice"]
 
 
 def test_a_nested_ensemble_is_a_model_like_any_other(tmp_path: Path) -> None:

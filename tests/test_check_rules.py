@@ -19,6 +19,7 @@ from triton_ensemble.check.rules import RULES, TOPICS, Rule
 LOADED = {
     "ensemble-input-written",
     "instance-passive",
+    "input-twice",
     "map-key-lost",
     "metrics",
     "output-twice",
@@ -29,6 +30,7 @@ LOADED = {
 # What the local Triton can't be asked.
 NOT_ASKED = {
     "config-made-up": "Triton makes one up",
+    "repository-agents": "it dies of it",
     "folder-name": "it waits for ever",
     "model-file": "it waits for ever for a model.py",
     "instance-gpus": "it is adapted to a machine without a GPU",

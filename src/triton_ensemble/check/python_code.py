@@ -46,6 +46,16 @@ class PythonFile:
         for node in self.module_level:
             yield from _bound(node)
 
+    def sets(self, attribute: str) -> bool:
+        """Whether code assigns such an attribute: `X.execute = ...`, or `setattr` of some name."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                if node.attr == attribute:
+                    return True
+            elif isinstance(node, ast.Name) and node.id == "setattr":
+                return True
+        return False
+
 
 def methods(node: ast.ClassDef) -> dict[str, Function]:
     """Return the methods of a class by name."""

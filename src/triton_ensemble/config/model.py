@@ -11,7 +11,7 @@ from triton_ensemble import catalog
 from triton_ensemble.config.fields import Field, Part, fields_of
 from triton_ensemble.config.message import ModelConfig, new_config
 from triton_ensemble.config.problem import Problem
-from triton_ensemble.config.syntax import ConfigSyntaxError, parse
+from triton_ensemble.config.syntax import ConfigSyntaxError, parse, readable
 from triton_ensemble.config.versions import version_of
 
 CONFIG = "config.pbtxt"
@@ -132,7 +132,7 @@ def read_model(folder: Path) -> Model | UnreadModel:
     """Read a model's config; OSError where the folder can't be read."""
     path = folder / CONFIG
     try:
-        text = path.read_bytes().decode(errors="replace")
+        text = readable(path.read_bytes().decode(errors="replace"))
         return Model(folder, parse(text), fields_of(text))
     except FileNotFoundError:
         return _without_config(folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from google.protobuf import text_format  # type: ignore[import-untyped, unused-ignore]
+from google.protobuf import text_encoding, text_format  # type: ignore[import-untyped, unused-ignore]
 
 from triton_ensemble import catalog
 from triton_ensemble.config.message import ModelConfig, new_config
@@ -12,8 +12,16 @@ from triton_ensemble.config.problem import did_you_mean
 
 ESCAPE = r"\\[abfnrtv?\\'\"0-7xuU]"
 QUOTED = re.compile(rf"""#[^\n\0]*|"(?:[^"\\\n\0]|{ESCAPE})*"|'(?:[^'\\\n\0]|{ESCAPE})*'""")
+# What Triton's parser reads outside of comments and strings, and Python's only as the second has it.
+READ_BY_TRITON = {
+    r"-(\s+)(?=[\d.])": r"\1-",  # `- 1`
+    r"(?<![\w.])0[xX]?0*(?=[01](?![\w.]))": "",  # `01` and `0x1`, of a flag too
+}
+# Octal and hexadecimal escapes in strings that may be no UTF-8; Triton takes bytes.
+BYTE_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\([23][0-7]{2}|[xX][89a-fA-F][0-9a-fA-F])")
 # What Triton's parser refuses outside of comments and strings, and Python's accepts.
 REFUSED_BY_TRITON = {
+    r"\b0[bBoO]\w+": ("Expected integer, got: {}", "write the number with ten digits, or as 0x..."),
     r"\0": ("Unexpected end of string", "take the character 0 out"),
     r"[\"'#]": ("Invalid escape sequence in string literal", "write \\\\ for a backslash"),
     r"(?<![eE])\+|\b\d+_": ("Expected integer, got: {}", "write digits alone"),
@@ -31,8 +39,32 @@ class ConfigSyntaxError(ValueError):
         self.instead = instead
 
 
+def readable(text: str) -> str:
+    """Return a text as Python's parser reads what Triton's does; each field stays on its line."""
+    parts, end = list[str](), 0
+    for quoted in QUOTED.finditer(text):
+        parts += [_rewritten(text[end : quoted.start()]), _as_utf8(quoted[0])]
+        end = quoted.end()
+    return "".join([*parts, _rewritten(text[end:])])
+
+
+def _rewritten(bare: str) -> str:
+    for pattern, instead in READ_BY_TRITON.items():
+        bare = re.sub(pattern, instead, bare)
+    return bare
+
+
+def _as_utf8(quoted: str) -> str:
+    """Return a string without the escapes of bytes that are no UTF-8, which Triton takes."""
+    try:
+        text_encoding.CUnescape(quoted).decode()
+    except UnicodeDecodeError:
+        return BYTE_ESCAPE.sub(r"\1?", quoted)
+    return quoted
+
+
 def parse(text: str) -> ModelConfig:
-    """Parse a text; ConfigSyntaxError where Triton's parser refuses it."""
+    """Parse a readable text; ConfigSyntaxError where Triton's parser refuses it."""
     try:
         config = text_format.Parse(text, new_config())
     except text_format.ParseError as error:

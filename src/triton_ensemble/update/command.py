@@ -38,7 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
         command += ["--data", f"{name}={LEFT_OUT[name]}"]
     command += [f"--vcs-ref={arguments.vcs_ref}"] if arguments.vcs_ref else []
     with Progress("Rendering the template"):
-        process = subprocess.run([sys.executable, "-m", *command], stderr=subprocess.PIPE, text=True)
+        process = subprocess.run(
+            [sys.executable, "-m", *command], stderr=subprocess.PIPE, text=True
+        )
     print(REFUSAL.sub(r"\2", process.stderr), end="", file=sys.stderr)
     for line in removed_edits(Path.cwd()):
         print(line, file=sys.stderr)

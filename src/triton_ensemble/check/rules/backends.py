@@ -18,6 +18,7 @@ PAIRED = ("onnxruntime", "pytorch", "tensorflow", "tensorrt")
 TEST_BACKENDS = ("repeat", "square")  # in Triton's containers
 FILE_VARIES = ("fil", "tensorflow", "tensorrtllm")  # by what else the config says
 PYTHON_FILE = re.compile(r"(\.\./[0-9]+/)?([\w-]+/)*[\w-]+\.py", re.ASCII)
+CPU_ONLY = "FORCE_CPU_ONLY_INPUT_TENSORS"
 OWN_FOLDER = "$$TRITON_MODEL_DIRECTORY"
 LABELLED = """\
 backend: "python"
@@ -59,7 +60,8 @@ def backend(model: Model) -> Iterator[Problem]:
         what = "ensemble is a platform, and no backend"
         yield model.problem(what, 'write platform: "ensemble"', "backend")
     runtime = model.config.runtime
-    if runtime and not runtime.endswith((".so", ".py")):
+    of_python = model.backend == "python" and runtime.endswith(".py")
+    if runtime and (not runtime.endswith((".so", ".py")) or "/" in runtime or of_python):
         what = f"unable to find backend library '{runtime}' for model '{model.name}'"
         yield model.problem(what, "take the runtime out", "runtime")
 
@@ -169,6 +171,40 @@ def execution_environment(model: Model) -> Iterator[Problem]:
         what = f"Failed to get the canonical path for {path}"
         instead = f"put it in the model's folder, and write {OWN_FOLDER}/..."
         yield model.problem(what, instead, ("parameters", "EXECUTION_ENV_PATH"))
+
+
+@error(
+    "cpu-only-inputs",
+    of=backend_models,
+    triton="`Incorrect value for FORCE_CPU_ONLY_INPUT_TENSORS: maybe`",
+    fails='backend: "python"\nparameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value { string_value: "maybe" } }\n',
+    passes='backend: "python"\nparameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value { string_value: "no" } }\n',
+)
+def cpu_only_inputs(model: Model) -> Iterator[Problem]:
+    """Whether a Python model takes its inputs in the memory of a CPU alone is yes or no."""
+    given = model.config.parameters
+    if model.backend == "python" and CPU_ONLY in given:
+        value = given[CPU_ONLY].string_value
+        if value not in ("yes", "no"):
+            what = f"Incorrect value for {CPU_ONLY}: {value}"
+            yield model.problem(what, 'write "yes" or "no"', ("parameters", CPU_ONLY))
+
+
+@error(
+    "repository-agents",
+    of=models,
+    triton="dies of `model_repository_agents` without an agent, and waits for one without a name",
+    fails='backend: "python"\nmodel_repository_agents { }\n',
+    passes='backend: "python"\n',
+)
+def repository_agents(model: Model) -> Iterator[Problem]:
+    """Repository agents are listed by their names."""
+    given = model.config.model_repository_agents
+    if model.config.HasField("model_repository_agents") and (
+        not given.agents or not all(agent.name for agent in given.agents)
+    ):
+        what = f"{model.name} has model_repository_agents without the name of an agent"
+        yield model.problem(what, "add it, or take the field out", "model_repository_agents")
 
 
 @error(

@@ -177,14 +177,19 @@ def _groups(model: Model) -> Iterator[tuple[int, Any, str]]:
 @error(
     "instance-gpus",
     of=backend_models,
-    triton="`instance group x of model y has kind KIND_CPU but specifies one or more GPUs`",
+    triton="`instance group x of model y has kind KIND_CPU but specifies one or more GPUs`, `... specifies "
+    "invalid or unsupported gpu id -1`",
     fails=f"{A}instance_group {{ kind: KIND_CPU gpus: [0] }}\n",
     passes=f"{A}instance_group {{ kind: KIND_GPU gpus: [0] }}\n",
 )
 def instance_gpus(model: Model) -> Iterator[Problem]:
-    """Only instances that run on GPUs list them."""
+    """Only instances that run on GPUs list them, by numbers from 0 on."""
     for i, group, who in _groups(model):
         kind = enum_name(group, "kind")
+        if min(group.gpus, default=0) < 0:
+            what = f"{who} specifies invalid or unsupported gpu id {min(group.gpus)}"
+            yield model.problem(what, "number them from 0", ("instance_group", i), "gpus")
+            continue
         if group.gpus and kind in ("KIND_CPU", "KIND_MODEL"):
             what = f"{who} has kind {kind} but specifies one or more GPUs"
             instead = "take gpus out, or write KIND_GPU"

@@ -10,10 +10,12 @@ from triton_ensemble.answers import Answers
 from triton_ensemble.check.examples import A, Files
 from triton_ensemble.check.repository import (
     Repository,
+    Served,
     all_folders,
     itself,
     models,
     projects,
+    served_models,
     unread_models,
 )
 from triton_ensemble.check.rule import error, warning
@@ -51,7 +53,7 @@ def broken_link(folder: Path) -> Iterator[Problem]:
     passes={"m": A, "README.md": "About the models.\n"},
 )
 def config_missing(repository: Repository) -> Iterator[Problem]:
-    """Each folder of the repository is a model."""
+    """Each folder of the repository is a model; in a project, whose server makes no configs up, with a config."""
     for model in unread_models(repository):
         if not model.has_config:
             yield model.problem
@@ -64,7 +66,7 @@ def config_missing(repository: Repository) -> Iterator[Problem]:
 
 @warning(
     "config-made-up",
-    of=models,
+    of=served_models,
     triton="makes a config up by the model file; with `--disable-auto-complete-config` it fails to "
     "open the file",
     fails={
@@ -72,9 +74,10 @@ def config_missing(repository: Repository) -> Iterator[Problem]:
     },
     passes=A,
 )
-def config_made_up(model: Model) -> Iterator[Problem]:
+def config_made_up(served: Served) -> Iterator[Problem]:
     """A model has a config of its own."""
-    if not model.has_config:
+    model = served.model
+    if not model.has_config and not served.repository.answers:
         what = (
             f"{model.name} has no config, which Triton refuses with --disable-auto-complete-config"
         )

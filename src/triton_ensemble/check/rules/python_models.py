@@ -105,11 +105,12 @@ def _takes(function: Function, count: int) -> bool:
     passes=GOOD,
 )
 def python_execute(file: PythonFile) -> Iterator[Problem]:
-    """The class has a method execute, or inherits one."""
+    """The class has a method execute, or gets one from elsewhere."""
     for node in file.classes:
         targets = [t for each in node.body if isinstance(each, ast.Assign) for t in each.targets]
         assigned = {target.id for target in targets if isinstance(target, ast.Name)}
-        if not node.bases and "execute" not in methods(node).keys() | assigned:
+        elsewhere = bool(node.bases or node.keywords or node.decorator_list) or file.sets("execute")
+        if not elsewhere and "execute" not in methods(node).keys() | assigned:
             what = f"class {CLASS} has no method execute: it loads, and no request is answered"
             yield file.problem(node, what, "add execute(self, requests)")
 

@@ -20,6 +20,8 @@ START = (
 )
 STATE = 'state { input_name: "I" output_name: "O" data_type: TYPE_FP32 dims: [4] }'
 ADD = "add it"
+# Triton sets memory aside for each: 10 million take 10 s to load, 100 million end it (24.10, 16 GB).
+MOST_CANDIDATES = 10_000_000
 
 
 def _sequence(content: str) -> str:
@@ -35,7 +37,7 @@ def _sequence(content: str) -> str:
     passes=_sequence("oldest { preferred_batch_size: [4] }"),
 )
 def sequence_batching(model: Model) -> Iterator[Problem]:
-    """Preferred batch sizes are from 1 to max_batch_size, and the slot utilization is a fraction."""
+    """Preferred batch sizes and candidates are within their limits, and the slot utilization is a fraction."""
     given, most = model.config.sequence_batching, model.config.max_batch_size
     for size in given.oldest.preferred_batch_size:
         if not 0 < size <= most:
@@ -43,6 +45,10 @@ def sequence_batching(model: Model) -> Iterator[Problem]:
             what = f"sequence batching preferred batch size must be {must} for {model.name}"
             instead = f"it is {size}, max_batch_size {most}"
             yield model.problem(what, instead, SEQUENCE, "oldest", "preferred_batch_size")
+    if given.oldest.max_candidate_sequences > MOST_CANDIDATES:
+        what = f"{model.name} sets memory aside for each candidate sequence, and Triton has not as much"
+        instead = f"write {MOST_CANDIDATES} or less"
+        yield model.problem(what, instead, SEQUENCE, "oldest", "max_candidate_sequences")
     if not 0 <= given.direct.minimum_slot_utilization <= 1:
         what = (
             "sequence batching minimum slot utilization "

@@ -26,16 +26,31 @@ def _refuses_output_twice(served: Served) -> bool:
     return (served.repository.release or REFUSES_OUTPUT_TWICE) >= REFUSES_OUTPUT_TWICE
 
 
-@warning(
-    "tensor-twice",
+@error(
+    "input-twice",
     of=served_models,
-    triton="takes one of the two",
+    triton="loads it, and refuses each request: `expected 2 inputs but got 1 inputs for model 'x'`",
     fails='input { name: "X" data_type: TYPE_INT32 dims: [1] }\n' + A,
     passes='input { name: "N" data_type: TYPE_INT32 dims: [1] }\n' + A,
 )
-def tensor_twice(served: Served) -> Iterator[Problem]:
-    """An input, or an output before 26.05, is declared once."""
+def input_twice(served: Served) -> Iterator[Problem]:
+    """An input is declared once."""
     yield from _repeated(served, "input")
+
+
+@warning(
+    "tensor-twice",
+    of=served_models,
+    triton="takes one of the two before 26.05",
+    fails={
+        ".copier-answers.yml": 'triton_release: "25.10"\nsteps: []\n',
+        "model_repository/m/config.pbtxt": 'output { name: "Y" data_type: TYPE_INT32 dims: [1] }\n'
+        + A,
+    },
+    passes='output { name: "N" data_type: TYPE_INT32 dims: [1] }\n' + A,
+)
+def tensor_twice(served: Served) -> Iterator[Problem]:
+    """An output is declared once, where Triton does not refuse it yet."""
     if not _refuses_output_twice(served):
         yield from _repeated(served, "output")
 
