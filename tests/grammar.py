@@ -103,8 +103,8 @@ class Scene:
         return own(self)
 
     def list_of(self, kind: str, most: int = 2) -> Any:
-        found = [OF_KIND[kind](self) for _ in range(self.random.randint(1, most))]
-        return [] if self.rarely(20) else found
+        values = [OF_KIND[kind](self) for _ in range(self.random.randint(1, most))]
+        return [] if self.rarely(20) else values
 
     # Names.
 
@@ -169,8 +169,8 @@ class Scene:
         ]
         choices += [[size], [1, size], [-1], [-1] * len(dims), [*dims, -1]]
         choices += [[0], [-2], ["4"], [2**63 - 1], 4, [1.0]] if self.rarely(12) else []
-        found = self.one(*choices)
-        return found if found or empty or self.rarely(20) else dims
+        chosen = self.one(*choices)
+        return chosen if chosen or empty or self.rarely(20) else dims
 
     def any_dims(self) -> Any:
         return self.changed_dims(empty=True)
@@ -220,10 +220,10 @@ class Scene:
         return {level: self.mapping("queue policy") for level in levels}
 
     def sequence(self) -> Any:
-        found = self.mapping("sequence")
-        if "direct" in found and "oldest" in found and not self.rarely():
-            del found[self.one("direct", "oldest")]
-        return found
+        fields = self.mapping("sequence")
+        if "direct" in fields and "oldest" in fields and not self.rarely():
+            del fields[self.one("direct", "oldest")]
+        return fields
 
     def control(self) -> Any:
         """Mostly with what its kind needs."""
@@ -237,23 +237,23 @@ class Scene:
 
     def state(self) -> Any:
         """Mostly with initial states of its own type and dims."""
-        found = self.mapping("state")
+        fields = self.mapping("state")
         if not self.rarely(4):
-            alike = {key: found[key] for key in ("data_type", "dims") if key in found}
-            initial = found.get("initial_state") or []
-            found |= {"initial_state": [state | alike for state in initial]} if initial else {}
-        return found
+            alike = {key: fields[key] for key in ("data_type", "dims") if key in fields}
+            initial = fields.get("initial_state") or []
+            fields |= {"initial_state": [state | alike for state in initial]} if initial else {}
+        return fields
 
     def initial_state(self) -> Any:
         """Mostly with one of the two that it may be filled from."""
-        found = self.mapping("initial state")
+        fields = self.mapping("initial state")
         if not self.rarely():
-            found.pop("zero_data", None)
-            found.pop("data_file", None)
+            fields.pop("zero_data", None)
+            fields.pop("data_file", None)
             field, value = self.one(("zero_data", True), ("data_file", "state.bin"))
             self.tried.add(("initial state", field))
-            found[field] = value
-        return found
+            fields[field] = value
+        return fields
 
     def control_kind(self) -> Any:
         kinds = [f"CONTROL_SEQUENCE_{kind}" for kind in ("START", "READY", "END", "CORRID")]
@@ -279,8 +279,8 @@ class Scene:
         """The dims of a use."""
         use = use if isinstance(use, dict) else {"tensor": use}
         of_tensor = self.answers["tensors"].get(use.get("tensor"))
-        found = use.get("dims") or (of_tensor or {}).get("dims") or [4]
-        return found if isinstance(found, list) else [4]
+        dims = use.get("dims") or (of_tensor or {}).get("dims") or [4]
+        return dims if isinstance(dims, list) else [4]
 
     def accelerators(self) -> Any:
         names = self.some("tensorrt", "openvino", "cuda", most=2)
@@ -295,11 +295,11 @@ class Scene:
         return given
 
     def tensors(self) -> Any:
-        found = dict(self.answers["tensors"])
-        name = self.one(*found)
+        tensors = dict(self.answers["tensors"])
+        name = self.one(*tensors)
         self.dims = self.declared(name)
-        found[self.one(*[name] * 8, "another", 1)] = self.tensor(found[name])
-        return found
+        tensors[self.one(*[name] * 8, "another", 1)] = self.tensor(tensors[name])
+        return tensors
 
     def use(self, tensor: Any) -> Any:
         given = self.mapping("binding", {"tensor": tensor})
@@ -310,25 +310,25 @@ class Scene:
 
     def uses(self, side: str) -> Any:
         given = self.step.get(side)
-        found: Answers = {"x": self.tensor_name()}
+        bindings: Answers = {"x": self.tensor_name()}
         if isinstance(given, dict) and given:
-            found = dict(given)
-        name = self.one(*found)
-        self.dims = self.declared(found[name])
-        used = found[name].get("tensor") if isinstance(found[name], dict) else found[name]
+            bindings = dict(given)
+        name = self.one(*bindings)
+        self.dims = self.declared(bindings[name])
+        used = bindings[name].get("tensor") if isinstance(bindings[name], dict) else bindings[name]
         tensor = self.one(used, used, used, self.tensor_name())
-        found[self.one(*[name] * 6, "more")] = self.one(tensor, self.use(tensor))
-        return found
+        bindings[self.one(*[name] * 6, "more")] = self.one(tensor, self.use(tensor))
+        return bindings
 
     def interface(self, side: int) -> Any:
         names = border(self.answers)[side] or ["A"]
         if self.rarely():
             return self.some(*self.answers["tensors"], "nowhere")
-        found: Answers = {}
+        tensors: Answers = {}
         for name in names:
             self.dims = self.declared(name)
-            found[name] = None if self.rarely(3) else self.mapping("interface tensor")
-        return found
+            tensors[name] = None if self.rarely(3) else self.mapping("interface tensor")
+        return tensors
 
     def ensemble(self) -> Any:
         return self.mapping("ensemble")
@@ -487,17 +487,17 @@ assert {*CHANGED} <= FIELDS.keys()  # or each change would be one that can't be 
 def changed(base: Answers, random: Random) -> tuple[Answers, Tried]:
     """Valid answers with one to five fields changed, mostly one, and all fields that were drawn for that."""
     tried: Tried = set()
-    found = deepcopy(normal(base))
-    if random.randrange(5) == 0 and not found.keys() & {"inputs", "outputs"}:
-        found = nested(found)
-    found["gpu_count"] = random.choice([0, 0, 2])
+    answers = deepcopy(normal(base))
+    if random.randrange(5) == 0 and not answers.keys() & {"inputs", "outputs"}:
+        answers = nested(answers)
+    answers["gpu_count"] = random.choice([0, 0, 2])
     for _ in range(random.choice([1, 1, 1, 2, 3, 5])):
         try:
-            present = [kind_of(step) for step in found["steps"] if kind_of(step) != "step"]
-            change(Scene(random, found, tried), random.choice(CHANGED + present * 4))
+            present = [kind_of(step) for step in answers["steps"] if kind_of(step) != "step"]
+            change(Scene(random, answers, tried), random.choice(CHANGED + present * 4))
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             break  # an earlier change left nothing to change
-    return found, tried
+    return answers, tried
 
 
 def some_answers(count: int, seed: int) -> Iterator[tuple[Answers, Tried]]:

@@ -241,16 +241,16 @@ def expected(
     known: set[str],
 ) -> dict[str, bytes]:
     """The project after an update from `old` to `new`, as it should be by git's own merge."""
-    found = {name: text for name, text in before.items() if name in yours or name not in old}
+    files = {name: text for name, text in before.items() if name in yours or name not in old}
     for name, text in new.items():
         if name in yours:
             if name not in known:  # new to the pipeline, unless its owner wrote it already
-                found.setdefault(name, text)
+                files.setdefault(name, text)
         elif name in before and name in old:
-            found[name] = merged(before[name], old[name], text)
+            files[name] = merged(before[name], old[name], text)
         else:
-            found[name] = text
-    return found
+            files[name] = text
+    return files
 
 
 def merged(mine: bytes, old: bytes, new: bytes) -> bytes:

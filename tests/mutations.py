@@ -39,8 +39,8 @@ class TritonPythonModel:
         return [self.answer(request) for request in requests]
 
     def answer(self, request):
-        found = [pb_utils.get_input_tensor_by_name(request, name) for name in self.inputs]
-        arrays = [tensor.as_numpy() if tensor is not None else None for tensor in found]
+        inputs = [pb_utils.get_input_tensor_by_name(request, name) for name in self.inputs]
+        arrays = [tensor.as_numpy() if tensor is not None else None for tensor in inputs]
         results = computed(self.name, arrays, self.outputs)
         wanted = request.requested_output_names()
         tensors = [pb_utils.Tensor(name, results[name]) for name in results if name in wanted]
@@ -76,8 +76,8 @@ class Parts:
         side = side or self.one(SIDES)
         step = self.one(of or self.own())
         own = self.one(own for own, use in step[side].items() if "tensor" in use)
-        found: Answers = step[side][own]
-        return found
+        binding: Answers = step[side][own]
+        return binding
 
     def dims(self, given: list[int]) -> list[int]:
         """Other dims: longer, shorter, or one of another size."""
@@ -205,15 +205,15 @@ MUTATIONS = [name for name in vars(Mutations) if not name.startswith("_")]
 
 def normal(answers: Answers) -> Answers:
     """The same with each tensor and each use as a mapping."""
-    found = deepcopy(answers)
-    for step in found["steps"]:
+    normalized = deepcopy(answers)
+    for step in normalized["steps"]:
         for side in SIDES:
             step[side] = deepcopy(uses(step[side]))
-    for name, given in found["tensors"].items():
+    for name, given in normalized["tensors"].items():
         dtype, dims = spec(given)
         extra = given if isinstance(given, dict) else {}
-        found["tensors"][name] = extra | {"type": dtype, "dims": list(dims)}
-    return found
+        normalized["tensors"][name] = extra | {"type": dtype, "dims": list(dims)}
+    return normalized
 
 
 def pruned(answers: Answers) -> Answers:
@@ -226,15 +226,15 @@ def pruned(answers: Answers) -> Answers:
 @st.composite
 def mutants(draw: Draw, each: int = 6) -> list[Mutant]:
     """Some mutants of a pipeline."""
-    base, found = draw(pipelines(max_steps=5)), []
+    base, mutants = draw(pipelines(max_steps=5)), []
     for name in draw(
         st.lists(st.sampled_from(MUTATIONS), min_size=each, max_size=each, unique=True)
     ):
         pipeline = Pipeline(normal(base.answers), base.rows, base.sizes, base.dropped)
         getattr(Mutations(draw, pipeline), name)()
         pipeline.answers = pruned(pipeline.answers)
-        found.append(Mutant(pipeline, name))
-    return found
+        mutants.append(Mutant(pipeline, name))
+    return mutants
 
 
 class Reference:

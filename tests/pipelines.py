@@ -86,19 +86,19 @@ class Pipeline:
 
     def walk(self, request: dict[str, Array]) -> dict[str, Array]:
         """The outputs, by NumPy alone."""
-        found: dict[str, Array | None] = {name: request.get(name) for name in self.border()[0]}
+        arrays: dict[str, Array | None] = {name: request.get(name) for name in self.border()[0]}
         waiting = self.steps
         while waiting:
             step = next(
-                step for step in waiting if set(fed(step["inputs"]).values()) <= found.keys()
+                step for step in waiting if set(fed(step["inputs"]).values()) <= arrays.keys()
             )
             waiting.remove(step)
             base = self.base(step)
             reads = fed(step["inputs"])
-            inputs = [found[reads[own]] if own in reads else None for own in uses(base["inputs"])]
+            inputs = [arrays[reads[own]] if own in reads else None for own in uses(base["inputs"])]
             results = computed(base["name"], inputs, self.outputs(base))
-            found |= {tensor: results[own] for own, tensor in fed(step["outputs"]).items()}
-        return {name: np.asarray(found[name]) for name in self.border()[1]}
+            arrays |= {tensor: results[own] for own, tensor in fed(step["outputs"]).items()}
+        return {name: np.asarray(arrays[name]) for name in self.border()[1]}
 
 
 def spec(given: Any) -> tuple[str, list[int]]:
@@ -288,17 +288,17 @@ class Builder:
 
     def named(self, names: list[str], batches: bool, side: str) -> dict[str, Any]:
         """Uses by the model's own names, which may be those of the tensors."""
-        found: dict[str, Any] = {}
+        bindings: dict[str, Any] = {}
         renamed = self.draw(st.booleans()) or len(set(names)) < len(names)
         for name in names:
-            own = self.name(TENSOR_NAMES, found) if renamed else name
+            own = self.name(TENSOR_NAMES, bindings) if renamed else name
             use: Any = name
             if batches != (self.max_batch_size > 0) or self.rarely(8):
                 use = {"tensor": name, "dims": self.declared(self.sizes[name], not batches)}
-            elif side == "inputs" and found and self.rarely(8):
+            elif side == "inputs" and bindings and self.rarely(8):
                 use = {"tensor": name, "optional": True}
-            found[own] = use
-        return found
+            bindings[own] = use
+        return bindings
 
     def pipeline(self) -> Pipeline:
         answers = {
@@ -324,15 +324,15 @@ def short(given: Answers, wanted: bool) -> Any:
 
 def joined(pipeline: Pipeline) -> bool:
     """Whether a step depends on all inputs of the ensemble."""
-    found = {name: {name} for name in pipeline.border()[0]}
-    inputs, waiting = set(found), pipeline.steps
+    origins = {name: {name} for name in pipeline.border()[0]}
+    inputs, waiting = set(origins), pipeline.steps
     while waiting:
-        step = next(s for s in waiting if set(fed(s["inputs"]).values()) <= found.keys())
+        step = next(s for s in waiting if set(fed(s["inputs"]).values()) <= origins.keys())
         waiting.remove(step)
-        needs = set().union(*(found[name] for name in fed(step["inputs"]).values()))
+        needs = set().union(*(origins[name] for name in fed(step["inputs"]).values()))
         if needs == inputs:
             return True
-        found |= {name: needs for name in fed(step["outputs"]).values()}
+        origins |= {name: needs for name in fed(step["outputs"]).values()}
     return False
 
 
@@ -351,26 +351,26 @@ def pipelines(draw: Draw, max_steps: int = 12) -> Pipeline:
     builder = Builder(draw)
     for _ in range(draw(st.integers(1, max_steps))):
         builder.step()
-    found = builder.pipeline()
-    if not joined(found):
+    pipeline = builder.pipeline()
+    if not joined(pipeline):
         if builder.rarely():
-            found.answers["ensemble"] = {"all_outputs": True}
+            pipeline.answers["ensemble"] = {"all_outputs": True}
         else:
-            builder.step(found.border()[draw(st.integers(0, 1))])
-    inputs, outputs = found.border()
+            builder.step(pipeline.border()[draw(st.integers(0, 1))])
+    inputs, outputs = pipeline.border()
     exposed = [
         name for name in builder.tensors if name not in inputs + outputs and builder.rarely(10)
     ]
-    answers = found.answers
+    answers = pipeline.answers
     for side, names in (("inputs", inputs), ("outputs", outputs + exposed)):
         if (side == "outputs" and exposed) or builder.rarely():
             answers[side] = draw(st.permutations(names))
     for name in inputs:
-        if builder.rarely() and may_be_optional(found, name):
+        if builder.rarely() and may_be_optional(pipeline, name):
             answers["tensors"][name]["optional"] = True
     answers["tensors"] = {
         name: short(answers["tensors"][name], draw(st.booleans()))
         for name in draw(st.permutations(list(answers["tensors"])))
     }
     answers["steps"] = draw(st.permutations(answers["steps"]))
-    return found
+    return pipeline

@@ -49,12 +49,12 @@ def write_step(
 
 
 def tensors(side: str, given: str) -> str:
-    found = ""
+    blocks = ""
     for tensor in given.split(";"):
         name, kind, dims, *flags = tensor.split()
         more = " ".join(f"{flag}: true" for flag in flags)
-        found += f'{side} {{ name: "{name}" data_type: TYPE_{kind} dims: [{dims}] {more} }}\n'
-    return found
+        blocks += f'{side} {{ name: "{name}" data_type: TYPE_{kind} dims: [{dims}] {more} }}\n'
+    return blocks
 
 
 MISBEHAVES = """

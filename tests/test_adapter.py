@@ -165,8 +165,8 @@ def test_a_costly_call_is_shared_by_all_that_wait(client: Client, triton: LocalT
         return [asked(client, "fixed_cost", {"IN": four(i)}) for _ in range(100)]
 
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(asks, range(6)))
-    for i, answers in enumerate(found):
+        all_answers = list(pool.map(asks, range(6)))
+    for i, answers in enumerate(all_answers):
         for answer in answers:
             assert_answer(answer, OUT=four(2 * i))
     assert metric(triton, "fixed_calls_total") - before < 300
@@ -272,8 +272,8 @@ def metric(triton: LocalTriton, name: str, **labels: str) -> float:
     with urlopen(triton.metrics_url, timeout=5) as answer:
         lines = answer.read().decode().splitlines()
     wanted = [f'{label}="{value}"' for label, value in labels.items()]
-    found = [x for x in lines if x.startswith(name + "{") and all(text in x for text in wanted)]
-    return sum(float(line.split()[-1]) for line in found)
+    samples = [x for x in lines if x.startswith(name + "{") and all(text in x for text in wanted)]
+    return sum(float(line.split()[-1]) for line in samples)
 
 
 def test_metrics_count_rejected_failed_and_seconds(client: Client, triton: LocalTriton) -> None:

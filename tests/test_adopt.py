@@ -75,8 +75,8 @@ class Adopt:
         return str(out)
 
     def answers(self, models: dict[str, str], *arguments: str) -> dict[str, Any]:
-        found: dict[str, Any] = yaml.safe_load(self.text(models, *arguments))
-        return found
+        answers: dict[str, Any] = yaml.safe_load(self.text(models, *arguments))
+        return answers
 
     def fields(self, config: str) -> dict[str, Any]:
         """What a model's config gives its step, beside the names and tensors."""

@@ -40,37 +40,37 @@ def imported(path: Path) -> Iterator[str]:
 
 def arrows() -> set[tuple[str, str]]:
     """From each room to those that it imports."""
-    found = set()
+    pairs = set()
     for path in PACKAGE.rglob("*.py"):
         own = room(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
         for module in imported(path):
             if module.startswith("triton_"):
-                found.add((own, room(module) if module.startswith("triton_ensemble") else module))
-    return {(a, b) for a, b in found if a != b and b != "triton_ensemble" and a != "__main__"}
+                pairs.add((own, room(module) if module.startswith("triton_ensemble") else module))
+    return {(a, b) for a, b in pairs if a != b and b != "triton_ensemble" and a != "__main__"}
 
 
 def drawn() -> dict[str, set[str]]:
     """The drawing: from each room to those that it points at."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     [drawing] = re.findall(r"^flowchart TD\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    found: dict[str, set[str]] = {}
+    arrows: dict[str, set[str]] = {}
     for line in drawing.splitlines():
         parts = [part.split("&") for part in line.split("-->")]
         for left, right in pairwise(parts):
             for name in left:
-                found.setdefault(name.strip(), set()).update(each.strip() for each in right)
-    return found
+                arrows.setdefault(name.strip(), set()).update(each.strip() for each in right)
+    return arrows
 
 
 def reached(graph: dict[str, set[str]], start: str) -> set[str]:
     """All that the arrows lead to."""
-    found: set[str] = set()
+    rooms: set[str] = set()
     left = [start]
     while left:
-        new = graph.get(left.pop(), set()) - found
-        found |= new
+        new = graph.get(left.pop(), set()) - rooms
+        rooms |= new
         left += new
-    return found
+    return rooms
 
 
 def test_the_drawing_has_no_circle() -> None:

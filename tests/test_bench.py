@@ -90,9 +90,9 @@ def test_requests_of_several_rows(digits: Server, tmp_path: Path) -> None:
 
 
 def test_levels_grow_until_throughput_does_not(digits: Server) -> None:
-    found = concurrencies(bench(digits.project, SHORT, TRITON_URL=digits.urls["grpc"]))
-    assert found == [2**i for i in range(len(found))]
-    assert len(found) >= 3
+    levels = concurrencies(bench(digits.project, SHORT, TRITON_URL=digits.urls["grpc"]))
+    assert levels == [2**i for i in range(len(levels))]
+    assert len(levels) >= 3
 
 
 def test_the_address_of_http_is_enough(digits: Server) -> None:

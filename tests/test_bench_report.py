@@ -27,12 +27,12 @@ def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: An
     return Level(load, [idle, model], 4000.0, cores_busy, [idle, model])
 
 
-def in_parallel(found: Level) -> Level:
-    return dataclasses.replace(found, critical_path=found.models[1:])
+def in_parallel(measured: Level) -> Level:
+    return dataclasses.replace(measured, critical_path=measured.models[1:])
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("measured", "said"),
     [
         (level(busy=0.97, queue_us=9e3), "net is the bottleneck: its 1 instance worked for 97%"),
         (level(busy=0.97, instances=2), "Try `instances: 4` of step net."),
@@ -57,8 +57,8 @@ def in_parallel(found: Level) -> Level:
         ),
     ],
 )
-def test_the_bottleneck(found: Level, said: str) -> None:
-    assert said in bottleneck([found])
+def test_the_bottleneck(measured: Level, said: str) -> None:
+    assert said in bottleneck([measured])
 
 
 @pytest.mark.parametrize("compute_us", [3500.0, 4000.0, 4500.0])

@@ -407,12 +407,12 @@ def written(repository: Path, configs: dict[str, str], files: Sequence[str] = AN
 
 @pytest.mark.slow
 def test_nothing_is_found_in_what_the_template_generates(template: Path, tmp_path: Path) -> None:
-    found: list[str] = []
+    findings: list[str] = []
     for i, pipeline in enumerate(drawn(pipelines(), CHECKED)):
         repository = build(template, pipeline, tmp_path / "p")
-        found += [f"{i}: {finding}" for finding in check(repository)]
+        findings += [f"{i}: {finding}" for finding in check(repository)]
         shutil.rmtree(tmp_path / "p")
-    assert found == []
+    assert findings == []
 
 
 def changed_line(one: str, two: str) -> str:
@@ -437,11 +437,11 @@ def test_the_verdict_on_a_mutated_config_is_tritons(keeper: Gatekeeper, tmp_path
             what = f"{kind}: {changed_line(configs[name], text)}"
             written(repository, configs | {name: text}, ["model.py"])
             verdicts[i] = ({*configs}, [], what)
-        found = [f for f in check(repository, LOCAL) if f.severity == "error"]
+        errors = [f for f in check(repository, LOCAL) if f.severity == "error"]
         with serving(repository) as client:
             why = reasons(client)
         for names, rules, what in verdicts.values():
-            rules += [f.rule for f in found if f.file.parent.name in names]
+            rules += [f.rule for f in errors if f.file.parent.name in names]
             refused = [why.get(name, "not listed") for name in sorted(names)]
             reason = next(filter(None, refused), "")
             refusals += bool(reason)
@@ -594,9 +594,9 @@ def test_an_error_of_the_ensemble_makes_no_model_a_stranger(
     succeed(project.make("repository"))
     config = project / "model_repository" / UNUSUAL[name]["project_name"] / "config.pbtxt"
     config.write_text(config.read_text().replace(*change))
-    found = check(project / "model_repository")
-    assert {finding.file for finding in found if finding.severity == "error"} == {config}
-    assert "folder-of-no-step" not in {finding.rule for finding in found}
+    findings = check(project / "model_repository")
+    assert {finding.file for finding in findings if finding.severity == "error"} == {config}
+    assert "folder-of-no-step" not in {finding.rule for finding in findings}
 
 
 def test_without_the_ensemble_no_model_is_a_stranger(generate: Generate) -> None:
@@ -629,16 +629,16 @@ def test_a_pipeline_without_answers(generate: Generate) -> None:
     project = generate(starting_pipeline="my-own")
     for content, what in ((b"", "has no answers"), (b"\xff\0", "is no YAML")):
         (project / "pipeline.yml").write_bytes(content)
-        [found] = [f for f in check(project / "model_repository") if f.rule == "pipeline-changed"]
-        assert (found.line, found.what) == (1, what)
+        [finding] = [f for f in check(project / "model_repository") if f.rule == "pipeline-changed"]
+        assert (finding.line, finding.what) == (1, what)
 
 
 def test_a_project_whose_answers_are_damaged(generate: Generate) -> None:
     project = generate(starting_pipeline="my-own")
     answers = project / ".copier-answers.yml"
     answers.write_text(f"<<<<<<< before\n{answers.read_text()}>>>>>>> after\n")
-    [found] = [f for f in check(project / "model_repository") if f.rule == "pipeline-changed"]
-    assert (found.file, found.what) == (answers, "is no YAML")
+    [finding] = [f for f in check(project / "model_repository") if f.rule == "pipeline-changed"]
+    assert (finding.file, finding.what) == (answers, "is no YAML")
 
 
 @pytest.fixture(scope="module")
@@ -659,9 +659,9 @@ def test_what_deploy_does_with_the_repository(deployed: Project, rule: str) -> N
     text = path.read_text()
     assert before in text
     path.write_text(text.replace(before, after))
-    [found] = check(deployed / "model_repository")
+    [finding] = check(deployed / "model_repository")
     line = next(i for i, line in enumerate(text.splitlines(), 1) if (place or "") in line)
-    assert (found.file, found.line, found.rule) == (path, line, rule)
+    assert (finding.file, finding.line, finding.rule) == (path, line, rule)
     path.write_text(text)
 
 

@@ -53,8 +53,8 @@ def test_a_rule_is_a_function_of_its_name_in_a_topic(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", rules())
 def test_a_rule_alone_finds_what_fails_and_no_rule_what_passes(rule: Rule, tmp_path: Path) -> None:
-    found = check(examples.write(rule.fails, tmp_path / "fails"))
-    assert {finding.rule for finding in found} == {rule.id}
+    findings = check(examples.write(rule.fails, tmp_path / "fails"))
+    assert {finding.rule for finding in findings} == {rule.id}
     assert check(examples.write(rule.passes, tmp_path / "passes")) == []
 
 

@@ -63,15 +63,15 @@ class Served:
         if transport == "asyncio":
             return asyncio.run(self._awaited(name, options, arguments, given))
         with self.module.Client(self.urls[transport], **options) as client:
-            found = getattr(client, name)(*arguments, **given)
-            return list(found) if hasattr(found, "__next__") else found
+            result = getattr(client, name)(*arguments, **given)
+            return list(result) if hasattr(result, "__next__") else result
 
     async def _awaited(self, name: str, options: Any, arguments: Any, given: Any) -> Any:
         async with self.module.AsyncClient(self.urls["asyncio"], **options) as client:
-            found = getattr(client, name)(*arguments, **given)
-            if hasattr(found, "__anext__"):
-                return [answer async for answer in found]
-            return await found
+            result = getattr(client, name)(*arguments, **given)
+            if hasattr(result, "__anext__"):
+                return [answer async for answer in result]
+            return await result
 
 
 @contextlib.contextmanager
@@ -171,18 +171,18 @@ def test_one_output_alone(digits: Served, images: list[bytes], transport: str) -
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_threads_share_a_client(digits: Served, images: list[bytes], protocol: str) -> None:
     with digits.module.Client(digits.urls[protocol]) as client:
-        found: list[list[Any]] = []
+        labels: list[list[Any]] = []
 
         def ask() -> None:
             answer = client.image_classification(images * 3)
-            found.append(digits.module.text(answer.LABEL)[:, 0].tolist())
+            labels.append(digits.module.text(answer.LABEL)[:, 0].tolist())
 
         threads = [threading.Thread(target=ask) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert found == [DIGITS * 3] * 8
+    assert labels == [DIGITS * 3] * 8
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
@@ -473,7 +473,7 @@ def test_the_command_line_takes_values_of_each_type(types: Served, tmp_path: Pat
     np.save(tmp_path / "u.npy", np.arange(3, dtype=np.uint8))
     values = ["--b", "true", "--i", "[1, 2]", "--u", str(tmp_path / "u.npy"), "--h", "0.5"]
     values += ["--class", '[["a", "é"]]', "--input", "timeout=1.5", "--format", "json"]
-    found = json.loads(succeed(command(types, *values)))
+    outputs = json.loads(succeed(command(types, *values)))
     values[values.index("0.5")] = "NaN"
     assert json.loads(succeed(command(types, *values)))["H2"] == [[None]]
     values[values.index("json")] = "table"
@@ -483,7 +483,7 @@ def test_the_command_line_takes_values_of_each_type(types: Served, tmp_path: Pat
     process = command(types, *values)
     assert (process.returncode, process.stderr.count("\n")) == (1, 1)
     assert "u.npy: No data left in file" in process.stderr
-    assert found == {"B2": [[True]], "I2": [[1, 2]], "U2": [[0, 1, 2]], "H2": [[0.5]], "import": [[["a", "é"]]]}  # fmt: skip
+    assert outputs == {"B2": [[True]], "I2": [[1, 2]], "U2": [[0, 1, 2]], "H2": [[0.5]], "import": [[["a", "é"]]]}  # fmt: skip
 
 
 def test_bf16_is_float32_to_the_caller(generate: Generate) -> None:
@@ -498,9 +498,9 @@ def test_bf16_is_float32_to_the_caller(generate: Generate) -> None:
         assert (sent.datatype(), sent._get_content()[:4]) == ("BF16", b"\x80\x3f\x20\xc0")
         answer = grpc.service_pb2.ModelInferResponse(raw_output_contents=[sent._get_content()])
         answer.outputs.add(name="B", datatype="BF16", shape=[1, 4])
-        found = transport.decoded(grpc.InferResult(answer), ["B"])["B"]
-        assert found.dtype == np.float32
-        np.testing.assert_allclose(found, [[1, -2.5, 0.15, 3]], rtol=1e-2)
+        array = transport.decoded(grpc.InferResult(answer), ["B"])["B"]
+        assert array.dtype == np.float32
+        np.testing.assert_allclose(array, [[1, -2.5, 0.15, 3]], rtol=1e-2)
 
 
 def test_names_that_are_no_identifiers(generate: Generate) -> None:
@@ -562,8 +562,8 @@ streams = pytest.mark.parametrize("transport", ["grpc", "asyncio"])
 @streams
 def test_answers_come_as_they_are_made(stream: Served, transport: str) -> None:
     assert stream.call(transport, "stream_", N=[0]) == []
-    found = stream.call(transport, "stream_", N=[3, 1])
-    assert [answer.I[:, 0].tolist() for answer in found] == [[0, 0], [1, 1], [2, 2]]
+    answers = stream.call(transport, "stream_", N=[3, 1])
+    assert [answer.I[:, 0].tolist() for answer in answers] == [[0, 0], [1, 1], [2, 2]]
     assert [answer["I"].tolist() for answer in stream.call(transport, "stream", {"N": [1]})] == [
         [[0]]
     ]
@@ -710,8 +710,8 @@ def test_no_member_of_the_client_is_hidden(generate: Generate, name: str) -> Non
     [options, members] = re.findall(r"set (?:OPTIONS|MEMBERS) = (.*?)\.split", table, re.DOTALL)
     with package(generate(**UNUSUAL[name])) as module:
         both = module.Client("grpc://x"), module.AsyncClient("grpc://x")
-        found = {n for client in both for n in dir(client) if not n.startswith("_")} - {name}
-        assert found <= {*re.findall(r"\w+", members)}
+        public = {n for client in both for n in dir(client) if not n.startswith("_")} - {name}
+        assert public <= {*re.findall(r"\w+", members)}
         code = getattr(module.Client, name).__code__
         own = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
         assert own - {"self", "A", "PROMPT"} <= {*re.findall(r"\w+", options)}

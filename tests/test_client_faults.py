@@ -45,8 +45,8 @@ def project(generate: Generate) -> Project:
 
 @pytest.fixture(scope="module")
 def module(project: Project) -> Iterator[ModuleType]:
-    with package(project) as found:
-        yield found
+    with package(project) as imported:
+        yield imported
 
 
 @contextlib.contextmanager
@@ -190,8 +190,8 @@ def test_shared_memory_that_a_server_may_still_read_rests(module: ModuleType) ->
 
 @pytest.fixture(scope="module")
 def server(project: Project) -> Iterator[Served]:
-    with serving(project) as found:
-        yield found
+    with serving(project) as served:
+        yield served
 
 
 def forget_shared_memory(server: Served) -> None:

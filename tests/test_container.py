@@ -47,8 +47,8 @@ def python(name: str = "a", **fields: Any) -> dict[str, Any]:
 def test_the_base_image_is_that_of_the_release_and_the_backends(
     keeper: Gatekeeper, backend: str, image: str
 ) -> None:
-    found = container(keeper, step("a", ["A"], ["B"], backend), triton_release="24.12")
-    assert found["image"] == f"nvcr.io/nvidia/tritonserver:{image}"
+    result = container(keeper, step("a", ["A"], ["B"], backend), triton_release="24.12")
+    assert result["image"] == f"nvcr.io/nvidia/tritonserver:{image}"
 
 
 @pytest.mark.parametrize(

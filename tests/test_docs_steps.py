@@ -104,12 +104,12 @@ def test_a_step_with_a_memory(generate: Generate) -> None:
     totals: dict[int, list[float]] = {1: [], 2: []}
     with served(generate, "A step with a memory") as triton, connect(triton) as client:
         for i in range(4):
-            for sequence, found in totals.items():
+            for sequence, sums in totals.items():
                 position = {"sequence_start": i == 0, "sequence_end": i == 3}
                 value = {"VALUE": np.full((1, 1), sequence, np.float32)}
                 answer = asked(client, "docs", value, sequence_id=sequence, **position)
                 assert isinstance(answer, dict), answer
-                found.append(answer["TOTAL"].item())
+                sums.append(answer["TOTAL"].item())
     assert totals == {1: [1, 2, 3, 4], 2: [2, 4, 6, 8]}
 
 

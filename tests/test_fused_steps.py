@@ -78,8 +78,8 @@ def metric(triton: LocalTriton, name: str, **labels: str) -> float:
     with urlopen(triton.metrics_url, timeout=5) as answer:
         lines = answer.read().decode().splitlines()
     wanted = [f'{label}="{value}"' for label, value in labels.items()]
-    found = [x for x in lines if x.startswith(name + "{") and all(text in x for text in wanted)]
-    return sum(float(line.split()[-1]) for line in found)
+    samples = [x for x in lines if x.startswith(name + "{") and all(text in x for text in wanted)]
+    return sum(float(line.split()[-1]) for line in samples)
 
 
 MISBEHAVES = {

@@ -222,7 +222,7 @@ def test_what_a_backend_says_of_cuda_is_printed_at_the_start() -> None:
 
 def placed(config: Any, gpu_count: int) -> Counter[str]:
     """The instances of a model by device. `count` is of each GPU; a group without `gpus` is for all of them."""
-    found: Counter[str] = Counter()
+    instances: Counter[str] = Counter()
     for group in config.instance_group:
         kind = group.Kind.Name(group.kind)
         assert kind in ("KIND_GPU", "KIND_AUTO") or not group.gpus
@@ -230,8 +230,8 @@ def placed(config: Any, gpu_count: int) -> Counter[str]:
         on_gpus = kind == "KIND_GPU" or (kind == "KIND_AUTO" and gpu_count > 0)
         gpus = list(group.gpus) or range(gpu_count)
         for device in [f"gpu {gpu}" for gpu in gpus] if on_gpus else [kind[5:].lower()]:
-            found[device] += max(group.count, 1)
-    return found
+            instances[device] += max(group.count, 1)
+    return instances
 
 
 PLACED: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
@@ -302,11 +302,11 @@ def test_the_example_of_the_page_is_placed_as_it_says(generate: Generate) -> Non
     page = (ROOT / "docs/gpu.md").read_text()
     [example] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     project = generate(**yaml.safe_load(example))
-    found = {
+    devices = {
         name: placed(config_of(project / f"model_repository/{name}/config.pbtxt"), 3)
         for name in ("detect", "describe")
     }
-    assert found == {"detect": {"gpu 0": 2, "gpu 1": 2}, "describe": {"gpu 2": 1}}
+    assert devices == {"detect": {"gpu 0": 2, "gpu 1": 2}, "describe": {"gpu 2": 1}}
 
 
 def test_the_lines_of_the_page_are_those_that_are_printed(template: Path) -> None:

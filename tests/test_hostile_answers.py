@@ -254,8 +254,8 @@ CHOSEN = random.Random(SEED).sample(HOSTILE_ANSWERS, min(HOSTILE, len(HOSTILE_AN
 
 def plain(answers: Answers) -> Answers:
     """As JSON has them, where keys are texts; without what is empty."""
-    found: Answers = json.loads(json.dumps(answers))
-    return {key: value for key, value in found.items() if value}
+    parsed: Answers = json.loads(json.dumps(answers))
+    return {key: value for key, value in parsed.items() if value}
 
 
 @pytest.fixture(scope="module")
@@ -297,7 +297,7 @@ def test_hostile_answers_that_are_accepted_generate_a_project_that_parses(
     template: Path, lines: list[str], tmp_path: Path
 ) -> None:
     chosen = zip(CHOSEN, lines, strict=True)
-    accepted = [found for found, line in chosen if not line and found[0][-1] != "config"]
+    accepted = [change for change, line in chosen if not line and change[0][-1] != "config"]
     for i, (place, odd) in enumerate(accepted[:COPIES]):
         answers, project = changed(place, odd), tmp_path / str(i)
         copier.run_copy(str(template), project, data=answers, defaults=True, quiet=True)

@@ -79,13 +79,13 @@ REFUSED = {
 def test_what_the_template_refuses(name: str, tmp_path: Path) -> None:
     before, after, line, words = REFUSED[name]
     assert before in GOOD
-    [found] = lines(tmp_path, GOOD.replace(before, after))
-    assert found.startswith(f"{line}: error: answers: "), found
-    assert words in found
+    [message] = lines(tmp_path, GOOD.replace(before, after))
+    assert message.startswith(f"{line}: error: answers: "), message
+    assert words in message
 
 
 # The same for what only the check of the configs says, with the model and the field.
-FOUND = {
+FINDINGS = {
     "`config` on one line": (
         "    max_batch_size: 8\n",
         "    max_batch_size: 8\n    config: 'runtime: \"x\"'\n",
@@ -101,11 +101,11 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("name", FINDINGS)
 def test_what_the_check_finds_in_the_configs(name: str, tmp_path: Path) -> None:
-    before, after, line, words = FOUND[name]
-    [found] = lines(tmp_path, GOOD.replace(before, after))
-    assert found.startswith(f"{line}: error: {words}"), found
+    before, after, line, words = FINDINGS[name]
+    [message] = lines(tmp_path, GOOD.replace(before, after))
+    assert message.startswith(f"{line}: error: {words}"), message
 
 
 def test_inner_ensembles(tmp_path: Path) -> None:
@@ -119,17 +119,17 @@ steps:
     outputs: {{C: C}}
     tensors:{inner}
 """
-    [found] = lines(tmp_path, text)
+    [message] = lines(tmp_path, text)
     line = next(i for i, row in enumerate(text.splitlines(), 1) if "x: D" in row)
-    assert found.startswith(f"{line}: error: answers: step inner, inside: step two: reads D")
+    assert message.startswith(f"{line}: error: answers: step inner, inside: step two: reads D")
 
 
 @pytest.mark.parametrize(
     ("text", "line"), [("", 1), ("- a\n", 1), ("a: 1\nb: [\n", 3), ("a: b: c", 1)]
 )
 def test_what_has_no_answers(text: str, line: int, tmp_path: Path) -> None:
-    [found] = lines(tmp_path, text)
-    assert found.startswith(f"{line}: error: answers: ")
+    [message] = lines(tmp_path, text)
+    assert message.startswith(f"{line}: error: answers: ")
 
 
 @pytest.mark.parametrize(

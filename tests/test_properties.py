@@ -53,7 +53,7 @@ class Step:
 
 def drawn(strategy: st.SearchStrategy[T], count: int) -> list[T]:
     """Examples by hypothesis, the same ones for a SEED, so that one server serves many of them."""
-    found: list[T] = []
+    examples: list[T] = []
 
     @seed(SEED)
     @settings(
@@ -65,10 +65,10 @@ def drawn(strategy: st.SearchStrategy[T], count: int) -> list[T]:
     )
     @given(strategy)
     def collect(example: T) -> None:
-        found.append(example)
+        examples.append(example)
 
     collect()
-    return found[:count]
+    return examples[:count]
 
 
 def groups(examples: Sequence[Pipeline]) -> Iterator[list[Pipeline]]:
@@ -186,14 +186,14 @@ def shown(answers: dict[str, Any], why: str) -> str:
 
 def failures(template: Path, group: Sequence[Pipeline], folder: Path) -> list[str]:
     """What is wrong with the pipelines of a group, each with its pipeline.yml."""
-    found, served = [], []
+    problems, served = [], []
     (folder / "all").mkdir(parents=True)
     for i, pipeline in enumerate(group):
         pipeline = tagged(pipeline, i)
         try:
             repository = build(template, pipeline, folder / str(i))
         except UserMessageError as error:
-            found.append(shown(group[i].answers, f"refused: {problem(error)}"))
+            problems.append(shown(group[i].answers, f"refused: {problem(error)}"))
             continue
         for config in repository.glob("*/config.pbtxt"):
             text_format.Parse(config.read_text(), model_config_pb2.ModelConfig())
@@ -204,20 +204,20 @@ def failures(template: Path, group: Sequence[Pipeline], folder: Path) -> list[st
         for pipeline in served:
             wrong = why[pipeline.ensemble] or wrong_answer(client, pipeline.ensemble, pipeline)
             if wrong:
-                found.append(shown(pipeline.answers, wrong))
-    return found
+                problems.append(shown(pipeline.answers, wrong))
+    return problems
 
 
 @pytest.mark.slow
 def test_any_valid_pipeline_loads_and_answers_as_numpy_does(template: Path, tmp_path: Path) -> None:
     examples = drawn(pipelines(), PIPELINES)
-    found: list[str] = []
+    problems: list[str] = []
     for i, group in enumerate(groups(examples)):
-        found += failures(template, group, tmp_path / str(i))
+        problems += failures(template, group, tmp_path / str(i))
         shutil.rmtree(tmp_path / str(i))
-    lines = "".join(f"{text.splitlines()[0]}\n" for text in found)
-    assert not found, (
-        f"{len(found)} of {len(examples)} fail:\n{lines}\nthe shortest:\n{min(found, key=len)}"
+    lines = "".join(f"{text.splitlines()[0]}\n" for text in problems)
+    assert not problems, (
+        f"{len(problems)} of {len(examples)} fail:\n{lines}\nthe shortest:\n{min(problems, key=len)}"
     )
 
 
@@ -252,7 +252,7 @@ def disagreement(
 
 
 def disagreements(keeper: Gatekeeper, group: Sequence[Mutant], folder: Path) -> list[str]:
-    reference, found = Reference(folder), []
+    reference, differing = Reference(folder), []
     for i, mutant in enumerate(group):
         reference.add(f"e{i}", mutant.pipeline)
     with serving(folder) as client:
@@ -261,8 +261,8 @@ def disagreements(keeper: Gatekeeper, group: Sequence[Mutant], folder: Path) -> 
             line = keeper.line(mutant.pipeline.answers)
             wrong = disagreement(client, line, why[f"e{i}"], f"e{i}", mutant.pipeline)
             if wrong:
-                found.append(shown(mutant.pipeline.answers, f"{mutant.mutation}: {wrong}"))
-    return found
+                differing.append(shown(mutant.pipeline.answers, f"{mutant.mutation}: {wrong}"))
+    return differing
 
 
 @pytest.mark.slow
@@ -270,12 +270,12 @@ def test_a_mutation_is_refused_exactly_when_triton_refuses_it(
     template: Path, tmp_path: Path
 ) -> None:
     families = drawn(mutants(), max(MUTATIONS // 6, 1))
-    keeper, found = Gatekeeper(template), []
+    keeper, differing = Gatekeeper(template), []
     for i in range(0, len(families), 15):
         group = [mutant for family in families[i : i + 15] for mutant in family]
-        found += disagreements(keeper, group, tmp_path / str(i))
+        differing += disagreements(keeper, group, tmp_path / str(i))
         shutil.rmtree(tmp_path / str(i))
-    lines = "".join(f"{text.splitlines()[0]}\n" for text in found)
+    lines = "".join(f"{text.splitlines()[0]}\n" for text in differing)
     tried = sum(map(len, families))
-    shortest = min(found, key=len, default="")
-    assert not found, f"{len(found)} of {tried} differ:\n{lines}\nthe shortest:\n{shortest}"
+    shortest = min(differing, key=len, default="")
+    assert not differing, f"{len(differing)} of {tried} differ:\n{lines}\nthe shortest:\n{shortest}"

@@ -73,8 +73,8 @@ def commands(text: str) -> list[str]:
 
 
 def assert_tested(text: str) -> None:
-    found = commands(text)
-    untested = [c for c in found if not any(re.fullmatch(known, c) for known in TESTED)]
+    listed = commands(text)
+    untested = [c for c in listed if not any(re.fullmatch(known, c) for known in TESTED)]
     assert untested == []
 
 

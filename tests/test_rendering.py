@@ -164,12 +164,12 @@ def test_inventory_of_ten_steps_that_share_a_model(generate: Generate) -> None:
 
 def test_inventory_without_an_ensemble(generate: Generate) -> None:
     model = shared("alone", "one", "alone")
-    found = generate(**UNUSUAL["steps without an ensemble"]).files()
+    files = generate(**UNUSUAL["steps without an ensemble"]).files()
     readme = "model_repository/alone/1/README.md"
-    assert found == sorted({*always("alone", "alone"), *model} - {readme})
-    found = generate(**UNUSUAL["ONNX without an ensemble"]).files()
-    assert {"models/net.py", "model_repository/network/1/model.py"} < {*found}
-    assert "src/step_types.py" not in found
+    assert files == sorted({*always("alone", "alone"), *model} - {readme})
+    files = generate(**UNUSUAL["ONNX without an ensemble"]).files()
+    assert {"models/net.py", "model_repository/network/1/model.py"} < {*files}
+    assert "src/step_types.py" not in files
 
 
 def test_no_empty_folders(project: Project) -> None:

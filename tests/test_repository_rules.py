@@ -127,7 +127,7 @@ def test_lock_files_name_versions_and_hashes_and_no_index() -> None:
 
 def test_a_package_has_one_version_everywhere() -> None:
     """Where it is written out, not locked."""
-    found: dict[str, set[str]] = {}
+    pins: dict[str, set[str]] = {}
     for name in NAMES:
         path = ROOT / name
         if (
@@ -138,8 +138,8 @@ def test_a_package_has_one_version_everywhere() -> None:
             for package, version in re.findall(
                 rb"\b(torch|nvidia-pytriton)==([0-9.]+[0-9])", path.read_bytes()
             ):
-                found.setdefault(package.decode(), set()).add(version.decode())
-    assert {package: len(versions) for package, versions in found.items()} == {
+                pins.setdefault(package.decode(), set()).add(version.decode())
+    assert {package: len(versions) for package, versions in pins.items()} == {
         "torch": 1,
         "nvidia-pytriton": 1,
     }

@@ -88,13 +88,13 @@ def infer(url: str, model: str, **arrays: Any) -> dict[str, Any]:
 
 def processes(part: str) -> list[str]:
     """Command lines with that part: of Triton and of its stubs."""
-    found = []
+    commands = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             command = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
             if part in command and "/triton" in command:
-                found.append(command)
-    return found
+                commands.append(command)
+    return commands
 
 
 def server_id(repository: Path) -> str:

@@ -86,8 +86,8 @@ def test_each_topology_and_starting_choice_answers_as_numpy_does(
     examples = [example(path) for path in sorted(ROOT.glob("examples/*/pipeline.yml"))]
     fused = [wired(f"t{i}", steps) for i, steps in enumerate(TOPOLOGIES.values())] + examples
     given = fused + [apart(answers) for answers in fused]
-    found = failures(template, [pipeline(answers) for answers in given], tmp_path)
-    assert not found, "\n".join(found)
+    problems = failures(template, [pipeline(answers) for answers in given], tmp_path)
+    assert not problems, "\n".join(problems)
 
 
 @pytest.mark.parametrize(

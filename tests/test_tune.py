@@ -119,12 +119,12 @@ def test_what_is_tried_is_what_an_update_makes(
 
 def test_the_settings_of_the_default_project(default_project: Project) -> None:
     pipeline = yaml.safe_load((default_project / "pipeline.yml").read_text())
-    found = {
+    values = {
         str(setting): setting.values
         for setting in tunable(pipeline, model_configs(default_project / "model_repository"), {}, 2)
     }
     steps = ("preprocess", "classify", "label")
-    assert found == {
+    assert values == {
         "max_queue_delay_us": (0, 100, 1000, 5000),
         **{f"{name}.instances": (1, 2) for name in steps},
         **{f"{name}.batching": (False, True) for name in steps},
@@ -140,14 +140,14 @@ def test_steps_that_share_a_model_are_tuned_as_one(generate: Generate, name: str
         fused_steps(project / "model_repository"),
     )
     [model] = shared
-    found = [
+    names = [
         str(setting)
         for setting in tunable(pipeline, model_configs(project / "model_repository"), shared, 2)
     ]
-    assert [name for name in found if model in name] == [
+    assert [name for name in names if model in name] == [
         f"{model}.{field}" for field in ("instances", "batching", "max_batch_size")
     ]
-    assert not any(name.partition(".")[0] in shared[model] for name in found)
+    assert not any(name.partition(".")[0] in shared[model] for name in names)
 
 
 def test_what_a_config_says_otherwise_is_left_alone(generate: Generate) -> None:

@@ -156,8 +156,10 @@ def test_what_pipeline_yml_leaves_out_is_the_default_again(copy: Copy) -> None:
     pipeline = project / "pipeline.yml"
     pipeline.write_text(pipeline.read_text().replace("ensemble: false\n", ""))
     project.commit()
-    found = project.run(sys.executable, "-m", "triton_ensemble", "check", "model_repository").stdout
-    assert "pipeline.yml:1: error: pipeline-changed: ensemble is left out" in found
+    printed = project.run(
+        sys.executable, "-m", "triton_ensemble", "check", "model_repository"
+    ).stdout
+    assert "pipeline.yml:1: error: pipeline-changed: ensemble is left out" in printed
     succeed(make_update(project))
     assert project.files() == with_ensemble.files()
 

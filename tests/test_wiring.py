@@ -26,8 +26,8 @@ def wired(*steps: Any, **answers: Any) -> dict[str, Any]:
 
 
 def names(step: dict[str, Any], side: str) -> list[str]:
-    found = step[side] if isinstance(step[side], list) else step[side].values()
-    return [use.get("tensor") or "" if isinstance(use, dict) else use for use in found]
+    bindings = step[side] if isinstance(step[side], list) else step[side].values()
+    return [use.get("tensor") or "" if isinstance(use, dict) else use for use in bindings]
 
 
 def sized(*dims: int) -> dict[str, Any]:

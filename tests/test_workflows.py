@@ -287,8 +287,8 @@ class Remote:
     def script(self) -> str:
         if self.ci == "github":
             job = read(self.project / ".github/workflows/update.yml")["jobs"]["update"]
-            [told] = [step for step in job["steps"] if "env" in step]  # has the token, alone
-            assert told["env"]["BRANCH"] == BRANCH
+            [with_token] = [step for step in job["steps"] if "env" in step]  # has the token, alone
+            assert with_token["env"]["BRANCH"] == BRANCH
             lines = [f"(\n{step['run']})" for step in job["steps"] if "run" in step]
         else:
             job = read(self.project / ".gitlab-ci.yml")["update"]

@@ -30,9 +30,9 @@ def _engine() -> None:
         shutil.which("docker"),
         shutil.which("docker", path="/usr/bin"),
     )
-    found = next((command for command in named if command and _builds(command)), None)
-    if found:
-        os.environ["DOCKER"] = found
+    client = next((command for command in named if command and _builds(command)), None)
+    if client:
+        os.environ["DOCKER"] = client
     elif os.environ.get("REQUIRE_DOCKER") == "1":
         pytest.fail("REQUIRE_DOCKER=1, and no Docker engine with BuildKit answers")
     else:

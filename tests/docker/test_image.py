@@ -28,9 +28,9 @@ def inspect(image: str) -> dict[str, Any]:
 def left(name: str) -> list[str]:
     """Containers, networks and volumes of a compose project."""
     label = f"--filter=label=com.docker.compose.project={name}"
-    found = [docker("ps", "--all", "--quiet", label)]
-    found += [docker(kind, "ls", "--quiet", label) for kind in ("network", "volume")]
-    return " ".join(found).split()
+    ids = [docker("ps", "--all", "--quiet", label)]
+    ids += [docker(kind, "ls", "--quiet", label) for kind in ("network", "volume")]
+    return " ".join(ids).split()
 
 
 @contextmanager

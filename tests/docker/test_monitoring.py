@@ -28,8 +28,8 @@ done
 
 def compose_command() -> list[str]:
     plugin = [os.environ["DOCKER"], "compose"]
-    found = subprocess.run([*plugin, "version"], capture_output=True).returncode == 0
-    return plugin if found else ["docker-compose"]
+    has_plugin = subprocess.run([*plugin, "version"], capture_output=True).returncode == 0
+    return plugin if has_plugin else ["docker-compose"]
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def ask(url: str, path: str, **query: str) -> Any:
 
 
 def values(url: str, expression: str) -> list[float]:
-    return [float(found["value"][1]) for found in ask(url, "query", query=expression)["result"]]
+    return [float(series["value"][1]) for series in ask(url, "query", query=expression)["result"]]
 
 
 def eventually(url: str, expression: str, wanted: float, timeout: float = 120) -> None:
