@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from mutations import normal
-from pipelines import Answers, border, pipelines
+from pipelines import Answers, interface, pipelines
 from test_properties import drawn
 
 from triton_ensemble import catalog
@@ -275,11 +275,11 @@ class Scene:
                 data[name] = OF_KIND["data"](self)
         return data
 
-    def declared(self, use: Any) -> list[int]:
+    def declared(self, binding: Any) -> list[int]:
         """The dims of a use."""
-        use = use if isinstance(use, dict) else {"tensor": use}
-        of_tensor = self.answers["tensors"].get(use.get("tensor"))
-        dims = use.get("dims") or (of_tensor or {}).get("dims") or [4]
+        binding = binding if isinstance(binding, dict) else {"tensor": binding}
+        of_tensor = self.answers["tensors"].get(binding.get("tensor"))
+        dims = binding.get("dims") or (of_tensor or {}).get("dims") or [4]
         return dims if isinstance(dims, list) else [4]
 
     def accelerators(self) -> Any:
@@ -301,14 +301,14 @@ class Scene:
         tensors[self.one(*[name] * 8, "another", 1)] = self.tensor(tensors[name])
         return tensors
 
-    def use(self, tensor: Any) -> Any:
+    def binding(self, tensor: Any) -> Any:
         given = self.mapping("binding", {"tensor": tensor})
         if self.rarely(5):
             given |= {"type": self.type(), "dims": self.changed_dims()}
             given.pop("tensor")
         return given
 
-    def uses(self, side: str) -> Any:
+    def bindings(self, side: str) -> Any:
         given = self.step.get(side)
         bindings: Answers = {"x": self.tensor_name()}
         if isinstance(given, dict) and given:
@@ -317,11 +317,11 @@ class Scene:
         self.dims = self.declared(bindings[name])
         used = bindings[name].get("tensor") if isinstance(bindings[name], dict) else bindings[name]
         tensor = self.one(used, used, used, self.tensor_name())
-        bindings[self.one(*[name] * 6, "more")] = self.one(tensor, self.use(tensor))
+        bindings[self.one(*[name] * 6, "more")] = self.one(tensor, self.binding(tensor))
         return bindings
 
     def interface(self, side: int) -> Any:
-        names = border(self.answers)[side] or ["A"]
+        names = interface(self.answers)[side] or ["A"]
         if self.rarely():
             return self.some(*self.answers["tensors"], "nowhere")
         tensors: Answers = {}
@@ -369,7 +369,7 @@ OF_KIND: dict[str, Value] = {
     "own ensemble": Scene.own_ensemble,
     "ensemble": Scene.ensemble,
     "backend": lambda s: s.one(*catalog.backends(), "mine", "onnx", "pytorch2", "a/b"),
-    "bindings": lambda s: s.uses("inputs"),
+    "bindings": lambda s: s.bindings("inputs"),
     "version": lambda s: s.one(-1, 1, 2, 0, "1"),
     "device": lambda s: s.one("cpu", "gpu", "auto", "model", "tpu"),
     "instances": Scene.instances,
@@ -405,9 +405,9 @@ OF_KIND: dict[str, Value] = {
 # What of a kind is otherwise in one place.
 OF_FIELD: dict[tuple[str, str], Value] = {
     ("answer", "outputs"): lambda s: s.interface(1),
-    ("step", "outputs"): lambda s: s.uses("outputs"),
-    ("shared step", "outputs"): lambda s: s.uses("outputs"),
-    ("ensemble step", "outputs"): lambda s: s.uses("outputs"),
+    ("step", "outputs"): lambda s: s.bindings("outputs"),
+    ("shared step", "outputs"): lambda s: s.bindings("outputs"),
+    ("ensemble step", "outputs"): lambda s: s.bindings("outputs"),
     ("shared step", "model"): Scene.step_name,
     ("step", "gpus"): Scene.naturals_of_gpus,
     ("group", "gpus"): Scene.naturals_of_gpus,
@@ -422,7 +422,7 @@ OF_FIELD: dict[tuple[str, str], Value] = {
 
 def nested(answers: Answers) -> Answers:
     """The same pipeline as a step of an ensemble around it."""
-    inputs, outputs = border(answers)
+    inputs, outputs = interface(answers)
     inner = {key: answers[key] for key in ("tensors", "steps")}
     settings = {"ensemble": dict(answers["ensemble"])} if answers.get("ensemble") else {}
     tensors = {f"{name}~": deepcopy(answers["tensors"][name]) for name in (*inputs, *outputs)}
@@ -453,8 +453,8 @@ def change(scene: Scene, kind: str) -> None:
         change_spec(scene, kind, answers["tensors"], name)
     elif kind == "binding":
         scene.step = scene.one(*answers["steps"])
-        uses = scene.step[scene.one(*SIDES)]
-        change_spec(scene, kind, uses, scene.one(*uses))
+        bindings = scene.step[scene.one(*SIDES)]
+        change_spec(scene, kind, bindings, scene.one(*bindings))
     elif steps := [step for step in answers["steps"] if kind_of(step) == kind]:
         scene.step = scene.one(*steps)
         field = scene.one(*FIELDS[kind], *RICH.get(kind, ()))

@@ -12,7 +12,7 @@ from typing import Any
 
 from google.protobuf import text_format  # type: ignore[import-untyped]
 from hypothesis import strategies as st
-from pipelines import Answers, Draw, Pipeline, border, fed, pipelines, spec, uses
+from pipelines import Answers, Draw, Pipeline, bindings, fed, interface, pipelines, spec
 from reference_step import DTYPES
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
@@ -72,10 +72,10 @@ class Parts:
     def own(self) -> list[Answers]:
         return [step for step in self.steps if "model" not in step]
 
-    def use(self, side: str = "", *, of: list[Answers] | None = None) -> Answers:
+    def binding(self, side: str = "", *, of: list[Answers] | None = None) -> Answers:
         side = side or self.one(SIDES)
         step = self.one(of or self.own())
-        own = self.one(own for own, use in step[side].items() if "tensor" in use)
+        own = self.one(own for own, binding in step[side].items() if "tensor" in binding)
         binding: Answers = step[side][own]
         return binding
 
@@ -94,11 +94,11 @@ class Mutations(Parts):
     """Each changes one thing, if the pipeline has it."""
 
     def a_type(self) -> None:
-        self.use()["type"] = self.draw(TYPES)
+        self.binding()["type"] = self.draw(TYPES)
 
     def some_dims(self) -> None:
-        use = self.use()
-        use["dims"] = self.dims(use.get("dims") or self.tensors[use["tensor"]]["dims"])
+        binding = self.binding()
+        binding["dims"] = self.dims(binding.get("dims") or self.tensors[binding["tensor"]]["dims"])
 
     def type_of_a_tensor(self) -> None:
         self.tensors[self.one(self.tensors)]["type"] = self.draw(TYPES)
@@ -109,7 +109,7 @@ class Mutations(Parts):
 
     def what_the_ensemble_declares(self) -> None:
         i = self.draw(st.integers(0, 1))
-        names = border(self.answers)[i]
+        names = interface(self.answers)[i]
         changed = self.one(names)
         new = self.one(
             [{"type": self.draw(TYPES)}, {"dims": self.dims(self.tensors[changed]["dims"])}]
@@ -118,26 +118,26 @@ class Mutations(Parts):
 
     def what_the_ensemble_lists(self) -> None:
         i = self.draw(st.integers(0, 1))
-        names = border(self.answers)[i]
+        names = interface(self.answers)[i]
         other = self.one(self.tensors)
         others = [name for name in names if name != other]
         self.answers[SIDES[i]] = self.one([[*others, other], others])
 
     def another_tensor(self) -> None:
-        self.use(of=self.steps)["tensor"] = self.one(self.tensors)
+        self.binding(of=self.steps)["tensor"] = self.one(self.tensors)
 
     def another_input(self) -> None:
-        self.use("inputs", of=self.steps)["tensor"] = self.one(self.tensors)
+        self.binding("inputs", of=self.steps)["tensor"] = self.one(self.tensors)
 
     def another_output(self) -> None:
-        self.use("outputs", of=self.steps)["tensor"] = self.one(self.tensors)
+        self.binding("outputs", of=self.steps)["tensor"] = self.one(self.tensors)
 
     def no_such_tensor(self) -> None:
-        use = self.use()
-        use |= self.tensors[use["tensor"]] | use | {"tensor": "nowhere"}
+        binding = self.binding()
+        binding |= self.tensors[binding["tensor"]] | binding | {"tensor": "nowhere"}
 
     def two_swapped(self) -> None:
-        one, two = self.use(of=self.steps), self.use(of=self.steps)
+        one, two = self.binding(of=self.steps), self.binding(of=self.steps)
         one["tensor"], two["tensor"] = two["tensor"], one["tensor"]
 
     def one_more_output(self) -> None:
@@ -149,11 +149,11 @@ class Mutations(Parts):
         step["inputs"]["more"] = {"tensor": self.one(self.tensors)}
 
     def no_tensor(self) -> None:
-        use = self.use()
-        use |= self.tensors[use["tensor"]] | use
-        del use["tensor"]
+        binding = self.binding()
+        binding |= self.tensors[binding["tensor"]] | binding
+        del binding["tensor"]
 
-    def a_use_less(self) -> None:
+    def a_binding_less(self) -> None:
         step, side = self.one(self.steps), self.one(SIDES)
         if len(step[side]) > 1:
             del step[side][self.one(step[side])]
@@ -163,13 +163,13 @@ class Mutations(Parts):
             self.steps.remove(self.one(self.steps))
 
     def a_step_less_but_its_inputs_listed(self) -> None:
-        self.answers["inputs"] = border(self.answers)[0]
+        self.answers["inputs"] = interface(self.answers)[0]
         self.a_step_less()
 
     def another_name_at_a_reused_model(self) -> None:
         if reused := [step for step in self.steps if "model" in step]:
             step, side = self.one(reused), self.one(SIDES)
-            step[side] = {own + self.one(["", "x"]): use for own, use in step[side].items()}
+            step[side] = {own + self.one(["", "x"]): binding for own, binding in step[side].items()}
 
     def another_model(self) -> None:
         step = self.one(self.steps)
@@ -187,8 +187,8 @@ class Mutations(Parts):
         for _ in range(self.draw(st.integers(1, 3))):
             self.one(self.own())["decoupled"] = True
 
-    def an_optional_use(self) -> None:
-        self.use("inputs")["optional"] = True
+    def an_optional_binding(self) -> None:
+        self.binding("inputs")["optional"] = True
 
     def an_optional_tensor(self) -> None:
         self.tensors[self.one(self.tensors)]["optional"] = True
@@ -208,7 +208,7 @@ def normal(answers: Answers) -> Answers:
     normalized = deepcopy(answers)
     for step in normalized["steps"]:
         for side in SIDES:
-            step[side] = deepcopy(uses(step[side]))
+            step[side] = deepcopy(bindings(step[side]))
     for name, given in normalized["tensors"].items():
         dtype, dims = spec(given)
         extra = given if isinstance(given, dict) else {}
@@ -251,7 +251,7 @@ class Reference:
             for step in pipeline.steps
             if "model" not in step
         }
-        inputs, outputs = border(answers)
+        inputs, outputs = interface(answers)
         config: dict[str, Any] = {
             "name": name,
             "platform": "ensemble",
@@ -292,8 +292,8 @@ class Reference:
         for side in SIDES:
             own = {"optional": False} if side == "outputs" else {}
             sides[side[:-1]] = [
-                self.tensor(name, tensors.get(use.get("tensor"), {}) | own | use)
-                for name, use in step[side].items()
+                self.tensor(name, tensors.get(binding.get("tensor"), {}) | own | binding)
+                for name, binding in step[side].items()
             ]
         shapes = {
             name: (tensor["data_type"][5:], pipeline.size(step, name))

@@ -52,28 +52,28 @@ class Pipeline:
 
     def size(self, base: Answers, own: str) -> tuple[int, ...]:
         """Of a row of an output of a model."""
-        tensor = uses(base["outputs"])[own].get("tensor")
+        tensor = bindings(base["outputs"])[own].get("tensor")
         return self.sizes.get(tensor, ()) if tensor else self.dropped.get((base["name"], own), ())
 
     def outputs(self, base: Answers) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Type and size of a row of each output of a model."""
         return {
-            own: (self.type(use), self.size(base, own))
-            for own, use in uses(base["outputs"]).items()
+            own: (self.type(binding), self.size(base, own))
+            for own, binding in bindings(base["outputs"]).items()
         }
 
-    def type(self, use: Answers) -> str:
-        if "type" in use:
-            return str(use["type"])
-        return spec(self.answers["tensors"][use["tensor"]])[0]
+    def type(self, binding: Answers) -> str:
+        if "type" in binding:
+            return str(binding["type"])
+        return spec(self.answers["tensors"][binding["tensor"]])[0]
 
-    def border(self) -> tuple[list[str], list[str]]:
-        return border(self.answers)
+    def interface(self) -> tuple[list[str], list[str]]:
+        return interface(self.answers)
 
     def optional(self) -> set[str]:
         """Inputs that a request may leave out."""
         tensors = self.answers["tensors"]
-        given = {name: tensors[name] for name in self.border()[0]}
+        given = {name: tensors[name] for name in self.interface()[0]}
         return {name for name, g in given.items() if isinstance(g, dict) and g.get("optional")}
 
     def request(self) -> dict[str, Array]:
@@ -81,12 +81,12 @@ class Pipeline:
         types = {name: spec(given)[0] for name, given in self.answers["tensors"].items()}
         return {
             name: random_values(types[name], (self.rows, *self.sizes[name]))
-            for name in self.border()[0]
+            for name in self.interface()[0]
         }
 
     def walk(self, request: dict[str, Array]) -> dict[str, Array]:
         """The outputs, by NumPy alone."""
-        arrays: dict[str, Array | None] = {name: request.get(name) for name in self.border()[0]}
+        arrays: dict[str, Array | None] = {name: request.get(name) for name in self.interface()[0]}
         waiting = self.steps
         while waiting:
             step = next(
@@ -95,10 +95,12 @@ class Pipeline:
             waiting.remove(step)
             base = self.base(step)
             reads = fed(step["inputs"])
-            inputs = [arrays[reads[own]] if own in reads else None for own in uses(base["inputs"])]
+            inputs = [
+                arrays[reads[own]] if own in reads else None for own in bindings(base["inputs"])
+            ]
             results = computed(base["name"], inputs, self.outputs(base))
             arrays |= {tensor: results[own] for own, tensor in fed(step["outputs"]).items()}
-        return {name: np.asarray(arrays[name]) for name in self.border()[1]}
+        return {name: np.asarray(arrays[name]) for name in self.interface()[1]}
 
 
 def spec(given: Any) -> tuple[str, list[int]]:
@@ -109,19 +111,24 @@ def spec(given: Any) -> tuple[str, list[int]]:
     return given["type"], given["dims"]
 
 
-def uses(given: Any) -> dict[str, Answers]:
+def bindings(given: Any) -> dict[str, Answers]:
     """A step's `inputs` or `outputs`, each use as a mapping."""
     if isinstance(given, list):
         return {name: {"tensor": name} for name in given}
-    return {own: use if isinstance(use, dict) else {"tensor": use} for own, use in given.items()}
+    return {
+        own: binding if isinstance(binding, dict) else {"tensor": binding}
+        for own, binding in given.items()
+    }
 
 
 def fed(given: Any) -> dict[str, str]:
     """The tensors of the pipeline by a model's names for them."""
-    return {own: use["tensor"] for own, use in uses(given).items() if "tensor" in use}
+    return {
+        own: binding["tensor"] for own, binding in bindings(given).items() if "tensor" in binding
+    }
 
 
-def border(answers: Answers) -> tuple[list[str], list[str]]:
+def interface(answers: Answers) -> tuple[list[str], list[str]]:
     """The inputs and outputs of the ensemble."""
     read = {tensor for step in answers["steps"] for tensor in fed(step["inputs"]).values()}
     written = {tensor for step in answers["steps"] for tensor in fed(step["outputs"]).values()}
@@ -143,15 +150,15 @@ def random_values(dtype: str, shape: tuple[int, ...]) -> Array:
 
 def tagged(pipeline: Pipeline, tag: int) -> Pipeline:
     """The same with names of models that no other tag has: also those of copies, which tensors name."""
-    outputs, answers = set(pipeline.border()[1]), deepcopy(pipeline.answers)
+    outputs, answers = set(pipeline.interface()[1]), deepcopy(pipeline.answers)
     tensors = {name: f"{name}~{tag}" if name in outputs else name for name in answers["tensors"]}
     for step in answers["steps"]:
         for key in {"name", "model"} & step.keys():
             step[key] += f"-{tag}"
         for side in ("inputs", "outputs"):
-            for use in (changed := uses(step[side])).values():
-                if "tensor" in use:
-                    use["tensor"] = tensors[use["tensor"]]
+            for binding in (changed := bindings(step[side])).values():
+                if "tensor" in binding:
+                    binding["tensor"] = tensors[binding["tensor"]]
             step[side] = changed
     for side in ("inputs", "outputs"):
         if given := answers.get(side):
@@ -250,10 +257,10 @@ class Builder:
     def step_of(self, base: Answers) -> None:
         """A step that the model of another serves."""
         inputs: dict[str, str] = {}
-        for own, use in uses(base["inputs"]).items():
-            if "tensor" not in use:
+        for own, binding in bindings(base["inputs"]).items():
+            if "tensor" not in binding:
                 continue
-            dtype, size = self.tensors[use["tensor"]]["type"], self.sizes[use["tensor"]]
+            dtype, size = self.tensors[binding["tensor"]]["type"], self.sizes[binding["tensor"]]
             same = [
                 name
                 for name in self.tensors
@@ -292,12 +299,12 @@ class Builder:
         renamed = self.draw(st.booleans()) or len(set(names)) < len(names)
         for name in names:
             own = self.name(TENSOR_NAMES, bindings) if renamed else name
-            use: Any = name
+            binding: Any = name
             if batches != (self.max_batch_size > 0) or self.rarely(8):
-                use = {"tensor": name, "dims": self.declared(self.sizes[name], not batches)}
+                binding = {"tensor": name, "dims": self.declared(self.sizes[name], not batches)}
             elif side == "inputs" and bindings and self.rarely(8):
-                use = {"tensor": name, "optional": True}
-            bindings[own] = use
+                binding = {"tensor": name, "optional": True}
+            bindings[own] = binding
         return bindings
 
     def pipeline(self) -> Pipeline:
@@ -312,7 +319,7 @@ class Builder:
 
 def plain(given: dict[str, Any]) -> Any:
     """A list where a list says all."""
-    return list(given) if all(own == use for own, use in given.items()) else given
+    return list(given) if all(own == binding for own, binding in given.items()) else given
 
 
 def short(given: Answers, wanted: bool) -> Any:
@@ -324,7 +331,7 @@ def short(given: Answers, wanted: bool) -> Any:
 
 def joined(pipeline: Pipeline) -> bool:
     """Whether a step depends on all inputs of the ensemble."""
-    origins = {name: {name} for name in pipeline.border()[0]}
+    origins = {name: {name} for name in pipeline.interface()[0]}
     inputs, waiting = set(origins), pipeline.steps
     while waiting:
         step = next(s for s in waiting if set(fed(s["inputs"]).values()) <= origins.keys())
@@ -356,8 +363,8 @@ def pipelines(draw: Draw, max_steps: int = 12) -> Pipeline:
         if builder.rarely():
             pipeline.answers["ensemble"] = {"all_outputs": True}
         else:
-            builder.step(pipeline.border()[draw(st.integers(0, 1))])
-    inputs, outputs = pipeline.border()
+            builder.step(pipeline.interface()[draw(st.integers(0, 1))])
+    inputs, outputs = pipeline.interface()
     exposed = [
         name for name in builder.tensors if name not in inputs + outputs and builder.rarely(10)
     ]

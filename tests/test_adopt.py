@@ -43,8 +43,8 @@ def step(model: str, inputs: dict[str, str], outputs: dict[str, str], version: i
     return f'step {{ model_name: "{model}" model_version: {version} {" ".join(maps)} }}'
 
 
-def ensemble(*steps: str, border: str = TENSORS, more: str = "") -> str:
-    return f'platform: "ensemble"\n{border}{more}ensemble_scheduling {{ {" ".join(steps)} }}\n'
+def ensemble(*steps: str, interface: str = TENSORS, more: str = "") -> str:
+    return f'platform: "ensemble"\n{interface}{more}ensemble_scheduling {{ {" ".join(steps)} }}\n'
 
 
 def alone(**models: str) -> dict[str, str]:
@@ -126,7 +126,7 @@ def test_it_reads_as_a_person_would_write_it(adopt: Adopt) -> None:
         "digits": ensemble(
             step("preprocess", {"IMAGE": "IMAGE"}, {"PIXELS": "PIXELS"}),
             step("classify", {"input.1": "PIXELS"}, {"389": "LOGITS"}, version=1),
-            border='max_batch_size: 16 input { name: "IMAGE" data_type: TYPE_STRING dims: [1] }'
+            interface='max_batch_size: 16 input { name: "IMAGE" data_type: TYPE_STRING dims: [1] }'
             'output { name: "LOGITS" data_type: TYPE_FP32 dims: [10] }',
         ),
         "preprocess": 'backend: "python" max_batch_size: 16 dynamic_batching { max_queue_delay_microseconds: 100 }'
@@ -363,7 +363,7 @@ def test_all_fields_come_back(decoupled: bool, adopt: Adopt, generate: Generate)
     models = {f"m{i}": config for i, (_, config, _) in enumerate(settings)}
     steps = [step(model, {"IN": "IN"}, {"OUT": f"OUT{model}"}) for model in models]
     outputs = "\n".join(OUT.replace("OUT", f"OUT{model}") for model in models)
-    repository = {"e": ensemble(*steps, border=f"{IN}\n{outputs}\n"), **models}
+    repository = {"e": ensemble(*steps, interface=f"{IN}\n{outputs}\n"), **models}
     answers = adopt.answers(repository)
     project = generate(**answers)
     made, wanted = configs(project / "model_repository"), configs(adopt.folder)
@@ -392,10 +392,10 @@ def test_names_of_all_kinds_and_another_ensemble_name(adopt: Adopt, generate: Ge
         f'output {{ name: "{name}" data_type: TYPE_STRING dims: [-1, 2] }}'
         for name in names
     )
-    border = tensors.replace('output { name: "', 'output { name: "out ')
+    interface = tensors.replace('output { name: "', 'output { name: "out ')
     maps = {name: name for name in names}, {name: f"out {name}" for name in names}
     config = f'backend: "python" {tensors} {CPU}'
-    models = {"my.e-1": ensemble(step("m.x-y", *maps), border=border), "m.x-y": config}
+    models = {"my.e-1": ensemble(step("m.x-y", *maps), interface=interface), "m.x-y": config}
     answers = check_round_trip(models, adopt, generate)
     assert (answers["project_name"], answers["ensemble_name"]) == ("my.e-1", "my.e-1")
     assert answers["steps"][0]["inputs"] == names
@@ -430,16 +430,16 @@ def test_an_ensemble_in_an_ensemble(adopt: Adopt, generate: Generate) -> None:
 
 
 def test_an_exposed_intermediate_stays_exposed(adopt: Adopt, generate: Generate) -> None:
-    border = f'{TENSORS} output {{ name: "T" data_type: TYPE_FP32 dims: [4] }}'
-    models = {"e": CHAIN.replace(TENSORS, border), "a": PYTHON, "b": PYTHON}
+    interface = f'{TENSORS} output {{ name: "T" data_type: TYPE_FP32 dims: [4] }}'
+    models = {"e": CHAIN.replace(TENSORS, interface), "a": PYTHON, "b": PYTHON}
     answers = check_round_trip(models, adopt, generate)
     assert (answers["outputs"], answers["ensemble"]) == (["OUT", "T"], {"all_outputs": True})
 
 
 def test_branches_that_share_no_tensor(adopt: Adopt, generate: Generate) -> None:
-    border = TENSORS + TENSORS.replace("IN", "IN2").replace("OUT", "OUT2")
+    interface = TENSORS + TENSORS.replace("IN", "IN2").replace("OUT", "OUT2")
     steps = step("a", {"IN": "IN"}, {"OUT": "OUT"}), step("b", {"IN": "IN2"}, {"OUT": "OUT2"})
-    models = {"e": ensemble(*steps, border=border), "a": PYTHON, "b": PYTHON}
+    models = {"e": ensemble(*steps, interface=interface), "a": PYTHON, "b": PYTHON}
     assert check_round_trip(models, adopt, generate)["ensemble"] == {"all_outputs": True}
 
 
@@ -457,7 +457,7 @@ def test_the_ensembles_own_settings(adopt: Adopt, generate: Generate) -> None:
     }
 
 
-def test_tensors_that_a_use_sees_otherwise(adopt: Adopt, generate: Generate) -> None:
+def test_tensors_that_a_binding_overrides(adopt: Adopt, generate: Generate) -> None:
     """What readers agree on stands in the table; the rest, and what only the ensemble declares, where it is used."""
     image = 'name: "IN" data_type: TYPE_FP32 dims: [3, -1, -1]'
     shape = "dims: [1] reshape { shape: [] }"
@@ -465,7 +465,7 @@ def test_tensors_that_a_use_sees_otherwise(adopt: Adopt, generate: Generate) -> 
         "e": ensemble(
             step("a", {"IN": "IN", "N": "N"}, {"OUT": "T"}),
             step("b", {"IN": "T"}, {"OUT": "OUT"}),
-            border=f'max_batch_size: 4 input {{ {image} }} input {{ name: "N" data_type: TYPE_INT32 dims: [1] optional: true }}'
+            interface=f'max_batch_size: 4 input {{ {image} }} input {{ name: "N" data_type: TYPE_INT32 dims: [1] optional: true }}'
             'output { name: "OUT" data_type: TYPE_FP32 dims: [4] label_filename: "l.txt" }',
         ),
         "a": f'backend: "onnxruntime" max_batch_size: 4 input {{ {image} format: FORMAT_NCHW allow_ragged_batch: true }}'
@@ -739,7 +739,7 @@ WIRING: list[tuple[str, dict[str, str], str]] = [
         "written input",
         alone(
             e=ensemble(
-                step("m", {"IN": "IN"}, {"OUT": "IN"}), border=IN + IN.replace("input", "output")
+                step("m", {"IN": "IN"}, {"OUT": "IN"}), interface=IN + IN.replace("input", "output")
             )
         ),
         "step 0 writes 'IN', an input of ensemble 'e'",

@@ -44,8 +44,8 @@ def tensor(value: Any) -> dict[str, Any]:
     return {"tensors": {"A": value, "B": "FP32[4]"}}
 
 
-def _list(uses: Any) -> Any:
-    return list(uses) if isinstance(uses, tuple) else uses
+def _list(bindings: Any) -> Any:
+    return list(bindings) if isinstance(bindings, tuple) else bindings
 
 
 # Each answers, in place of GOOD's: the line.

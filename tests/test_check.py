@@ -55,9 +55,9 @@ def step(model: str, inputs: str = "IN=IN", outputs: str = "OUT=OUT", version: i
     return f'step {{ model_name: "{model}" model_version: {version}\n{maps}}}\n'
 
 
-def ensemble(*steps: str, border: str = IN + OUT, more: str = "") -> str:
+def ensemble(*steps: str, interface: str = IN + OUT, more: str = "") -> str:
     """Its first step stands in line 5."""
-    return f'platform: "ensemble" {more}\n{border}ensemble_scheduling {{\n{"".join(steps)}}}\n'
+    return f'platform: "ensemble" {more}\n{interface}ensemble_scheduling {{\n{"".join(steps)}}}\n'
 
 
 def warmup(value: str, name: str = "IN", more: str = "batch_size: 1") -> str:
@@ -237,13 +237,13 @@ CASES = [
     wired("ensemble-field", f'{ensemble(A)}model_warmup {{ name: "w" }}', 10),
     one("step-incomplete", f'platform: "ensemble"\n{IN}{OUT}', 1),
     wired("step-incomplete", ensemble(A.replace('model_name: "@a"', "")), 5),
-    wired("ensemble-input-unused", ensemble(A, border=IN + OUT + IN.replace("IN", "X")), 4),
+    wired("ensemble-input-unused", ensemble(A, interface=IN + OUT + IN.replace("IN", "X")), 4),
     wired("ensemble-input-written", ensemble(A, step("@a", outputs="OUT=IN")), 11, loads=True),
-    wired("ensemble-output-unwritten", ensemble(A, border=IN + OUT + OUT.replace("OUT", "X")), 4),
+    wired("ensemble-output-unwritten", ensemble(A, interface=IN + OUT + OUT.replace("OUT", "X")), 4),
     wired("tensor-unused", ensemble(A, MID), 11),
     wired("tensor-written-twice", ensemble(A, A), 11),
-    wired("outputs-exposed", ensemble(MID, step("@a", "IN=MID"), border=IN + OUT + OUT.replace("OUT", "MID")), 4),
-    wired("outputs-apart", ensemble(A, step("@a", "IN=X", "OUT=Y"), border=IN + OUT + (IN + OUT).replace("IN", "X").replace('"OUT', '"Y')), 3),
+    wired("outputs-exposed", ensemble(MID, step("@a", "IN=MID"), interface=IN + OUT + OUT.replace("OUT", "MID")), 4),
+    wired("outputs-apart", ensemble(A, step("@a", "IN=X", "OUT=Y"), interface=IN + OUT + (IN + OUT).replace("IN", "X").replace('"OUT', '"Y')), 3),
     Case("ensemble-cycle", {"@e": ensemble(step("@e"))}, "e/config.pbtxt:5"),
     wired("step-model", ensemble(step("@x")), 5),
     wired("step-version", ensemble(step("@a", version=2)), 5),
@@ -251,11 +251,11 @@ CASES = [
     wired("step-batch-size", f"max_batch_size: 8 {ensemble(A)}", 5, BATCHES),
     wired("map-unknown-tensor", ensemble(step("@a", outputs="OUTPUT=OUT")), 7),
     wired("step-input-missing", ensemble(A), 5, TWO_INPUTS),
-    wired("optional-chain", ensemble(A, border=IN.replace("[4]", "[4] optional: true") + OUT), 6),
-    wired("tensor-types-differ", ensemble(A, border=IN.replace("FP32", "INT32") + OUT), 6),
-    wired("tensor-shape", ensemble(A, border=IN.replace("4", "5") + OUT), 6),
+    wired("optional-chain", ensemble(A, interface=IN.replace("[4]", "[4] optional: true") + OUT), 6),
+    wired("tensor-types-differ", ensemble(A, interface=IN.replace("FP32", "INT32") + OUT), 6),
+    wired("tensor-shape", ensemble(A, interface=IN.replace("4", "5") + OUT), 6),
     wired("tensor-shape", f"max_batch_size: 4 {ensemble(A)}", 6, PYTHON.replace("[4]", "[2, 2, 4]", 1)),
-    wired("readers-differ", ensemble(step("@a", outputs="OUT=MID"), step("@b", "IN=MID"), step("@c", "IN=MID", "OUT=Y"), border=IN + OUT + OUT.replace('"OUT', '"Y')), 15, PYTHON.replace("[4]", "[-1]"), PYTHON, PYTHON.replace("[4]", "[5]", 1)),
+    wired("readers-differ", ensemble(step("@a", outputs="OUT=MID"), step("@b", "IN=MID"), step("@c", "IN=MID", "OUT=Y"), interface=IN + OUT + OUT.replace('"OUT', '"Y')), 15, PYTHON.replace("[4]", "[-1]"), PYTHON, PYTHON.replace("[4]", "[5]", 1)),
     wired("decoupled-merge", ensemble(MID, step("@b", "IN=IN X=MID")), 4, DECOUPLED, TWO_INPUTS),
 ]  # fmt: skip
 FINE: dict[str, Files] = {
@@ -585,8 +585,10 @@ def test_a_folder_of_no_step(generate: Generate) -> None:
 @pytest.mark.parametrize(
     "change", [('model_name: "', 'model_name: "no'), ("platform:", "foo: 3 platform:")]
 )
-@pytest.mark.parametrize("name", ["steps in one process", "ensemble inside, borders of their own"])
-def test_an_error_of_the_ensemble_makes_no_model_a_stranger(
+@pytest.mark.parametrize(
+    "name", ["steps in one process", "ensemble inside, interfaces of their own"]
+)
+def test_an_error_of_the_ensemble_makes_no_model_an_orphan(
     generate: Generate, name: str, change: tuple[str, str]
 ) -> None:
     """Not those either that pipeline.yml does not name, of steps that share a process and of outputs that are read."""
@@ -599,19 +601,19 @@ def test_an_error_of_the_ensemble_makes_no_model_a_stranger(
     assert "folder-of-no-step" not in {finding.rule for finding in findings}
 
 
-def test_without_the_ensemble_no_model_is_a_stranger(generate: Generate) -> None:
+def test_without_the_ensemble_no_model_is_an_orphan(generate: Generate) -> None:
     project = generate(**UNUSUAL["steps in one process"])
     succeed(project.make("repository"))
     shutil.rmtree(project / "model_repository/joined")
     assert check(project / "model_repository") == []
 
 
-def test_a_step_that_the_ensemble_passes_by_is_no_stranger(generate: Generate) -> None:
+def test_a_step_that_the_ensemble_passes_by_is_no_orphan(generate: Generate) -> None:
     """pipeline.yml has it."""
-    uses = {"backend": "python", "fuse": False}
+    fields = {"backend": "python", "fuse": False}
     steps = [
-        {"name": "one", "inputs": {"x": "A"}, "outputs": {"y": "B"}, **uses},
-        {"name": "two", "inputs": {"x": "B"}, "outputs": {"y": "C"}, **uses},
+        {"name": "one", "inputs": {"x": "A"}, "outputs": {"y": "B"}, **fields},
+        {"name": "two", "inputs": {"x": "B"}, "outputs": {"y": "C"}, **fields},
     ]
     project = generate(
         starting_pipeline="my-own",

@@ -85,9 +85,9 @@ def names(parts: list[dict[str, Any]]) -> list[str]:
     return [part["name"] for part in parts]
 
 
-def wires(uses: list[dict[str, Any]]) -> dict[str, str | None]:
+def wires(bindings: list[dict[str, Any]]) -> dict[str, str | None]:
     """The pipeline's tensor of each tensor of a model."""
-    return {use["name"]: use["tensor"] for use in uses}
+    return {binding["name"]: binding["tensor"] for binding in bindings}
 
 
 def test_steps_stand_behind_those_they_read_from_in_whatever_order_they_were_given(
@@ -128,7 +128,7 @@ def test_a_model_has_its_own_names_for_tensors(graph: Graph) -> None:
     assert [wires(s["inputs"]) for s in pipeline["steps"]] == [{"input": "A"}, {"input": "B"}]
     assert [wires(s["outputs"]) for s in pipeline["steps"]] == [{"output": "B"}, {"output": "C"}]
     assert pipeline["steps"][1]["outputs"][0]["dims"] == [-1]
-    assert [use["dims"] for use in pipeline["outputs"]] == [[4]]
+    assert [binding["dims"] for binding in pipeline["outputs"]] == [[4]]
 
 
 def test_an_output_that_the_pipeline_drops(graph: Graph) -> None:
@@ -165,7 +165,7 @@ def test_ways_to_write_a_tensor(graph: Graph, given: Any, type: str, dims: list[
     assert (pipeline["inputs"][0]["type"], pipeline["inputs"][0]["dims"]) == (type, dims)
 
 
-def test_the_steps_of_a_cycle_and_those_behind_it_are_stuck(graph: Graph) -> None:
+def test_the_steps_of_a_cycle_and_those_behind_it_are_unordered(graph: Graph) -> None:
     steps = [
         step("free", ["A"], ["B"]),
         step("one", ["B", "D"], ["C"]),
@@ -219,11 +219,11 @@ def test_what_a_python_step_takes(graph: Graph) -> None:
         step("scale", ["B"], ["C"], **on_gpu),
     ]
     first, second = graph(tensors, steps, gpu_count=1)["python_steps"]
-    assert [(use["argument"], use["annotation"]) for use in first["takes"]] == [
+    assert [(binding["argument"], binding["annotation"]) for binding in first["takes"]] == [
         ("A", "NDArray[np.float32] | None"),
         ("class_", "NDArray[np.float32]"),
     ]
-    assert [use["annotation"] for use in second["takes"] + second["gives"]] == [
+    assert [binding["annotation"] for binding in second["takes"] + second["gives"]] == [
         "NDArray[np.object_]",
         "torch.Tensor",
     ]
@@ -295,7 +295,7 @@ def test_awkward_names_of_tensors_survive(graph: Graph) -> None:
     pipeline = graph(dict.fromkeys([*AWKWARD, "B"], "FP32[1]"), [step("a", AWKWARD, ["B"])])
     assert names(pipeline["steps"][0]["inputs"]) == AWKWARD
     assert sorted(names(pipeline["inputs"])) == sorted(AWKWARD)
-    arguments = [use["argument"] for use in pipeline["steps"][0]["inputs"]]
+    arguments = [binding["argument"] for binding in pipeline["steps"][0]["inputs"]]
     assert len(set(arguments)) == len(AWKWARD)
 
 
@@ -371,9 +371,13 @@ def test_what_the_client_calls_tensors_and_the_ensemble(graph: Graph) -> None:
         inputs=["timeout", "timeout_", "a.b"],
     )["client"]
     assert (client["method"], client["result"]) == ("close_", "CloseResult")
-    assert [use["argument"] for use in client["inputs"]] == ["timeout_", "timeout_x5f_", "a_x2e_b"]
-    assert [use["shape"] for use in client["inputs"]][-1] == "STRING[batch, 2]"
-    assert [use["annotation"] for use in client["outputs"]] == ["NDArray[np.float32]"]
+    assert [binding["argument"] for binding in client["inputs"]] == [
+        "timeout_",
+        "timeout_x5f_",
+        "a_x2e_b",
+    ]
+    assert [binding["shape"] for binding in client["inputs"]][-1] == "STRING[batch, 2]"
+    assert [binding["annotation"] for binding in client["outputs"]] == ["NDArray[np.float32]"]
 
     def called(ensemble: str) -> tuple[str, str]:
         client = graph(tensors, [step("a", ["class"], ["a.b"])], ensemble_name=ensemble)["client"]

@@ -155,7 +155,7 @@ def test_a_request_of_many_megabytes(generate: Generate, tmp_path: Path) -> None
         assert health(copied(project, tmp_path), "--url", server.urls["http"])[0] == 0
 
 
-BORDER_VARIES: dict[str, Any] = {
+INTERFACE_VARIES: dict[str, Any] = {
     "project_name": "varies",
     "tensors": {"A": "FP32[-1, 4]", "C": "FP32[1]"},
     "inputs": {"A": None},
@@ -179,7 +179,7 @@ BORDER_VARIES: dict[str, Any] = {
         UNUSUAL["decoupled"],
         UNUSUAL["optional input first"],
         PIPELINES["awkward names"],
-        BORDER_VARIES,
+        INTERFACE_VARIES,
     ],
     ids=lambda answers: answers["project_name"],
 )

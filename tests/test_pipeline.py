@@ -68,7 +68,7 @@ REFUSED = {
     "a field of a tensor": ("labels:", "lables:", 5, "tensor B"),
     "a field of a step": ("max_batch_size: 8", "max_batch_size: -8", 20, "max_batch_size is -8"),
     "a field in a field": ("priority_levels: 2", "priority_levels: x", 22, "priority_levels is"),
-    "a use": ("y: C", "y: {tensor: C, reshape: [0]}", 19, "y reshape has the dim 0"),
+    "a binding": ("y: C", "y: {tensor: C, reshape: [0]}", 19, "y reshape has the dim 0"),
     "a tensor that a step reads": ("x: B", "x: D", 17, "reads D, which is not in `tensors`"),
     "a tensor that a step lists": ("[B]", "[C]", 19, "writes C"),
     "a rule on a field": ("level: 1", "level: 3", 23, "`default_priority_level` from 1 to 2"),

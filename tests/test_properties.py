@@ -22,7 +22,7 @@ from google.protobuf import text_format  # type: ignore[import-untyped]
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from mutations import Mutant, Reference, mutants
-from pipelines import Pipeline, pipelines, tagged, uses
+from pipelines import Pipeline, bindings, pipelines, tagged
 from reference_step import Array
 from support import problem, run, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
@@ -94,7 +94,7 @@ def build(template: Path, pipeline: Pipeline, folder: Path) -> Path:
             argument = {own: name for name, own in model["arguments"].items()}
             code = STEP.format(
                 name=base["name"],
-                arguments=[argument[own] for own in uses(base["inputs"])],
+                arguments=[argument[own] for own in bindings(base["inputs"])],
                 outputs=pipeline.outputs(base),
             )
             (folder / "steps" / f"{model['module']}.py").write_text(code)
@@ -151,7 +151,7 @@ def reasons(client: triton_http.InferenceServerClient) -> dict[str, str]:
 
 def subsets(pipeline: Pipeline) -> list[list[str]]:
     """All outputs, and each alone unless all requests ask for all."""
-    outputs = pipeline.border()[1]
+    outputs = pipeline.interface()[1]
     if pipeline.answers.get("ensemble", {}).get("all_outputs") or len(outputs) == 1:
         return [outputs]
     return [outputs, *([name] for name in outputs)]
@@ -163,7 +163,7 @@ def wrong_answer(client: triton_http.InferenceServerClient, model: str, pipeline
     requests = [(everything, outputs) for outputs in subsets(pipeline)]
     if optional:
         less = {name: array for name, array in everything.items() if name not in optional}
-        requests.append((less, pipeline.border()[1]))
+        requests.append((less, pipeline.interface()[1]))
     for request, outputs in requests:
         want = pipeline.walk(request)
         try:

@@ -43,7 +43,7 @@ def test_a_model_without_config_is_not_built(made: Project, name: str) -> None:
 
 def test_each_model_without_config_is_named(generate: Generate) -> None:
     """Those too of which nothing is built: an ensemble inside, and the copy of an output."""
-    project = generate(**UNUSUAL["ensemble inside, borders of their own"])
+    project = generate(**UNUSUAL["ensemble inside, interfaces of their own"])
     configs = [*(project / "model_repository").glob("*/config.pbtxt")]
     for config in configs:
         config.unlink()

@@ -342,8 +342,8 @@ def test_idle_client_and_endless_model_do_not_hold_up_the_stop(identity: Path) -
         idle.request("GET", "/v2")
         idle.getresponse().read()
         body = {"name": "IN", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
-        stuck = http.client.HTTPConnection("127.0.0.1", port)
-        stuck.request("POST", "/v2/models/endless/infer", json.dumps({"inputs": [body]}))
+        waiting = http.client.HTTPConnection("127.0.0.1", port)
+        waiting.request("POST", "/v2/models/endless/infer", json.dumps({"inputs": [body]}))
         time.sleep(0.3)
         name = server_id(identity)
         start = time.monotonic()
@@ -351,7 +351,7 @@ def test_idle_client_and_endless_model_do_not_hold_up_the_stop(identity: Path) -
     assert_nothing_left(name, port)
     assert not triton.log.parent.exists()
     idle.close()
-    stuck.close()
+    waiting.close()
     with LocalTriton(identity, "a", http_port=port):
         pass
 

@@ -14,7 +14,7 @@ PARTS = (
     ", and Triton deadlocks on requests for a part of the outputs; make it a pipeline of its own, "
     "or write `ensemble: {all_outputs: true}`"
 )
-STRANGERS = "which does not; Triton puts no such tensors together, so let a write both"
+MIXED = "which does not; Triton puts no such tensors together, so let a write both"
 
 
 def wired(*steps: Any, **answers: Any) -> dict[str, Any]:
@@ -27,7 +27,10 @@ def wired(*steps: Any, **answers: Any) -> dict[str, Any]:
 
 def names(step: dict[str, Any], side: str) -> list[str]:
     bindings = step[side] if isinstance(step[side], list) else step[side].values()
-    return [use.get("tensor") or "" if isinstance(use, dict) else use for use in bindings]
+    return [
+        binding.get("tensor") or "" if isinstance(binding, dict) else binding
+        for binding in bindings
+    ]
 
 
 def sized(*dims: int) -> dict[str, Any]:
@@ -112,7 +115,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         ),
         "",
     ),
-    "steps apart": (
+    "unconnected steps": (
         wired(step("a", ["A"], ["X"]), step("b", ["B"], ["Y"])),
         "step b: shares no tensor with the others" + PARTS,
     ),
@@ -130,7 +133,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a decoupled step and an input that passes it by": (
         wired(step("a", ["A"], ["M"], decoupled=True), step("b", ["M", "A"], ["X"])),
-        f"step b: reads M, which comes of the decoupled step a, and A, {STRANGERS}",
+        f"step b: reads M, which comes of the decoupled step a, and A, {MIXED}",
     ),
     "two decoupled steps that meet": (
         wired(
@@ -138,11 +141,11 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
             step("b", ["A"], ["N"], decoupled=True),
             step("c", ["M", "N"], ["X"]),
         ),
-        f"step c: reads M, which comes of the decoupled step a, and N, {STRANGERS}",
+        f"step c: reads M, which comes of the decoupled step a, and N, {MIXED}",
     ),
     "a decoupled output next to a plain one": (
         wired(step("a", ["A"], ["X"], decoupled=True), step("b", ["A"], ["Y"])),
-        f"outputs: has X, which comes of the decoupled step a, and Y, {STRANGERS}",
+        f"outputs: has X, which comes of the decoupled step a, and Y, {MIXED}",
     ),
     "two readers of an open dim that agree": (
         wired(
@@ -475,8 +478,8 @@ def test_a_wiring_is_accepted_or_refused_with_a_line(
 def test_a_step_that_depends_on_all_inputs_is_listed_first(keeper: Gatekeeper) -> None:
     def models(name: str) -> list[str]:
         answers = WIRINGS[name][0]
-        apart = {**answers, "steps": [{**given, "fuse": False} for given in answers["steps"]]}
-        return [step["model"] for step in keeper.graph(apart)["scheduling"]]
+        unfused = {**answers, "steps": [{**given, "fuse": False} for given in answers["steps"]]}
+        return [step["model"] for step in keeper.graph(unfused)["scheduling"]]
 
     assert models("an input that enters late") == ["c", "a", "b"]
     assert models("two late inputs, all outputs at once") == ["a", "b", "c"]
