@@ -43,7 +43,7 @@ def asked(client: Client, model: str, arrays: Arrays, **options: Any) -> Arrays 
 
 
 def streamed(triton: LocalTriton, model: str, arrays: Arrays) -> list[Arrays | str]:
-    """The responses of a decoupled model, the last of which may be an error."""
+    """Return the responses of a decoupled model, the last of which may be an error."""
     responses: Queue[Any] = Queue()
     answers: list[Arrays | str] = []
     with connect(triton) as client:

@@ -91,7 +91,7 @@ class Scene:
         return self.random.randrange(of) == 0
 
     def mapping(self, kind: str, given: Answers | None = None) -> Answers:
-        """Some fields of a kind, mostly with all that it needs."""
+        """Return some fields of a kind, mostly with all that it needs."""
         needed = [] if self.rarely(20) else NEEDED.get(kind, [])
         of = self.one(2, 4)
         wanted = [name for name in FIELDS[kind] if name in needed or self.rarely(of)]
@@ -118,7 +118,7 @@ class Scene:
         return str(self.one(*(step["name"] for step in self.steps()), "nobody", "A", "a/b", ""))
 
     def input_name(self) -> str:
-        """Of the step that is changed, or a name that it does not have."""
+        """Return an input of the step that is changed, or a name that it does not have."""
         return str(
             self.one(
                 "START", "STATE", "I", *(self.step.get("inputs", ()) if self.rarely(5) else ())
@@ -150,7 +150,7 @@ class Scene:
         return self.one(True, True, True, False, *([] if not self.rarely() else ["true", 1, None]))
 
     def changed_dims(self, empty: bool = False) -> Any:
-        """The dims at hand, or others that hold as much, or nearly."""
+        """Return the dims at hand, or others that hold as much, or nearly."""
         dims = list(self.dims) if isinstance(self.dims, list) else [4]
         size = 1
         for dim in dims:
@@ -226,7 +226,7 @@ class Scene:
         return fields
 
     def control(self) -> Any:
-        """Mostly with what its kind needs."""
+        """Return a control, mostly with what its kind needs."""
         if self.rarely():
             return self.mapping("control fields")
         kind = self.value("control fields", "kind")
@@ -236,7 +236,7 @@ class Scene:
         return {"kind": kind, field: self.value("control fields", field)}
 
     def state(self) -> Any:
-        """Mostly with initial states of its own type and dims."""
+        """Return a state, mostly with initial states of its own type and dims."""
         fields = self.mapping("state")
         if not self.rarely(4):
             alike = {key: fields[key] for key in ("data_type", "dims") if key in fields}
@@ -245,7 +245,7 @@ class Scene:
         return fields
 
     def initial_state(self) -> Any:
-        """Mostly with one of the two that it may be filled from."""
+        """Return an initial state, mostly with one of the two that it may be filled from."""
         fields = self.mapping("initial state")
         if not self.rarely():
             fields.pop("zero_data", None)
@@ -276,7 +276,7 @@ class Scene:
         return data
 
     def declared(self, binding: Any) -> list[int]:
-        """The dims of a use."""
+        """Return the dims of a binding."""
         binding = binding if isinstance(binding, dict) else {"tensor": binding}
         of_tensor = self.answers["tensors"].get(binding.get("tensor"))
         dims = binding.get("dims") or (of_tensor or {}).get("dims") or [4]
@@ -287,7 +287,7 @@ class Scene:
         return {name: self.one(None, {}, {"precision_mode": "FP16"}, {"a": 1}) for name in names}
 
     def tensor(self, known: Any = None) -> Any:
-        """Mostly of the type and dims that it has already."""
+        """Return a tensor, mostly of the type and dims that it has already."""
         kept = known if isinstance(known, dict) and not self.rarely(3) else {}
         given = self.mapping("tensor") | {key: kept[key] for key in ("type", "dims") if key in kept}
         if given.keys() == {"type", "dims"} and isinstance(given["dims"], list) and given["dims"]:
@@ -421,7 +421,7 @@ OF_FIELD: dict[tuple[str, str], Value] = {
 
 
 def nested(answers: Answers) -> Answers:
-    """The same pipeline as a step of an ensemble around it."""
+    """Return the pipeline as a step of an ensemble around it."""
     inputs, outputs = interface(answers)
     inner = {key: answers[key] for key in ("tensors", "steps")}
     settings = {"ensemble": dict(answers["ensemble"])} if answers.get("ensemble") else {}
@@ -437,7 +437,7 @@ def nested(answers: Answers) -> Answers:
 
 
 def change(scene: Scene, kind: str) -> None:
-    """Changes one field of an object of the kind, if the answers have one."""
+    """Change one field of an object of the kind, if the answers have one."""
     answers = scene.answers
     if kind in ("answer", "ensemble", "interface tensor"):
         field = {"ensemble": "ensemble", "interface tensor": scene.one(*SIDES)}.get(kind)
@@ -462,7 +462,7 @@ def change(scene: Scene, kind: str) -> None:
 
 
 def change_spec(scene: Scene, kind: str, table: Answers, name: str) -> None:
-    """Changes a field of a tensor or a use."""
+    """Change a field of a tensor or a binding."""
     scene.dims = scene.declared(table[name])
     field = scene.one(*FIELDS[kind], *RICH[kind])
     table[name] = dict(table[name], **{field: scene.value(kind, field)})
@@ -485,7 +485,7 @@ assert {*CHANGED} <= FIELDS.keys()  # or each change would be one that can't be 
 
 
 def changed(base: Answers, random: Random) -> tuple[Answers, Tried]:
-    """Valid answers with one to five fields changed, mostly one, and all fields that were drawn for that."""
+    """Return valid answers with one to five fields changed, mostly one, and all fields that were drawn for that."""
     tried: Tried = set()
     answers = deepcopy(normal(base))
     if random.randrange(5) == 0 and not answers.keys() & {"inputs", "outputs"}:
@@ -501,7 +501,7 @@ def changed(base: Answers, random: Random) -> tuple[Answers, Tried]:
 
 
 def some_answers(count: int, seed: int) -> Iterator[tuple[Answers, Tried]]:
-    """So many answers. Hypothesis draws what is changed, but not the changes: it prefers what is small."""
+    """Yield so many answers. Hypothesis draws what is changed, but not the changes: it prefers what is small."""
     bases = drawn(pipelines(max_steps=3), count // EACH + 1)
     for i in range(count):
         yield changed(bases[i // EACH].answers, Random(f"{seed} {i}"))

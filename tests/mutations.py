@@ -57,7 +57,7 @@ class Mutant:
 
 
 class Parts:
-    """What there is to change in a pipeline whose uses are all written as mappings."""
+    """The parts to change of a pipeline whose bindings are all written as mappings."""
 
     def __init__(self, draw: Draw, pipeline: Pipeline) -> None:
         self.draw = draw
@@ -80,7 +80,7 @@ class Parts:
         return binding
 
     def dims(self, given: list[int]) -> list[int]:
-        """Other dims: longer, shorter, or one of another size."""
+        """Return other dims: longer, shorter, or one of another size."""
         i = self.draw(st.integers(0, len(given) - 1))
         size = self.one([1, 2, 3, 4, -1])
         longer, shorter = [*given[:i], size, *given[i:]], [*given[:i], *given[i + 1 :]]
@@ -91,7 +91,7 @@ class Parts:
 
 
 class Mutations(Parts):
-    """Each changes one thing, if the pipeline has it."""
+    """Mutations that change one thing each, if the pipeline has it."""
 
     def a_type(self) -> None:
         self.binding()["type"] = self.draw(TYPES)
@@ -204,7 +204,7 @@ MUTATIONS = [name for name in vars(Mutations) if not name.startswith("_")]
 
 
 def normal(answers: Answers) -> Answers:
-    """The same with each tensor and each use as a mapping."""
+    """Return the answers with each tensor and each binding as a mapping."""
     normalized = deepcopy(answers)
     for step in normalized["steps"]:
         for side in SIDES:
@@ -217,7 +217,7 @@ def normal(answers: Answers) -> Answers:
 
 
 def pruned(answers: Answers) -> Answers:
-    """Without tensors that nothing uses: the template minds them, Triton never hears of them."""
+    """Return the answers without unused tensors: the template minds them, Triton never hears of them."""
     used = {t for step in answers["steps"] for side in SIDES for t in fed(step[side]).values()}
     used |= {name for side in SIDES for name in answers.get(side, [])}
     return answers | {"tensors": {n: g for n, g in answers["tensors"].items() if n in used}}
@@ -225,7 +225,7 @@ def pruned(answers: Answers) -> Answers:
 
 @st.composite
 def mutants(draw: Draw, each: int = 6) -> list[Mutant]:
-    """Some mutants of a pipeline."""
+    """Draw some mutants of a pipeline."""
     base, mutants = draw(pipelines(max_steps=5)), []
     for name in draw(
         st.lists(st.sampled_from(MUTATIONS), min_size=each, max_size=each, unique=True)
@@ -286,7 +286,7 @@ class Reference:
         return {"name": name, "data_type": f"TYPE_{given['type']}", "dims": given["dims"]} | flags
 
     def model(self, pipeline: Pipeline, step: Answers) -> str:
-        """The name of a model that serves the step."""
+        """Return the name of a model that serves the step."""
         tensors = pipeline.answers["tensors"]
         sides: dict[str, list[Answers]] = {}
         for side in SIDES:
@@ -326,7 +326,7 @@ class Reference:
 
 
 def ordered(answers: Answers) -> Iterator[Answers]:
-    """Each step after those it reads from, where there is such an order."""
+    """Yield each step after those it reads from, where there is such an order."""
     waiting = sorted(answers["steps"], key=lambda step: str(step["name"]))
     while waiting:
         written = {tensor for step in waiting for tensor in fed(step["outputs"]).values()}

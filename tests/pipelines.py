@@ -46,17 +46,17 @@ class Pipeline:
         return list(self.answers["steps"])
 
     def base(self, step: Answers) -> Answers:
-        """The step whose model serves the step."""
+        """Return the step whose model serves the step."""
         name = step.get("model", step["name"])
         return next(other for other in self.steps if other["name"] == name)
 
     def size(self, base: Answers, own: str) -> tuple[int, ...]:
-        """Of a row of an output of a model."""
+        """Return the size of a row of an output of a model."""
         tensor = bindings(base["outputs"])[own].get("tensor")
         return self.sizes.get(tensor, ()) if tensor else self.dropped.get((base["name"], own), ())
 
     def outputs(self, base: Answers) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """Type and size of a row of each output of a model."""
+        """Return the type and the size of a row of each output of a model."""
         return {
             own: (self.type(binding), self.size(base, own))
             for own, binding in bindings(base["outputs"]).items()
@@ -71,13 +71,13 @@ class Pipeline:
         return interface(self.answers)
 
     def optional(self) -> set[str]:
-        """Inputs that a request may leave out."""
+        """Return the inputs that a request may leave out."""
         tensors = self.answers["tensors"]
         given = {name: tensors[name] for name in self.interface()[0]}
         return {name for name, g in given.items() if isinstance(g, dict) and g.get("optional")}
 
     def request(self) -> dict[str, Array]:
-        """Values for each input."""
+        """Return values for each input."""
         types = {name: spec(given)[0] for name, given in self.answers["tensors"].items()}
         return {
             name: random_values(types[name], (self.rows, *self.sizes[name]))
@@ -85,7 +85,7 @@ class Pipeline:
         }
 
     def walk(self, request: dict[str, Array]) -> dict[str, Array]:
-        """The outputs, by NumPy alone."""
+        """Return the outputs, by NumPy alone."""
         arrays: dict[str, Array | None] = {name: request.get(name) for name in self.interface()[0]}
         waiting = self.steps
         while waiting:
@@ -104,7 +104,7 @@ class Pipeline:
 
 
 def spec(given: Any) -> tuple[str, list[int]]:
-    """Type and dims of an entry of `tensors`."""
+    """Return the type and dims of an entry of `tensors`."""
     if isinstance(given, str):
         name, _, dims = given.rstrip("]").partition("[")
         return name, [int(dim) for dim in dims.split(",")]
@@ -112,7 +112,7 @@ def spec(given: Any) -> tuple[str, list[int]]:
 
 
 def bindings(given: Any) -> dict[str, Answers]:
-    """A step's `inputs` or `outputs`, each use as a mapping."""
+    """Return a step's `inputs` or `outputs`, each binding as a mapping."""
     if isinstance(given, list):
         return {name: {"tensor": name} for name in given}
     return {
@@ -122,14 +122,14 @@ def bindings(given: Any) -> dict[str, Answers]:
 
 
 def fed(given: Any) -> dict[str, str]:
-    """The tensors of the pipeline by a model's names for them."""
+    """Return the tensors of the pipeline by a model's names for them."""
     return {
         own: binding["tensor"] for own, binding in bindings(given).items() if "tensor" in binding
     }
 
 
 def interface(answers: Answers) -> tuple[list[str], list[str]]:
-    """The inputs and outputs of the ensemble."""
+    """Return the inputs and outputs of the ensemble."""
     read = {tensor for step in answers["steps"] for tensor in fed(step["inputs"]).values()}
     written = {tensor for step in answers["steps"] for tensor in fed(step["outputs"]).values()}
     inputs = [name for name in answers["tensors"] if name in read - written]
@@ -149,7 +149,7 @@ def random_values(dtype: str, shape: tuple[int, ...]) -> Array:
 
 
 def tagged(pipeline: Pipeline, tag: int) -> Pipeline:
-    """The same with names of models that no other tag has: also those of copies, which tensors name."""
+    """Return the pipeline with names of models that no other tag has: also those of copies, which tensors name."""
     outputs, answers = set(pipeline.interface()[1]), deepcopy(pipeline.answers)
     tensors = {name: f"{name}~{tag}" if name in outputs else name for name in answers["tensors"]}
     for step in answers["steps"]:
@@ -200,7 +200,7 @@ class Builder:
         return str(name)
 
     def declared(self, size: tuple[int, ...], whole: bool) -> list[int]:
-        """Dims for a size, with -1 here and there; `whole`: with the rows as a dim of their own."""
+        """Return dims for a size, with -1 here and there; `whole`: with the rows as a dim of their own."""
         dims = [-1 if self.rarely() else dim for dim in size]
         rows = -1 if self.max_batch_size or self.rarely(3) else self.rows
         return [rows, *dims] if whole else dims
@@ -255,7 +255,7 @@ class Builder:
         return None
 
     def step_of(self, base: Answers) -> None:
-        """A step that the model of another serves."""
+        """Add a step that the model of another serves."""
         inputs: dict[str, str] = {}
         for own, binding in bindings(base["inputs"]).items():
             if "tensor" not in binding:
@@ -277,14 +277,14 @@ class Builder:
         )
 
     def source(self) -> str:
-        """A tensor to read: a late one, any one, or a new input."""
+        """Return a tensor to read: a late one, any one, or a new input."""
         names = list(self.tensors)
         if not names or self.rarely(4):
             return self.tensor()
         return str(self.draw(st.sampled_from(names[-3:] if self.draw(st.booleans()) else names)))
 
     def batching(self, names: list[str]) -> tuple[bool, Answers]:
-        """Whether a step has a batch dimension, and how it says so."""
+        """Return whether a step has a batch dimension, and the field that says so."""
         if self.max_batch_size:
             size = self.draw(st.sampled_from([None, None, None, 0, self.max_batch_size, 16]))
         else:
@@ -294,7 +294,7 @@ class Builder:
         return bool(self.max_batch_size if size is None else size), fields
 
     def named(self, names: list[str], batches: bool, side: str) -> dict[str, Any]:
-        """Uses by the model's own names, which may be those of the tensors."""
+        """Return bindings by the model's own names, which may be those of the tensors."""
         bindings: dict[str, Any] = {}
         renamed = self.draw(st.booleans()) or len(set(names)) < len(names)
         for name in names:
@@ -318,19 +318,19 @@ class Builder:
 
 
 def plain(given: dict[str, Any]) -> Any:
-    """A list where a list says all."""
+    """Return a list where a list says all."""
     return list(given) if all(own == binding for own, binding in given.items()) else given
 
 
 def short(given: Answers, wanted: bool) -> Any:
-    """`TYPE[dims]`, where that says all."""
+    """Return `TYPE[dims]`, where that says all."""
     if "optional" in given or not wanted:
         return given
     return f"{given['type']}{given['dims']}"
 
 
 def joined(pipeline: Pipeline) -> bool:
-    """Whether a step depends on all inputs of the ensemble."""
+    """Return whether a step depends on all inputs of the ensemble."""
     origins = {name: {name} for name in pipeline.interface()[0]}
     inputs, waiting = set(origins), pipeline.steps
     while waiting:
@@ -344,7 +344,7 @@ def joined(pipeline: Pipeline) -> bool:
 
 
 def may_be_optional(pipeline: Pipeline, name: str) -> bool:
-    """Whether each step that reads the input has another that is always there."""
+    """Return whether each step that reads the input has another that is always there."""
     readers = [step for step in pipeline.steps if name in fed(step["inputs"]).values()]
     left_out = pipeline.optional() | {name}
     return all(
@@ -354,7 +354,7 @@ def may_be_optional(pipeline: Pipeline, name: str) -> bool:
 
 @st.composite
 def pipelines(draw: Draw, max_steps: int = 12) -> Pipeline:
-    """Valid pipelines."""
+    """Draw valid pipelines."""
     builder = Builder(draw)
     for _ in range(draw(st.integers(1, max_steps))):
         builder.step()

@@ -60,7 +60,7 @@ Ask = Callable[[str, Arrays], Arrays | str]
 
 @pytest.fixture(params=["triton", "harness"])
 def ask(request: pytest.FixtureRequest, repository: Path) -> Iterator[Ask]:
-    """One request to a model of the server, or of the harness."""
+    """Yield what sends one request to a model of the server, or of the harness."""
     if request.param == "triton":
         client = request.getfixturevalue("client")
         yield lambda model, arrays: asked(client, model, arrays)
@@ -152,7 +152,7 @@ def at_once(client: Client, model: str, requests: list[Arrays]) -> list[Arrays |
 
 
 def test_requests_share_calls(client: Client) -> None:
-    """The more so as they arrive together; each gets its own rows back."""
+    """They share the more, the more arrive together; each gets its own rows back."""
     answers = [a for _ in range(20) for a in at_once(client, "rows", [{"IN": four(0)}] * 16)]
     assert max(float(answer["OUT"][0, 0]) for answer in answers if isinstance(answer, dict)) > 1
 
@@ -196,7 +196,7 @@ def test_mixed_shapes_and_optional_inputs(client: Client) -> None:
 
 
 def test_async_requests_wait_together(client: Client) -> None:
-    """Shapes that no call can share: 8 waits of 50 ms take hardly longer than one."""
+    """No call can share their shapes, and 8 waits of 50 ms take hardly longer than one."""
     requests = [{"IN": np.zeros((1, i + 2), np.float32)} for i in range(8)]
     took = []
     for _ in range(5):
@@ -232,7 +232,7 @@ def test_decoupled(triton: LocalTriton, model: str) -> None:
 
 @pytest.mark.parametrize("model", ["oldest", "direct"])
 def test_sequences_keep_their_state(client: Client, triton: LocalTriton, model: str) -> None:
-    """Those of a direct batch leave slots empty while others go on, of which the step sees nothing."""
+    """Sequences of a direct batch leave slots empty while others go on, of which the step sees nothing."""
     failed = metric(triton, "step_failed_total", model=model)
     for i in range(4):
         for sequence in (7, 8, 9):

@@ -48,7 +48,7 @@ def ensemble(*steps: str, interface: str = TENSORS, more: str = "") -> str:
 
 
 def alone(**models: str) -> dict[str, str]:
-    """The ensemble `e` of one step, `m`."""
+    """Return a repository of the ensemble `e` of one step, `m`."""
     return {"e": ensemble(step("m", {"IN": "IN"}, {"OUT": "OUT"})), "m": PYTHON, **models}
 
 
@@ -63,7 +63,7 @@ def write(folder: Path, models: dict[str, str]) -> Path:
 
 
 class Adopt:
-    """Runs the command in this process."""
+    """The command, run in this process."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder, self.capsys = folder, capsys
@@ -79,7 +79,7 @@ class Adopt:
         return answers
 
     def fields(self, config: str) -> dict[str, Any]:
-        """What a model's config gives its step, beside the names and tensors."""
+        """Return what a model's config gives its step, beside the names and tensors."""
         step = self.answers(alone(m=config))["steps"][0]
         return {key: step[key] for key in step if key not in ("name", "inputs", "outputs")}
 
@@ -96,7 +96,7 @@ def adopt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Adopt:
 
 
 def parsed(path: Path) -> Any:
-    """A config, with what Triton takes as the same written the same."""
+    """Return a config, with what Triton takes as the same written the same."""
     config = text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
     config.name = path.parent.name
     if config.platform == "onnxruntime_onnx":
@@ -114,7 +114,7 @@ def configs(repository: Path) -> dict[str, Any]:
 
 
 def check_round_trip(models: dict[str, str], adopt: Adopt, generate: Generate) -> dict[str, Any]:
-    """What the command prints generates configs equal to those it read; returns the answers."""
+    """Check that what the command prints generates configs equal to those it read; return the answers."""
     answers = adopt.answers(models)
     project = generate(**answers)
     assert configs(project / "model_repository") == configs(adopt.folder)
@@ -358,7 +358,7 @@ def test_a_field_of_a_model_becomes_a_field_of_its_step(
 
 @pytest.mark.parametrize("decoupled", [False, True])
 def test_all_fields_come_back(decoupled: bool, adopt: Adopt, generate: Generate) -> None:
-    """One ensemble with a model for each setting, which Triton allows only for those that are not decoupled."""
+    """One ensemble has a model for each setting; decoupled ones have an ensemble of their own, as Triton wants it."""
     settings = [entry for entry in SETTINGS if ("decoupled" in entry[2]) == decoupled]
     models = {f"m{i}": config for i, (_, config, _) in enumerate(settings)}
     steps = [step(model, {"IN": "IN"}, {"OUT": f"OUT{model}"}) for model in models]
@@ -458,7 +458,7 @@ def test_the_ensembles_own_settings(adopt: Adopt, generate: Generate) -> None:
 
 
 def test_tensors_that_a_binding_overrides(adopt: Adopt, generate: Generate) -> None:
-    """What readers agree on stands in the table; the rest, and what only the ensemble declares, where it is used."""
+    """The table has what readers agree on; the bindings have the rest, and what only the ensemble declares."""
     image = 'name: "IN" data_type: TYPE_FP32 dims: [3, -1, -1]'
     shape = "dims: [1] reshape { shape: [] }"
     models = {
@@ -873,7 +873,7 @@ HELPER = "def doubled( x ): return x+x\n"
 def test_a_repository_becomes_a_project_that_serves_its_code_as_it_is(
     adopt: Adopt, generate: Generate
 ) -> None:
-    """Next to a step that is new."""
+    """It does so next to a step that is new."""
     answers = adopt.answers({"e": CHAIN, "a": PYTHON, "b": PYTHON})
     del answers["steps"][1]["adapter"]
     project = generate(**answers)

@@ -22,13 +22,13 @@ ELSEWHERE = re.compile(
 
 
 def room(module: str) -> str:
-    """The room of a module of the package, or that it is a command."""
+    """Return the room of a module of the package, or that it is a command."""
     _, *path = module.split(".")
     return "commands" if path[1:] == ["command"] else path[0] if path else "triton_ensemble"
 
 
 def imported(path: Path) -> Iterator[str]:
-    """The modules of the package that a file imports, wherever in it; relative imports stay in a room."""
+    """Yield the modules of the package that a file imports, wherever in it; relative imports stay in a room."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             package = PACKAGE.parent.joinpath(*node.module.split("."))
@@ -39,7 +39,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def arrows() -> set[tuple[str, str]]:
-    """From each room to those that it imports."""
+    """Return the arrows from each room to those that it imports."""
     pairs = set()
     for path in PACKAGE.rglob("*.py"):
         own = room(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
@@ -50,7 +50,7 @@ def arrows() -> set[tuple[str, str]]:
 
 
 def drawn() -> dict[str, set[str]]:
-    """The drawing: from each room to those that it points at."""
+    """Return the arrows of the drawing, from each room to those that it points at."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     [drawing] = re.findall(r"^flowchart TD\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     arrows: dict[str, set[str]] = {}
@@ -63,7 +63,7 @@ def drawn() -> dict[str, set[str]]:
 
 
 def reached(graph: dict[str, set[str]], start: str) -> set[str]:
-    """All that the arrows lead to."""
+    """Return all rooms that the arrows lead to."""
     rooms: set[str] = set()
     left = [start]
     while left:

@@ -20,7 +20,7 @@ from triton_ensemble.bench.runs import Run
 
 
 def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: Any) -> Level:
-    """One of 8 callers, with a model that has nothing to do and one as given."""
+    """Return a level of 8 callers, with a model that has nothing to do and one as given."""
     idle = ModelTimes("idle", 100, 1.0, 100.0, 100.0, 1, 0.1, 0)
     model = dataclasses.replace(idle, model="net", **of_model)
     load = Load(8, 100.0, 1000.0, 2000.0, 3000.0, own_cores=own_cores)
@@ -67,7 +67,7 @@ def test_fewer_steps_are_no_help_where_little_is_lost_between_them(compute_us: f
 
 
 def ensemble(*steps: tuple[str, str, str]) -> Any:
-    """A config with steps of a model each, and the tensors that it reads and writes."""
+    """Return a config with steps of a model each, and the tensors that it reads and writes."""
     config = model_config_pb2.ModelConfig(platform="ensemble")
     for model, reads, writes in steps:
         config.ensemble_scheduling.step.add(
@@ -79,7 +79,7 @@ def ensemble(*steps: tuple[str, str, str]) -> Any:
 
 
 def test_the_critical_path_takes_longest() -> None:
-    """Of two branches that join, the one with an ensemble inside; steps are in no order."""
+    """It is the one with an ensemble inside, of two branches that join; steps are in no order."""
     took = {"fast": 1.0, "slow": 2.0, "deep": 1.5, "join": 1.0}
     times = {name: ModelTimes(name, 1, 1.0, 0.0, us, 1, 0.1, 0) for name, us in took.items()}
     configs = {
@@ -159,7 +159,7 @@ def test_what_is_not_comparable_is_refused(ensemble: str, rows: int, said: str) 
 
 
 def test_the_settings_that_it_names_exist() -> None:
-    """What the sentences say to try is what pipeline.yml has."""
+    """pipeline.yml has what the sentences say to try."""
     text = (ROOT / "src/triton_ensemble/bench/bottleneck.py").read_text()
     known = (ROOT / "src/triton_ensemble/catalog/fields.yml").read_text()
     for setting in {"instances", "batching", "max_queue_delay_us"}:

@@ -46,7 +46,7 @@ PYTHON = f'backend: "python"\n{IN}{OUT}{CPU}'  # 4 lines
 
 
 def step(model: str, inputs: str = "IN=IN", outputs: str = "OUT=OUT", version: int = -1) -> str:
-    """MODEL'S=ENSEMBLE'S, a line for each."""
+    """Return a step of an ensemble; tensors are `MODEL'S=ENSEMBLE'S`, a line for each."""
     maps = "".join(
         f'{side}_map {{ key: "{own}" value: "{tensor}" }}\n'
         for side, pairs in (("input", inputs), ("output", outputs))
@@ -56,7 +56,7 @@ def step(model: str, inputs: str = "IN=IN", outputs: str = "OUT=OUT", version: i
 
 
 def ensemble(*steps: str, interface: str = IN + OUT, more: str = "") -> str:
-    """Its first step stands in line 5."""
+    """Return the config of an ensemble, whose first step stands in line 5."""
     return f'platform: "ensemble" {more}\n{interface}ensemble_scheduling {{\n{"".join(steps)}}}\n'
 
 
@@ -89,7 +89,7 @@ def one(rule: str, config: str, line: int, **more: Any) -> Case:
 
 
 def wired(rule: str, config: str, line: int, *models: str, **more: Any) -> Case:
-    """The ensemble `e` of models named a, b ..."""
+    """Return a case of the ensemble `e` of models named a, b ..."""
     files: Files = {f"@{'abc'[i]}": each for i, each in enumerate(models or (PYTHON,))}
     return Case(rule, {"@e": config, **files}, f"e/config.pbtxt:{line}", **more)
 
@@ -99,7 +99,7 @@ def code(rule: str, text: str, line: int, **more: Any) -> Case:
 
 
 def stateful(rule: str, state: str, line: int = 6, **more: Any) -> Case:
-    """Of a model whose `sequence_batching` stands in line 6."""
+    """Return a case of a model whose `sequence_batching` stands in line 6."""
     return one(rule, f"{BATCHES}sequence_batching {{ {state} }}", line, **more)
 
 
@@ -281,7 +281,7 @@ FINE: dict[str, Files] = {
 
 
 def write(folder: Path, files: Files, prefix: str = "") -> Path:
-    """Configs by the model's name, with a version 1 and, for Python, a model.py; other files, and folders, by path."""
+    """Write configs by the model's name, with a version 1 and, for Python, a model.py; other files, and folders, by path."""
     folder.mkdir(exist_ok=True)
     for name, text in files.items():
         path = folder / name.replace("@", prefix)
@@ -383,7 +383,7 @@ UNWRITTEN = {
 def test_the_check_finds_what_the_prompts_refuse_and_no_more(
     keeper: Gatekeeper, tmp_path: Path, name: str
 ) -> None:
-    """On the configs that the template would write if it refused nothing."""
+    """The configs are those that the template would write if it refused nothing."""
     answers, line = WIRINGS[name]
     saved = {"ensemble_name": "p", "triton_release": LOCAL, **answers}
     (tmp_path / ".copier-answers.yml").write_text(yaml.safe_dump(saved))
@@ -395,7 +395,7 @@ ANY_FILE = ("model.py", "model.onnx", "model.pt")
 
 
 def written(repository: Path, configs: dict[str, str], files: Sequence[str] = ANY_FILE) -> Path:
-    """With the files that a backend could want."""
+    """Write configs, with the files that a backend could want; return the repository."""
     for name, config in configs.items():
         for version in ("1", "2"):
             (repository / name / version).mkdir(parents=True)
@@ -422,7 +422,7 @@ def changed_line(one: str, two: str) -> str:
 
 @pytest.mark.slow
 def test_the_verdict_on_a_mutated_config_is_tritons(keeper: Gatekeeper, tmp_path: Path) -> None:
-    """In 99 of 100; the rest are listed."""
+    """They agree on 99 of 100; the rest are listed."""
     chance = random.Random(SEED)
     bases = drawn(pipelines(max_steps=2), max(MUTATED // 4, 1))
     done: list[str] = []
@@ -591,7 +591,7 @@ def test_a_folder_of_no_step(generate: Generate) -> None:
 def test_an_error_of_the_ensemble_makes_no_model_an_orphan(
     generate: Generate, name: str, change: tuple[str, str]
 ) -> None:
-    """Not those either that pipeline.yml does not name, of steps that share a process and of outputs that are read."""
+    """One that pipeline.yml does not name is none either: of steps that share a process, or of an output that is read."""
     project = generate(**UNUSUAL[name])
     succeed(project.make("repository"))
     config = project / "model_repository" / UNUSUAL[name]["project_name"] / "config.pbtxt"
@@ -645,7 +645,7 @@ def test_a_project_whose_answers_are_damaged(generate: Generate) -> None:
 
 @pytest.fixture(scope="module")
 def deployed(generate: Generate) -> Project:
-    """It caches, has Python steps, and an image without models."""
+    """Return a project that caches, has Python steps, and an image without models."""
     project = generate(starting_pipeline="my-own", ensemble={"cache": True})
     succeed(project.make("repository"))
     mounted = project / "deploy/compose.mounted.yaml"

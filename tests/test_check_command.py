@@ -21,13 +21,13 @@ GARBAGE = {
 
 
 def reported(capsys: pytest.CaptureFixture[str], repository: Path) -> str:
-    """The lines of a check that finds errors."""
+    """Return the lines of a check that finds errors."""
     assert main(["check", str(repository)]) == 1
     return capsys.readouterr().out
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line of a program that ends with 2."""
+    """Return the one line of a program that ends with 2."""
     status = main(["check", *arguments])
     printed = capsys.readouterr()
     assert (status, printed.out, printed.err.count("\n")) == (2, "", 1)
@@ -65,7 +65,7 @@ def test_nothing_found_is_said_beside_the_findings(
 
 
 def test_a_python_without_the_packages_is_one_line(tmp_path: Path) -> None:
-    """-S: nothing but the standard library."""
+    """`-S` leaves nothing but the standard library."""
     done = run(sys.executable, "-S", *PROGRAM, str(tmp_path), cwd=tmp_path, PYTHONPATH=str(SOURCES))
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
@@ -97,7 +97,7 @@ def test_what_is_no_repository(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_what_the_system_does_not_let_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a patch, as the administrator may read all."""
+    """A patch refuses it, as the administrator may read all."""
     write(tmp_path / "r", {"m": PYTHON})
 
     def read_bytes(path: Path) -> bytes:

@@ -64,7 +64,7 @@ def test_the_page_is_made_of_the_rules() -> None:
 
 
 def is_asked(rule: Rule) -> bool:
-    """Whether Triton alone decides: not the project around the repository."""
+    """Return whether Triton alone decides, not the project around the repository."""
     files = examples.as_files(rule.fails)
     return rule.id not in NOT_ASKED and not any(path.startswith(".copier") for path in files)
 
@@ -85,7 +85,7 @@ def add(example: examples.Example, prefix: str, repository: Path, folder: Path) 
 
 @pytest.mark.slow
 def test_triton_refuses_the_examples_that_fail_and_loads_those_that_pass(tmp_path: Path) -> None:
-    """Those of a warning, and of what Triton never answers, it loads."""
+    """It loads those of a warning too, and of what Triton never answers."""
     repository = tmp_path / "r"
     repository.mkdir()
     asked = [rule for rule in RULES.values() if is_asked(rule)]

@@ -31,7 +31,7 @@ DIGITS = ["2", "6", "7"]
 
 @contextlib.contextmanager
 def package(project: Project) -> Iterator[ModuleType]:
-    """The project's package, imported."""
+    """Yield the project's package, imported."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(project / "src")
         yield importlib.import_module(project.package)
@@ -58,7 +58,7 @@ class Served:
         self.urls = {"http": triton.http_url, "grpc": triton.grpc_url, "asyncio": triton.grpc_url}
 
     def call(self, transport: str, name: str, *arguments: Any, **given: Any) -> Any:
-        """A method of a client, with `options` for its constructor; all answers where they are several."""
+        """Call a method of a client, with `options` for its constructor; return all answers where they are several."""
         options = given.pop("options", {})
         if transport == "asyncio":
             return asyncio.run(self._awaited(name, options, arguments, given))
@@ -112,7 +112,7 @@ def test_more_rows_than_a_request_may_have_come_back_in_order(
 def test_an_error_names_the_row(
     digits: Served, images: list[bytes], transport: str, row: int
 ) -> None:
-    """That of the call, not that of the request which it was in."""
+    """It is the row of the call, not that of the request which it was in."""
     given = images * 9
     given[row] = b"nonsense"
     with pytest.raises(digits.module.InvalidInput, match=f"IMAGE, row {row}: its 8 bytes") as error:
@@ -269,7 +269,7 @@ def test_a_closed_asyncio_client_says_so(digits: Served, images: list[bytes]) ->
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate of localhost, signed by itself, and its key."""
+    """Return a certificate of localhost, signed by itself, and its key."""
     folder = tmp_path_factory.mktemp("tls")
     command = "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 1"
     names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
@@ -279,7 +279,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @contextlib.contextmanager
 def tls_front(url: str, certificate: tuple[Path, Path]) -> Iterator[int]:
-    """The port of what takes TLS off for a server that has none, as a gateway does."""
+    """Yield the port of what takes TLS off for a server that has none, as a gateway does."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
     host, _, port = url.rpartition("/")[2].partition(":")
@@ -319,7 +319,7 @@ def test_https(digits: Served, images: list[bytes], certificate: tuple[Path, Pat
 def test_secure_grpc_and_headers(
     default_project: Project, images: list[bytes], certificate: tuple[Path, Path]
 ) -> None:
-    """Triton's own TLS, and its restriction of an API to those who know a header."""
+    """Triton has TLS of its own, and restricts an API to those who know a header."""
     secure = ["--grpc-use-ssl=true", f"--grpc-server-cert={certificate[0]}"]
     secure += [f"--grpc-server-key={certificate[1]}", "--grpc-restricted-protocol=inference:k=v"]
     with serving(default_project, *secure, "--http-restricted-api=inference:k=v") as server:
@@ -426,7 +426,7 @@ GIVEN: dict[str, Any] = {
 def test_each_type_comes_back_as_it_went(
     types: Served, transport: str, options: dict[str, Any]
 ) -> None:
-    """With names that are keywords, an optional input that is left out, and dims that vary."""
+    """Names are keywords, an optional input is left out, and dims vary."""
     answer = types.call(transport, "types", **GIVEN, options=options)
     assert answer.B2.tolist() == [[True], [False], [True]]
     assert answer.I2.tolist() == GIVEN["I"]
@@ -438,7 +438,7 @@ def test_each_type_comes_back_as_it_went(
 
 @transports
 def test_what_tritonclient_would_send_as_something_else(types: Served, transport: str) -> None:
-    """NumPy's own bytes, of which it makes the text `b'x'`; numbers that are none stay so."""
+    """It makes the text `b'x'` of NumPy's own bytes; numbers that are none stay so."""
     cells = [[list(np.array([b"x", b"yz"]))]] * 3
     answer = types.call(transport, "types", **(GIVEN | {"class_": cells, "H": [np.inf, np.nan, 1]}))
     assert answer.import_.tolist() == [[[b"x", b"yz"]]] * 3
@@ -487,7 +487,7 @@ def test_the_command_line_takes_values_of_each_type(types: Served, tmp_path: Pat
 
 
 def test_bf16_is_float32_to_the_caller(generate: Generate) -> None:
-    """The local Triton can't serve it: what is sent, and what is read, without a server."""
+    """The local Triton can't serve it, so what is sent, and what is read, is looked at without a server."""
     with package(generate(**UNUSUAL["BF16"])) as module:
         batches, transport = (
             importlib.import_module(f"{module.__name__}.runtime.{name}")
@@ -668,7 +668,7 @@ def test_a_retry_waits_longer_each_time_and_ends(default_project: Project) -> No
 
 
 def test_the_package_is_usable_alone(generate: Generate, tmp_path: Path) -> None:
-    """Installed from the project's folder, without the rest of it; what that leaves there is no part of it."""
+    """It is installed from the project's folder, without the rest; what that leaves there is no part of it."""
     project = generate()
     project.commit()
     install = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
@@ -705,7 +705,7 @@ def test_both_clients_have_the_same_methods(generate: Generate, name: str) -> No
 
 @pytest.mark.parametrize("name", ["decoupled", "sequence"])
 def test_no_member_of_the_client_is_hidden(generate: Generate, name: str) -> None:
-    """By an ensemble, or a tensor, which may have any name that Triton allows."""
+    """An ensemble, or a tensor, may have any name that Triton allows."""
     table = (ROOT / "hooks/graph/client.jinja").read_text()
     [options, members] = re.findall(r"set (?:OPTIONS|MEMBERS) = (.*?)\.split", table, re.DOTALL)
     with package(generate(**UNUSUAL[name])) as module:

@@ -30,7 +30,7 @@ def blocks(language: str, text: str) -> list[str]:
 
 
 def written(generate: Generate, title: str) -> Project:
-    """The project of an example's pipeline, with its code."""
+    """Return the project of an example's pipeline, with its code."""
     [answers] = blocks("yaml", EXAMPLES[title])
     project = generate(**yaml.safe_load(answers), project_name="docs")
     for code in blocks("python", EXAMPLES[title]):
@@ -126,7 +126,7 @@ def test_a_step_that_calls_other_models(generate: Generate) -> None:
 
 @pytest.mark.skipif(not find_spec("torch"), reason="needs torch")
 def test_a_step_on_a_gpu(generate: Generate) -> None:
-    """Here on the CPU, by the same DLPack."""
+    """It runs on the CPU here, by the same DLPack."""
     pixels = {"PIXELS": np.full((2, 3, 4, 4), 255, np.uint8)}
     with served(generate, "A step on a GPU") as triton, connect(triton) as client:
         answer = asked(client, "docs", pixels)

@@ -14,7 +14,7 @@ CHAIN = [step("a", ["A"], ["M"]), step("b", ["M"], ["N"]), step("c", ["N"], ["X"
 
 
 def chain(**fields: Any) -> dict[str, Any]:
-    """Three steps, of which the second has more fields."""
+    """Return a pipeline of three steps, of which the second has more fields."""
     first, second, third = CHAIN
     return wired(*CHAIN) | {"steps": [first, {**second, **fields}, third]}
 

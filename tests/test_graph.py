@@ -48,13 +48,13 @@ AWKWARD = [
 
 @pytest.fixture(scope="module")
 def environment(template: Path) -> SandboxedEnvironment:
-    """Copier's own, with the settings of copier.yml."""
+    """Return Copier's own environment, with the settings of copier.yml."""
     return Worker(src_path=str(template)).jinja_env
 
 
 @pytest.fixture(scope="module")
 def graph(environment: SandboxedEnvironment) -> Graph:
-    """The graph of some tensors and steps, all other answers being the defaults."""
+    """Return what makes the graph of some tensors and steps, all other answers being the defaults."""
     macro: Any = environment.get_template("hooks/graph/graph.jinja").module
 
     def graph(tensors: dict[str, Any], steps: list[dict[str, Any]], **answers: Any) -> Any:
@@ -86,7 +86,7 @@ def names(parts: list[dict[str, Any]]) -> list[str]:
 
 
 def wires(bindings: list[dict[str, Any]]) -> dict[str, str | None]:
-    """The pipeline's tensor of each tensor of a model."""
+    """Return the pipeline's tensor of each tensor of a model."""
     return {binding["name"]: binding["tensor"] for binding in bindings}
 
 
@@ -205,7 +205,7 @@ def test_the_example_gives_its_code_as_long_as_its_steps_are_unchanged(graph: Gr
 
 
 def test_what_a_python_step_takes(graph: Graph) -> None:
-    """Inputs, then what Triton adds to the requests of a sequence; texts are NumPy's on a GPU too."""
+    """It takes inputs, then what Triton adds to the requests of a sequence; texts are NumPy's on a GPU too."""
     start = {"kind": "CONTROL_SEQUENCE_START", "fp32_false_true": [0, 1]}
     tensors = {
         "A": {"type": "FP32", "dims": [1], "optional": True},
@@ -279,7 +279,7 @@ def test_types_have_names_of_their_own(graph: Graph) -> None:
 
 
 def test_the_models_that_a_step_calls(graph: Graph) -> None:
-    """By the step's name, whatever model serves it."""
+    """A step calls another by its name, whatever model serves it."""
     tensors = {name: "FP32[1]" for name in "ABCD"}
     steps = [
         step("one", {"x.1": "A"}, {"y": "B"}),
@@ -306,7 +306,7 @@ def test_numbers_are_names_too(graph: Graph) -> None:
 
 
 def decoded(word: str, reserved: set[str]) -> str:
-    """What hooks/names.jinja says of its words, backwards."""
+    """Return the name of which hooks/names.jinja makes the word."""
     word = re.sub("^_(?=[0-9])", "", word)
     word = word[:-1] if word[:-1] in reserved and word.endswith("_") else word
     return re.sub("_x((?:[0-9a-f]{2})+)_", lambda match: bytes.fromhex(match[1]).decode(), word)
@@ -342,7 +342,7 @@ def test_no_two_names_have_the_same_identifier(
 
 
 def test_a_request_of_zeros_has_dims_that_all_steps_take(graph: Graph) -> None:
-    """Where the border leaves one open: those of a step, also of one in an ensemble inside."""
+    """Where the interface leaves one open, it is that of a step, also of one in an ensemble inside."""
     tensors = {"A": "FP32[-1, 4, -1]", "B": "FP32[-1]", "C": "FP32[-1]", "X": "FP32[1]", "Y": "FP32[1]"}  # fmt: skip
     inner = {
         "name": "inner",
@@ -362,7 +362,7 @@ def test_a_request_of_zeros_has_dims_that_all_steps_take(graph: Graph) -> None:
 
 
 def test_what_the_client_calls_tensors_and_the_ensemble(graph: Graph) -> None:
-    """As steps do, but for words that the client's methods have."""
+    """The client calls them as steps do, but for words that its methods have."""
     tensors = {"timeout": "FP32[1]", "timeout_": "FP32[1]", "a.b": "STRING[2]", "class": "BF16[1]"}
     client = graph(
         tensors,

@@ -242,7 +242,7 @@ def changed(place: Place, odd: Any) -> Answers:
 
 
 def as_copier_reads_it(place: Place, odd: Any) -> bool:
-    """Copier makes a number of the text of one before the checks of the graph see it."""
+    """Return whether Copier makes a number of a text before the checks of the graph see it."""
     return odd != "1" or place[0] not in ("gpu_count", "max_batch_size", "max_queue_delay_us")
 
 
@@ -253,7 +253,7 @@ CHOSEN = random.Random(SEED).sample(HOSTILE_ANSWERS, min(HOSTILE, len(HOSTILE_AN
 
 
 def plain(answers: Answers) -> Answers:
-    """As JSON has them, where keys are texts; without what is empty."""
+    """Return the answers as JSON has them, where keys are texts; without what is empty."""
     parsed: Answers = json.loads(json.dumps(answers))
     return {key: value for key, value in parsed.items() if value}
 
@@ -274,7 +274,7 @@ def test_the_answers_that_are_made_hostile_use_all_of_the_grammar(keeper: Gateke
 
 @pytest.fixture(scope="module")
 def lines(keeper: Gatekeeper) -> list[str]:
-    """What the template says of each."""
+    """Return what the template says of each."""
 
     def line(place: Place, odd: Any) -> str:
         try:

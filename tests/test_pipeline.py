@@ -148,7 +148,7 @@ def test_what_yaml_takes_and_no_answer_can_be(text: str, said: str, tmp_path: Pa
 
 
 def test_numbers_and_tables_may_be_texts(tmp_path: Path) -> None:
-    """As Copier reads them."""
+    """Copier reads them so."""
     tables = yaml.safe_load(GOOD)
     texts = {name: yaml.safe_dump(tables[name]) for name in ("tensors", "steps")}
     given = tables | texts | {"max_batch_size": "8", "gpu_count": "0"}
@@ -156,7 +156,7 @@ def test_numbers_and_tables_may_be_texts(tmp_path: Path) -> None:
 
 
 def test_answers_of_the_project_that_it_does_not_have(tmp_path: Path) -> None:
-    """As an update has it: the others are kept, but for those that pipeline.yml leaves out."""
+    """An update keeps the others too, but for those that pipeline.yml leaves out."""
     steps = yaml.safe_load(GOOD)["steps"]
     last = {"gpu_count": 1, "outputs": ["nowhere"], "steps": steps, "_commit": "v1", "owned": []}
     (tmp_path / ".copier-answers.yml").write_text(yaml.safe_dump(last))

@@ -52,7 +52,7 @@ class Step:
 
 
 def drawn(strategy: st.SearchStrategy[T], count: int) -> list[T]:
-    """Examples by hypothesis, the same ones for a SEED, so that one server serves many of them."""
+    """Return examples by hypothesis, the same ones for a SEED, so that one server serves many of them."""
     examples: list[T] = []
 
     @seed(SEED)
@@ -72,7 +72,7 @@ def drawn(strategy: st.SearchStrategy[T], count: int) -> list[T]:
 
 
 def groups(examples: Sequence[Pipeline]) -> Iterator[list[Pipeline]]:
-    """As many as a server takes."""
+    """Yield as many at a time as a server takes."""
     group: list[Pipeline] = []
     for example in examples:
         if group and sum(len(p.steps) for p in [*group, example]) > MODELS_PER_SERVER:
@@ -84,7 +84,7 @@ def groups(examples: Sequence[Pipeline]) -> Iterator[list[Pipeline]]:
 
 
 def build(template: Path, pipeline: Pipeline, folder: Path) -> Path:
-    """The model repository of the pipeline's project, its steps filled in."""
+    """Return the model repository of the pipeline's project, its steps filled in."""
     copier.run_copy(str(template), folder, data=pipeline.answers, defaults=True, quiet=True)
     shutil.copy(REFERENCE, folder / "steps")
     for path in folder.glob("model_repository/*/1/step.json"):
@@ -104,7 +104,7 @@ def build(template: Path, pipeline: Pipeline, folder: Path) -> Path:
 
 @contextmanager
 def serving(repository: Path) -> Iterator[triton_http.InferenceServerClient]:
-    """A Triton that serves what it can of a repository."""
+    """Yield a client of a Triton that serves what it can of a repository."""
     version = repository / "sentinel" / "1"
     version.mkdir(parents=True, exist_ok=True)
     (version / "model.py").write_text("class TritonPythonModel:\n    def execute(self, r): pass\n")
@@ -142,7 +142,7 @@ def infer(
 
 
 def reasons(client: triton_http.InferenceServerClient) -> dict[str, str]:
-    """Why a model is not ready; empty where it is."""
+    """Return why each model is not ready; empty where it is."""
     return {
         model["name"]: "" if model.get("state") == "READY" else model.get("reason", "not loaded")
         for model in client.get_model_repository_index()
@@ -150,7 +150,7 @@ def reasons(client: triton_http.InferenceServerClient) -> dict[str, str]:
 
 
 def subsets(pipeline: Pipeline) -> list[list[str]]:
-    """All outputs, and each alone unless all requests ask for all."""
+    """Return all outputs, and each alone unless all requests ask for all."""
     outputs = pipeline.interface()[1]
     if pipeline.answers.get("ensemble", {}).get("all_outputs") or len(outputs) == 1:
         return [outputs]
@@ -158,7 +158,7 @@ def subsets(pipeline: Pipeline) -> list[list[str]]:
 
 
 def wrong_answer(client: triton_http.InferenceServerClient, model: str, pipeline: Pipeline) -> str:
-    """What a request comes to that it should not."""
+    """Return what a request comes to that it should not."""
     everything, optional = pipeline.request(), pipeline.optional()
     requests = [(everything, outputs) for outputs in subsets(pipeline)]
     if optional:
@@ -185,7 +185,7 @@ def shown(answers: dict[str, Any], why: str) -> str:
 
 
 def failures(template: Path, group: Sequence[Pipeline], folder: Path) -> list[str]:
-    """What is wrong with the pipelines of a group, each with its pipeline.yml."""
+    """Return what is wrong with the pipelines of a group, each with its pipeline.yml."""
     problems, served = [], []
     (folder / "all").mkdir(parents=True)
     for i, pipeline in enumerate(group):
@@ -240,7 +240,7 @@ def test_what_shares_a_model_may_ask_for_it(template: Path) -> None:
 def disagreement(
     client: triton_http.InferenceServerClient, line: str, reason: str, name: str, pipeline: Pipeline
 ) -> str:
-    """How the template and Triton differ on a pipeline."""
+    """Return how the template and Triton differ on a pipeline."""
     if reason and not line:
         return f"accepted, but Triton: {reason}"
     if not line or reason or "Triton never answers" in line:

@@ -105,7 +105,7 @@ def test_example_files_are_no_templates() -> None:
 
 
 def has_template_syntax(path: Path) -> bool:
-    """`${{` is that of GitHub's workflows."""
+    """Return whether a file has template syntax; `${{` is that of GitHub's workflows."""
     return path.is_file() and bool(re.search(rb"(?<!\$)\{\{|\{%|\{#", path.read_bytes()))
 
 
@@ -126,7 +126,7 @@ def test_lock_files_name_versions_and_hashes_and_no_index() -> None:
 
 
 def test_a_package_has_one_version_everywhere() -> None:
-    """Where it is written out, not locked."""
+    """This holds where it is written out, not locked."""
     pins: dict[str, set[str]] = {}
     for name in NAMES:
         path = ROOT / name

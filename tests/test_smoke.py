@@ -64,7 +64,7 @@ def project(generate: Generate) -> Project:
 
 
 def failed(project: Project, *arguments: str, **variables: str) -> set[str]:
-    """The smoke tests that fail, as far as their names say; each fails over both protocols."""
+    """Return the smoke tests that fail, as far as their names say; each fails over both protocols."""
     succeed(project.make("repository"))
     tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_live.py")
     process = project.run(sys.executable, *tests, *arguments, **variables)
@@ -75,7 +75,7 @@ def failed(project: Project, *arguments: str, **variables: str) -> set[str]:
 
 @contextlib.contextmanager
 def edited(project: Project, name: str, pattern: str, new: str) -> Iterator[None]:
-    """A file with what matches a pattern replaced, which is taken back."""
+    """Replace what matches a pattern in a file, and take it back at the end."""
     path = project / name
     before = path.read_text()
     after = re.sub(pattern, new, before, flags=re.DOTALL)
@@ -177,7 +177,7 @@ def test_a_sample_that_is_refused_fails_once(project: Project) -> None:
 
 
 def test_a_failing_step_leaves_its_traceback_and_the_log(project: Project) -> None:
-    """Of a test, and of what else starts a server."""
+    """It does so for a test, and for what else starts a server."""
     with edited(project, "steps/two.py", "return", 'raise RuntimeError("boom"); return'):
         succeed(project.make("repository"))
         commands = [
@@ -212,7 +212,7 @@ def test_only_what_a_cache_may_answer_shares_no_executions(generate: Generate) -
 
 
 def collected(project: Project) -> list[str]:
-    """The smoke tests that a project has."""
+    """Return the smoke tests that a project has."""
     tests = ("-m", "pytest", "-q", "--collect-only", "tests/test_live.py")
     printed = succeed(project.run(sys.executable, *tests))
     return [line.partition("::")[2] for line in printed.splitlines() if "::" in line]
@@ -228,7 +228,7 @@ def test_a_server_without_a_cache_fails(generate: Generate) -> None:
 
 @contextlib.contextmanager
 def yes_man(url: str) -> Iterator[str]:
-    """A server that answers whatever it is asked as the real one answers its first request."""
+    """Yield a server that answers whatever it is asked as the real one answers its first request."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -292,7 +292,7 @@ def test_an_address_that_would_not_be_used_is_refused(project: Project) -> None:
 
 
 def test_what_no_address_is_given_of_is_skipped_and_said(project: Project) -> None:
-    """The smoke tests of a server elsewhere: over gRPC too where its address is given."""
+    """The smoke tests ask a server elsewhere, over gRPC too where its address is given."""
     with served(project) as triton:
         given = {"TRITON_URL": triton.http_url, "TRITON_METRICS_URL": triton.metrics_url}
         printed = smoke(project, **given)

@@ -99,7 +99,7 @@ NAMES = [
 def test_what_is_tried_is_what_an_update_makes(
     generate: Generate, name: str, choose: Callable[[Any], Any]
 ) -> None:
-    """The configs that are measured, and those of a project whose pipeline.yml has the settings."""
+    """The configs that are measured are those of a project whose pipeline.yml has the settings."""
     project = generate(**(PIPELINES | UNUSUAL)[name])
     text, before = (
         (project / "pipeline.yml").read_text(),
@@ -183,7 +183,7 @@ class Step:
 
 @pytest.fixture(scope="module")
 def waiting(generate: Generate) -> Project:
-    """A step of 20 ms a row, which no batch makes faster: a second instance doubles the throughput."""
+    """Return a project with a step of 20 ms a row, which no batch makes faster: a second instance doubles the throughput."""
     project = generate(
         project_name="waits",
         tensors={"A": "FP32[1]", "B": "FP32[1]"},
@@ -249,7 +249,7 @@ def test_a_decoupled_pipeline_says_why_not(generate: Generate) -> None:
 
 
 def instances(url: str) -> int:
-    """How many the server has of the step."""
+    """Return how many the server has of the step."""
     with grpc.InferenceServerClient(url.removeprefix("grpc://")) as client:
         return int(client.get_model_config("only").config.instance_group[0].count)
 
@@ -257,7 +257,7 @@ def instances(url: str) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_all_as_it_was(waiting: Project, number: signal.Signals) -> None:
-    """On a server of somebody else, which goes on."""
+    """It measures a server of somebody else, which goes on."""
     before = waiting.contents()
     with serving(waiting, "--model-control-mode=explicit", "--load-model=*") as server:
         url = server.urls["grpc"]

@@ -36,7 +36,7 @@ def searched(
     noise: float = 0.1,
     objective: Objective | None = None,
 ) -> tuple[Settings, Search]:
-    """What a search finds where settings have a throughput, and each measurement some noise."""
+    """Return what a search finds where settings have a throughput, and each measurement some noise."""
     chance = random.Random(1)
 
     def measure(settings: Settings, _: float) -> Load:
@@ -194,7 +194,7 @@ SERVED = {1: (360.0, 9.7), 2: (730.0, 9.8), 4: (945.0, 17.7), 8: (990.0, 26.0), 
 
 
 def chosen(objective: Objective, concurrency: int | None = None) -> tuple[int, list[int]]:
-    """How many callers, and those of the levels that were measured for it."""
+    """Return how many callers, and those of the levels that were measured for it."""
     asked: list[int] = []
 
     def measure(callers: int, _: float) -> Level:

@@ -18,7 +18,7 @@ MIXED = "which does not; Triton puts no such tensors together, so let a write bo
 
 
 def wired(*steps: Any, **answers: Any) -> dict[str, Any]:
-    """Tensors of one letter are FP32[4]."""
+    """Return answers of these steps; tensors of one letter are FP32[4]."""
     letters = {
         name: "FP32[4]" for s in steps for side in ("inputs", "outputs") for name in names(s, side)
     }
@@ -38,7 +38,7 @@ def sized(*dims: int) -> dict[str, Any]:
 
 
 def inside(inputs: Any, outputs: Any, **fields: Any) -> dict[str, Any]:
-    """A step that is an ensemble of one step."""
+    """Return a step that is an ensemble of one step."""
     own = {"tensors": {"x": "FP32[4]", "y": "FP32[4]"}, "steps": [step("within", ["x"], ["y"])]}
     return step("inner", inputs, outputs, "ensemble", **{**own, **fields})
 
@@ -49,7 +49,7 @@ def correlated(data_type: str) -> dict[str, Any]:
 
 
 def stateful(*initial: list[int], **fields: Any) -> dict[str, Any]:
-    """A step of a sequence with the state S of FP32[4, -1], and initial states of other dims."""
+    """Return a step of a sequence with the state S of FP32[4, -1], and initial states of other dims."""
     values = {"name": "s", "data_type": "TYPE_FP32", "zero_data": True}
     state = {"input_name": "S", "output_name": "T", "data_type": "TYPE_FP32", "dims": [4, -1]}
     if initial:
@@ -58,13 +58,13 @@ def stateful(*initial: list[int], **fields: Any) -> dict[str, Any]:
 
 
 def reshaped(dims: list[int], shape: list[int]) -> dict[str, Any]:
-    """A step whose model sees its input in another shape."""
+    """Return a step whose model sees its input in another shape."""
     given = wired(step("a", {"i": {"tensor": "A", "reshape": shape}}, ["X"]))
     return given | {"tensors": {"A": {"type": "FP32", "dims": dims}, "X": "FP32[4]"}}
 
 
 def controlled(*names: str) -> dict[str, Any]:
-    """A step of a sequence whose start and end are inputs of some names."""
+    """Return a step of a sequence whose start and end are inputs of some names."""
     kinds = [f"CONTROL_SEQUENCE_{kind}" for kind in ("START", "END")]
     inputs = [
         {"name": name, "control": [{"kind": kind, "fp32_false_true": [0, 1]}]}
@@ -78,7 +78,7 @@ def batched(**batching: Any) -> dict[str, Any]:
 
 
 def delayed(**policy: Any) -> dict[str, Any]:
-    """A queue policy of a step that keeps the order of requests."""
+    """Return a queue policy of a step that keeps the order of requests."""
     return batched(preserve_ordering=True, default_queue_policy=policy)
 
 

@@ -97,7 +97,7 @@ class Text:
         self.tokens = [*lines[:i], lines[i], *lines[i:]]
 
     def block(self) -> tuple[int, int] | None:
-        """From a field's name to its closing brace."""
+        """Return where a block is, from a field's name to its closing brace."""
         blocks = []
         for start in self.where(r"\{"):
             depth = 0
@@ -138,7 +138,7 @@ def parses(text: str) -> bool:
 
 
 def mutated(chance: random.Random, text: str) -> tuple[str, str]:
-    """What was done, and the text that it gives, which differs; of those that do not parse, one in four."""
+    """Return what was done, and the text that it gives, which differs; of those that do not parse, one in four."""
     while True:
         mutant, kind = Text(chance, text), chance.choice(KINDS)
         kind(mutant)
