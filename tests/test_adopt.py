@@ -121,24 +121,22 @@ def check_round_trip(models: dict[str, str], adopt: Adopt, generate: Generate) -
     return answers
 
 
-def test_it_reads_as_a_person_would_write_it(adopt: Adopt) -> None:
-    models = {
-        "digits": ensemble(
-            step("preprocess", {"IMAGE": "IMAGE"}, {"PIXELS": "PIXELS"}),
-            step("classify", {"input.1": "PIXELS"}, {"389": "LOGITS"}, version=1),
-            interface='max_batch_size: 16 input { name: "IMAGE" data_type: TYPE_STRING dims: [1] }'
-            'output { name: "LOGITS" data_type: TYPE_FP32 dims: [10] }',
-        ),
-        "preprocess": 'backend: "python" max_batch_size: 16 dynamic_batching { max_queue_delay_microseconds: 100 }'
-        'input { name: "IMAGE" data_type: TYPE_STRING dims: [1] }'
-        f'output {{ name: "PIXELS" data_type: TYPE_FP32 dims: [1, 8, 8] }} {CPU}',
-        "classify": 'platform: "onnxruntime_onnx" max_batch_size: 32 parameters { key: "x" value { string_value: "1" } }'
-        'input { name: "input.1" data_type: TYPE_FP32 dims: [1, -1, -1] }'
-        'output { name: "389" data_type: TYPE_FP32 dims: [10] }'
-        'output { name: "features" data_type: TYPE_FP32 dims: [64] }',
-    }
-    assert adopt.text(models) == (
-        """\
+DIGITS = {
+    "digits": ensemble(
+        step("preprocess", {"IMAGE": "IMAGE"}, {"PIXELS": "PIXELS"}),
+        step("classify", {"input.1": "PIXELS"}, {"389": "LOGITS"}, version=1),
+        interface='max_batch_size: 16 input { name: "IMAGE" data_type: TYPE_STRING dims: [1] }'
+        'output { name: "LOGITS" data_type: TYPE_FP32 dims: [10] }',
+    ),
+    "preprocess": 'backend: "python" max_batch_size: 16 dynamic_batching { max_queue_delay_microseconds: 100 }'
+    'input { name: "IMAGE" data_type: TYPE_STRING dims: [1] }'
+    f'output {{ name: "PIXELS" data_type: TYPE_FP32 dims: [1, 8, 8] }} {CPU}',
+    "classify": 'platform: "onnxruntime_onnx" max_batch_size: 32 parameters { key: "x" value { string_value: "1" } }'
+    'input { name: "input.1" data_type: TYPE_FP32 dims: [1, -1, -1] }'
+    'output { name: "389" data_type: TYPE_FP32 dims: [10] }'
+    'output { name: "features" data_type: TYPE_FP32 dims: [64] }',
+}
+DIGITS_PIPELINE = """\
 # From the model repository repository, by triton-ensemble adopt.
 # Copy by hand:
 # preprocess: copy model.py to steps/preprocess/
@@ -167,7 +165,10 @@ steps:
     batching: false
     parameters: {x: '1'}
 """
-    )
+
+
+def test_it_reads_as_a_person_would_write_it(adopt: Adopt) -> None:
+    assert adopt.text(DIGITS) == DIGITS_PIPELINE
 
 
 ONNX = f'backend: "onnxruntime" max_batch_size: 8\n{TENSORS}'
