@@ -356,7 +356,7 @@ UNUSUAL: dict[str, dict[str, Any]] = {
         "tensors": {"A": "BF16[4]", "B": "BF16[4]"},
         "steps": [step("net", {"a": "A"}, {"b": "B"}, "tensorrt")],
     },
-    "ensemble inside, interfaces of their own": {
+    "nested ensemble, interfaces of its own": {
         "project_name": "nested",
         "tensors": {"A": "FP32[4]", "M": "FP32[4]", "X": "FP32[4]"},
         "inputs": {"A": {"dims": [2, 2], "reshape": [4]}},

@@ -94,7 +94,7 @@ def verdicts(rules: Rules, given: Answers) -> Verdicts | None:
 
 
 def in_circles(graph: Answers) -> bool:
-    """Return whether steps of the pipeline, or of an ensemble inside, wait for each other."""
+    """Return whether steps of the pipeline, or of a nested ensemble, wait for each other."""
     return bool(graph["unordered"]) or any(map(in_circles, graph["inner"]))
 
 

@@ -585,9 +585,7 @@ def test_a_folder_of_no_step(generate: Generate) -> None:
 @pytest.mark.parametrize(
     "change", [('model_name: "', 'model_name: "no'), ("platform:", "foo: 3 platform:")]
 )
-@pytest.mark.parametrize(
-    "name", ["steps in one process", "ensemble inside, interfaces of their own"]
-)
+@pytest.mark.parametrize("name", ["steps in one process", "nested ensemble, interfaces of its own"])
 def test_an_error_of_the_ensemble_makes_no_model_an_orphan(
     generate: Generate, name: str, change: tuple[str, str]
 ) -> None:

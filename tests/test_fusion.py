@@ -121,7 +121,7 @@ RUNS: dict[str, tuple[dict[str, Any], list[str]]] = {
         | {"tensors": dict.fromkeys("AMNX", "FP32[4]")},
         ["a b c"],
     ),
-    "in an ensemble inside": (
+    "in a nested ensemble": (
         {
             "max_batch_size": 8,
             "tensors": {"A": "FP32[4]", "X": "FP32[4]"},
@@ -284,7 +284,7 @@ def test_what_needs_an_ensemble_is_refused_with_the_reason(keeper: Gatekeeper, n
     assert line == f"ensemble: is false, but {reason}; change that, or write `ensemble: {{}}`"
 
 
-def test_an_ensemble_inside_is_not_left_out(keeper: Gatekeeper) -> None:
+def test_a_nested_ensemble_is_not_left_out(keeper: Gatekeeper) -> None:
     inner = {"backend": "ensemble", "tensors": {"A": "FP32[4]", "X": "FP32[4]"}, "ensemble": False}
     outer = {**step("e", ["A"], ["X"]), **inner, "steps": [step("a", ["A"], ["X"])]}
     line = keeper.line(wired(outer))

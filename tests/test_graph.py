@@ -342,7 +342,7 @@ def test_no_two_names_have_the_same_identifier(
 
 
 def test_a_request_of_zeros_has_dims_that_all_steps_take(graph: Graph) -> None:
-    """Where the interface leaves one open, it is that of a step, also of one in an ensemble inside."""
+    """Where the interface leaves one open, it is that of a step, also of one in a nested ensemble."""
     tensors = {"A": "FP32[-1, 4, -1]", "B": "FP32[-1]", "C": "FP32[-1]", "X": "FP32[1]", "Y": "FP32[1]"}  # fmt: skip
     inner = {
         "name": "inner",

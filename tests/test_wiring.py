@@ -37,7 +37,7 @@ def sized(*dims: int) -> dict[str, Any]:
     return {"tensor": "M", "dims": list(dims)}
 
 
-def inside(inputs: Any, outputs: Any, **fields: Any) -> dict[str, Any]:
+def nested(inputs: Any, outputs: Any, **fields: Any) -> dict[str, Any]:
     """Return a step that is an ensemble of one step."""
     own = {"tensors": {"x": "FP32[4]", "y": "FP32[4]"}, "steps": [step("within", ["x"], ["y"])]}
     return step("inner", inputs, outputs, "ensemble", **{**own, **fields})
@@ -343,14 +343,14 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         wired(step("a", ["A"], ["X"], file="model.1.py")),
         "step a: has the file model.1.py, which Python cannot import; write letters, digits, `_` and `-`, and `.py` at the end",
     ),
-    "an ensemble inside": (wired(inside({"x": "A"}, {"y": "X"})), ""),
-    "an ensemble inside that has settings": (
-        wired(inside({"x": "A"}, {"y": "X"}, ensemble={"cache": True, "versions": [2]})),
+    "a nested ensemble": (wired(nested({"x": "A"}, {"y": "X"})), ""),
+    "a nested ensemble that has settings": (
+        wired(nested({"x": "A"}, {"y": "X"}, ensemble={"cache": True, "versions": [2]})),
         "",
     ),
-    "an ensemble inside that has too new settings": (
+    "a nested ensemble that has too new settings": (
         wired(
-            inside({"x": "A"}, {"y": "X"}, ensemble={"max_inflight_requests": 2}),
+            nested({"x": "A"}, {"y": "X"}, ensemble={"max_inflight_requests": 2}),
             triton_release="25.10",
         ),
         "step inner, inside: ensemble: max_inflight_requests came with Triton 25.11; raise `triton_release` from 25.10, or drop it",
@@ -398,14 +398,14 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         wired(step("a", ["A"], ["X"], "tensorflow"), triton_release="25.03"),
         "step a: needs tensorflow, which Triton had until 25.02; export the model to ONNX, or lower `triton_release`",
     ),
-    "an ensemble inside whose tensor is another": (
-        wired(inside({"x": "A"}, {"y": "X"}, tensors={"x": "FP32[5]", "y": "FP32[4]"})),
+    "a nested ensemble whose tensor is another": (
+        wired(nested({"x": "A"}, {"y": "X"}, tensors={"x": "FP32[5]", "y": "FP32[4]"})),
         "step inner: reads A as FP32[5] in each row, but the ensemble has FP32[4] in each row; "
         "make them the same, or -1 where a dim varies",
     ),
-    "an ensemble inside that declares other dims": (
+    "a nested ensemble that declares other dims": (
         wired(
-            inside(
+            nested(
                 {"x": {"tensor": "A", "dims": [4]}},
                 {"y": "X"},
                 tensors={"x": "FP32[-1]", "y": "FP32[4]"},
@@ -413,9 +413,9 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         ),
         "",
     ),
-    "an ensemble inside that reshapes": (
+    "a nested ensemble that reshapes": (
         wired(
-            inside(
+            nested(
                 {"x": {"tensor": "A", "dims": [4], "reshape": [2, 2]}},
                 {"y": "X"},
                 tensors={"x": "FP32[2, 2]", "y": "FP32[4]"},
@@ -424,11 +424,11 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         "",
     ),
     "a field of a step at an ensemble": (
-        wired(inside({"x": "A"}, {"y": "X"}, instances=2)),
+        wired(nested({"x": "A"}, {"y": "X"}, instances=2)),
         "step inner: has `instances`, but is an ensemble; write it at a step inside",
     ),
     "a field of an ensemble at its step": (
-        wired(inside({"x": "A"}, {"y": "X"}, cache=True)),
+        wired(nested({"x": "A"}, {"y": "X"}, cache=True)),
         "step inner: has `cache`, but is an ensemble; write `ensemble: {cache: ...}`",
     ),
     "a field of an ensemble at another step": (
