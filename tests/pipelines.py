@@ -176,7 +176,7 @@ def tagged(pipeline: Pipeline, tag: int) -> Pipeline:
 
 
 class Builder:
-    """Draws a pipeline, step by step."""
+    """A pipeline that is drawn step by step."""
 
     def __init__(self, draw: Draw) -> None:
         self.draw = draw
