@@ -43,14 +43,14 @@ def asked(client: Client, model: str, arrays: Arrays, **options: Any) -> Arrays 
 
 
 def streamed(triton: LocalTriton, model: str, arrays: Arrays) -> list[Arrays | str]:
-    """The responses of a decoupled model, the last of which may be an error."""
-    found: Queue[Any] = Queue()
+    """Return the responses of a decoupled model, the last of which may be an error."""
+    responses: Queue[Any] = Queue()
     answers: list[Arrays | str] = []
     with connect(triton) as client:
-        client.start_stream(lambda result, error: found.put((result, error)))
+        client.start_stream(lambda result, error: responses.put((result, error)))
         client.async_stream_infer(model, as_inputs(arrays), enable_empty_final_response=True)
         while True:
-            result, error = found.get(timeout=10)
+            result, error = responses.get(timeout=10)
             if error:
                 return [*answers, error.message()]
             response = result.get_response()

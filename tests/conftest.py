@@ -15,7 +15,7 @@ from support import ROOT, Generate, Project, run, succeed
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Neither the answers that they fill in, nor the templates that they trust."""
+    """Keep the user's settings of Copier out: answers that they fill in, and templates that they trust."""
     settings = tmp_path_factory.mktemp("settings") / "settings.yml"
     settings.write_text("trust: []\n")
     with pytest.MonkeyPatch.context() as patch:
@@ -26,7 +26,7 @@ def _no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="session", autouse=True)
 def _copier_repeats_no_work() -> Any:
-    """To compile the hooks is most of a copy, and an update renders three times; a git process for each file is most of the rest."""
+    """Compile each hook once, and start no git process for each file: that is most of a copy, and an update is three."""
     known: dict[tuple[str, str], Any] = {}
     compiled = jinja2.Environment.compile
 
@@ -49,7 +49,7 @@ def _copier_repeats_no_work() -> Any:
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of this repository that git knows or would add, in a plain folder: the quickest to copy from."""
+    """Return a plain folder of the files that git knows or would add: the quickest to copy from."""
     folder = tmp_path_factory.mktemp("template")
     names = succeed(run("git", "ls-files", "-zco", "--exclude-standard", cwd=ROOT))
     for name in names.rstrip("\0").split("\0"):
@@ -61,7 +61,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def git_template(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same as a git repository with the tag v1.0.0."""
+    """Return a git repository of the template with the tag v1.0.0."""
     folder = tmp_path_factory.mktemp("git") / "template"
     shutil.copytree(template, folder, symlinks=True)
     for command in ("init -q", "add --all", "commit -q -m v1", "tag v1.0.0"):
@@ -71,7 +71,7 @@ def git_template(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture(scope="session")
 def generate(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Generate:
-    """Generates a project from answers, the others by default; `unsafe=False`: without trust."""
+    """Return what generates a project, without trust, from answers; those not given are the defaults."""
 
     def project(**answers: Any) -> Project:
         folder = tmp_path_factory.mktemp("project") / "p"
@@ -85,5 +85,5 @@ def generate(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Genera
 
 @pytest.fixture(scope="session")
 def default_project(generate: Generate) -> Project:
-    """The project of all defaults. Shared: tests read it, and build in it, but change nothing."""
+    """Return the project of all defaults, which tests share: they read it, and build in it, but change nothing."""
     return generate()

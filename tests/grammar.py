@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from mutations import normal
-from pipelines import Answers, border, pipelines
+from pipelines import Answers, interface, pipelines
 from test_properties import drawn
 
 from triton_ensemble import catalog
@@ -91,7 +91,7 @@ class Scene:
         return self.random.randrange(of) == 0
 
     def mapping(self, kind: str, given: Answers | None = None) -> Answers:
-        """Some fields of a kind, mostly with all that it needs."""
+        """Return some fields of a kind, mostly with all that it needs."""
         needed = [] if self.rarely(20) else NEEDED.get(kind, [])
         of = self.one(2, 4)
         wanted = [name for name in FIELDS[kind] if name in needed or self.rarely(of)]
@@ -103,8 +103,8 @@ class Scene:
         return own(self)
 
     def list_of(self, kind: str, most: int = 2) -> Any:
-        found = [OF_KIND[kind](self) for _ in range(self.random.randint(1, most))]
-        return [] if self.rarely(20) else found
+        values = [OF_KIND[kind](self) for _ in range(self.random.randint(1, most))]
+        return [] if self.rarely(20) else values
 
     # Names.
 
@@ -118,7 +118,7 @@ class Scene:
         return str(self.one(*(step["name"] for step in self.steps()), "nobody", "A", "a/b", ""))
 
     def input_name(self) -> str:
-        """Of the step that is changed, or a name that it does not have."""
+        """Return an input of the step that is changed, or a name that it does not have."""
         return str(
             self.one(
                 "START", "STATE", "I", *(self.step.get("inputs", ()) if self.rarely(5) else ())
@@ -150,7 +150,7 @@ class Scene:
         return self.one(True, True, True, False, *([] if not self.rarely() else ["true", 1, None]))
 
     def changed_dims(self, empty: bool = False) -> Any:
-        """The dims at hand, or others that hold as much, or nearly."""
+        """Return the dims at hand, or others that hold as much, or nearly."""
         dims = list(self.dims) if isinstance(self.dims, list) else [4]
         size = 1
         for dim in dims:
@@ -169,8 +169,8 @@ class Scene:
         ]
         choices += [[size], [1, size], [-1], [-1] * len(dims), [*dims, -1]]
         choices += [[0], [-2], ["4"], [2**63 - 1], 4, [1.0]] if self.rarely(12) else []
-        found = self.one(*choices)
-        return found if found or empty or self.rarely(20) else dims
+        chosen = self.one(*choices)
+        return chosen if chosen or empty or self.rarely(20) else dims
 
     def any_dims(self) -> Any:
         return self.changed_dims(empty=True)
@@ -220,13 +220,13 @@ class Scene:
         return {level: self.mapping("queue policy") for level in levels}
 
     def sequence(self) -> Any:
-        found = self.mapping("sequence")
-        if "direct" in found and "oldest" in found and not self.rarely():
-            del found[self.one("direct", "oldest")]
-        return found
+        fields = self.mapping("sequence")
+        if "direct" in fields and "oldest" in fields and not self.rarely():
+            del fields[self.one("direct", "oldest")]
+        return fields
 
     def control(self) -> Any:
-        """Mostly with what its kind needs."""
+        """Return a control, mostly with what its kind needs."""
         if self.rarely():
             return self.mapping("control fields")
         kind = self.value("control fields", "kind")
@@ -236,24 +236,24 @@ class Scene:
         return {"kind": kind, field: self.value("control fields", field)}
 
     def state(self) -> Any:
-        """Mostly with initial states of its own type and dims."""
-        found = self.mapping("state")
+        """Return a state, mostly with initial states of its own type and dims."""
+        fields = self.mapping("state")
         if not self.rarely(4):
-            alike = {key: found[key] for key in ("data_type", "dims") if key in found}
-            initial = found.get("initial_state") or []
-            found |= {"initial_state": [state | alike for state in initial]} if initial else {}
-        return found
+            alike = {key: fields[key] for key in ("data_type", "dims") if key in fields}
+            initial = fields.get("initial_state") or []
+            fields |= {"initial_state": [state | alike for state in initial]} if initial else {}
+        return fields
 
     def initial_state(self) -> Any:
-        """Mostly with one of the two that it may be filled from."""
-        found = self.mapping("initial state")
+        """Return an initial state, mostly with one of the two that it may be filled from."""
+        fields = self.mapping("initial state")
         if not self.rarely():
-            found.pop("zero_data", None)
-            found.pop("data_file", None)
+            fields.pop("zero_data", None)
+            fields.pop("data_file", None)
             field, value = self.one(("zero_data", True), ("data_file", "state.bin"))
             self.tried.add(("initial state", field))
-            found[field] = value
-        return found
+            fields[field] = value
+        return fields
 
     def control_kind(self) -> Any:
         kinds = [f"CONTROL_SEQUENCE_{kind}" for kind in ("START", "READY", "END", "CORRID")]
@@ -275,19 +275,19 @@ class Scene:
                 data[name] = OF_KIND["data"](self)
         return data
 
-    def declared(self, use: Any) -> list[int]:
-        """The dims of a use."""
-        use = use if isinstance(use, dict) else {"tensor": use}
-        of_tensor = self.answers["tensors"].get(use.get("tensor"))
-        found = use.get("dims") or (of_tensor or {}).get("dims") or [4]
-        return found if isinstance(found, list) else [4]
+    def declared(self, binding: Any) -> list[int]:
+        """Return the dims of a binding."""
+        binding = binding if isinstance(binding, dict) else {"tensor": binding}
+        of_tensor = self.answers["tensors"].get(binding.get("tensor"))
+        dims = binding.get("dims") or (of_tensor or {}).get("dims") or [4]
+        return dims if isinstance(dims, list) else [4]
 
     def accelerators(self) -> Any:
         names = self.some("tensorrt", "openvino", "cuda", most=2)
         return {name: self.one(None, {}, {"precision_mode": "FP16"}, {"a": 1}) for name in names}
 
     def tensor(self, known: Any = None) -> Any:
-        """Mostly of the type and dims that it has already."""
+        """Return a tensor, mostly of the type and dims that it has already."""
         kept = known if isinstance(known, dict) and not self.rarely(3) else {}
         given = self.mapping("tensor") | {key: kept[key] for key in ("type", "dims") if key in kept}
         if given.keys() == {"type", "dims"} and isinstance(given["dims"], list) and given["dims"]:
@@ -295,40 +295,40 @@ class Scene:
         return given
 
     def tensors(self) -> Any:
-        found = dict(self.answers["tensors"])
-        name = self.one(*found)
+        tensors = dict(self.answers["tensors"])
+        name = self.one(*tensors)
         self.dims = self.declared(name)
-        found[self.one(*[name] * 8, "another", 1)] = self.tensor(found[name])
-        return found
+        tensors[self.one(*[name] * 8, "another", 1)] = self.tensor(tensors[name])
+        return tensors
 
-    def use(self, tensor: Any) -> Any:
+    def binding(self, tensor: Any) -> Any:
         given = self.mapping("binding", {"tensor": tensor})
         if self.rarely(5):
             given |= {"type": self.type(), "dims": self.changed_dims()}
             given.pop("tensor")
         return given
 
-    def uses(self, side: str) -> Any:
+    def bindings(self, side: str) -> Any:
         given = self.step.get(side)
-        found: Answers = {"x": self.tensor_name()}
+        bindings: Answers = {"x": self.tensor_name()}
         if isinstance(given, dict) and given:
-            found = dict(given)
-        name = self.one(*found)
-        self.dims = self.declared(found[name])
-        used = found[name].get("tensor") if isinstance(found[name], dict) else found[name]
+            bindings = dict(given)
+        name = self.one(*bindings)
+        self.dims = self.declared(bindings[name])
+        used = bindings[name].get("tensor") if isinstance(bindings[name], dict) else bindings[name]
         tensor = self.one(used, used, used, self.tensor_name())
-        found[self.one(*[name] * 6, "more")] = self.one(tensor, self.use(tensor))
-        return found
+        bindings[self.one(*[name] * 6, "more")] = self.one(tensor, self.binding(tensor))
+        return bindings
 
     def interface(self, side: int) -> Any:
-        names = border(self.answers)[side] or ["A"]
+        names = interface(self.answers)[side] or ["A"]
         if self.rarely():
             return self.some(*self.answers["tensors"], "nowhere")
-        found: Answers = {}
+        tensors: Answers = {}
         for name in names:
             self.dims = self.declared(name)
-            found[name] = None if self.rarely(3) else self.mapping("interface tensor")
-        return found
+            tensors[name] = None if self.rarely(3) else self.mapping("interface tensor")
+        return tensors
 
     def ensemble(self) -> Any:
         return self.mapping("ensemble")
@@ -369,7 +369,7 @@ OF_KIND: dict[str, Value] = {
     "own ensemble": Scene.own_ensemble,
     "ensemble": Scene.ensemble,
     "backend": lambda s: s.one(*catalog.backends(), "mine", "onnx", "pytorch2", "a/b"),
-    "bindings": lambda s: s.uses("inputs"),
+    "bindings": lambda s: s.bindings("inputs"),
     "version": lambda s: s.one(-1, 1, 2, 0, "1"),
     "device": lambda s: s.one("cpu", "gpu", "auto", "model", "tpu"),
     "instances": Scene.instances,
@@ -405,9 +405,9 @@ OF_KIND: dict[str, Value] = {
 # What of a kind is otherwise in one place.
 OF_FIELD: dict[tuple[str, str], Value] = {
     ("answer", "outputs"): lambda s: s.interface(1),
-    ("step", "outputs"): lambda s: s.uses("outputs"),
-    ("shared step", "outputs"): lambda s: s.uses("outputs"),
-    ("ensemble step", "outputs"): lambda s: s.uses("outputs"),
+    ("step", "outputs"): lambda s: s.bindings("outputs"),
+    ("shared step", "outputs"): lambda s: s.bindings("outputs"),
+    ("ensemble step", "outputs"): lambda s: s.bindings("outputs"),
     ("shared step", "model"): Scene.step_name,
     ("step", "gpus"): Scene.naturals_of_gpus,
     ("group", "gpus"): Scene.naturals_of_gpus,
@@ -421,8 +421,8 @@ OF_FIELD: dict[tuple[str, str], Value] = {
 
 
 def nested(answers: Answers) -> Answers:
-    """The same pipeline as a step of an ensemble around it."""
-    inputs, outputs = border(answers)
+    """Return the pipeline as a step of an ensemble around it."""
+    inputs, outputs = interface(answers)
     inner = {key: answers[key] for key in ("tensors", "steps")}
     settings = {"ensemble": dict(answers["ensemble"])} if answers.get("ensemble") else {}
     tensors = {f"{name}~": deepcopy(answers["tensors"][name]) for name in (*inputs, *outputs)}
@@ -437,7 +437,7 @@ def nested(answers: Answers) -> Answers:
 
 
 def change(scene: Scene, kind: str) -> None:
-    """Changes one field of an object of the kind, if the answers have one."""
+    """Change one field of an object of the kind, if the answers have one."""
     answers = scene.answers
     if kind in ("answer", "ensemble", "interface tensor"):
         field = {"ensemble": "ensemble", "interface tensor": scene.one(*SIDES)}.get(kind)
@@ -453,8 +453,8 @@ def change(scene: Scene, kind: str) -> None:
         change_spec(scene, kind, answers["tensors"], name)
     elif kind == "binding":
         scene.step = scene.one(*answers["steps"])
-        uses = scene.step[scene.one(*SIDES)]
-        change_spec(scene, kind, uses, scene.one(*uses))
+        bindings = scene.step[scene.one(*SIDES)]
+        change_spec(scene, kind, bindings, scene.one(*bindings))
     elif steps := [step for step in answers["steps"] if kind_of(step) == kind]:
         scene.step = scene.one(*steps)
         field = scene.one(*FIELDS[kind], *RICH.get(kind, ()))
@@ -462,7 +462,7 @@ def change(scene: Scene, kind: str) -> None:
 
 
 def change_spec(scene: Scene, kind: str, table: Answers, name: str) -> None:
-    """Changes a field of a tensor or a use."""
+    """Change a field of a tensor or a binding."""
     scene.dims = scene.declared(table[name])
     field = scene.one(*FIELDS[kind], *RICH[kind])
     table[name] = dict(table[name], **{field: scene.value(kind, field)})
@@ -485,23 +485,23 @@ assert {*CHANGED} <= FIELDS.keys()  # or each change would be one that can't be 
 
 
 def changed(base: Answers, random: Random) -> tuple[Answers, Tried]:
-    """Valid answers with one to five fields changed, mostly one, and all fields that were drawn for that."""
+    """Return valid answers with one to five fields changed, mostly one, and all fields that were drawn for that."""
     tried: Tried = set()
-    found = deepcopy(normal(base))
-    if random.randrange(5) == 0 and not found.keys() & {"inputs", "outputs"}:
-        found = nested(found)
-    found["gpu_count"] = random.choice([0, 0, 2])
+    answers = deepcopy(normal(base))
+    if random.randrange(5) == 0 and not answers.keys() & {"inputs", "outputs"}:
+        answers = nested(answers)
+    answers["gpu_count"] = random.choice([0, 0, 2])
     for _ in range(random.choice([1, 1, 1, 2, 3, 5])):
         try:
-            present = [kind_of(step) for step in found["steps"] if kind_of(step) != "step"]
-            change(Scene(random, found, tried), random.choice(CHANGED + present * 4))
+            present = [kind_of(step) for step in answers["steps"] if kind_of(step) != "step"]
+            change(Scene(random, answers, tried), random.choice(CHANGED + present * 4))
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             break  # an earlier change left nothing to change
-    return found, tried
+    return answers, tried
 
 
 def some_answers(count: int, seed: int) -> Iterator[tuple[Answers, Tried]]:
-    """So many answers. Hypothesis draws what is changed, but not the changes: it prefers what is small."""
+    """Yield so many answers. Hypothesis draws what is changed, but not the changes: it prefers what is small."""
     bases = drawn(pipelines(max_steps=3), count // EACH + 1)
     for i in range(count):
         yield changed(bases[i // EACH].answers, Random(f"{seed} {i}"))

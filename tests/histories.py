@@ -28,7 +28,7 @@ START: Answers = {
 
 
 def add(answers: Answers, n: int) -> None:
-    """A step at the end of the chain."""
+    """Add a step at the end of the chain."""
     end, new = list(answers["tensors"])[-1], f"T{n}"
     if new not in answers["tensors"] and f"step-{n}" not in {s["name"] for s in answers["steps"]}:
         answers["tensors"][new] = "FP32[4]"
@@ -36,7 +36,7 @@ def add(answers: Answers, n: int) -> None:
 
 
 def remove(answers: Answers, n: int) -> None:
-    """The last step of the chain."""
+    """Remove the last step of the chain."""
     if len(answers["steps"]) > 1:
         last = max(answers["steps"], key=lambda s: list(answers["tensors"]).index(*s["outputs"]))
         answers["steps"].remove(last)
@@ -50,7 +50,7 @@ def rename(answers: Answers, n: int) -> None:
 
 
 def rebase(answers: Answers, n: int) -> None:
-    """Another backend."""
+    """Change the backend of a step."""
     chosen = answers["steps"][n % len(answers["steps"])]
     chosen["backend"] = {"python": "onnxruntime", "onnxruntime": "python"}[chosen["backend"]]
 
@@ -64,7 +64,7 @@ def reorder(answers: Answers, n: int) -> None:
 
 
 def rename_project(answers: Answers, n: int) -> None:
-    """And with it the package and the ensemble."""
+    """Rename the project, and with it the package and the ensemble."""
     answers["project_name"] = f"project-{n}"
 
 
@@ -73,7 +73,7 @@ def rename_ensemble(answers: Answers, n: int) -> None:
 
 
 def settle(answers: Answers, n: int) -> None:
-    """Another setting of each model."""
+    """Change a setting of each model."""
     answers["max_batch_size"] = n
 
 
@@ -94,7 +94,7 @@ events = st.one_of(
 
 
 def versions(template: Path, folder: Path) -> Path:
-    """A git repository of the template, with two later versions that change, add and remove managed files."""
+    """Return a git repository of the template, with two later versions that change, add and remove managed files."""
     shutil.copytree(template, folder, symlinks=True)
     commit(folder, "v1.0.0")
     mark(folder, "v1.1.0", "Makefile.jinja", "src/step_types.py.jinja", "README.md.jinja")
@@ -109,7 +109,7 @@ def versions(template: Path, folder: Path) -> Path:
 
 
 def mark(folder: Path, version: str, *names: str | Path) -> None:
-    """Another last line: a comment of most formats."""
+    """Write another last line into files: a comment of most formats."""
     for name in names:
         with (folder / "template" / name).open("a") as file:
             file.write(f"# {version}\n")
@@ -157,7 +157,7 @@ class Fresh:
 
 
 def without_answers(contents: dict[str, bytes]) -> dict[str, bytes]:
-    """What updates are about: not Copier's own file, nor the one that tells which answers are wanted."""
+    """Return what updates are about: not Copier's own file, nor the one that says which answers are wanted."""
     return {name: c for name, c in contents.items() if name not in (ANSWERS, "pipeline.yml")}
 
 
@@ -179,7 +179,7 @@ class History:
         return list(yaml.safe_load((self.project / ANSWERS).read_text())["owned"])
 
     def edit(self, which: int, where: int) -> None:
-        """A line of one's own, anywhere in any file."""
+        """Add a line of the owner's, anywhere in any file."""
         names = sorted(without_answers(self.project.contents()))
         path = self.project / names[which % len(names)]
         lines = path.read_bytes().splitlines(keepends=True)
@@ -189,7 +189,7 @@ class History:
         self._commit(self.states[-1])
 
     def delete(self, which: int) -> None:
-        """A file that is one's own."""
+        """Delete an owned file."""
         names = [name for name in self.owned() if name != "pipeline.yml"]
         (self.project / names[which % len(names)]).unlink(missing_ok=True)
         self._commit(self.states[-1])
@@ -200,7 +200,7 @@ class History:
         self._commit(self.states[-1])
 
     def undo(self) -> None:
-        """The last commit."""
+        """Undo the last commit."""
         if len(self.states) > 1:
             succeed(run("git", "reset", "-q", "--hard", "HEAD~1", cwd=self.project.path))
             self.states.pop()
@@ -208,7 +208,7 @@ class History:
             self.wanted = yaml.safe_load(text) if len(self.states) > 1 else deepcopy(START)
 
     def update(self, version: str) -> None:
-        """To that version, or to the same where Copier would not go back, with pipeline.yml."""
+        """Update, with pipeline.yml, to that version, or to the same where Copier would not go back."""
         last = self.states[-1]
         new = State(deepcopy(self.wanted), max(version, last.version))
         before, owned = without_answers(self.project.contents()), self.owned()
@@ -240,21 +240,21 @@ def expected(
     yours: set[str],
     known: set[str],
 ) -> dict[str, bytes]:
-    """The project after an update from `old` to `new`, as it should be by git's own merge."""
-    found = {name: text for name, text in before.items() if name in yours or name not in old}
+    """Return the project as an update from `old` to `new` should leave it, by git's own merge."""
+    files = {name: text for name, text in before.items() if name in yours or name not in old}
     for name, text in new.items():
         if name in yours:
             if name not in known:  # new to the pipeline, unless its owner wrote it already
-                found.setdefault(name, text)
+                files.setdefault(name, text)
         elif name in before and name in old:
-            found[name] = merged(before[name], old[name], text)
+            files[name] = merged(before[name], old[name], text)
         else:
-            found[name] = text
-    return found
+            files[name] = text
+    return files
 
 
 def merged(mine: bytes, old: bytes, new: bytes) -> bytes:
-    """The three-way merge; without lines of its own, the new text."""
+    """Return the three-way merge; without lines of the owner's, the new text."""
     if mine == old:
         return new
     with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ from typing import Any
 
 from google.protobuf import text_format  # type: ignore[import-untyped]
 from hypothesis import strategies as st
-from pipelines import Answers, Draw, Pipeline, border, fed, pipelines, spec, uses
+from pipelines import Answers, Draw, Pipeline, bindings, fed, interface, pipelines, spec
 from reference_step import DTYPES
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
@@ -39,8 +39,8 @@ class TritonPythonModel:
         return [self.answer(request) for request in requests]
 
     def answer(self, request):
-        found = [pb_utils.get_input_tensor_by_name(request, name) for name in self.inputs]
-        arrays = [tensor.as_numpy() if tensor is not None else None for tensor in found]
+        inputs = [pb_utils.get_input_tensor_by_name(request, name) for name in self.inputs]
+        arrays = [tensor.as_numpy() if tensor is not None else None for tensor in inputs]
         results = computed(self.name, arrays, self.outputs)
         wanted = request.requested_output_names()
         tensors = [pb_utils.Tensor(name, results[name]) for name in results if name in wanted]
@@ -57,7 +57,7 @@ class Mutant:
 
 
 class Parts:
-    """What there is to change in a pipeline whose uses are all written as mappings."""
+    """The parts to change of a pipeline whose bindings are all written as mappings."""
 
     def __init__(self, draw: Draw, pipeline: Pipeline) -> None:
         self.draw = draw
@@ -72,15 +72,15 @@ class Parts:
     def own(self) -> list[Answers]:
         return [step for step in self.steps if "model" not in step]
 
-    def use(self, side: str = "", *, of: list[Answers] | None = None) -> Answers:
+    def binding(self, side: str = "", *, of: list[Answers] | None = None) -> Answers:
         side = side or self.one(SIDES)
         step = self.one(of or self.own())
-        own = self.one(own for own, use in step[side].items() if "tensor" in use)
-        found: Answers = step[side][own]
-        return found
+        own = self.one(own for own, binding in step[side].items() if "tensor" in binding)
+        binding: Answers = step[side][own]
+        return binding
 
     def dims(self, given: list[int]) -> list[int]:
-        """Other dims: longer, shorter, or one of another size."""
+        """Return other dims: longer, shorter, or one of another size."""
         i = self.draw(st.integers(0, len(given) - 1))
         size = self.one([1, 2, 3, 4, -1])
         longer, shorter = [*given[:i], size, *given[i:]], [*given[:i], *given[i + 1 :]]
@@ -91,14 +91,14 @@ class Parts:
 
 
 class Mutations(Parts):
-    """Each changes one thing, if the pipeline has it."""
+    """Mutations that change one thing each, if the pipeline has it."""
 
     def a_type(self) -> None:
-        self.use()["type"] = self.draw(TYPES)
+        self.binding()["type"] = self.draw(TYPES)
 
     def some_dims(self) -> None:
-        use = self.use()
-        use["dims"] = self.dims(use.get("dims") or self.tensors[use["tensor"]]["dims"])
+        binding = self.binding()
+        binding["dims"] = self.dims(binding.get("dims") or self.tensors[binding["tensor"]]["dims"])
 
     def type_of_a_tensor(self) -> None:
         self.tensors[self.one(self.tensors)]["type"] = self.draw(TYPES)
@@ -109,7 +109,7 @@ class Mutations(Parts):
 
     def what_the_ensemble_declares(self) -> None:
         i = self.draw(st.integers(0, 1))
-        names = border(self.answers)[i]
+        names = interface(self.answers)[i]
         changed = self.one(names)
         new = self.one(
             [{"type": self.draw(TYPES)}, {"dims": self.dims(self.tensors[changed]["dims"])}]
@@ -118,26 +118,26 @@ class Mutations(Parts):
 
     def what_the_ensemble_lists(self) -> None:
         i = self.draw(st.integers(0, 1))
-        names = border(self.answers)[i]
+        names = interface(self.answers)[i]
         other = self.one(self.tensors)
         others = [name for name in names if name != other]
         self.answers[SIDES[i]] = self.one([[*others, other], others])
 
     def another_tensor(self) -> None:
-        self.use(of=self.steps)["tensor"] = self.one(self.tensors)
+        self.binding(of=self.steps)["tensor"] = self.one(self.tensors)
 
     def another_input(self) -> None:
-        self.use("inputs", of=self.steps)["tensor"] = self.one(self.tensors)
+        self.binding("inputs", of=self.steps)["tensor"] = self.one(self.tensors)
 
     def another_output(self) -> None:
-        self.use("outputs", of=self.steps)["tensor"] = self.one(self.tensors)
+        self.binding("outputs", of=self.steps)["tensor"] = self.one(self.tensors)
 
     def no_such_tensor(self) -> None:
-        use = self.use()
-        use |= self.tensors[use["tensor"]] | use | {"tensor": "nowhere"}
+        binding = self.binding()
+        binding |= self.tensors[binding["tensor"]] | binding | {"tensor": "nowhere"}
 
     def two_swapped(self) -> None:
-        one, two = self.use(of=self.steps), self.use(of=self.steps)
+        one, two = self.binding(of=self.steps), self.binding(of=self.steps)
         one["tensor"], two["tensor"] = two["tensor"], one["tensor"]
 
     def one_more_output(self) -> None:
@@ -149,11 +149,11 @@ class Mutations(Parts):
         step["inputs"]["more"] = {"tensor": self.one(self.tensors)}
 
     def no_tensor(self) -> None:
-        use = self.use()
-        use |= self.tensors[use["tensor"]] | use
-        del use["tensor"]
+        binding = self.binding()
+        binding |= self.tensors[binding["tensor"]] | binding
+        del binding["tensor"]
 
-    def a_use_less(self) -> None:
+    def a_binding_less(self) -> None:
         step, side = self.one(self.steps), self.one(SIDES)
         if len(step[side]) > 1:
             del step[side][self.one(step[side])]
@@ -163,13 +163,13 @@ class Mutations(Parts):
             self.steps.remove(self.one(self.steps))
 
     def a_step_less_but_its_inputs_listed(self) -> None:
-        self.answers["inputs"] = border(self.answers)[0]
+        self.answers["inputs"] = interface(self.answers)[0]
         self.a_step_less()
 
     def another_name_at_a_reused_model(self) -> None:
         if reused := [step for step in self.steps if "model" in step]:
             step, side = self.one(reused), self.one(SIDES)
-            step[side] = {own + self.one(["", "x"]): use for own, use in step[side].items()}
+            step[side] = {own + self.one(["", "x"]): binding for own, binding in step[side].items()}
 
     def another_model(self) -> None:
         step = self.one(self.steps)
@@ -187,8 +187,8 @@ class Mutations(Parts):
         for _ in range(self.draw(st.integers(1, 3))):
             self.one(self.own())["decoupled"] = True
 
-    def an_optional_use(self) -> None:
-        self.use("inputs")["optional"] = True
+    def an_optional_binding(self) -> None:
+        self.binding("inputs")["optional"] = True
 
     def an_optional_tensor(self) -> None:
         self.tensors[self.one(self.tensors)]["optional"] = True
@@ -204,20 +204,20 @@ MUTATIONS = [name for name in vars(Mutations) if not name.startswith("_")]
 
 
 def normal(answers: Answers) -> Answers:
-    """The same with each tensor and each use as a mapping."""
-    found = deepcopy(answers)
-    for step in found["steps"]:
+    """Return the answers with each tensor and each binding as a mapping."""
+    normalized = deepcopy(answers)
+    for step in normalized["steps"]:
         for side in SIDES:
-            step[side] = deepcopy(uses(step[side]))
-    for name, given in found["tensors"].items():
+            step[side] = deepcopy(bindings(step[side]))
+    for name, given in normalized["tensors"].items():
         dtype, dims = spec(given)
         extra = given if isinstance(given, dict) else {}
-        found["tensors"][name] = extra | {"type": dtype, "dims": list(dims)}
-    return found
+        normalized["tensors"][name] = extra | {"type": dtype, "dims": list(dims)}
+    return normalized
 
 
 def pruned(answers: Answers) -> Answers:
-    """Without tensors that nothing uses: the template minds them, Triton never hears of them."""
+    """Return the answers without unused tensors: the template minds them, Triton never hears of them."""
     used = {t for step in answers["steps"] for side in SIDES for t in fed(step[side]).values()}
     used |= {name for side in SIDES for name in answers.get(side, [])}
     return answers | {"tensors": {n: g for n, g in answers["tensors"].items() if n in used}}
@@ -225,16 +225,16 @@ def pruned(answers: Answers) -> Answers:
 
 @st.composite
 def mutants(draw: Draw, each: int = 6) -> list[Mutant]:
-    """Some mutants of a pipeline."""
-    base, found = draw(pipelines(max_steps=5)), []
+    """Draw some mutants of a pipeline."""
+    base, mutants = draw(pipelines(max_steps=5)), []
     for name in draw(
         st.lists(st.sampled_from(MUTATIONS), min_size=each, max_size=each, unique=True)
     ):
         pipeline = Pipeline(normal(base.answers), base.rows, base.sizes, base.dropped)
         getattr(Mutations(draw, pipeline), name)()
         pipeline.answers = pruned(pipeline.answers)
-        found.append(Mutant(pipeline, name))
-    return found
+        mutants.append(Mutant(pipeline, name))
+    return mutants
 
 
 class Reference:
@@ -251,7 +251,7 @@ class Reference:
             for step in pipeline.steps
             if "model" not in step
         }
-        inputs, outputs = border(answers)
+        inputs, outputs = interface(answers)
         config: dict[str, Any] = {
             "name": name,
             "platform": "ensemble",
@@ -286,14 +286,14 @@ class Reference:
         return {"name": name, "data_type": f"TYPE_{given['type']}", "dims": given["dims"]} | flags
 
     def model(self, pipeline: Pipeline, step: Answers) -> str:
-        """The name of a model that serves the step."""
+        """Return the name of a model that serves the step."""
         tensors = pipeline.answers["tensors"]
         sides: dict[str, list[Answers]] = {}
         for side in SIDES:
             own = {"optional": False} if side == "outputs" else {}
             sides[side[:-1]] = [
-                self.tensor(name, tensors.get(use.get("tensor"), {}) | own | use)
-                for name, use in step[side].items()
+                self.tensor(name, tensors.get(binding.get("tensor"), {}) | own | binding)
+                for name, binding in step[side].items()
             ]
         shapes = {
             name: (tensor["data_type"][5:], pipeline.size(step, name))
@@ -326,7 +326,7 @@ class Reference:
 
 
 def ordered(answers: Answers) -> Iterator[Answers]:
-    """Each step after those it reads from, where there is such an order."""
+    """Yield each step after those it reads from, where there is such an order."""
     waiting = sorted(answers["steps"], key=lambda step: str(step["name"]))
     while waiting:
         written = {tensor for step in waiting for tensor in fed(step["outputs"]).values()}

@@ -46,83 +46,90 @@ class Pipeline:
         return list(self.answers["steps"])
 
     def base(self, step: Answers) -> Answers:
-        """The step whose model serves the step."""
+        """Return the step whose model serves the step."""
         name = step.get("model", step["name"])
         return next(other for other in self.steps if other["name"] == name)
 
     def size(self, base: Answers, own: str) -> tuple[int, ...]:
-        """Of a row of an output of a model."""
-        tensor = uses(base["outputs"])[own].get("tensor")
+        """Return the size of a row of an output of a model."""
+        tensor = bindings(base["outputs"])[own].get("tensor")
         return self.sizes.get(tensor, ()) if tensor else self.dropped.get((base["name"], own), ())
 
     def outputs(self, base: Answers) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """Type and size of a row of each output of a model."""
+        """Return the type and the size of a row of each output of a model."""
         return {
-            own: (self.type(use), self.size(base, own))
-            for own, use in uses(base["outputs"]).items()
+            own: (self.type(binding), self.size(base, own))
+            for own, binding in bindings(base["outputs"]).items()
         }
 
-    def type(self, use: Answers) -> str:
-        if "type" in use:
-            return str(use["type"])
-        return spec(self.answers["tensors"][use["tensor"]])[0]
+    def type(self, binding: Answers) -> str:
+        if "type" in binding:
+            return str(binding["type"])
+        return spec(self.answers["tensors"][binding["tensor"]])[0]
 
-    def border(self) -> tuple[list[str], list[str]]:
-        return border(self.answers)
+    def interface(self) -> tuple[list[str], list[str]]:
+        return interface(self.answers)
 
     def optional(self) -> set[str]:
-        """Inputs that a request may leave out."""
+        """Return the inputs that a request may leave out."""
         tensors = self.answers["tensors"]
-        given = {name: tensors[name] for name in self.border()[0]}
+        given = {name: tensors[name] for name in self.interface()[0]}
         return {name for name, g in given.items() if isinstance(g, dict) and g.get("optional")}
 
     def request(self) -> dict[str, Array]:
-        """Values for each input."""
+        """Return values for each input."""
         types = {name: spec(given)[0] for name, given in self.answers["tensors"].items()}
         return {
             name: random_values(types[name], (self.rows, *self.sizes[name]))
-            for name in self.border()[0]
+            for name in self.interface()[0]
         }
 
     def walk(self, request: dict[str, Array]) -> dict[str, Array]:
-        """The outputs, by NumPy alone."""
-        found: dict[str, Array | None] = {name: request.get(name) for name in self.border()[0]}
+        """Return the outputs, by NumPy alone."""
+        arrays: dict[str, Array | None] = {name: request.get(name) for name in self.interface()[0]}
         waiting = self.steps
         while waiting:
             step = next(
-                step for step in waiting if set(fed(step["inputs"]).values()) <= found.keys()
+                step for step in waiting if set(fed(step["inputs"]).values()) <= arrays.keys()
             )
             waiting.remove(step)
             base = self.base(step)
             reads = fed(step["inputs"])
-            inputs = [found[reads[own]] if own in reads else None for own in uses(base["inputs"])]
+            inputs = [
+                arrays[reads[own]] if own in reads else None for own in bindings(base["inputs"])
+            ]
             results = computed(base["name"], inputs, self.outputs(base))
-            found |= {tensor: results[own] for own, tensor in fed(step["outputs"]).items()}
-        return {name: np.asarray(found[name]) for name in self.border()[1]}
+            arrays |= {tensor: results[own] for own, tensor in fed(step["outputs"]).items()}
+        return {name: np.asarray(arrays[name]) for name in self.interface()[1]}
 
 
 def spec(given: Any) -> tuple[str, list[int]]:
-    """Type and dims of an entry of `tensors`."""
+    """Return the type and dims of an entry of `tensors`."""
     if isinstance(given, str):
         name, _, dims = given.rstrip("]").partition("[")
         return name, [int(dim) for dim in dims.split(",")]
     return given["type"], given["dims"]
 
 
-def uses(given: Any) -> dict[str, Answers]:
-    """A step's `inputs` or `outputs`, each use as a mapping."""
+def bindings(given: Any) -> dict[str, Answers]:
+    """Return a step's `inputs` or `outputs`, each binding as a mapping."""
     if isinstance(given, list):
         return {name: {"tensor": name} for name in given}
-    return {own: use if isinstance(use, dict) else {"tensor": use} for own, use in given.items()}
+    return {
+        own: binding if isinstance(binding, dict) else {"tensor": binding}
+        for own, binding in given.items()
+    }
 
 
 def fed(given: Any) -> dict[str, str]:
-    """The tensors of the pipeline by a model's names for them."""
-    return {own: use["tensor"] for own, use in uses(given).items() if "tensor" in use}
+    """Return the tensors of the pipeline by a model's names for them."""
+    return {
+        own: binding["tensor"] for own, binding in bindings(given).items() if "tensor" in binding
+    }
 
 
-def border(answers: Answers) -> tuple[list[str], list[str]]:
-    """The inputs and outputs of the ensemble."""
+def interface(answers: Answers) -> tuple[list[str], list[str]]:
+    """Return the inputs and outputs of the ensemble."""
     read = {tensor for step in answers["steps"] for tensor in fed(step["inputs"]).values()}
     written = {tensor for step in answers["steps"] for tensor in fed(step["outputs"]).values()}
     inputs = [name for name in answers["tensors"] if name in read - written]
@@ -142,16 +149,16 @@ def random_values(dtype: str, shape: tuple[int, ...]) -> Array:
 
 
 def tagged(pipeline: Pipeline, tag: int) -> Pipeline:
-    """The same with names of models that no other tag has: also those of copies, which tensors name."""
-    outputs, answers = set(pipeline.border()[1]), deepcopy(pipeline.answers)
+    """Return the pipeline with names of models that no other tag has: also those of copies, which tensors name."""
+    outputs, answers = set(pipeline.interface()[1]), deepcopy(pipeline.answers)
     tensors = {name: f"{name}~{tag}" if name in outputs else name for name in answers["tensors"]}
     for step in answers["steps"]:
         for key in {"name", "model"} & step.keys():
             step[key] += f"-{tag}"
         for side in ("inputs", "outputs"):
-            for use in (changed := uses(step[side])).values():
-                if "tensor" in use:
-                    use["tensor"] = tensors[use["tensor"]]
+            for binding in (changed := bindings(step[side])).values():
+                if "tensor" in binding:
+                    binding["tensor"] = tensors[binding["tensor"]]
             step[side] = changed
     for side in ("inputs", "outputs"):
         if given := answers.get(side):
@@ -169,7 +176,7 @@ def tagged(pipeline: Pipeline, tag: int) -> Pipeline:
 
 
 class Builder:
-    """Draws a pipeline, step by step."""
+    """A pipeline that is drawn step by step."""
 
     def __init__(self, draw: Draw) -> None:
         self.draw = draw
@@ -193,7 +200,7 @@ class Builder:
         return str(name)
 
     def declared(self, size: tuple[int, ...], whole: bool) -> list[int]:
-        """Dims for a size, with -1 here and there; `whole`: with the rows as a dim of their own."""
+        """Return dims for a size, with -1 here and there; `whole`: with the rows as a dim of their own."""
         dims = [-1 if self.rarely() else dim for dim in size]
         rows = -1 if self.max_batch_size or self.rarely(3) else self.rows
         return [rows, *dims] if whole else dims
@@ -248,12 +255,12 @@ class Builder:
         return None
 
     def step_of(self, base: Answers) -> None:
-        """A step that the model of another serves."""
+        """Add a step that the model of another serves."""
         inputs: dict[str, str] = {}
-        for own, use in uses(base["inputs"]).items():
-            if "tensor" not in use:
+        for own, binding in bindings(base["inputs"]).items():
+            if "tensor" not in binding:
                 continue
-            dtype, size = self.tensors[use["tensor"]]["type"], self.sizes[use["tensor"]]
+            dtype, size = self.tensors[binding["tensor"]]["type"], self.sizes[binding["tensor"]]
             same = [
                 name
                 for name in self.tensors
@@ -270,14 +277,14 @@ class Builder:
         )
 
     def source(self) -> str:
-        """A tensor to read: a late one, any one, or a new input."""
+        """Return a tensor to read: a late one, any one, or a new input."""
         names = list(self.tensors)
         if not names or self.rarely(4):
             return self.tensor()
         return str(self.draw(st.sampled_from(names[-3:] if self.draw(st.booleans()) else names)))
 
     def batching(self, names: list[str]) -> tuple[bool, Answers]:
-        """Whether a step has a batch dimension, and how it says so."""
+        """Return whether a step has a batch dimension, and the field that says so."""
         if self.max_batch_size:
             size = self.draw(st.sampled_from([None, None, None, 0, self.max_batch_size, 16]))
         else:
@@ -287,18 +294,18 @@ class Builder:
         return bool(self.max_batch_size if size is None else size), fields
 
     def named(self, names: list[str], batches: bool, side: str) -> dict[str, Any]:
-        """Uses by the model's own names, which may be those of the tensors."""
-        found: dict[str, Any] = {}
+        """Return bindings by the model's own names, which may be those of the tensors."""
+        bindings: dict[str, Any] = {}
         renamed = self.draw(st.booleans()) or len(set(names)) < len(names)
         for name in names:
-            own = self.name(TENSOR_NAMES, found) if renamed else name
-            use: Any = name
+            own = self.name(TENSOR_NAMES, bindings) if renamed else name
+            binding: Any = name
             if batches != (self.max_batch_size > 0) or self.rarely(8):
-                use = {"tensor": name, "dims": self.declared(self.sizes[name], not batches)}
-            elif side == "inputs" and found and self.rarely(8):
-                use = {"tensor": name, "optional": True}
-            found[own] = use
-        return found
+                binding = {"tensor": name, "dims": self.declared(self.sizes[name], not batches)}
+            elif side == "inputs" and bindings and self.rarely(8):
+                binding = {"tensor": name, "optional": True}
+            bindings[own] = binding
+        return bindings
 
     def pipeline(self) -> Pipeline:
         answers = {
@@ -311,33 +318,33 @@ class Builder:
 
 
 def plain(given: dict[str, Any]) -> Any:
-    """A list where a list says all."""
-    return list(given) if all(own == use for own, use in given.items()) else given
+    """Return a list where a list says all."""
+    return list(given) if all(own == binding for own, binding in given.items()) else given
 
 
 def short(given: Answers, wanted: bool) -> Any:
-    """`TYPE[dims]`, where that says all."""
+    """Return `TYPE[dims]`, where that says all."""
     if "optional" in given or not wanted:
         return given
     return f"{given['type']}{given['dims']}"
 
 
 def joined(pipeline: Pipeline) -> bool:
-    """Whether a step depends on all inputs of the ensemble."""
-    found = {name: {name} for name in pipeline.border()[0]}
-    inputs, waiting = set(found), pipeline.steps
+    """Return whether a step depends on all inputs of the ensemble."""
+    origins = {name: {name} for name in pipeline.interface()[0]}
+    inputs, waiting = set(origins), pipeline.steps
     while waiting:
-        step = next(s for s in waiting if set(fed(s["inputs"]).values()) <= found.keys())
+        step = next(s for s in waiting if set(fed(s["inputs"]).values()) <= origins.keys())
         waiting.remove(step)
-        needs = set().union(*(found[name] for name in fed(step["inputs"]).values()))
+        needs = set().union(*(origins[name] for name in fed(step["inputs"]).values()))
         if needs == inputs:
             return True
-        found |= {name: needs for name in fed(step["outputs"]).values()}
+        origins |= {name: needs for name in fed(step["outputs"]).values()}
     return False
 
 
 def may_be_optional(pipeline: Pipeline, name: str) -> bool:
-    """Whether each step that reads the input has another that is always there."""
+    """Return whether each step that reads the input has another that is always there."""
     readers = [step for step in pipeline.steps if name in fed(step["inputs"]).values()]
     left_out = pipeline.optional() | {name}
     return all(
@@ -347,30 +354,30 @@ def may_be_optional(pipeline: Pipeline, name: str) -> bool:
 
 @st.composite
 def pipelines(draw: Draw, max_steps: int = 12) -> Pipeline:
-    """Valid pipelines."""
+    """Draw valid pipelines."""
     builder = Builder(draw)
     for _ in range(draw(st.integers(1, max_steps))):
         builder.step()
-    found = builder.pipeline()
-    if not joined(found):
+    pipeline = builder.pipeline()
+    if not joined(pipeline):
         if builder.rarely():
-            found.answers["ensemble"] = {"all_outputs": True}
+            pipeline.answers["ensemble"] = {"all_outputs": True}
         else:
-            builder.step(found.border()[draw(st.integers(0, 1))])
-    inputs, outputs = found.border()
+            builder.step(pipeline.interface()[draw(st.integers(0, 1))])
+    inputs, outputs = pipeline.interface()
     exposed = [
         name for name in builder.tensors if name not in inputs + outputs and builder.rarely(10)
     ]
-    answers = found.answers
+    answers = pipeline.answers
     for side, names in (("inputs", inputs), ("outputs", outputs + exposed)):
         if (side == "outputs" and exposed) or builder.rarely():
             answers[side] = draw(st.permutations(names))
     for name in inputs:
-        if builder.rarely() and may_be_optional(found, name):
+        if builder.rarely() and may_be_optional(pipeline, name):
             answers["tensors"][name]["optional"] = True
     answers["tensors"] = {
         name: short(answers["tensors"][name], draw(st.booleans()))
         for name in draw(st.permutations(list(answers["tensors"])))
     }
     answers["steps"] = draw(st.permutations(answers["steps"]))
-    return found
+    return pipeline

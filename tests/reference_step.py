@@ -22,7 +22,7 @@ ODD, SPREAD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 
 
 def computed(step: str, inputs: Sequence[Array | None], outputs: Specs) -> dict[str, Array]:
-    """Outputs of which each row depends on that row of each input, on the step and on the output."""
+    """Return outputs of which each row depends on that row of each input, on the step and on the output."""
     rows = next(len(array) for array in inputs if array is not None)
     total = np.zeros(rows, np.uint64)
     for i, array in enumerate(inputs):
@@ -34,7 +34,7 @@ def computed(step: str, inputs: Sequence[Array | None], outputs: Specs) -> dict[
 
 
 def digest(array: Array) -> NDArray[np.uint64]:
-    """A number for each row, of all its values and their places."""
+    """Return a number for each row, of all its values and their places."""
     if array.dtype == object:
         numbers = np.array([crc32(text) for text in array.flat], np.uint64)
     elif array.dtype.kind == "f":

@@ -49,12 +49,12 @@ def write_step(
 
 
 def tensors(side: str, given: str) -> str:
-    found = ""
+    blocks = ""
     for tensor in given.split(";"):
         name, kind, dims, *flags = tensor.split()
         more = " ".join(f"{flag}: true" for flag in flags)
-        found += f'{side} {{ name: "{name}" data_type: TYPE_{kind} dims: [{dims}] {more} }}\n'
-    return found
+        blocks += f'{side} {{ name: "{name}" data_type: TYPE_{kind} dims: [{dims}] {more} }}\n'
+    return blocks
 
 
 MISBEHAVES = """
@@ -80,7 +80,8 @@ def called(model: str, outputs: list[str], **arguments: str) -> dict[str, Any]:
     return {"name": model, "version": -1, "arguments": arguments, "outputs": outputs}
 
 
-def write_models(repository: Path) -> None:
+def _write_rows(repository: Path) -> None:
+    """Write steps that return other rows, arrays and types than they should, and rows of any length."""
     write_step(repository, "bad", MISBEHAVES)
     write_step(repository, "rows", "def __call__(self, IN):\n    return {'OUT': IN * 0 + len(IN)}")
     write_step(
@@ -94,6 +95,10 @@ def __call__(self, A, B):
         "A FP32 -1 allow_ragged_batch; B FP32 1 optional allow_ragged_batch",
         "SUM FP32 1; WIDE FP32 -1",
     )
+
+
+def _write_tensors(repository: Path) -> None:
+    """Write steps of texts, of tensors without a batch dimension, and of tensors with odd names."""
     write_step(
         repository,
         "texts",
@@ -131,6 +136,10 @@ def __call__(self, in_, _1):
         arguments={"in_": "in", "_1": "1"},
         results={"class_": "class"},
     )
+
+
+def _write_asynchronous(repository: Path) -> None:
+    """Write a step that waits."""
     asynchronous = """
 async def __call__(self, IN):
     import asyncio
@@ -141,6 +150,10 @@ async def __call__(self, IN):
     write_step(
         repository, "asynchronous", asynchronous, "IN FP32 -1 allow_ragged_batch", "OUT FP32 -1"
     )
+
+
+def _write_callers(repository: Path) -> None:
+    """Write steps that call other models."""
     calls = {
         "rag_ged": called("ragged", ["SUM"], a="A", B="B"),
         "bad": called("bad", ["OUT"], IN="IN"),
@@ -167,6 +180,10 @@ async def __call__(self, IN):
 """,
         calls=calls,
     )
+
+
+def _write_streams(repository: Path) -> None:
+    """Write decoupled steps."""
     decoupled = "model_transaction_policy { decoupled: true }"
     stream = """
 {}def __call__(self, IN):
@@ -176,6 +193,10 @@ async def __call__(self, IN):
 """
     write_step(repository, "stream", stream.format(""), more=decoupled)
     write_step(repository, "async_stream", stream.format("async "), more=decoupled)
+
+
+def _write_sequences(repository: Path) -> None:
+    """Write steps that keep a state for each sequence."""
     sums = """
 state = {{}}
 def __call__(self, position, /, IN{}):
@@ -201,6 +222,10 @@ def __call__(self, position, /, IN{}):
         arguments={name: name for name in ("IN", *kinds)},
         more=f"sequence_batching {{ direct {{}} control_input [ {controls} ] }}",
     )
+
+
+def _write_timed(repository: Path) -> None:
+    """Write steps whose calls take time and are counted."""
     fixed_cost = """
 def __call__(self, IN):
     import time
@@ -222,6 +247,10 @@ def __call__(self, IN):
     return {"OUT": IN}
 """,
     )
+
+
+def _write_torch(repository: Path) -> None:
+    """Write a step that takes tensors of PyTorch, where that is installed."""
     if find_spec("torch"):
         torch = """
 def __call__(self, IN, TEXT):
@@ -237,3 +266,15 @@ def __call__(self, IN, TEXT):
             "OUT FP32 4; TEXT_OUT STRING 1",
             arrays="torch",
         )
+
+
+def write_models(repository: Path) -> None:
+    """Write all models of this module."""
+    _write_rows(repository)
+    _write_tensors(repository)
+    _write_asynchronous(repository)
+    _write_callers(repository)
+    _write_streams(repository)
+    _write_sequences(repository)
+    _write_timed(repository)
+    _write_torch(repository)

@@ -38,7 +38,7 @@ FOREIGN = ("MAKE", "MFLAGS", "PYTEST", "PYTHONPATH", "TRITON_", "VENV", "VIRTUAL
 
 
 def variables(**more: str) -> dict[str, str]:
-    """The environment of a command, which adds nothing of Python's own to a project's files."""
+    """Return the environment of a command, which adds nothing of Python's own to a project's files."""
     inherited = {name: v for name, v in os.environ.items() if not name.startswith(FOREIGN)}
     return inherited | AUTHOR | {"PYTHONDONTWRITEBYTECODE": "1"} | more
 
@@ -48,7 +48,7 @@ def run(*command: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[st
 
 
 def succeed(process: subprocess.CompletedProcess[str]) -> str:
-    """What a command printed; fails, with all of it, unless the command succeeded."""
+    """Return what a command printed; fail, with all of it, unless the command succeeded."""
     assert process.returncode == 0, f"{process.args}\n{process.stdout}\n{process.stderr}"
     return process.stdout
 
@@ -68,7 +68,7 @@ class Project:
         return package.parent.name
 
     def files(self) -> list[str]:
-        """Its files, without those of git."""
+        """Return its files, without those of git."""
         paths = (path.relative_to(self.path) for path in self.path.rglob("*") if path.is_file())
         return sorted(str(path) for path in paths if path.parts[0] != ".git")
 
@@ -79,7 +79,7 @@ class Project:
         return run(*command, cwd=self.path, PYTHONPATH=f"src:{SOURCES}", **more)
 
     def make_command(self, *arguments: str) -> list[str]:
-        """`make` with the environment of this repository, which has all that a project needs."""
+        """Return `make` with the environment of this repository, which has all that a project needs."""
         ready = (f"--assume-old={VENV / name}" for name in (".packages", ".toolkit", ".dev"))
         return ["make", "--no-print-directory", *ready, f"VENV={VENV}", *arguments]
 
@@ -87,13 +87,13 @@ class Project:
         return self.run(*self.make_command(*arguments), **more)
 
     def client(self, url: str) -> Any:
-        """The project's own client."""
+        """Return the project's own client."""
         with pytest.MonkeyPatch.context() as patch:
             patch.syspath_prepend(self / "src")
             return importlib.import_module(f"{self.package}.client").Client(url, timeout=30)
 
     def commit(self) -> None:
-        """Commits the project as it is, the first time into a new git repository."""
+        """Commit the project as it is, the first time into a new git repository."""
         for command in ("init -q", "add --all", "commit -q --allow-empty -m project"):
             succeed(run("git", *command.split(), cwd=self.path))
 
@@ -110,7 +110,7 @@ class Server(NamedTuple):
 
 @contextmanager
 def serve(project: Project) -> Iterator[Server]:
-    """Runs `make serve` on free ports, until Ctrl-C."""
+    """Run `make serve` on free ports, until Ctrl-C."""
     process = subprocess.Popen(
         project.make_command("serve", "HTTP_PORT=0", "GRPC_PORT=0", "METRICS_PORT=0"),
         cwd=project.path,
@@ -134,7 +134,7 @@ def serve(project: Project) -> Iterator[Server]:
 
 
 def assert_logged(log: Path, *texts: str) -> None:
-    """Python models log through a queue of their own, so an answer can be there before its line."""
+    """Wait for a line of the log: Python models log through a queue, so an answer can be there before its line."""
     end = time.monotonic() + 10
     while missing := [text for text in texts if text not in log.read_text(errors="replace")]:
         assert time.monotonic() < end, f"{log} lacks {missing}"
@@ -153,7 +153,7 @@ class Generate(Protocol):
 
 
 def slow_but(*quick: str, names: Iterable[str]) -> list[Any]:
-    """Parameters of a test: only the quick ones are for `make test`."""
+    """Return parameters of a test: only the quick ones are for `make test`."""
     return [pytest.param(n, marks=[pytest.mark.slow] * (n not in quick)) for n in sorted(names)]
 
 
@@ -356,7 +356,7 @@ UNUSUAL: dict[str, dict[str, Any]] = {
         "tensors": {"A": "BF16[4]", "B": "BF16[4]"},
         "steps": [step("net", {"a": "A"}, {"b": "B"}, "tensorrt")],
     },
-    "ensemble inside, borders of their own": {
+    "nested ensemble, interfaces of its own": {
         "project_name": "nested",
         "tensors": {"A": "FP32[4]", "M": "FP32[4]", "X": "FP32[4]"},
         "inputs": {"A": {"dims": [2, 2], "reshape": [4]}},
@@ -379,7 +379,7 @@ UNUSUAL: dict[str, dict[str, Any]] = {
 
 
 def problem(error: UserMessageError) -> str:
-    """The template's own line. Copier prints it behind PREFIX, as a Python literal."""
+    """Return the template's own line, which Copier prints behind PREFIX, as a Python literal."""
     prefix, line = str(error)[: len(PREFIX)], str(error)[len(PREFIX) :]
     assert prefix == PREFIX, error
     return str(ast.literal_eval(line))

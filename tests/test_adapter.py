@@ -60,7 +60,7 @@ Ask = Callable[[str, Arrays], Arrays | str]
 
 @pytest.fixture(params=["triton", "harness"])
 def ask(request: pytest.FixtureRequest, repository: Path) -> Iterator[Ask]:
-    """One request to a model of the server, or of the harness."""
+    """Yield what sends one request to a model of the server, or of the harness."""
     if request.param == "triton":
         client = request.getfixturevalue("client")
         yield lambda model, arrays: asked(client, model, arrays)
@@ -152,7 +152,7 @@ def at_once(client: Client, model: str, requests: list[Arrays]) -> list[Arrays |
 
 
 def test_requests_share_calls(client: Client) -> None:
-    """The more so as they arrive together; each gets its own rows back."""
+    """They share the more, the more arrive together; each gets its own rows back."""
     answers = [a for _ in range(20) for a in at_once(client, "rows", [{"IN": four(0)}] * 16)]
     assert max(float(answer["OUT"][0, 0]) for answer in answers if isinstance(answer, dict)) > 1
 
@@ -165,8 +165,8 @@ def test_a_costly_call_is_shared_by_all_that_wait(client: Client, triton: LocalT
         return [asked(client, "fixed_cost", {"IN": four(i)}) for _ in range(100)]
 
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(asks, range(6)))
-    for i, answers in enumerate(found):
+        all_answers = list(pool.map(asks, range(6)))
+    for i, answers in enumerate(all_answers):
         for answer in answers:
             assert_answer(answer, OUT=four(2 * i))
     assert metric(triton, "fixed_calls_total") - before < 300
@@ -196,7 +196,7 @@ def test_mixed_shapes_and_optional_inputs(client: Client) -> None:
 
 
 def test_async_requests_wait_together(client: Client) -> None:
-    """Shapes that no call can share: 8 waits of 50 ms take hardly longer than one."""
+    """No call can share their shapes, and 8 waits of 50 ms take hardly longer than one."""
     requests = [{"IN": np.zeros((1, i + 2), np.float32)} for i in range(8)]
     took = []
     for _ in range(5):
@@ -232,7 +232,7 @@ def test_decoupled(triton: LocalTriton, model: str) -> None:
 
 @pytest.mark.parametrize("model", ["oldest", "direct"])
 def test_sequences_keep_their_state(client: Client, triton: LocalTriton, model: str) -> None:
-    """Those of a direct batch leave slots empty while others go on, of which the step sees nothing."""
+    """Sequences of a direct batch leave slots empty while others go on, of which the step sees nothing."""
     failed = metric(triton, "step_failed_total", model=model)
     for i in range(4):
         for sequence in (7, 8, 9):
@@ -272,8 +272,8 @@ def metric(triton: LocalTriton, name: str, **labels: str) -> float:
     with urlopen(triton.metrics_url, timeout=5) as answer:
         lines = answer.read().decode().splitlines()
     wanted = [f'{label}="{value}"' for label, value in labels.items()]
-    found = [x for x in lines if x.startswith(name + "{") and all(text in x for text in wanted)]
-    return sum(float(line.split()[-1]) for line in found)
+    samples = [x for x in lines if x.startswith(name + "{") and all(text in x for text in wanted)]
+    return sum(float(line.split()[-1]) for line in samples)
 
 
 def test_metrics_count_rejected_failed_and_seconds(client: Client, triton: LocalTriton) -> None:

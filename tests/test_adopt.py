@@ -43,12 +43,12 @@ def step(model: str, inputs: dict[str, str], outputs: dict[str, str], version: i
     return f'step {{ model_name: "{model}" model_version: {version} {" ".join(maps)} }}'
 
 
-def ensemble(*steps: str, border: str = TENSORS, more: str = "") -> str:
-    return f'platform: "ensemble"\n{border}{more}ensemble_scheduling {{ {" ".join(steps)} }}\n'
+def ensemble(*steps: str, interface: str = TENSORS, more: str = "") -> str:
+    return f'platform: "ensemble"\n{interface}{more}ensemble_scheduling {{ {" ".join(steps)} }}\n'
 
 
 def alone(**models: str) -> dict[str, str]:
-    """The ensemble `e` of one step, `m`."""
+    """Return a repository of the ensemble `e` of one step, `m`."""
     return {"e": ensemble(step("m", {"IN": "IN"}, {"OUT": "OUT"})), "m": PYTHON, **models}
 
 
@@ -63,7 +63,7 @@ def write(folder: Path, models: dict[str, str]) -> Path:
 
 
 class Adopt:
-    """Runs the command in this process."""
+    """The command, run in this process."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder, self.capsys = folder, capsys
@@ -75,11 +75,11 @@ class Adopt:
         return str(out)
 
     def answers(self, models: dict[str, str], *arguments: str) -> dict[str, Any]:
-        found: dict[str, Any] = yaml.safe_load(self.text(models, *arguments))
-        return found
+        answers: dict[str, Any] = yaml.safe_load(self.text(models, *arguments))
+        return answers
 
     def fields(self, config: str) -> dict[str, Any]:
-        """What a model's config gives its step, beside the names and tensors."""
+        """Return what a model's config gives its step, beside the names and tensors."""
         step = self.answers(alone(m=config))["steps"][0]
         return {key: step[key] for key in step if key not in ("name", "inputs", "outputs")}
 
@@ -96,7 +96,7 @@ def adopt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Adopt:
 
 
 def parsed(path: Path) -> Any:
-    """A config, with what Triton takes as the same written the same."""
+    """Return a config, with what Triton takes as the same written the same."""
     config = text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
     config.name = path.parent.name
     if config.platform == "onnxruntime_onnx":
@@ -114,31 +114,29 @@ def configs(repository: Path) -> dict[str, Any]:
 
 
 def check_round_trip(models: dict[str, str], adopt: Adopt, generate: Generate) -> dict[str, Any]:
-    """What the command prints generates configs equal to those it read; returns the answers."""
+    """Check that what the command prints generates configs equal to those it read; return the answers."""
     answers = adopt.answers(models)
     project = generate(**answers)
     assert configs(project / "model_repository") == configs(adopt.folder)
     return answers
 
 
-def test_it_reads_as_a_person_would_write_it(adopt: Adopt) -> None:
-    models = {
-        "digits": ensemble(
-            step("preprocess", {"IMAGE": "IMAGE"}, {"PIXELS": "PIXELS"}),
-            step("classify", {"input.1": "PIXELS"}, {"389": "LOGITS"}, version=1),
-            border='max_batch_size: 16 input { name: "IMAGE" data_type: TYPE_STRING dims: [1] }'
-            'output { name: "LOGITS" data_type: TYPE_FP32 dims: [10] }',
-        ),
-        "preprocess": 'backend: "python" max_batch_size: 16 dynamic_batching { max_queue_delay_microseconds: 100 }'
-        'input { name: "IMAGE" data_type: TYPE_STRING dims: [1] }'
-        f'output {{ name: "PIXELS" data_type: TYPE_FP32 dims: [1, 8, 8] }} {CPU}',
-        "classify": 'platform: "onnxruntime_onnx" max_batch_size: 32 parameters { key: "x" value { string_value: "1" } }'
-        'input { name: "input.1" data_type: TYPE_FP32 dims: [1, -1, -1] }'
-        'output { name: "389" data_type: TYPE_FP32 dims: [10] }'
-        'output { name: "features" data_type: TYPE_FP32 dims: [64] }',
-    }
-    assert adopt.text(models) == (
-        """\
+DIGITS = {
+    "digits": ensemble(
+        step("preprocess", {"IMAGE": "IMAGE"}, {"PIXELS": "PIXELS"}),
+        step("classify", {"input.1": "PIXELS"}, {"389": "LOGITS"}, version=1),
+        interface='max_batch_size: 16 input { name: "IMAGE" data_type: TYPE_STRING dims: [1] }'
+        'output { name: "LOGITS" data_type: TYPE_FP32 dims: [10] }',
+    ),
+    "preprocess": 'backend: "python" max_batch_size: 16 dynamic_batching { max_queue_delay_microseconds: 100 }'
+    'input { name: "IMAGE" data_type: TYPE_STRING dims: [1] }'
+    f'output {{ name: "PIXELS" data_type: TYPE_FP32 dims: [1, 8, 8] }} {CPU}',
+    "classify": 'platform: "onnxruntime_onnx" max_batch_size: 32 parameters { key: "x" value { string_value: "1" } }'
+    'input { name: "input.1" data_type: TYPE_FP32 dims: [1, -1, -1] }'
+    'output { name: "389" data_type: TYPE_FP32 dims: [10] }'
+    'output { name: "features" data_type: TYPE_FP32 dims: [64] }',
+}
+DIGITS_PIPELINE = """\
 # From the model repository repository, by triton-ensemble adopt.
 # Copy by hand:
 # preprocess: copy model.py to steps/preprocess/
@@ -167,7 +165,10 @@ steps:
     batching: false
     parameters: {x: '1'}
 """
-    )
+
+
+def test_it_reads_as_a_person_would_write_it(adopt: Adopt) -> None:
+    assert adopt.text(DIGITS) == DIGITS_PIPELINE
 
 
 ONNX = f'backend: "onnxruntime" max_batch_size: 8\n{TENSORS}'
@@ -358,12 +359,12 @@ def test_a_field_of_a_model_becomes_a_field_of_its_step(
 
 @pytest.mark.parametrize("decoupled", [False, True])
 def test_all_fields_come_back(decoupled: bool, adopt: Adopt, generate: Generate) -> None:
-    """One ensemble with a model for each setting, which Triton allows only for those that are not decoupled."""
+    """One ensemble has a model for each setting; decoupled ones have an ensemble of their own, as Triton wants it."""
     settings = [entry for entry in SETTINGS if ("decoupled" in entry[2]) == decoupled]
     models = {f"m{i}": config for i, (_, config, _) in enumerate(settings)}
     steps = [step(model, {"IN": "IN"}, {"OUT": f"OUT{model}"}) for model in models]
     outputs = "\n".join(OUT.replace("OUT", f"OUT{model}") for model in models)
-    repository = {"e": ensemble(*steps, border=f"{IN}\n{outputs}\n"), **models}
+    repository = {"e": ensemble(*steps, interface=f"{IN}\n{outputs}\n"), **models}
     answers = adopt.answers(repository)
     project = generate(**answers)
     made, wanted = configs(project / "model_repository"), configs(adopt.folder)
@@ -392,10 +393,10 @@ def test_names_of_all_kinds_and_another_ensemble_name(adopt: Adopt, generate: Ge
         f'output {{ name: "{name}" data_type: TYPE_STRING dims: [-1, 2] }}'
         for name in names
     )
-    border = tensors.replace('output { name: "', 'output { name: "out ')
+    interface = tensors.replace('output { name: "', 'output { name: "out ')
     maps = {name: name for name in names}, {name: f"out {name}" for name in names}
     config = f'backend: "python" {tensors} {CPU}'
-    models = {"my.e-1": ensemble(step("m.x-y", *maps), border=border), "m.x-y": config}
+    models = {"my.e-1": ensemble(step("m.x-y", *maps), interface=interface), "m.x-y": config}
     answers = check_round_trip(models, adopt, generate)
     assert (answers["project_name"], answers["ensemble_name"]) == ("my.e-1", "my.e-1")
     assert answers["steps"][0]["inputs"] == names
@@ -430,16 +431,16 @@ def test_an_ensemble_in_an_ensemble(adopt: Adopt, generate: Generate) -> None:
 
 
 def test_an_exposed_intermediate_stays_exposed(adopt: Adopt, generate: Generate) -> None:
-    border = f'{TENSORS} output {{ name: "T" data_type: TYPE_FP32 dims: [4] }}'
-    models = {"e": CHAIN.replace(TENSORS, border), "a": PYTHON, "b": PYTHON}
+    interface = f'{TENSORS} output {{ name: "T" data_type: TYPE_FP32 dims: [4] }}'
+    models = {"e": CHAIN.replace(TENSORS, interface), "a": PYTHON, "b": PYTHON}
     answers = check_round_trip(models, adopt, generate)
     assert (answers["outputs"], answers["ensemble"]) == (["OUT", "T"], {"all_outputs": True})
 
 
 def test_branches_that_share_no_tensor(adopt: Adopt, generate: Generate) -> None:
-    border = TENSORS + TENSORS.replace("IN", "IN2").replace("OUT", "OUT2")
+    interface = TENSORS + TENSORS.replace("IN", "IN2").replace("OUT", "OUT2")
     steps = step("a", {"IN": "IN"}, {"OUT": "OUT"}), step("b", {"IN": "IN2"}, {"OUT": "OUT2"})
-    models = {"e": ensemble(*steps, border=border), "a": PYTHON, "b": PYTHON}
+    models = {"e": ensemble(*steps, interface=interface), "a": PYTHON, "b": PYTHON}
     assert check_round_trip(models, adopt, generate)["ensemble"] == {"all_outputs": True}
 
 
@@ -457,15 +458,15 @@ def test_the_ensembles_own_settings(adopt: Adopt, generate: Generate) -> None:
     }
 
 
-def test_tensors_that_a_use_sees_otherwise(adopt: Adopt, generate: Generate) -> None:
-    """What readers agree on stands in the table; the rest, and what only the ensemble declares, where it is used."""
+def test_tensors_that_a_binding_overrides(adopt: Adopt, generate: Generate) -> None:
+    """The table has what readers agree on; the bindings have the rest, and what only the ensemble declares."""
     image = 'name: "IN" data_type: TYPE_FP32 dims: [3, -1, -1]'
     shape = "dims: [1] reshape { shape: [] }"
     models = {
         "e": ensemble(
             step("a", {"IN": "IN", "N": "N"}, {"OUT": "T"}),
             step("b", {"IN": "T"}, {"OUT": "OUT"}),
-            border=f'max_batch_size: 4 input {{ {image} }} input {{ name: "N" data_type: TYPE_INT32 dims: [1] optional: true }}'
+            interface=f'max_batch_size: 4 input {{ {image} }} input {{ name: "N" data_type: TYPE_INT32 dims: [1] optional: true }}'
             'output { name: "OUT" data_type: TYPE_FP32 dims: [4] label_filename: "l.txt" }',
         ),
         "a": f'backend: "onnxruntime" max_batch_size: 4 input {{ {image} format: FORMAT_NCHW allow_ragged_batch: true }}'
@@ -739,7 +740,7 @@ WIRING: list[tuple[str, dict[str, str], str]] = [
         "written input",
         alone(
             e=ensemble(
-                step("m", {"IN": "IN"}, {"OUT": "IN"}), border=IN + IN.replace("input", "output")
+                step("m", {"IN": "IN"}, {"OUT": "IN"}), interface=IN + IN.replace("input", "output")
             )
         ),
         "step 0 writes 'IN', an input of ensemble 'e'",
@@ -873,7 +874,7 @@ HELPER = "def doubled( x ): return x+x\n"
 def test_a_repository_becomes_a_project_that_serves_its_code_as_it_is(
     adopt: Adopt, generate: Generate
 ) -> None:
-    """Next to a step that is new."""
+    """It does so next to a step that is new."""
     answers = adopt.answers({"e": CHAIN, "a": PYTHON, "b": PYTHON})
     del answers["steps"][1]["adapter"]
     project = generate(**answers)

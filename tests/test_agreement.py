@@ -45,7 +45,7 @@ STRICTER = {
 
 @dataclass
 class Verdicts:
-    """What the two say of answers."""
+    """What the answers' rules and the check say of answers."""
 
     answers: Answers
     refusal: str
@@ -54,11 +54,11 @@ class Verdicts:
 
     @property
     def errors(self) -> list[Finding]:
-        """What the check would refuse."""
+        """Return what the check would refuse."""
         return [finding for finding in self.findings if finding.severity == "error"]
 
     def disagreement(self) -> str:
-        """What they disagree in; empty where they do not, or for a listed reason."""
+        """Return what they disagree in; empty where they do not, or for a listed reason."""
         if not self.refusal:
             errors = [] if has_config(self.answers) else self.errors
             return "".join(f"accepted, but {f.rule}: {f.what}\n" for f in errors)
@@ -68,25 +68,25 @@ class Verdicts:
         return f"the check finds nothing, but refused: {self.refusal}\n"
 
     def is_of_no_config(self) -> bool:
-        """Whether the refused step has no config of its own: it is fused, or waits for itself."""
+        """Return whether the refused step has no config of its own: it is fused, or waits for itself."""
         refused = re.findall(r"step (\S+?)(?:, inside)?: ", self.refusal)[-1:]
         fused = [step["name"] for model in self.graph["shared_models"] for step in model["steps"]]
         return in_circles(self.graph) or any(name in fused for name in refused)
 
 
 def in_circles(graph: Answers) -> bool:
-    """Whether steps of the pipeline, or of an ensemble inside, wait for each other: no config has them."""
+    """Return whether steps of the pipeline, or of a nested ensemble, wait for each other: no config has them."""
     return bool(graph["unordered"]) or any(map(in_circles, graph["inner"]))
 
 
 def has_config(given: Answers) -> bool:
-    """Whether some of the configs have verbatim text."""
+    """Return whether some of the configs have verbatim text."""
     own = given.get("ensemble") or {}
     return "config" in {**given, **own} or any(map(has_config, given.get("steps", ())))
 
 
 def verdicts(rules: Rules, given: Answers) -> Verdicts | None:
-    """Asks both; none where the values are of the wrong kind, so that nothing can be generated."""
+    """Ask both; return none where the values are of the wrong kind, so that nothing can be generated."""
     given, refusal = DEFAULTS | given, ""
     try:
         rules.values(given, ["graph"])
@@ -103,7 +103,7 @@ def verdicts(rules: Rules, given: Answers) -> Verdicts | None:
 
 
 def agree(count: int) -> Tried:
-    """Fails with what they disagree in of so many pipelines; returns the fields of those that both accept."""
+    """Check that they agree on so many pipelines; return the fields of those that both accept."""
     rules, wrong, tried = Rules(), list[str](), Tried()
     for given, fields in some_answers(count, SEED):
         asked = verdicts(rules, given)

@@ -36,7 +36,7 @@ def steps(*given: Any, **tensors: Any) -> dict[str, Any]:
 
 
 def one(inputs: Any = ("A",), outputs: Any = ("B",), **fields: Any) -> dict[str, Any]:
-    """The answers of one step, with what is wrong with it."""
+    """Return the answers of one step, with what is wrong with it."""
     return {"steps": [step("one", _list(inputs), _list(outputs), **fields)]}
 
 
@@ -44,8 +44,8 @@ def tensor(value: Any) -> dict[str, Any]:
     return {"tensors": {"A": value, "B": "FP32[4]"}}
 
 
-def _list(uses: Any) -> Any:
-    return list(uses) if isinstance(uses, tuple) else uses
+def _list(bindings: Any) -> Any:
+    return list(bindings) if isinstance(bindings, tuple) else bindings
 
 
 # Each answers, in place of GOOD's: the line.
@@ -351,7 +351,7 @@ def test_a_backend_of_ones_own(template: Path, backend: str) -> None:
 
 
 def as_text(answers: dict[str, Any]) -> dict[str, str]:
-    """As `--data NAME=TEXT` brings them."""
+    """Return the answers as `--data NAME=TEXT` brings them."""
     return {
         name: value if isinstance(value, str) else yaml.safe_dump(value, sort_keys=False)
         for name, value in answers.items()
@@ -412,7 +412,7 @@ SINGLE_LINES = (
 
 
 def answer_until_steps(template: Path, folder: Path) -> pexpect.spawn:
-    """A terminal in which all questions before `steps` were answered with Enter."""
+    """Return a terminal in which all questions before `steps` were answered with Enter."""
     command = ["copy", str(template), str(folder)]
     # It would wait a second for each prompt's answer to a question about the cursor.
     environment = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm"}

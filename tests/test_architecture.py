@@ -22,13 +22,13 @@ ELSEWHERE = re.compile(
 
 
 def room(module: str) -> str:
-    """The room of a module of the package, or that it is a command."""
+    """Return the room of a module of the package, or that it is a command."""
     _, *path = module.split(".")
     return "commands" if path[1:] == ["command"] else path[0] if path else "triton_ensemble"
 
 
 def imported(path: Path) -> Iterator[str]:
-    """The modules of the package that a file imports, wherever in it; relative imports stay in a room."""
+    """Yield the modules of the package that a file imports, wherever in it; relative imports stay in a room."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             package = PACKAGE.parent.joinpath(*node.module.split("."))
@@ -39,38 +39,38 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def arrows() -> set[tuple[str, str]]:
-    """From each room to those that it imports."""
-    found = set()
+    """Return the arrows from each room to those that it imports."""
+    pairs = set()
     for path in PACKAGE.rglob("*.py"):
         own = room(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
         for module in imported(path):
             if module.startswith("triton_"):
-                found.add((own, room(module) if module.startswith("triton_ensemble") else module))
-    return {(a, b) for a, b in found if a != b and b != "triton_ensemble" and a != "__main__"}
+                pairs.add((own, room(module) if module.startswith("triton_ensemble") else module))
+    return {(a, b) for a, b in pairs if a != b and b != "triton_ensemble" and a != "__main__"}
 
 
 def drawn() -> dict[str, set[str]]:
-    """The drawing: from each room to those that it points at."""
+    """Return the arrows of the drawing, from each room to those that it points at."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     [drawing] = re.findall(r"^flowchart TD\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    found: dict[str, set[str]] = {}
+    arrows: dict[str, set[str]] = {}
     for line in drawing.splitlines():
         parts = [part.split("&") for part in line.split("-->")]
         for left, right in pairwise(parts):
             for name in left:
-                found.setdefault(name.strip(), set()).update(each.strip() for each in right)
-    return found
+                arrows.setdefault(name.strip(), set()).update(each.strip() for each in right)
+    return arrows
 
 
 def reached(graph: dict[str, set[str]], start: str) -> set[str]:
-    """All that the arrows lead to."""
-    found: set[str] = set()
+    """Return all rooms that the arrows lead to."""
+    rooms: set[str] = set()
     left = [start]
     while left:
-        new = graph.get(left.pop(), set()) - found
-        found |= new
+        new = graph.get(left.pop(), set()) - rooms
+        rooms |= new
         left += new
-    return found
+    return rooms
 
 
 def test_the_drawing_has_no_circle() -> None:

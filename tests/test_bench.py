@@ -23,7 +23,7 @@ def bench(project: Project, arguments: str, **more: str) -> str:
 
 
 def concurrencies(printed: str) -> list[int]:
-    """Those of the first table."""
+    """Return the concurrencies of the first table."""
     rows = printed.partition("errors\n")[2].partition("\n\n")[0].splitlines()
     return [int(row.split()[0]) for row in rows]
 
@@ -90,9 +90,9 @@ def test_requests_of_several_rows(digits: Server, tmp_path: Path) -> None:
 
 
 def test_levels_grow_until_throughput_does_not(digits: Server) -> None:
-    found = concurrencies(bench(digits.project, SHORT, TRITON_URL=digits.urls["grpc"]))
-    assert found == [2**i for i in range(len(found))]
-    assert len(found) >= 3
+    levels = concurrencies(bench(digits.project, SHORT, TRITON_URL=digits.urls["grpc"]))
+    assert levels == [2**i for i in range(len(levels))]
+    assert len(levels) >= 3
 
 
 def test_the_address_of_http_is_enough(digits: Server) -> None:
@@ -132,7 +132,7 @@ def test_a_server_of_another_project(digits: Server, generate: Generate) -> None
 
 
 def test_a_server_that_keeps_its_configs_to_itself(default_project: Project) -> None:
-    """As the container does."""
+    """The container does so too."""
     with serving(default_project, "--grpc-restricted-protocol=model-config:key=x") as server:
         printed = bench(default_project, f"{SHORT} --concurrency 1", TRITON_URL=server.urls["grpc"])
     assert "classify" in printed

@@ -20,19 +20,19 @@ from triton_ensemble.bench.runs import Run
 
 
 def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: Any) -> Level:
-    """One of 8 callers, with a model that has nothing to do and one as given."""
+    """Return a level of 8 callers, with a model that has nothing to do and one as given."""
     idle = ModelTimes("idle", 100, 1.0, 100.0, 100.0, 1, 0.1, 0)
     model = dataclasses.replace(idle, model="net", **of_model)
     load = Load(8, 100.0, 1000.0, 2000.0, 3000.0, own_cores=own_cores)
     return Level(load, [idle, model], 4000.0, cores_busy, [idle, model])
 
 
-def in_parallel(found: Level) -> Level:
-    return dataclasses.replace(found, critical_path=found.models[1:])
+def in_parallel(measured: Level) -> Level:
+    return dataclasses.replace(measured, critical_path=measured.models[1:])
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("measured", "said"),
     [
         (level(busy=0.97, queue_us=9e3), "net is the bottleneck: its 1 instance worked for 97%"),
         (level(busy=0.97, instances=2), "Try `instances: 4` of step net."),
@@ -57,8 +57,8 @@ def in_parallel(found: Level) -> Level:
         ),
     ],
 )
-def test_the_bottleneck(found: Level, said: str) -> None:
-    assert said in bottleneck([found])
+def test_the_bottleneck(measured: Level, said: str) -> None:
+    assert said in bottleneck([measured])
 
 
 @pytest.mark.parametrize("compute_us", [3500.0, 4000.0, 4500.0])
@@ -67,7 +67,7 @@ def test_fewer_steps_are_no_help_where_little_is_lost_between_them(compute_us: f
 
 
 def ensemble(*steps: tuple[str, str, str]) -> Any:
-    """A config with steps of a model each, and the tensors that it reads and writes."""
+    """Return a config with steps of a model each, and the tensors that it reads and writes."""
     config = model_config_pb2.ModelConfig(platform="ensemble")
     for model, reads, writes in steps:
         config.ensemble_scheduling.step.add(
@@ -79,7 +79,7 @@ def ensemble(*steps: tuple[str, str, str]) -> Any:
 
 
 def test_the_critical_path_takes_longest() -> None:
-    """Of two branches that join, the one with an ensemble inside; steps are in no order."""
+    """It is the one with a nested ensemble, of two branches that join; steps are in no order."""
     took = {"fast": 1.0, "slow": 2.0, "deep": 1.5, "join": 1.0}
     times = {name: ModelTimes(name, 1, 1.0, 0.0, us, 1, 0.1, 0) for name, us in took.items()}
     configs = {
@@ -159,7 +159,7 @@ def test_what_is_not_comparable_is_refused(ensemble: str, rows: int, said: str) 
 
 
 def test_the_settings_that_it_names_exist() -> None:
-    """What the sentences say to try is what pipeline.yml has."""
+    """pipeline.yml has what the sentences say to try."""
     text = (ROOT / "src/triton_ensemble/bench/bottleneck.py").read_text()
     known = (ROOT / "src/triton_ensemble/catalog/fields.yml").read_text()
     for setting in {"instances", "batching", "max_queue_delay_us"}:

@@ -46,7 +46,7 @@ PYTHON = f'backend: "python"\n{IN}{OUT}{CPU}'  # 4 lines
 
 
 def step(model: str, inputs: str = "IN=IN", outputs: str = "OUT=OUT", version: int = -1) -> str:
-    """MODEL'S=ENSEMBLE'S, a line for each."""
+    """Return a step of an ensemble; tensors are `MODEL'S=ENSEMBLE'S`, a line for each."""
     maps = "".join(
         f'{side}_map {{ key: "{own}" value: "{tensor}" }}\n'
         for side, pairs in (("input", inputs), ("output", outputs))
@@ -55,9 +55,9 @@ def step(model: str, inputs: str = "IN=IN", outputs: str = "OUT=OUT", version: i
     return f'step {{ model_name: "{model}" model_version: {version}\n{maps}}}\n'
 
 
-def ensemble(*steps: str, border: str = IN + OUT, more: str = "") -> str:
-    """Its first step stands in line 5."""
-    return f'platform: "ensemble" {more}\n{border}ensemble_scheduling {{\n{"".join(steps)}}}\n'
+def ensemble(*steps: str, interface: str = IN + OUT, more: str = "") -> str:
+    """Return the config of an ensemble, whose first step stands in line 5."""
+    return f'platform: "ensemble" {more}\n{interface}ensemble_scheduling {{\n{"".join(steps)}}}\n'
 
 
 def warmup(value: str, name: str = "IN", more: str = "batch_size: 1") -> str:
@@ -89,7 +89,7 @@ def one(rule: str, config: str, line: int, **more: Any) -> Case:
 
 
 def wired(rule: str, config: str, line: int, *models: str, **more: Any) -> Case:
-    """The ensemble `e` of models named a, b ..."""
+    """Return a case of the ensemble `e` of models named a, b ..."""
     files: Files = {f"@{'abc'[i]}": each for i, each in enumerate(models or (PYTHON,))}
     return Case(rule, {"@e": config, **files}, f"e/config.pbtxt:{line}", **more)
 
@@ -99,7 +99,7 @@ def code(rule: str, text: str, line: int, **more: Any) -> Case:
 
 
 def stateful(rule: str, state: str, line: int = 6, **more: Any) -> Case:
-    """Of a model whose `sequence_batching` stands in line 6."""
+    """Return a case of a model whose `sequence_batching` stands in line 6."""
     return one(rule, f"{BATCHES}sequence_batching {{ {state} }}", line, **more)
 
 
@@ -244,13 +244,13 @@ CASES = [
     wired("ensemble-field", f'{ensemble(A)}model_warmup {{ name: "w" }}', 10),
     one("step-incomplete", f'platform: "ensemble"\n{IN}{OUT}', 1),
     wired("step-incomplete", ensemble(A.replace('model_name: "@a"', "")), 5),
-    wired("ensemble-input-unused", ensemble(A, border=IN + OUT + IN.replace("IN", "X")), 4),
+    wired("ensemble-input-unused", ensemble(A, interface=IN + OUT + IN.replace("IN", "X")), 4),
     wired("ensemble-input-written", ensemble(A, step("@a", outputs="OUT=IN")), 11, loads=True),
-    wired("ensemble-output-unwritten", ensemble(A, border=IN + OUT + OUT.replace("OUT", "X")), 4),
+    wired("ensemble-output-unwritten", ensemble(A, interface=IN + OUT + OUT.replace("OUT", "X")), 4),
     wired("tensor-unused", ensemble(A, MID), 11),
     wired("tensor-written-twice", ensemble(A, A), 11),
-    wired("outputs-exposed", ensemble(MID, step("@a", "IN=MID"), border=IN + OUT + OUT.replace("OUT", "MID")), 4),
-    wired("outputs-apart", ensemble(A, step("@a", "IN=X", "OUT=Y"), border=IN + OUT + (IN + OUT).replace("IN", "X").replace('"OUT', '"Y')), 3),
+    wired("outputs-exposed", ensemble(MID, step("@a", "IN=MID"), interface=IN + OUT + OUT.replace("OUT", "MID")), 4),
+    wired("outputs-apart", ensemble(A, step("@a", "IN=X", "OUT=Y"), interface=IN + OUT + (IN + OUT).replace("IN", "X").replace('"OUT', '"Y')), 3),
     Case("ensemble-cycle", {"@e": ensemble(step("@e"))}, "e/config.pbtxt:5"),
     wired("step-model", ensemble(step("@x")), 5),
     wired("step-version", ensemble(step("@a", version=2)), 5),
@@ -258,11 +258,11 @@ CASES = [
     wired("step-batch-size", f"max_batch_size: 8 {ensemble(A)}", 5, BATCHES),
     wired("map-unknown-tensor", ensemble(step("@a", outputs="OUTPUT=OUT")), 7),
     wired("step-input-missing", ensemble(A), 5, TWO_INPUTS),
-    wired("optional-chain", ensemble(A, border=IN.replace("[4]", "[4] optional: true") + OUT), 6),
-    wired("tensor-types-differ", ensemble(A, border=IN.replace("FP32", "INT32") + OUT), 6),
-    wired("tensor-shape", ensemble(A, border=IN.replace("4", "5") + OUT), 6),
+    wired("optional-chain", ensemble(A, interface=IN.replace("[4]", "[4] optional: true") + OUT), 6),
+    wired("tensor-types-differ", ensemble(A, interface=IN.replace("FP32", "INT32") + OUT), 6),
+    wired("tensor-shape", ensemble(A, interface=IN.replace("4", "5") + OUT), 6),
     wired("tensor-shape", f"max_batch_size: 4 {ensemble(A)}", 6, PYTHON.replace("[4]", "[2, 2, 4]", 1)),
-    wired("readers-differ", ensemble(step("@a", outputs="OUT=MID"), step("@b", "IN=MID"), step("@c", "IN=MID", "OUT=Y"), border=IN + OUT + OUT.replace('"OUT', '"Y')), 15, PYTHON.replace("[4]", "[-1]"), PYTHON, PYTHON.replace("[4]", "[5]", 1)),
+    wired("readers-differ", ensemble(step("@a", outputs="OUT=MID"), step("@b", "IN=MID"), step("@c", "IN=MID", "OUT=Y"), interface=IN + OUT + OUT.replace('"OUT', '"Y')), 15, PYTHON.replace("[4]", "[-1]"), PYTHON, PYTHON.replace("[4]", "[5]", 1)),
     wired("decoupled-merge", ensemble(MID, step("@b", "IN=IN X=MID")), 4, DECOUPLED, TWO_INPUTS),
 ]  # fmt: skip
 FINE: dict[str, Files] = {
@@ -292,7 +292,7 @@ FINE: dict[str, Files] = {
 
 
 def write(folder: Path, files: Files, prefix: str = "") -> Path:
-    """Configs by the model's name, with a version 1 and, for Python, a model.py; other files, and folders, by path."""
+    """Write configs by the model's name, with a version 1 and, for Python, a model.py; other files, and folders, by path."""
     folder.mkdir(exist_ok=True)
     for name, text in files.items():
         path = folder / name.replace("@", prefix)
@@ -396,7 +396,7 @@ OF_CODE = {"tensors that a model.py of one's own adds"}
 def test_the_check_finds_what_the_prompts_refuse_and_no_more(
     keeper: Gatekeeper, tmp_path: Path, name: str
 ) -> None:
-    """On the configs that the template would write if it refused nothing."""
+    """The configs are those that the template would write if it refused nothing."""
     answers, line = WIRINGS[name]
     saved = {"ensemble_name": "p", "triton_release": LOCAL, **answers}
     (tmp_path / ".copier-answers.yml").write_text(yaml.safe_dump(saved))
@@ -408,7 +408,7 @@ ANY_FILE = ("model.py", "model.onnx", "model.pt")
 
 
 def written(repository: Path, configs: dict[str, str], files: Sequence[str] = ANY_FILE) -> Path:
-    """With the files that a backend could want."""
+    """Write configs, with the files that a backend could want; return the repository."""
     for name, config in configs.items():
         for version in ("1", "2"):
             (repository / name / version).mkdir(parents=True)
@@ -420,12 +420,12 @@ def written(repository: Path, configs: dict[str, str], files: Sequence[str] = AN
 
 @pytest.mark.slow
 def test_nothing_is_found_in_what_the_template_generates(template: Path, tmp_path: Path) -> None:
-    found: list[str] = []
+    findings: list[str] = []
     for i, pipeline in enumerate(drawn(pipelines(), CHECKED)):
         repository = build(template, pipeline, tmp_path / "p")
-        found += [f"{i}: {finding}" for finding in check(repository)]
+        findings += [f"{i}: {finding}" for finding in check(repository)]
         shutil.rmtree(tmp_path / "p")
-    assert found == []
+    assert findings == []
 
 
 def changed_line(one: str, two: str) -> str:
@@ -435,7 +435,7 @@ def changed_line(one: str, two: str) -> str:
 
 @pytest.mark.slow
 def test_the_verdict_on_a_mutated_config_is_tritons(keeper: Gatekeeper, tmp_path: Path) -> None:
-    """In 99 of 100; the rest are listed."""
+    """They agree on 99 of 100; the rest are listed."""
     chance = random.Random(SEED)
     bases = drawn(pipelines(max_steps=2), max(MUTATED // 4, 1))
     done: list[str] = []
@@ -450,11 +450,11 @@ def test_the_verdict_on_a_mutated_config_is_tritons(keeper: Gatekeeper, tmp_path
             what = f"{kind}: {changed_line(configs[name], text)}"
             written(repository, configs | {name: text}, ["model.py"])
             verdicts[i] = ({*configs}, [], what)
-        found = [f for f in check(repository, LOCAL) if f.severity == "error"]
+        errors = [f for f in check(repository, LOCAL) if f.severity == "error"]
         with serving(repository) as client:
             why = reasons(client)
         for names, rules, what in verdicts.values():
-            rules += [f.rule for f in found if f.file.parent.name in names]
+            rules += [f.rule for f in errors if f.file.parent.name in names]
             refused = [why.get(name, "not listed") for name in sorted(names)]
             reason = next(filter(None, refused), "")
             refusals += bool(reason)
@@ -604,33 +604,33 @@ def test_a_folder_of_no_step(generate: Generate) -> None:
 @pytest.mark.parametrize(
     "change", [('model_name: "', 'model_name: "no'), ("platform:", "foo: 3 platform:")]
 )
-@pytest.mark.parametrize("name", ["steps in one process", "ensemble inside, borders of their own"])
-def test_an_error_of_the_ensemble_makes_no_model_a_stranger(
+@pytest.mark.parametrize("name", ["steps in one process", "nested ensemble, interfaces of its own"])
+def test_an_error_of_the_ensemble_makes_no_model_an_orphan(
     generate: Generate, name: str, change: tuple[str, str]
 ) -> None:
-    """Not those either that pipeline.yml does not name, of steps that share a process and of outputs that are read."""
+    """One that pipeline.yml does not name is none either: of steps that share a process, or of an output that is read."""
     project = generate(**UNUSUAL[name])
     succeed(project.make("repository"))
     config = project / "model_repository" / UNUSUAL[name]["project_name"] / "config.pbtxt"
     config.write_text(config.read_text().replace(*change))
-    found = check(project / "model_repository")
-    assert {finding.file for finding in found if finding.severity == "error"} == {config}
-    assert "folder-of-no-step" not in {finding.rule for finding in found}
+    findings = check(project / "model_repository")
+    assert {finding.file for finding in findings if finding.severity == "error"} == {config}
+    assert "folder-of-no-step" not in {finding.rule for finding in findings}
 
 
-def test_without_the_ensemble_no_model_is_a_stranger(generate: Generate) -> None:
+def test_without_the_ensemble_no_model_is_an_orphan(generate: Generate) -> None:
     project = generate(**UNUSUAL["steps in one process"])
     succeed(project.make("repository"))
     shutil.rmtree(project / "model_repository/joined")
     assert check(project / "model_repository") == []
 
 
-def test_a_step_that_the_ensemble_passes_by_is_no_stranger(generate: Generate) -> None:
+def test_a_step_that_the_ensemble_passes_by_is_no_orphan(generate: Generate) -> None:
     """pipeline.yml has it."""
-    uses = {"backend": "python", "fuse": False}
+    fields = {"backend": "python", "fuse": False}
     steps = [
-        {"name": "one", "inputs": {"x": "A"}, "outputs": {"y": "B"}, **uses},
-        {"name": "two", "inputs": {"x": "B"}, "outputs": {"y": "C"}, **uses},
+        {"name": "one", "inputs": {"x": "A"}, "outputs": {"y": "B"}, **fields},
+        {"name": "two", "inputs": {"x": "B"}, "outputs": {"y": "C"}, **fields},
     ]
     project = generate(
         starting_pipeline="my-own",
@@ -648,21 +648,21 @@ def test_a_pipeline_without_answers(generate: Generate) -> None:
     project = generate(starting_pipeline="my-own")
     for content, what in ((b"", "has no answers"), (b"\xff\0", "is no YAML")):
         (project / "pipeline.yml").write_bytes(content)
-        [found] = [f for f in check(project / "model_repository") if f.rule == "pipeline-changed"]
-        assert (found.line, found.what) == (1, what)
+        [finding] = [f for f in check(project / "model_repository") if f.rule == "pipeline-changed"]
+        assert (finding.line, finding.what) == (1, what)
 
 
 def test_a_project_whose_answers_are_damaged(generate: Generate) -> None:
     project = generate(starting_pipeline="my-own")
     answers = project / ".copier-answers.yml"
     answers.write_text(f"<<<<<<< before\n{answers.read_text()}>>>>>>> after\n")
-    [found] = [f for f in check(project / "model_repository") if f.rule == "pipeline-changed"]
-    assert (found.file, found.what) == (answers, "is no YAML")
+    [finding] = [f for f in check(project / "model_repository") if f.rule == "pipeline-changed"]
+    assert (finding.file, finding.what) == (answers, "is no YAML")
 
 
 @pytest.fixture(scope="module")
 def deployed(generate: Generate) -> Project:
-    """It caches, has Python steps, and an image without models."""
+    """Return a project that caches, has Python steps, and an image without models."""
     project = generate(starting_pipeline="my-own", ensemble={"cache": True})
     succeed(project.make("repository"))
     mounted = project / "deploy/compose.mounted.yaml"
@@ -678,9 +678,9 @@ def test_what_deploy_does_with_the_repository(deployed: Project, rule: str) -> N
     text = path.read_text()
     assert before in text
     path.write_text(text.replace(before, after))
-    [found] = check(deployed / "model_repository")
+    [finding] = check(deployed / "model_repository")
     line = next(i for i, line in enumerate(text.splitlines(), 1) if (place or "") in line)
-    assert (found.file, found.line, found.rule) == (path, line, rule)
+    assert (finding.file, finding.line, finding.rule) == (path, line, rule)
     path.write_text(text)
 
 

@@ -20,14 +20,14 @@ GARBAGE = {
 }
 
 
-def found(capsys: pytest.CaptureFixture[str], repository: Path) -> str:
-    """The lines of a check that finds errors."""
+def reported(capsys: pytest.CaptureFixture[str], repository: Path) -> str:
+    """Return the lines of a check that finds errors."""
     assert main(["check", str(repository)]) == 1
     return capsys.readouterr().out
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line of a program that ends with 2."""
+    """Return the one line of a program that ends with 2."""
     status = main(["check", *arguments])
     printed = capsys.readouterr()
     assert (status, printed.out, printed.err.count("\n")) == (2, "", 1)
@@ -65,7 +65,7 @@ def test_nothing_found_is_said_beside_the_findings(
 
 
 def test_a_python_without_the_packages_is_one_line(tmp_path: Path) -> None:
-    """-S: nothing but the standard library."""
+    """`-S` leaves nothing but the standard library."""
     done = run(sys.executable, "-S", *PROGRAM, str(tmp_path), cwd=tmp_path, PYTHONPATH=str(SOURCES))
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
@@ -97,7 +97,7 @@ def test_what_is_no_repository(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_what_the_system_does_not_let_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a patch, as the administrator may read all."""
+    """A patch refuses it, as the administrator may read all."""
     write(tmp_path / "r", {"m": PYTHON})
 
     def read_bytes(path: Path) -> bytes:
@@ -105,7 +105,7 @@ def test_what_the_system_does_not_let_read(
 
     monkeypatch.setattr("triton_ensemble.check.python_code.Path.read_bytes", read_bytes)
     line = "m/config.pbtxt:1: error: parse: can't be read: Permission denied; "
-    assert line in found(capsys, tmp_path / "r")
+    assert line in reported(capsys, tmp_path / "r")
     monkeypatch.setattr(
         "triton_ensemble.check.repository.read_models", lambda folder: read_bytes(folder / "m")
     )
@@ -129,7 +129,7 @@ def test_garbage_is_a_line_each(
 def test_a_byte_order_mark_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Triton refuses it."""
     write(tmp_path / "r", {"m": f"\ufeff{PYTHON}"})
-    assert "save it as UTF-8 without a byte-order mark" in found(capsys, tmp_path / "r")
+    assert "save it as UTF-8 without a byte-order mark" in reported(capsys, tmp_path / "r")
 
 
 def test_code_that_is_too_deep_is_no_traceback(
@@ -137,7 +137,7 @@ def test_code_that_is_too_deep_is_no_traceback(
 ) -> None:
     deep = "(" * 50_000
     write(tmp_path / "r", {"m": PYTHON, "m/1/model.py": f"x = {'-' * 50_000}1\ny = {deep}"})
-    assert "1/model.py:1: error: python-syntax: " in found(capsys, tmp_path / "r")
+    assert "1/model.py:1: error: python-syntax: " in reported(capsys, tmp_path / "r")
 
 
 @pytest.mark.parametrize("place", ["odd", "m/odd"])
@@ -148,7 +148,7 @@ def test_a_link_to_nowhere(
     write(tmp_path / "r", {"m": PYTHON})
     (tmp_path / "r" / place).symlink_to(target)
     line = f"{place}:1: error: broken-link: failed to stat file odd, a link to {target}; "
-    assert line in found(capsys, tmp_path / "r")
+    assert line in reported(capsys, tmp_path / "r")
 
 
 @pytest.mark.parametrize(

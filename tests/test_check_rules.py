@@ -55,8 +55,8 @@ def test_a_rule_is_a_function_of_its_name_in_a_topic(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", rules())
 def test_a_rule_alone_finds_what_fails_and_no_rule_what_passes(rule: Rule, tmp_path: Path) -> None:
-    found = check(examples.write(rule.fails, tmp_path / "fails"))
-    assert {finding.rule for finding in found} == {rule.id}
+    findings = check(examples.write(rule.fails, tmp_path / "fails"))
+    assert {finding.rule for finding in findings} == {rule.id}
     assert check(examples.write(rule.passes, tmp_path / "passes")) == []
 
 
@@ -66,7 +66,7 @@ def test_the_page_is_made_of_the_rules() -> None:
 
 
 def is_asked(rule: Rule) -> bool:
-    """Whether Triton alone decides: not the project around the repository."""
+    """Return whether Triton alone decides, not the project around the repository."""
     files = examples.as_files(rule.fails)
     return rule.id not in NOT_ASKED and not any(path.startswith(".copier") for path in files)
 
@@ -87,7 +87,7 @@ def add(example: examples.Example, prefix: str, repository: Path, folder: Path) 
 
 @pytest.mark.slow
 def test_triton_refuses_the_examples_that_fail_and_loads_those_that_pass(tmp_path: Path) -> None:
-    """Those of a warning, and of what Triton never answers, it loads."""
+    """It loads those of a warning too, and of what Triton never answers."""
     repository = tmp_path / "r"
     repository.mkdir()
     asked = [rule for rule in RULES.values() if is_asked(rule)]

@@ -9,7 +9,7 @@ from triton_ensemble.cli import COMMANDS, main
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int | str | None, str, str]:
-    """The exit status, stdout and stderr of a line that argparse answers itself."""
+    """Return the exit status, stdout and stderr of a line that argparse answers itself."""
     with pytest.raises(SystemExit) as raised:
         main(words)
     out, err = capsys.readouterr()

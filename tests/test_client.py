@@ -31,7 +31,7 @@ DIGITS = ["2", "6", "7"]
 
 @contextlib.contextmanager
 def package(project: Project) -> Iterator[ModuleType]:
-    """The project's package, imported."""
+    """Yield the project's package, imported."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(project / "src")
         yield importlib.import_module(project.package)
@@ -58,20 +58,20 @@ class Served:
         self.urls = {"http": triton.http_url, "grpc": triton.grpc_url, "asyncio": triton.grpc_url}
 
     def call(self, transport: str, name: str, *arguments: Any, **given: Any) -> Any:
-        """A method of a client, with `options` for its constructor; all answers where they are several."""
+        """Call a method of a client, with `options` for its constructor; return all answers where they are several."""
         options = given.pop("options", {})
         if transport == "asyncio":
             return asyncio.run(self._awaited(name, options, arguments, given))
         with self.module.Client(self.urls[transport], **options) as client:
-            found = getattr(client, name)(*arguments, **given)
-            return list(found) if hasattr(found, "__next__") else found
+            result = getattr(client, name)(*arguments, **given)
+            return list(result) if hasattr(result, "__next__") else result
 
     async def _awaited(self, name: str, options: Any, arguments: Any, given: Any) -> Any:
         async with self.module.AsyncClient(self.urls["asyncio"], **options) as client:
-            found = getattr(client, name)(*arguments, **given)
-            if hasattr(found, "__anext__"):
-                return [answer async for answer in found]
-            return await found
+            result = getattr(client, name)(*arguments, **given)
+            if hasattr(result, "__anext__"):
+                return [answer async for answer in result]
+            return await result
 
 
 @contextlib.contextmanager
@@ -112,7 +112,7 @@ def test_more_rows_than_a_request_may_have_come_back_in_order(
 def test_an_error_names_the_row(
     digits: Served, images: list[bytes], transport: str, row: int
 ) -> None:
-    """That of the call, not that of the request which it was in."""
+    """It is the row of the call, not that of the request which it was in."""
     given = images * 9
     given[row] = b"nonsense"
     with pytest.raises(digits.module.InvalidInput, match=f"IMAGE, row {row}: its 8 bytes") as error:
@@ -171,18 +171,18 @@ def test_one_output_alone(digits: Served, images: list[bytes], transport: str) -
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_threads_share_a_client(digits: Served, images: list[bytes], protocol: str) -> None:
     with digits.module.Client(digits.urls[protocol]) as client:
-        found: list[list[Any]] = []
+        labels: list[list[Any]] = []
 
         def ask() -> None:
             answer = client.image_classification(images * 3)
-            found.append(digits.module.text(answer.LABEL)[:, 0].tolist())
+            labels.append(digits.module.text(answer.LABEL)[:, 0].tolist())
 
         threads = [threading.Thread(target=ask) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert found == [DIGITS * 3] * 8
+    assert labels == [DIGITS * 3] * 8
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
@@ -269,7 +269,7 @@ def test_a_closed_asyncio_client_says_so(digits: Served, images: list[bytes]) ->
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate of localhost, signed by itself, and its key."""
+    """Return a certificate of localhost, signed by itself, and its key."""
     folder = tmp_path_factory.mktemp("tls")
     command = "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 1"
     names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
@@ -279,7 +279,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @contextlib.contextmanager
 def tls_front(url: str, certificate: tuple[Path, Path]) -> Iterator[int]:
-    """The port of what takes TLS off for a server that has none, as a gateway does."""
+    """Yield the port of what takes TLS off for a server that has none, as a gateway does."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
     host, _, port = url.rpartition("/")[2].partition(":")
@@ -319,7 +319,7 @@ def test_https(digits: Served, images: list[bytes], certificate: tuple[Path, Pat
 def test_secure_grpc_and_headers(
     default_project: Project, images: list[bytes], certificate: tuple[Path, Path]
 ) -> None:
-    """Triton's own TLS, and its restriction of an API to those who know a header."""
+    """Triton has TLS of its own, and restricts an API to those who know a header."""
     secure = ["--grpc-use-ssl=true", f"--grpc-server-cert={certificate[0]}"]
     secure += [f"--grpc-server-key={certificate[1]}", "--grpc-restricted-protocol=inference:k=v"]
     with serving(default_project, *secure, "--http-restricted-api=inference:k=v") as server:
@@ -426,7 +426,7 @@ GIVEN: dict[str, Any] = {
 def test_each_type_comes_back_as_it_went(
     types: Served, transport: str, options: dict[str, Any]
 ) -> None:
-    """With names that are keywords, an optional input that is left out, and dims that vary."""
+    """Names are keywords, an optional input is left out, and dims vary."""
     answer = types.call(transport, "types", **GIVEN, options=options)
     assert answer.B2.tolist() == [[True], [False], [True]]
     assert answer.I2.tolist() == GIVEN["I"]
@@ -438,7 +438,7 @@ def test_each_type_comes_back_as_it_went(
 
 @transports
 def test_what_tritonclient_would_send_as_something_else(types: Served, transport: str) -> None:
-    """NumPy's own bytes, of which it makes the text `b'x'`; numbers that are none stay so."""
+    """It makes the text `b'x'` of NumPy's own bytes; numbers that are none stay so."""
     cells = [[list(np.array([b"x", b"yz"]))]] * 3
     answer = types.call(transport, "types", **(GIVEN | {"class_": cells, "H": [np.inf, np.nan, 1]}))
     assert answer.import_.tolist() == [[[b"x", b"yz"]]] * 3
@@ -473,7 +473,7 @@ def test_the_command_line_takes_values_of_each_type(types: Served, tmp_path: Pat
     np.save(tmp_path / "u.npy", np.arange(3, dtype=np.uint8))
     values = ["--b", "true", "--i", "[1, 2]", "--u", str(tmp_path / "u.npy"), "--h", "0.5"]
     values += ["--class", '[["a", "é"]]', "--input", "timeout=1.5", "--format", "json"]
-    found = json.loads(succeed(command(types, *values)))
+    outputs = json.loads(succeed(command(types, *values)))
     values[values.index("0.5")] = "NaN"
     assert json.loads(succeed(command(types, *values)))["H2"] == [[None]]
     values[values.index("json")] = "table"
@@ -483,11 +483,11 @@ def test_the_command_line_takes_values_of_each_type(types: Served, tmp_path: Pat
     process = command(types, *values)
     assert (process.returncode, process.stderr.count("\n")) == (1, 1)
     assert "u.npy: No data left in file" in process.stderr
-    assert found == {"B2": [[True]], "I2": [[1, 2]], "U2": [[0, 1, 2]], "H2": [[0.5]], "import": [[["a", "é"]]]}  # fmt: skip
+    assert outputs == {"B2": [[True]], "I2": [[1, 2]], "U2": [[0, 1, 2]], "H2": [[0.5]], "import": [[["a", "é"]]]}  # fmt: skip
 
 
 def test_bf16_is_float32_to_the_caller(generate: Generate) -> None:
-    """The local Triton can't serve it: what is sent, and what is read, without a server."""
+    """The local Triton can't serve it, so what is sent, and what is read, is looked at without a server."""
     with package(generate(**UNUSUAL["BF16"])) as module:
         batches, transport = (
             importlib.import_module(f"{module.__name__}.runtime.{name}")
@@ -498,9 +498,9 @@ def test_bf16_is_float32_to_the_caller(generate: Generate) -> None:
         assert (sent.datatype(), sent._get_content()[:4]) == ("BF16", b"\x80\x3f\x20\xc0")
         answer = grpc.service_pb2.ModelInferResponse(raw_output_contents=[sent._get_content()])
         answer.outputs.add(name="B", datatype="BF16", shape=[1, 4])
-        found = transport.decoded(grpc.InferResult(answer), ["B"])["B"]
-        assert found.dtype == np.float32
-        np.testing.assert_allclose(found, [[1, -2.5, 0.15, 3]], rtol=1e-2)
+        array = transport.decoded(grpc.InferResult(answer), ["B"])["B"]
+        assert array.dtype == np.float32
+        np.testing.assert_allclose(array, [[1, -2.5, 0.15, 3]], rtol=1e-2)
 
 
 def test_names_that_are_no_identifiers(generate: Generate) -> None:
@@ -562,8 +562,8 @@ streams = pytest.mark.parametrize("transport", ["grpc", "asyncio"])
 @streams
 def test_answers_come_as_they_are_made(stream: Served, transport: str) -> None:
     assert stream.call(transport, "stream_", N=[0]) == []
-    found = stream.call(transport, "stream_", N=[3, 1])
-    assert [answer.I[:, 0].tolist() for answer in found] == [[0, 0], [1, 1], [2, 2]]
+    answers = stream.call(transport, "stream_", N=[3, 1])
+    assert [answer.I[:, 0].tolist() for answer in answers] == [[0, 0], [1, 1], [2, 2]]
     assert [answer["I"].tolist() for answer in stream.call(transport, "stream", {"N": [1]})] == [
         [[0]]
     ]
@@ -668,7 +668,7 @@ def test_a_retry_waits_longer_each_time_and_ends(default_project: Project) -> No
 
 
 def test_the_package_is_usable_alone(generate: Generate, tmp_path: Path) -> None:
-    """Installed from the project's folder, without the rest of it; what that leaves there is no part of it."""
+    """It is installed from the project's folder, without the rest; what that leaves there is no part of it."""
     project = generate()
     project.commit()
     install = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
@@ -705,13 +705,13 @@ def test_both_clients_have_the_same_methods(generate: Generate, name: str) -> No
 
 @pytest.mark.parametrize("name", ["decoupled", "sequence"])
 def test_no_member_of_the_client_is_hidden(generate: Generate, name: str) -> None:
-    """By an ensemble, or a tensor, which may have any name that Triton allows."""
+    """An ensemble, or a tensor, may have any name that Triton allows."""
     table = (ROOT / "hooks/graph/client.jinja").read_text()
     [options, members] = re.findall(r"set (?:OPTIONS|MEMBERS) = (.*?)\.split", table, re.DOTALL)
     with package(generate(**UNUSUAL[name])) as module:
         both = module.Client("grpc://x"), module.AsyncClient("grpc://x")
-        found = {n for client in both for n in dir(client) if not n.startswith("_")} - {name}
-        assert found <= {*re.findall(r"\w+", members)}
+        public = {n for client in both for n in dir(client) if not n.startswith("_")} - {name}
+        assert public <= {*re.findall(r"\w+", members)}
         code = getattr(module.Client, name).__code__
         own = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
         assert own - {"self", "A", "PROMPT"} <= {*re.findall(r"\w+", options)}

@@ -45,13 +45,13 @@ def project(generate: Generate) -> Project:
 
 @pytest.fixture(scope="module")
 def module(project: Project) -> Iterator[ModuleType]:
-    with package(project) as found:
-        yield found
+    with package(project) as imported:
+        yield imported
 
 
 @contextlib.contextmanager
 def answering(answer: Callable[[socket.socket], None]) -> Iterator[tuple[str, list[bytes]]]:
-    """The URL of what reads each request whole and then does as told, and the requests so far."""
+    """Yield the URL of what reads each request whole and then does as told, and the requests so far."""
     requests: list[bytes] = []
 
     def talk(connection: socket.socket) -> None:
@@ -72,7 +72,7 @@ def answering(answer: Callable[[socket.socket], None]) -> Iterator[tuple[str, li
 
 
 def received(connection: socket.socket) -> bytes:
-    """The head of a request that has come whole; nothing at the end."""
+    """Return the head of a request that has come whole; nothing at the end."""
     data = b""
     while b"\r\n\r\n" not in data:
         if not (more := connection.recv(1 << 20)):
@@ -128,7 +128,7 @@ def test_an_answer_that_is_none_of_triton(module: ModuleType, answer: bytes, tex
 
 
 def test_a_request_is_sent_once_where_that_is_asked_for(module: ModuleType) -> None:
-    """Also on a connection that was kept: what the server has read may have been executed."""
+    """A connection that was kept is no exception: what the server has read may have been executed."""
     with (
         answering(socket.socket.close) as (url, requests),
         module.Client(url) as client,
@@ -190,12 +190,12 @@ def test_shared_memory_that_a_server_may_still_read_rests(module: ModuleType) ->
 
 @pytest.fixture(scope="module")
 def server(project: Project) -> Iterator[Served]:
-    with serving(project) as found:
-        yield found
+    with serving(project) as served:
+        yield served
 
 
 def forget_shared_memory(server: Served) -> None:
-    """Asks again while the server still holds the region of a request that it has just answered."""
+    """Make the server forget its regions; it may still hold that of a request that it has just answered."""
     with grpc.InferenceServerClient(server.urls["grpc"].rpartition("/")[2]) as client:
         for _ in range(50):
             with contextlib.suppress(InferenceServerException):
@@ -207,7 +207,7 @@ def forget_shared_memory(server: Served) -> None:
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_shared_memory_outlives_a_server(server: Served, protocol: str) -> None:
-    """One that was started anew knows none of the regions, as one that was told to forget them."""
+    """A server that was started anew knows none of the regions, as one that was told to forget them."""
     with server.module.Client(server.urls[protocol], shared_memory=True) as client:
         client.one(ROW)
         forget_shared_memory(server)

@@ -26,7 +26,7 @@ def keeper(template: Path) -> Gatekeeper:
 
 
 def container(keeper: Gatekeeper, *steps: Any, **answers: Any) -> dict[str, Any]:
-    """`graph.container` of the steps, each from A to B unless it says otherwise."""
+    """Return `graph.container` of the steps, each from A to B unless it says otherwise."""
     given = {"tensors": TWO, "max_batch_size": 8, "steps": [*steps]}
     return dict(keeper.graph({**given, **answers})["container"])
 
@@ -47,8 +47,8 @@ def python(name: str = "a", **fields: Any) -> dict[str, Any]:
 def test_the_base_image_is_that_of_the_release_and_the_backends(
     keeper: Gatekeeper, backend: str, image: str
 ) -> None:
-    found = container(keeper, step("a", ["A"], ["B"], backend), triton_release="24.12")
-    assert found["image"] == f"nvcr.io/nvidia/tritonserver:{image}"
+    result = container(keeper, step("a", ["A"], ["B"], backend), triton_release="24.12")
+    assert result["image"] == f"nvcr.io/nvidia/tritonserver:{image}"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_what_nobody_asked_for_is_not_there(generate: Generate) -> None:
 
 @pytest.mark.parametrize("name", PIPELINES | UNUSUAL)
 def test_compose_files_keep_to_the_specification(generate: Generate, name: str) -> None:
-    """As Docker's compose plugin checks them; docker/ has the older docker-compose read them too."""
+    """Docker's compose plugin checks them; docker/ has the older docker-compose read them too."""
     project = generate(**{**(PIPELINES | UNUSUAL)[name], "gpu_count": 2})
     files = [str(path) for path in sorted((project / "deploy").glob("compose*.yaml"))]
     assert len(files) == 3
@@ -159,7 +159,7 @@ def test_the_script_of_the_image_is_sound(generate: Generate, name: str) -> None
 
 @pytest.mark.parametrize("name", ["default", "image in one process", "steps in one process"])
 def test_steps_are_imported_in_the_build(generate: Generate, name: str) -> None:
-    """In the image that is a check, which names what can't be."""
+    """It is a check in the image, which names what can't be imported."""
     project = generate(**(PIPELINES | UNUSUAL)[name])
     succeed(project.make("repository"))
     check = (sys.executable, imports.__file__, "model_repository")
@@ -185,7 +185,7 @@ def test_the_health_check_stops_a_server_only_where_that_is_wanted(
     monkeypatch.setattr(os, "kill", lambda process, number: signals.append((process, number)))
 
     def check(healthy: bool, after: int) -> list[tuple[int, int]]:
-        """The signals that one check sends."""
+        """Return the signals that one check sends."""
         signals.clear()
         monkeypatch.setattr(health, "check", lambda options: (healthy, "answers"))
         assert health.main([f"--restart-after={after}"]) == (0 if healthy else 1)

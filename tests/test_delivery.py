@@ -19,7 +19,7 @@ INSTALLED = "from importlib.metadata import version; print(version('triton-ensem
 
 
 def environment(project: Project) -> None:
-    """A .venv of its own that borrows the packages of this repository's, and none of its toolkit."""
+    """Make a .venv that borrows the packages of this repository's, and none of its toolkit."""
     succeed(run(sys.executable, "-m", "venv", ".venv", cwd=project.path))
     [folder] = (project / ".venv/lib").glob("python3.*/site-packages")
     [packages] = (VENV / "lib").glob("python3.*/site-packages")
@@ -28,13 +28,13 @@ def environment(project: Project) -> None:
 
 
 def setup(project: Project, *variables: str, **more: str) -> str:
-    """`make setup`, and the version of the toolkit that is installed then."""
+    """Run `make setup`; return the version of the toolkit that is installed then."""
     succeed(run("make", "setup", *variables, cwd=project.path, **more))
     return succeed(run(".venv/bin/python", "-c", INSTALLED, cwd=project.path)).strip()
 
 
 def repacked(wheel: Path, folder: Path, version: str) -> Path:
-    """The same wheel under another version."""
+    """Return a copy of the wheel under another version."""
     old = wheel.name.split("-")[1]
     target = folder / wheel.name.replace(old, version)
     with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(target, "w") as archive:
@@ -49,7 +49,7 @@ def repacked(wheel: Path, folder: Path, version: str) -> Path:
 
 
 def pinned(project: Project, wheel: Path) -> None:
-    """Names a wheel in vendor/requirements.txt by its hash."""
+    """Name a wheel in vendor/requirements.txt by its hash."""
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     line = f"./vendor/{wheel.name} --hash=sha256:{digest}\n"
     (project / "vendor/requirements.txt").write_text(line)
@@ -116,7 +116,7 @@ def test_a_wheel_with_another_hash_is_refused(default_project: Project, tmp_path
 def test_no_index_is_asked_for_the_toolkit_unless_the_variable_says_so(
     default_project: Project, tmp_path: Path
 ) -> None:
-    """Where one offers a higher version."""
+    """An index offers a higher version."""
     project = Project(Path(shutil.copytree(default_project.path, tmp_path / "p")))
     environment(project)
     offered = tmp_path / "offered"

@@ -30,7 +30,7 @@ def blocks(language: str, text: str) -> list[str]:
 
 
 def written(generate: Generate, title: str) -> Project:
-    """The project of an example's pipeline, with its code."""
+    """Return the project of an example's pipeline, with its code."""
     [answers] = blocks("yaml", EXAMPLES[title])
     project = generate(**yaml.safe_load(answers), project_name="docs")
     for code in blocks("python", EXAMPLES[title]):
@@ -104,12 +104,12 @@ def test_a_step_with_a_memory(generate: Generate) -> None:
     totals: dict[int, list[float]] = {1: [], 2: []}
     with served(generate, "A step with a memory") as triton, connect(triton) as client:
         for i in range(4):
-            for sequence, found in totals.items():
+            for sequence, sums in totals.items():
                 position = {"sequence_start": i == 0, "sequence_end": i == 3}
                 value = {"VALUE": np.full((1, 1), sequence, np.float32)}
                 answer = asked(client, "docs", value, sequence_id=sequence, **position)
                 assert isinstance(answer, dict), answer
-                found.append(answer["TOTAL"].item())
+                sums.append(answer["TOTAL"].item())
     assert totals == {1: [1, 2, 3, 4], 2: [2, 4, 6, 8]}
 
 
@@ -126,7 +126,7 @@ def test_a_step_that_calls_other_models(generate: Generate) -> None:
 
 @pytest.mark.skipif(not find_spec("torch"), reason="needs torch")
 def test_a_step_on_a_gpu(generate: Generate) -> None:
-    """Here on the CPU, by the same DLPack."""
+    """It runs on the CPU here, by the same DLPack."""
     pixels = {"PIXELS": np.full((2, 3, 4, 4), 255, np.uint8)}
     with served(generate, "A step on a GPU") as triton, connect(triton) as client:
         answer = asked(client, "docs", pixels)

@@ -1,4 +1,4 @@
-"""Steps that share a model, on a real Triton: they answer as they do apart, with errors and metrics of each step."""
+"""Steps that share a model, on a real Triton: they answer as they do unfused, with errors and metrics of each step."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def code(arguments: str, *body: str) -> str:
 
 
 def written(generate: Generate, answers: dict[str, Any], steps: dict[str, str]) -> Project:
-    """A project whose steps have this code."""
+    """Return a project whose steps have this code."""
     project = generate(**{"project_name": "served", **answers})
     for name, text in steps.items():
         (project / f"steps/{name}.py").write_text(text)
@@ -78,8 +78,8 @@ def metric(triton: LocalTriton, name: str, **labels: str) -> float:
     with urlopen(triton.metrics_url, timeout=5) as answer:
         lines = answer.read().decode().splitlines()
     wanted = [f'{label}="{value}"' for label, value in labels.items()]
-    found = [x for x in lines if x.startswith(name + "{") and all(text in x for text in wanted)]
-    return sum(float(line.split()[-1]) for line in found)
+    samples = [x for x in lines if x.startswith(name + "{") and all(text in x for text in wanted)]
+    return sum(float(line.split()[-1]) for line in samples)
 
 
 MISBEHAVES = {
@@ -129,7 +129,7 @@ ERRORS = {
 
 @pytest.mark.slow
 def test_errors_are_those_of_a_step_and_a_request(generate: Generate) -> None:
-    """Whether alone or among good ones in a call: whose it is, what it is, and nobody else's."""
+    """An error says whose it is and what it is, alone or among good ones in a call, and nobody else has it."""
     answers = wired(*CHAIN) | {"tensors": {**dict.fromkeys("AMX", "FP32[4]"), "N": "STRING[1]"}}
     with served(generate, answers, MISBEHAVES) as (triton, client):
         for code_, error in ERRORS.items():
@@ -319,13 +319,13 @@ SHARED = {
 
 @pytest.fixture(scope="module")
 def repository(generate: Generate, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The models of all cases; an ensemble has the name of its case."""
+    """Return the models of all cases; an ensemble has the name of its case."""
     return collected(generate, tmp_path_factory.mktemp("all"), CASES)
 
 
 @pytest.fixture(scope="module")
 def alone(generate: Generate, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, each as one model without an ensemble, which a step that calls another can't be."""
+    """Return the cases as one model each, without an ensemble, which a step that calls another can't be."""
     cases = {name: case for name, case in CASES.items() if name != "calls"}
     return collected(generate, tmp_path_factory.mktemp("alone"), cases, ensemble=False)
 
@@ -392,7 +392,7 @@ def test_optional_inputs_of_later_steps(client: Client) -> None:
 def test_an_input_that_is_not_optional_is_missed(
     request: pytest.FixtureRequest, client: Client
 ) -> None:
-    """Also among requests that have it; where some are optional, Triton itself just counts them."""
+    """It is missed also among requests that have it; where some are optional, Triton itself just counts them."""
     in_ensemble = request.node.callspec.params["client"] == "repository"
     said = "unexpected deadlock" if in_ensemble else "input 'A' is missing"
 
@@ -430,7 +430,7 @@ def test_async_steps_wait_for_many_requests_at_once(client: Client) -> None:
 
 @pytest.fixture
 def threads_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], int]]:
-    """Of the adapter, which imports a module that only Triton has."""
+    """Yield a function of the adapter, which imports a module that only Triton has."""
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", ModuleType("utils"))
     known = {*sys.modules}
     yield importlib.import_module("triton_ensemble.adapter.fused").threads_of

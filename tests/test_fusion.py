@@ -14,7 +14,7 @@ CHAIN = [step("a", ["A"], ["M"]), step("b", ["M"], ["N"]), step("c", ["N"], ["X"
 
 
 def chain(**fields: Any) -> dict[str, Any]:
-    """Three steps, of which the second has more fields."""
+    """Return a pipeline of three steps, of which the second has more fields."""
     first, second, third = CHAIN
     return wired(*CHAIN) | {"steps": [first, {**second, **fields}, third]}
 
@@ -121,7 +121,7 @@ RUNS: dict[str, tuple[dict[str, Any], list[str]]] = {
         | {"tensors": dict.fromkeys("AMNX", "FP32[4]")},
         ["a b c"],
     ),
-    "in an ensemble inside": (
+    "in a nested ensemble": (
         {
             "max_batch_size": 8,
             "tensors": {"A": "FP32[4]", "X": "FP32[4]"},
@@ -140,7 +140,7 @@ RUNS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
 }
 # Fields of the second of three steps that are its model's alone; those that `fuse: true` overrides come first.
-APART: dict[str, dict[str, Any]] = {
+STANDALONE: dict[str, dict[str, Any]] = {
     "requirements": {"requirements": ["pillow"]},
     "instances": {"instances": 2},
     "calls": {"calls": ["a"]},
@@ -162,7 +162,7 @@ APART: dict[str, dict[str, Any]] = {
         "outputs": {"N": {"tensor": "N", "dims": [-1]}},
     },
 }
-OVERRIDDEN = list(APART)[:3]
+OVERRIDDEN = list(STANDALONE)[:3]
 
 
 @pytest.fixture(scope="module")
@@ -188,14 +188,16 @@ def test_a_shared_model_has_a_name_of_its_own(keeper: Gatekeeper) -> None:
     assert [model["name"] for model in keeper.graph(answers)["shared_models"]] == ["a_to_b_"]
 
 
-@pytest.mark.parametrize("name", APART)
+@pytest.mark.parametrize("name", STANDALONE)
 def test_a_step_whose_model_is_its_own_shares_it_with_none(keeper: Gatekeeper, name: str) -> None:
-    assert runs(keeper, chain(**APART[name])) == []
+    assert runs(keeper, chain(**STANDALONE[name])) == []
 
 
 @pytest.mark.parametrize("name", OVERRIDDEN)
 def test_what_fuse_true_overrides(keeper: Gatekeeper, name: str) -> None:
-    assert runs(keeper, chain(**APART[name], fuse=True)) == ["a b c" if name != "calls" else "b c"]
+    assert runs(keeper, chain(**STANDALONE[name], fuse=True)) == [
+        "a b c" if name != "calls" else "b c"
+    ]
 
 
 def asks(**fields: Any) -> dict[str, Any]:
@@ -236,7 +238,7 @@ def test_the_model_without_an_ensemble_has_its_inputs_in_their_order(keeper: Gat
     answers = alone(wired(step("a", ["A", "B"], ["X", "Y"]), inputs=["B", "A"]))
     assert keeper.line(answers) == ""
     [model] = keeper.graph(answers)["models"]
-    assert [use["name"] for use in model["inputs"]] == ["B", "A"]
+    assert [binding["name"] for binding in model["inputs"]] == ["B", "A"]
 
 
 NOT_ALONE = {
@@ -268,7 +270,7 @@ NOT_ALONE = {
         wired(step("a", ["A"], ["X"], "pytorch")),
         "a has the backend pytorch",
     ),
-    "its border": (
+    "its interface": (
         wired(step("a", ["A"], ["X"]), inputs={"A": {"dims": [-1]}}),
         "A is FP32[-1] at its interface and FP32[4] at a step",
     ),
@@ -282,7 +284,7 @@ def test_what_needs_an_ensemble_is_refused_with_the_reason(keeper: Gatekeeper, n
     assert line == f"ensemble: is false, but {reason}; change that, or write `ensemble: {{}}`"
 
 
-def test_an_ensemble_inside_is_not_left_out(keeper: Gatekeeper) -> None:
+def test_a_nested_ensemble_is_not_left_out(keeper: Gatekeeper) -> None:
     inner = {"backend": "ensemble", "tensors": {"A": "FP32[4]", "X": "FP32[4]"}, "ensemble": False}
     outer = {**step("e", ["A"], ["X"]), **inner, "steps": [step("a", ["A"], ["X"])]}
     line = keeper.line(wired(outer))
@@ -319,7 +321,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         wired(step("a", ["A"], ["M"], requirements=["pillow"]), step("b", ["M"], ["X"], fuse=True)),
         "a has requirements of its own and no `fuse: true`",
     ),
-    "neighbour is apart": (
+    "neighbour is unfused": (
         wired(step("a", ["A"], ["M"], fuse=True), step("b", ["M"], ["X"], fuse=False)),
         "b has `fuse: false`",
     ),

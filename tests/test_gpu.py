@@ -34,7 +34,7 @@ def config_of(path: Path) -> Any:
 
 @pytest.fixture
 def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smi:
-    """Makes `nvidia-smi --list-gpus` print a text."""
+    """Return what makes `nvidia-smi --list-gpus` print a text."""
 
     def write(listed: str) -> None:
         (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho '{listed}'\n")
@@ -117,7 +117,7 @@ def test_instances_where_there_are_gpus(
 
 
 def test_serve_says_that_this_machine_has_fewer_gpus(generate: Generate, smi: Smi) -> None:
-    """In one line, also where no step names a GPU. Its models go where Triton finds room: here, the CPU."""
+    """A line says so, also where no step names a GPU; its models go where Triton finds room: here, the CPU."""
     smi("GPU 0: A")
     printed = succeed(generate(gpu_count=2).make("infer", HTTP_PORT="1"))
     assert printed.count(fewer(1, 2)) == 1
@@ -129,7 +129,7 @@ def test_serve_says_that_this_machine_has_fewer_gpus(generate: Generate, smi: Sm
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Triton's, for a backend outside of Triton."""
+    """Yield Triton's log, for a backend outside of Triton."""
     utils = SimpleNamespace(Logger=Mock())
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", utils)
     monkeypatch.delitem(sys.modules, "local_backend", raising=False)
@@ -139,7 +139,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def loaded(folder: Path, backend: str, kind: str) -> Any:
-    """An instance of a model, as Triton makes it on a device of this kind."""
+    """Return an instance of a model, as Triton makes it on a device of this kind."""
     model = runpy.run_path(str(BACKENDS / backend / "model.py"))
     instance = model["TritonPythonModel"]()
     config = json_format.MessageToJson(
@@ -168,7 +168,7 @@ def without_cuda(model: str, package: str) -> str:
 def test_an_onnxruntime_without_cuda_says_so(
     default_project: Project, log: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it was built without, or with and finds no driver; on the CPU it says nothing."""
+    """It was built without it, or finds no driver; on the CPU it says nothing."""
     ort = pytest.importorskip("onnxruntime")
     succeed(default_project.make("repository"))
     folder = default_project / "model_repository/classify"
@@ -221,8 +221,8 @@ def test_what_a_backend_says_of_cuda_is_printed_at_the_start() -> None:
 
 
 def placed(config: Any, gpu_count: int) -> Counter[str]:
-    """The instances of a model by device. `count` is of each GPU; a group without `gpus` is for all of them."""
-    found: Counter[str] = Counter()
+    """Count the instances of a model by device. `count` is of each GPU; a group without `gpus` is for all of them."""
+    instances: Counter[str] = Counter()
     for group in config.instance_group:
         kind = group.Kind.Name(group.kind)
         assert kind in ("KIND_GPU", "KIND_AUTO") or not group.gpus
@@ -230,8 +230,8 @@ def placed(config: Any, gpu_count: int) -> Counter[str]:
         on_gpus = kind == "KIND_GPU" or (kind == "KIND_AUTO" and gpu_count > 0)
         gpus = list(group.gpus) or range(gpu_count)
         for device in [f"gpu {gpu}" for gpu in gpus] if on_gpus else [kind[5:].lower()]:
-            found[device] += max(group.count, 1)
-    return found
+            instances[device] += max(group.count, 1)
+    return instances
 
 
 PLACED: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
@@ -255,7 +255,7 @@ PLACED: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
 
 
 def test_each_step_is_placed_as_it_says(generate: Generate) -> None:
-    """All in one pipeline: a fan from A, one tensor a step."""
+    """One pipeline has all: a fan from A, one tensor a step."""
     outputs = {f"OUT{i}": "FP32[4]" for i in range(len(PLACED))}
     steps = [
         step(f"s{i}", {"x": "A"}, {"y": f"OUT{i}"}, "onnxruntime", **fields)
@@ -302,11 +302,11 @@ def test_the_example_of_the_page_is_placed_as_it_says(generate: Generate) -> Non
     page = (ROOT / "docs/gpu.md").read_text()
     [example] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     project = generate(**yaml.safe_load(example))
-    found = {
+    devices = {
         name: placed(config_of(project / f"model_repository/{name}/config.pbtxt"), 3)
         for name in ("detect", "describe")
     }
-    assert found == {"detect": {"gpu 0": 2, "gpu 1": 2}, "describe": {"gpu 2": 1}}
+    assert devices == {"detect": {"gpu 0": 2, "gpu 1": 2}, "describe": {"gpu 2": 1}}
 
 
 def test_the_lines_of_the_page_are_those_that_are_printed(template: Path) -> None:

@@ -48,13 +48,13 @@ AWKWARD = [
 
 @pytest.fixture(scope="module")
 def environment(template: Path) -> SandboxedEnvironment:
-    """Copier's own, with the settings of copier.yml."""
+    """Return Copier's own environment, with the settings of copier.yml."""
     return Worker(src_path=str(template)).jinja_env
 
 
 @pytest.fixture(scope="module")
 def graph(environment: SandboxedEnvironment) -> Graph:
-    """The graph of some tensors and steps, all other answers being the defaults."""
+    """Return what makes the graph of some tensors and steps, all other answers being the defaults."""
     macro: Any = environment.get_template("hooks/graph/graph.jinja").module
 
     def graph(tensors: dict[str, Any], steps: list[dict[str, Any]], **answers: Any) -> Any:
@@ -85,9 +85,9 @@ def names(parts: list[dict[str, Any]]) -> list[str]:
     return [part["name"] for part in parts]
 
 
-def wires(uses: list[dict[str, Any]]) -> dict[str, str | None]:
-    """The pipeline's tensor of each tensor of a model."""
-    return {use["name"]: use["tensor"] for use in uses}
+def wires(bindings: list[dict[str, Any]]) -> dict[str, str | None]:
+    """Return the pipeline's tensor of each tensor of a model."""
+    return {binding["name"]: binding["tensor"] for binding in bindings}
 
 
 def test_steps_stand_behind_those_they_read_from_in_whatever_order_they_were_given(
@@ -95,25 +95,25 @@ def test_steps_stand_behind_those_they_read_from_in_whatever_order_they_were_giv
 ) -> None:
     steps = [step("c", ["B"], ["C"]), step("a", ["A"], ["B"]), step("b", ["C"], ["D"])]
     tensors = dict.fromkeys("ABCD", "FP32[1]")
-    found = graph(tensors, steps)
-    assert names(found["steps"]) == ["a", "c", "b"]
-    assert found["unordered"] == []
-    assert graph(tensors, steps[::-1]) == found
+    pipeline = graph(tensors, steps)
+    assert names(pipeline["steps"]) == ["a", "c", "b"]
+    assert pipeline["unordered"] == []
+    assert graph(tensors, steps[::-1]) == pipeline
 
 
 def test_what_no_step_writes_comes_in_and_what_no_step_reads_goes_out(graph: Graph) -> None:
     steps = [step("a", ["A", "C"], ["B", "D"]), step("b", ["B", "C"], ["E"])]
-    found = graph(dict.fromkeys("ABCDE", "FP32[1]"), steps)
-    assert names(found["inputs"]) == ["A", "C"]
-    assert names(found["outputs"]) == ["D", "E"]
+    pipeline = graph(dict.fromkeys("ABCDE", "FP32[1]"), steps)
+    assert names(pipeline["inputs"]) == ["A", "C"]
+    assert names(pipeline["outputs"]) == ["D", "E"]
 
 
 def test_a_fan_that_joins_again(graph: Graph) -> None:
     arms = [step(f"arm{i}", ["A"], [f"B{i}"]) for i in range(3)]
     join = step("join", ["B0", "B1", "B2"], ["C"])
-    found = graph(dict.fromkeys(["A", "B0", "B1", "B2", "C"], "FP32[1]"), [join, *arms])
-    assert names(found["steps"]) == ["arm0", "arm1", "arm2", "join"]
-    edges = [(edge["from"], edge["label"], edge["to"]) for edge in found["edges"]]
+    pipeline = graph(dict.fromkeys(["A", "B0", "B1", "B2", "C"], "FP32[1]"), [join, *arms])
+    assert names(pipeline["steps"]) == ["arm0", "arm1", "arm2", "join"]
+    edges = [(edge["from"], edge["label"], edge["to"]) for edge in pipeline["edges"]]
     assert edges == [
         *[("in1", None, f"s{i}") for i in (1, 2, 3)],
         *[(f"s{i + 1}", f"B{i}", "s4") for i in range(3)],
@@ -124,31 +124,31 @@ def test_a_fan_that_joins_again(graph: Graph) -> None:
 def test_a_model_has_its_own_names_for_tensors(graph: Graph) -> None:
     a = step("a", {"input": "A"}, {"output": "B"})
     b = step("b", {"input": "B"}, {"output": {"tensor": "C", "dims": [-1]}})
-    found = graph(dict.fromkeys("ABC", "FP32[4]"), [a, b])
-    assert [wires(s["inputs"]) for s in found["steps"]] == [{"input": "A"}, {"input": "B"}]
-    assert [wires(s["outputs"]) for s in found["steps"]] == [{"output": "B"}, {"output": "C"}]
-    assert found["steps"][1]["outputs"][0]["dims"] == [-1]
-    assert [use["dims"] for use in found["outputs"]] == [[4]]
+    pipeline = graph(dict.fromkeys("ABC", "FP32[4]"), [a, b])
+    assert [wires(s["inputs"]) for s in pipeline["steps"]] == [{"input": "A"}, {"input": "B"}]
+    assert [wires(s["outputs"]) for s in pipeline["steps"]] == [{"output": "B"}, {"output": "C"}]
+    assert pipeline["steps"][1]["outputs"][0]["dims"] == [-1]
+    assert [binding["dims"] for binding in pipeline["outputs"]] == [[4]]
 
 
 def test_an_output_that_the_pipeline_drops(graph: Graph) -> None:
     unused = {"type": "INT64", "dims": [2, 3]}
-    found = graph(
+    pipeline = graph(
         {"A": "FP32[1]", "B": "FP32[1]"}, [step("a", ["A"], {"B": "B", "features": unused})]
     )
-    assert wires(found["steps"][0]["outputs"]) == {"B": "B", "features": None}
-    assert found["steps"][0]["outputs"][1]["numpy"] == "int64"
-    assert names(found["outputs"]) == ["B"]
+    assert wires(pipeline["steps"][0]["outputs"]) == {"B": "B", "features": None}
+    assert pipeline["steps"][0]["outputs"][1]["numpy"] == "int64"
+    assert names(pipeline["outputs"]) == ["B"]
 
 
 def test_the_same_tensor_at_two_inputs_of_a_step(graph: Graph) -> None:
-    found = graph(
+    pipeline = graph(
         dict.fromkeys("ABC", "FP32[1]"),
         [step("a", ["A"], ["B"]), step("b", {"x": "B", "y": "B"}, ["C"])],
     )
-    assert names(found["steps"]) == ["a", "b"]
-    assert wires(found["steps"][1]["inputs"]) == {"x": "B", "y": "B"}
-    assert len(found["edges"]) == 3
+    assert names(pipeline["steps"]) == ["a", "b"]
+    assert wires(pipeline["steps"][1]["inputs"]) == {"x": "B", "y": "B"}
+    assert len(pipeline["edges"]) == 3
 
 
 @pytest.mark.parametrize(
@@ -161,26 +161,26 @@ def test_the_same_tensor_at_two_inputs_of_a_step(graph: Graph) -> None:
     ],
 )
 def test_ways_to_write_a_tensor(graph: Graph, given: Any, type: str, dims: list[int]) -> None:
-    found = graph({"A": given, "B": "FP32[1]"}, [step("a", ["A"], ["B"])])
-    assert (found["inputs"][0]["type"], found["inputs"][0]["dims"]) == (type, dims)
+    pipeline = graph({"A": given, "B": "FP32[1]"}, [step("a", ["A"], ["B"])])
+    assert (pipeline["inputs"][0]["type"], pipeline["inputs"][0]["dims"]) == (type, dims)
 
 
-def test_the_steps_of_a_cycle_and_those_behind_it_are_stuck(graph: Graph) -> None:
+def test_the_steps_of_a_cycle_and_those_behind_it_are_unordered(graph: Graph) -> None:
     steps = [
         step("free", ["A"], ["B"]),
         step("one", ["B", "D"], ["C"]),
         step("two", ["C"], ["D"]),
         step("behind", ["D"], ["E"]),
     ]
-    found = graph(dict.fromkeys("ABCDE", "FP32[1]"), steps)
-    assert names(found["steps"]) == ["free"]
-    assert names(found["unordered"]) == ["behind", "one", "two"]
+    pipeline = graph(dict.fromkeys("ABCDE", "FP32[1]"), steps)
+    assert names(pipeline["steps"]) == ["free"]
+    assert names(pipeline["unordered"]) == ["behind", "one", "two"]
 
 
 def test_a_step_has_the_batch_size_of_the_ensemble_unless_it_says_otherwise(graph: Graph) -> None:
     steps = [step("a", ["A"], ["B"]), step("b", ["B"], ["C"], max_batch_size=64)]
-    found = graph(dict.fromkeys("ABC", "FP32[1]"), steps, max_batch_size=16)
-    assert [s["max_batch_size"] for s in found["steps"]] == [16, 64]
+    pipeline = graph(dict.fromkeys("ABC", "FP32[1]"), steps, max_batch_size=16)
+    assert [s["max_batch_size"] for s in pipeline["steps"]] == [16, 64]
 
 
 def test_torch_is_a_package_of_projects_that_serve_torchscript_only(graph: Graph) -> None:
@@ -205,7 +205,7 @@ def test_the_example_gives_its_code_as_long_as_its_steps_are_unchanged(graph: Gr
 
 
 def test_what_a_python_step_takes(graph: Graph) -> None:
-    """Inputs, then what Triton adds to the requests of a sequence; texts are NumPy's on a GPU too."""
+    """It takes inputs, then what Triton adds to the requests of a sequence; texts are NumPy's on a GPU too."""
     start = {"kind": "CONTROL_SEQUENCE_START", "fp32_false_true": [0, 1]}
     tensors = {
         "A": {"type": "FP32", "dims": [1], "optional": True},
@@ -219,11 +219,11 @@ def test_what_a_python_step_takes(graph: Graph) -> None:
         step("scale", ["B"], ["C"], **on_gpu),
     ]
     first, second = graph(tensors, steps, gpu_count=1)["python_steps"]
-    assert [(use["argument"], use["annotation"]) for use in first["takes"]] == [
+    assert [(binding["argument"], binding["annotation"]) for binding in first["takes"]] == [
         ("A", "NDArray[np.float32] | None"),
         ("class_", "NDArray[np.float32]"),
     ]
-    assert [use["annotation"] for use in second["takes"] + second["gives"]] == [
+    assert [binding["annotation"] for binding in second["takes"] + second["gives"]] == [
         "NDArray[np.object_]",
         "torch.Tensor",
     ]
@@ -245,8 +245,10 @@ def test_instances_of_onnx_on_a_cpu_have_a_thread_each(
     graph: Graph, fields: dict[str, Any], threads: str | None
 ) -> None:
     steps = [step("a", ["A"], ["B"], "onnxruntime", **{"device": "cpu", **fields})]
-    found = graph({"A": "FP32[1]", "B": "FP32[1]"}, steps, gpu_count=1)["models"][0]["settings"]
-    values = [given["value"]["string_value"] for given in found.get("parameters", [])]
+    model_settings = graph({"A": "FP32[1]", "B": "FP32[1]"}, steps, gpu_count=1)["models"][0][
+        "settings"
+    ]
+    values = [given["value"]["string_value"] for given in model_settings.get("parameters", [])]
     assert values == ([threads] if threads else [])
 
 
@@ -267,12 +269,17 @@ def test_the_labels_of_the_machine_with_a_gpu(
 def test_types_have_names_of_their_own(graph: Graph) -> None:
     tensors = {name: "FP32[1]" for name in "ABCDE"}
     wiring = zip(["read_image", "readImage", "read.image", "1st"], "ABCD", "BCDE", strict=True)
-    found = graph(tensors, [step(name, [a], [b]) for name, a, b in wiring])["python_steps"]
-    assert [model["types"] for model in found] == ["ReadImage", "Readimage", "ReadX2eImage", "_1st"]
+    models = graph(tensors, [step(name, [a], [b]) for name, a, b in wiring])["python_steps"]
+    assert [model["types"] for model in models] == [
+        "ReadImage",
+        "Readimage",
+        "ReadX2eImage",
+        "_1st",
+    ]
 
 
 def test_the_models_that_a_step_calls(graph: Graph) -> None:
-    """By the step's name, whatever model serves it."""
+    """A step calls another by its name, whatever model serves it."""
     tensors = {name: "FP32[1]" for name in "ABCD"}
     steps = [
         step("one", {"x.1": "A"}, {"y": "B"}),
@@ -285,24 +292,24 @@ def test_the_models_that_a_step_calls(graph: Graph) -> None:
 
 
 def test_awkward_names_of_tensors_survive(graph: Graph) -> None:
-    found = graph(dict.fromkeys([*AWKWARD, "B"], "FP32[1]"), [step("a", AWKWARD, ["B"])])
-    assert names(found["steps"][0]["inputs"]) == AWKWARD
-    assert sorted(names(found["inputs"])) == sorted(AWKWARD)
-    arguments = [use["argument"] for use in found["steps"][0]["inputs"]]
+    pipeline = graph(dict.fromkeys([*AWKWARD, "B"], "FP32[1]"), [step("a", AWKWARD, ["B"])])
+    assert names(pipeline["steps"][0]["inputs"]) == AWKWARD
+    assert sorted(names(pipeline["inputs"])) == sorted(AWKWARD)
+    arguments = [binding["argument"] for binding in pipeline["steps"][0]["inputs"]]
     assert len(set(arguments)) == len(AWKWARD)
 
 
 def test_numbers_are_names_too(graph: Graph) -> None:
-    found = graph({389: "FP32[1]", 390: "FP32[1]"}, [step("a", [389], {0: 390})])
-    assert wires(found["steps"][0]["outputs"]) == {"0": "390"}
-    assert (names(found["inputs"]), names(found["outputs"])) == (["389"], ["390"])
+    pipeline = graph({389: "FP32[1]", 390: "FP32[1]"}, [step("a", [389], {0: 390})])
+    assert wires(pipeline["steps"][0]["outputs"]) == {"0": "390"}
+    assert (names(pipeline["inputs"]), names(pipeline["outputs"])) == (["389"], ["390"])
 
 
 def decoded(word: str, reserved: set[str]) -> str:
-    """What hooks/names.jinja says of its words, backwards."""
+    """Return the name of which hooks/names.jinja makes the word."""
     word = re.sub("^_(?=[0-9])", "", word)
     word = word[:-1] if word[:-1] in reserved and word.endswith("_") else word
-    return re.sub("_x((?:[0-9a-f]{2})+)_", lambda found: bytes.fromhex(found[1]).decode(), word)
+    return re.sub("_x((?:[0-9a-f]{2})+)_", lambda match: bytes.fromhex(match[1]).decode(), word)
 
 
 # Words of this alphabet are, or nearly are, what the spelling itself produces.
@@ -335,7 +342,7 @@ def test_no_two_names_have_the_same_identifier(
 
 
 def test_a_request_of_zeros_has_dims_that_all_steps_take(graph: Graph) -> None:
-    """Where the border leaves one open: those of a step, also of one in an ensemble inside."""
+    """Where the interface leaves one open, it is that of a step, also of one in a nested ensemble."""
     tensors = {"A": "FP32[-1, 4, -1]", "B": "FP32[-1]", "C": "FP32[-1]", "X": "FP32[1]", "Y": "FP32[1]"}  # fmt: skip
     inner = {
         "name": "inner",
@@ -350,23 +357,27 @@ def test_a_request_of_zeros_has_dims_that_all_steps_take(graph: Graph) -> None:
         step("two", {"x": {"tensor": "A", "dims": [3, -1, -1]}}, {"y": None}),
         inner,
     ]
-    found = graph(tensors, steps)
-    assert found["sample_dims"] == {"A": [3, 4, 1], "B": [5], "C": [1]}
+    pipeline = graph(tensors, steps)
+    assert pipeline["sample_dims"] == {"A": [3, 4, 1], "B": [5], "C": [1]}
 
 
 def test_what_the_client_calls_tensors_and_the_ensemble(graph: Graph) -> None:
-    """As steps do, but for words that the client's methods have."""
+    """The client calls them as steps do, but for words that its methods have."""
     tensors = {"timeout": "FP32[1]", "timeout_": "FP32[1]", "a.b": "STRING[2]", "class": "BF16[1]"}
-    found = graph(
+    client = graph(
         tensors,
         [step("a", ["timeout", "timeout_", "a.b"], ["class"])],
         ensemble_name="close",
         inputs=["timeout", "timeout_", "a.b"],
     )["client"]
-    assert (found["method"], found["result"]) == ("close_", "CloseResult")
-    assert [use["argument"] for use in found["inputs"]] == ["timeout_", "timeout_x5f_", "a_x2e_b"]
-    assert [use["shape"] for use in found["inputs"]][-1] == "STRING[batch, 2]"
-    assert [use["annotation"] for use in found["outputs"]] == ["NDArray[np.float32]"]
+    assert (client["method"], client["result"]) == ("close_", "CloseResult")
+    assert [binding["argument"] for binding in client["inputs"]] == [
+        "timeout_",
+        "timeout_x5f_",
+        "a_x2e_b",
+    ]
+    assert [binding["shape"] for binding in client["inputs"]][-1] == "STRING[batch, 2]"
+    assert [binding["annotation"] for binding in client["outputs"]] == ["NDArray[np.float32]"]
 
     def called(ensemble: str) -> tuple[str, str]:
         client = graph(tensors, [step("a", ["class"], ["a.b"])], ensemble_name=ensemble)["client"]
@@ -381,14 +392,14 @@ def test_what_the_client_calls_tensors_and_the_ensemble(graph: Graph) -> None:
 def test_a_chain_of_a_thousand_steps(graph: Graph) -> None:
     tensors = {f"T{i}": "FP32[1]" for i in range(1001)}
     steps = [step(f"s{i}", [f"T{i}"], [f"T{i + 1}"]) for i in range(1000)]
-    found = graph(tensors, steps[::-1])
-    assert names(found["steps"]) == [f"s{i}" for i in range(1000)]
-    assert (names(found["inputs"]), names(found["outputs"])) == (["T0"], ["T1000"])
+    pipeline = graph(tensors, steps[::-1])
+    assert names(pipeline["steps"]) == [f"s{i}" for i in range(1000)]
+    assert (names(pipeline["inputs"]), names(pipeline["outputs"])) == (["T0"], ["T1000"])
 
 
 def test_a_fan_of_two_thousand_tensors(graph: Graph) -> None:
     arms = [f"T{i}" for i in range(2000)]
     tensors = dict.fromkeys(["A", "B", *arms], "FP32[1]")
-    found = graph(tensors, [step("join", arms, ["B"]), step("split", ["A"], arms)])
-    assert names(found["steps"]) == ["split", "join"]
-    assert (names(found["inputs"]), names(found["outputs"])) == (["A"], ["B"])
+    pipeline = graph(tensors, [step("join", arms, ["B"]), step("split", ["A"], arms)])
+    assert names(pipeline["steps"]) == ["split", "join"]
+    assert (names(pipeline["inputs"]), names(pipeline["outputs"])) == (["A"], ["B"])

@@ -19,7 +19,7 @@ from test_client import BUSY, STREAM, TYPES, Served, serving
 
 
 def health(folder: Path, *arguments: str) -> tuple[int, str]:
-    """Exit code and line. With the wheel alone: without site-packages."""
+    """Return the exit code and the line of the check, run by the wheel alone, without site-packages."""
     [wheel] = (folder / "vendor").glob("*.whl")
     command = (sys.executable, "-S", "-m", "triton_ensemble.container.health", *arguments)
     alone = {"PYTHONPATH": str(wheel), "PATH": os.environ["PATH"]}
@@ -30,7 +30,7 @@ def health(folder: Path, *arguments: str) -> tuple[int, str]:
 
 
 def copied(project: Project, folder: Path) -> Path:
-    """What a container needs of a project for its health check."""
+    """Copy what a container needs of a project for its health check."""
     shutil.copytree(project / "vendor", folder / "vendor")
     if (project / "samples").exists():
         shutil.copytree(project / "samples", folder / "samples")
@@ -49,7 +49,7 @@ def test_it_answers(digits: Served, tmp_path: Path) -> None:
 
 
 def test_it_sees_what_the_server_does_not(default_project: Project, tmp_path: Path) -> None:
-    """A model's Python process that has died."""
+    """A model's Python process has died."""
     folder = copied(default_project, tmp_path)
     with serving(default_project) as server:
         commands = {
@@ -75,7 +75,7 @@ def command(path: Path) -> str:
 
 @pytest.mark.parametrize("given", ["http", "grpc", "nowhere"])
 def test_it_says_why_not(digits: Served, tmp_path: Path, given: str) -> None:
-    """Of a wrong sample, of what speaks no HTTP, of a port where none answers."""
+    """The sample is wrong, what answers speaks no HTTP, or none answers at the port."""
     folder = copied(digits.project, tmp_path)
     urls = {**digits.urls, "nowhere": "http://127.0.0.1:1"}
     if given == "http":
@@ -97,7 +97,7 @@ BROKEN = {
 def test_a_sample_that_is_none_is_named(
     default_project: Project, tmp_path: Path, text: str
 ) -> None:
-    """And not the server, which is not asked."""
+    """The server is not named, as it is not asked."""
     folder = copied(default_project, tmp_path)
     (folder / "samples/a.json").write_text(text)
     code, line = health(folder, "--url", "http://127.0.0.1:1")
@@ -123,7 +123,7 @@ SLOW = BUSY.replace("0.3", "0.7")  # twice as long as the check waits
 
 
 def test_a_busy_server_is_able_to_answer(generate: Generate, tmp_path: Path) -> None:
-    """Not one that answers nobody; and by the metrics of the last check, where `--since` keeps them."""
+    """One that answers nobody is not, by the metrics of the last check too, where `--since` keeps them."""
     project = generate(
         project_name="slow",
         tensors={"A": "FP32[4]", "B": "FP32[4]"},
@@ -145,7 +145,7 @@ def test_a_busy_server_is_able_to_answer(generate: Generate, tmp_path: Path) -> 
 
 
 def test_a_request_of_many_megabytes(generate: Generate, tmp_path: Path) -> None:
-    """Of a form, Triton's HTTP server parses some 5 MB and dies."""
+    """Triton's HTTP server parses some 5 MB of a form and dies."""
     project = generate(
         project_name="large",
         tensors={"A": "FP32[3, 1440, 1200]", "B": "FP32[4]"},
@@ -155,7 +155,7 @@ def test_a_request_of_many_megabytes(generate: Generate, tmp_path: Path) -> None
         assert health(copied(project, tmp_path), "--url", server.urls["http"])[0] == 0
 
 
-BORDER_VARIES: dict[str, Any] = {
+INTERFACE_VARIES: dict[str, Any] = {
     "project_name": "varies",
     "tensors": {"A": "FP32[-1, 4]", "C": "FP32[1]"},
     "inputs": {"A": None},
@@ -179,7 +179,7 @@ BORDER_VARIES: dict[str, Any] = {
         UNUSUAL["decoupled"],
         UNUSUAL["optional input first"],
         PIPELINES["awkward names"],
-        BORDER_VARIES,
+        INTERFACE_VARIES,
     ],
     ids=lambda answers: answers["project_name"],
 )

@@ -242,7 +242,7 @@ def changed(place: Place, odd: Any) -> Answers:
 
 
 def as_copier_reads_it(place: Place, odd: Any) -> bool:
-    """Copier makes a number of the text of one before the checks of the graph see it."""
+    """Return whether Copier makes a number of a text before the checks of the graph see it."""
     return odd != "1" or place[0] not in ("gpu_count", "max_batch_size", "max_queue_delay_us")
 
 
@@ -253,9 +253,9 @@ CHOSEN = random.Random(SEED).sample(HOSTILE_ANSWERS, min(HOSTILE, len(HOSTILE_AN
 
 
 def plain(answers: Answers) -> Answers:
-    """As JSON has them, where keys are texts; without what is empty."""
-    found: Answers = json.loads(json.dumps(answers))
-    return {key: value for key, value in found.items() if value}
+    """Return the answers as JSON has them, where keys are texts; without what is empty."""
+    parsed: Answers = json.loads(json.dumps(answers))
+    return {key: value for key, value in parsed.items() if value}
 
 
 @pytest.fixture(scope="module")
@@ -274,7 +274,7 @@ def test_the_answers_that_are_made_hostile_use_all_of_the_grammar(keeper: Gateke
 
 @pytest.fixture(scope="module")
 def lines(keeper: Gatekeeper) -> list[str]:
-    """What the template says of each."""
+    """Return what the template says of each."""
 
     def line(place: Place, odd: Any) -> str:
         try:
@@ -297,7 +297,7 @@ def test_hostile_answers_that_are_accepted_generate_a_project_that_parses(
     template: Path, lines: list[str], tmp_path: Path
 ) -> None:
     chosen = zip(CHOSEN, lines, strict=True)
-    accepted = [found for found, line in chosen if not line and found[0][-1] != "config"]
+    accepted = [change for change, line in chosen if not line and change[0][-1] != "config"]
     for i, (place, odd) in enumerate(accepted[:COPIES]):
         answers, project = changed(place, odd), tmp_path / str(i)
         copier.run_copy(str(template), project, data=answers, defaults=True, quiet=True)

@@ -40,7 +40,7 @@ class Served(NamedTuple):
     log: Path
 
     def infer(self, model: str, outputs: Any = None, **inputs: Any) -> Any:
-        """The answer of the server to one request; an input is `(data type, array)`."""
+        """Return the answer of the server to one request; an input is `(data type, array)`."""
         tensors = []
         for name, (data_type, array) in inputs.items():
             tensor = triton_http.InferInput(name, list(array.shape), data_type)
@@ -320,13 +320,13 @@ Write = Callable[..., Path]
 
 @pytest.fixture(autouse=True)
 def logs_are_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Logs of failed starts stay; not in /tmp."""
+    """Keep the logs of failed starts out of /tmp."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes the config of a model and files of its version 1; returns the repository."""
+    """Return what writes the config of a model and files of its version 1, and returns the repository."""
 
     def model(name: str, config: str, *files: str) -> Path:
         version = tmp_path / "models" / name / "1"
@@ -384,7 +384,7 @@ def test_models_cannot_import_what_pythonpath_has(
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A stand-in outside of Triton, of which it needs the names of data types and the log."""
+    """Yield a stand-in outside of Triton, of which it needs the names of data types and the log."""
     types = {"TYPE_FP32": np.float32, "TYPE_STRING": np.object_}
     utils = SimpleNamespace(triton_string_to_numpy=types.get, Logger=Mock())
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", utils)
@@ -458,7 +458,7 @@ instance_group {{ kind: KIND_CPU count: 1 }}
 
 
 def write_openvino(path: Path) -> None:
-    """y = x @ w for FP32 x[1, 4]: a batch of one, as most exports have."""
+    """Write y = x @ w for FP32 x[1, 4]: a batch of one, as most exports have."""
     ov = pytest.importorskip("openvino")
     x = ov.opset13.parameter([1, 4], np.float32, name="x")
     y = ov.opset13.matmul(x, np.arange(8, dtype=np.float32).reshape(4, 2), False, False)
@@ -468,7 +468,7 @@ def write_openvino(path: Path) -> None:
 
 
 def test_an_openvino_model(write: Write) -> None:
-    """Any batch, whatever the file says of it; data in the file beside it."""
+    """It takes any batch, whatever the file says of it; its data is in the file beside it."""
     repository = write("a", VINO.format(type="TYPE_FP32", dim=4, output="y"))
     write_openvino(repository / "a/1/model.xml")
     rows = np.arange(12, dtype=np.float32).reshape(3, 4)

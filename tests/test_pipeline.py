@@ -68,7 +68,7 @@ REFUSED = {
     "a field of a tensor": ("labels:", "lables:", 5, "tensor B"),
     "a field of a step": ("max_batch_size: 8", "max_batch_size: -8", 20, "max_batch_size is -8"),
     "a field in a field": ("priority_levels: 2", "priority_levels: x", 22, "priority_levels is"),
-    "a use": ("y: C", "y: {tensor: C, reshape: [0]}", 19, "y reshape has the dim 0"),
+    "a binding": ("y: C", "y: {tensor: C, reshape: [0]}", 19, "y reshape has the dim 0"),
     "a tensor that a step reads": ("x: B", "x: D", 17, "reads D, which is not in `tensors`"),
     "a tensor that a step lists": ("[B]", "[C]", 19, "writes C"),
     "a rule on a field": ("level: 1", "level: 3", 23, "`default_priority_level` from 1 to 2"),
@@ -79,13 +79,13 @@ REFUSED = {
 def test_what_the_template_refuses(name: str, tmp_path: Path) -> None:
     before, after, line, words = REFUSED[name]
     assert before in GOOD
-    [found] = lines(tmp_path, GOOD.replace(before, after))
-    assert found.startswith(f"{line}: error: answers: "), found
-    assert words in found
+    [message] = lines(tmp_path, GOOD.replace(before, after))
+    assert message.startswith(f"{line}: error: answers: "), message
+    assert words in message
 
 
 # The same for what only the check of the configs says, with the model and the field.
-FOUND = {
+FINDINGS = {
     "`config` on one line": (
         "    max_batch_size: 8\n",
         "    max_batch_size: 8\n    config: 'runtime: \"x\"'\n",
@@ -101,11 +101,11 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("name", FINDINGS)
 def test_what_the_check_finds_in_the_configs(name: str, tmp_path: Path) -> None:
-    before, after, line, words = FOUND[name]
-    [found] = lines(tmp_path, GOOD.replace(before, after))
-    assert found.startswith(f"{line}: error: {words}"), found
+    before, after, line, words = FINDINGS[name]
+    [message] = lines(tmp_path, GOOD.replace(before, after))
+    assert message.startswith(f"{line}: error: {words}"), message
 
 
 def test_inner_ensembles(tmp_path: Path) -> None:
@@ -119,17 +119,17 @@ steps:
     outputs: {{C: C}}
     tensors:{inner}
 """
-    [found] = lines(tmp_path, text)
+    [message] = lines(tmp_path, text)
     line = next(i for i, row in enumerate(text.splitlines(), 1) if "x: D" in row)
-    assert found.startswith(f"{line}: error: answers: step inner, inside: step two: reads D")
+    assert message.startswith(f"{line}: error: answers: step inner, inside: step two: reads D")
 
 
 @pytest.mark.parametrize(
     ("text", "line"), [("", 1), ("- a\n", 1), ("a: 1\nb: [\n", 3), ("a: b: c", 1)]
 )
 def test_what_has_no_answers(text: str, line: int, tmp_path: Path) -> None:
-    [found] = lines(tmp_path, text)
-    assert found.startswith(f"{line}: error: answers: ")
+    [message] = lines(tmp_path, text)
+    assert message.startswith(f"{line}: error: answers: ")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_what_yaml_takes_and_no_answer_can_be(text: str, said: str, tmp_path: Pa
 
 
 def test_numbers_and_tables_may_be_texts(tmp_path: Path) -> None:
-    """As Copier reads them."""
+    """Copier reads them so."""
     tables = yaml.safe_load(GOOD)
     texts = {name: yaml.safe_dump(tables[name]) for name in ("tensors", "steps")}
     given = tables | texts | {"max_batch_size": "8", "gpu_count": "0"}
@@ -156,7 +156,7 @@ def test_numbers_and_tables_may_be_texts(tmp_path: Path) -> None:
 
 
 def test_answers_of_the_project_that_it_does_not_have(tmp_path: Path) -> None:
-    """As an update has it: the others are kept, but for those that pipeline.yml leaves out."""
+    """An update keeps the others too, but for those that pipeline.yml leaves out."""
     steps = yaml.safe_load(GOOD)["steps"]
     last = {"gpu_count": 1, "outputs": ["nowhere"], "steps": steps, "_commit": "v1", "owned": []}
     (tmp_path / ".copier-answers.yml").write_text(yaml.safe_dump(last))

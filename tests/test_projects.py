@@ -23,14 +23,14 @@ PROTOCOLS = ("http", "grpc")
 
 @pytest.fixture(scope="module")
 def digits(default_project: Project) -> Iterator[Server]:
-    """The default project, served."""
+    """Yield the default project, served."""
     with serve(default_project) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def torchscript(generate: Generate) -> Iterator[Server]:
-    """The same with `backend: pytorch`, which waits for requests that share a batch."""
+    """Yield the default project with `backend: pytorch`, served; it waits for requests that share a batch."""
     with serve(generate(**PIPELINES["torchscript"])) as server:
         yield server
 
@@ -45,7 +45,7 @@ def rows(*images: bytes) -> NDArray[np.object_]:
 
 
 def labels(printed: str) -> list[str]:
-    """The labels that `make infer` prints: of digit-7-png, digit-7 and digits-2-6."""
+    """Return the labels that `make infer` prints: of digit-7-png, digit-7 and digits-2-6."""
     return re.findall(r"LABEL: (.*)", printed)
 
 
@@ -71,7 +71,7 @@ def test_a_fresh_clone_of_the_project_still_serves(
 
 
 def test_the_default_project_passes_its_own_tests(default_project: Project) -> None:
-    """As its workflow runs them; among them that it is as accurate as the model it serves, over HTTP and gRPC."""
+    """They run as in its workflow; one is that it is as accurate as the model it serves, over HTTP and gRPC."""
     job = yaml.safe_load((default_project / ".github/workflows/ci.yml").read_text())["jobs"]["test"]
     [command] = [step["run"].split() for step in job["steps"] if "run" in step]
     assert command[:2] == ["make", "test"]
@@ -161,7 +161,7 @@ def test_a_bad_request_fails_alone(digits: Server, seven: bytes, protocol: str, 
 
 
 def ask(server: Server, protocol: str, image: bytes) -> str:
-    """The answer's label, or its error."""
+    """Return the answer's label, or its error."""
     with server.project.client(server.urls[protocol]) as client:
         try:
             return str(client.infer({"IMAGE": rows(image)})["LABEL"][0, 0], "ascii")
@@ -231,7 +231,7 @@ def test_a_script_that_changes_makes_its_model_anew(generate: Generate) -> None:
 
 
 def test_a_model_that_its_owner_put_there_stays(generate: Generate) -> None:
-    """Whatever becomes of the script, and of the config."""
+    """It stays whatever becomes of the script, and of the config."""
     project = generate(**PIPELINES["my own"])
     model = project / "model_repository/predict/1/model.onnx"
     model.parent.mkdir()

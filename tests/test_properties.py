@@ -22,7 +22,7 @@ from google.protobuf import text_format  # type: ignore[import-untyped]
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from mutations import Mutant, Reference, mutants
-from pipelines import Pipeline, pipelines, tagged, uses
+from pipelines import Pipeline, bindings, pipelines, tagged
 from reference_step import Array
 from support import problem, run, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
@@ -52,8 +52,8 @@ class Step:
 
 
 def drawn(strategy: st.SearchStrategy[T], count: int) -> list[T]:
-    """Examples by hypothesis, the same ones for a SEED, so that one server serves many of them."""
-    found: list[T] = []
+    """Return examples by hypothesis, the same ones for a SEED, so that one server serves many of them."""
+    examples: list[T] = []
 
     @seed(SEED)
     @settings(
@@ -65,14 +65,14 @@ def drawn(strategy: st.SearchStrategy[T], count: int) -> list[T]:
     )
     @given(strategy)
     def collect(example: T) -> None:
-        found.append(example)
+        examples.append(example)
 
     collect()
-    return found[:count]
+    return examples[:count]
 
 
 def groups(examples: Sequence[Pipeline]) -> Iterator[list[Pipeline]]:
-    """As many as a server takes."""
+    """Yield as many at a time as a server takes."""
     group: list[Pipeline] = []
     for example in examples:
         if group and sum(len(p.steps) for p in [*group, example]) > MODELS_PER_SERVER:
@@ -84,7 +84,7 @@ def groups(examples: Sequence[Pipeline]) -> Iterator[list[Pipeline]]:
 
 
 def build(template: Path, pipeline: Pipeline, folder: Path) -> Path:
-    """The model repository of the pipeline's project, its steps filled in."""
+    """Return the model repository of the pipeline's project, its steps filled in."""
     copier.run_copy(str(template), folder, data=pipeline.answers, defaults=True, quiet=True)
     shutil.copy(REFERENCE, folder / "steps")
     for path in folder.glob("model_repository/*/1/step.json"):
@@ -94,7 +94,7 @@ def build(template: Path, pipeline: Pipeline, folder: Path) -> Path:
             argument = {own: name for name, own in model["arguments"].items()}
             code = STEP.format(
                 name=base["name"],
-                arguments=[argument[own] for own in uses(base["inputs"])],
+                arguments=[argument[own] for own in bindings(base["inputs"])],
                 outputs=pipeline.outputs(base),
             )
             (folder / "steps" / f"{model['module']}.py").write_text(code)
@@ -104,7 +104,7 @@ def build(template: Path, pipeline: Pipeline, folder: Path) -> Path:
 
 @contextmanager
 def serving(repository: Path) -> Iterator[triton_http.InferenceServerClient]:
-    """A Triton that serves what it can of a repository."""
+    """Yield a client of a Triton that serves what it can of a repository."""
     version = repository / "sentinel" / "1"
     version.mkdir(parents=True, exist_ok=True)
     (version / "model.py").write_text("class TritonPythonModel:\n    def execute(self, r): pass\n")
@@ -142,7 +142,7 @@ def infer(
 
 
 def reasons(client: triton_http.InferenceServerClient) -> dict[str, str]:
-    """Why a model is not ready; empty where it is."""
+    """Return why each model is not ready; empty where it is."""
     return {
         model["name"]: "" if model.get("state") == "READY" else model.get("reason", "not loaded")
         for model in client.get_model_repository_index()
@@ -150,20 +150,20 @@ def reasons(client: triton_http.InferenceServerClient) -> dict[str, str]:
 
 
 def subsets(pipeline: Pipeline) -> list[list[str]]:
-    """All outputs, and each alone unless all requests ask for all."""
-    outputs = pipeline.border()[1]
+    """Return all outputs, and each alone unless all requests ask for all."""
+    outputs = pipeline.interface()[1]
     if pipeline.answers.get("ensemble", {}).get("all_outputs") or len(outputs) == 1:
         return [outputs]
     return [outputs, *([name] for name in outputs)]
 
 
 def wrong_answer(client: triton_http.InferenceServerClient, model: str, pipeline: Pipeline) -> str:
-    """What a request comes to that it should not."""
+    """Return what a request comes to that it should not."""
     everything, optional = pipeline.request(), pipeline.optional()
     requests = [(everything, outputs) for outputs in subsets(pipeline)]
     if optional:
         less = {name: array for name, array in everything.items() if name not in optional}
-        requests.append((less, pipeline.border()[1]))
+        requests.append((less, pipeline.interface()[1]))
     for request, outputs in requests:
         want = pipeline.walk(request)
         try:
@@ -185,15 +185,15 @@ def shown(answers: dict[str, Any], why: str) -> str:
 
 
 def failures(template: Path, group: Sequence[Pipeline], folder: Path) -> list[str]:
-    """What is wrong with the pipelines of a group, each with its pipeline.yml."""
-    found, served = [], []
+    """Return what is wrong with the pipelines of a group, each with its pipeline.yml."""
+    problems, served = [], []
     (folder / "all").mkdir(parents=True)
     for i, pipeline in enumerate(group):
         pipeline = tagged(pipeline, i)
         try:
             repository = build(template, pipeline, folder / str(i))
         except UserMessageError as error:
-            found.append(shown(group[i].answers, f"refused: {problem(error)}"))
+            problems.append(shown(group[i].answers, f"refused: {problem(error)}"))
             continue
         for config in repository.glob("*/config.pbtxt"):
             text_format.Parse(config.read_text(), model_config_pb2.ModelConfig())
@@ -204,20 +204,20 @@ def failures(template: Path, group: Sequence[Pipeline], folder: Path) -> list[st
         for pipeline in served:
             wrong = why[pipeline.ensemble] or wrong_answer(client, pipeline.ensemble, pipeline)
             if wrong:
-                found.append(shown(pipeline.answers, wrong))
-    return found
+                problems.append(shown(pipeline.answers, wrong))
+    return problems
 
 
 @pytest.mark.slow
 def test_any_valid_pipeline_loads_and_answers_as_numpy_does(template: Path, tmp_path: Path) -> None:
     examples = drawn(pipelines(), PIPELINES)
-    found: list[str] = []
+    problems: list[str] = []
     for i, group in enumerate(groups(examples)):
-        found += failures(template, group, tmp_path / str(i))
+        problems += failures(template, group, tmp_path / str(i))
         shutil.rmtree(tmp_path / str(i))
-    lines = "".join(f"{text.splitlines()[0]}\n" for text in found)
-    assert not found, (
-        f"{len(found)} of {len(examples)} fail:\n{lines}\nthe shortest:\n{min(found, key=len)}"
+    lines = "".join(f"{text.splitlines()[0]}\n" for text in problems)
+    assert not problems, (
+        f"{len(problems)} of {len(examples)} fail:\n{lines}\nthe shortest:\n{min(problems, key=len)}"
     )
 
 
@@ -240,7 +240,7 @@ def test_what_shares_a_model_may_ask_for_it(template: Path) -> None:
 def disagreement(
     client: triton_http.InferenceServerClient, line: str, reason: str, name: str, pipeline: Pipeline
 ) -> str:
-    """How the template and Triton differ on a pipeline."""
+    """Return how the template and Triton differ on a pipeline."""
     if reason and not line:
         return f"accepted, but Triton: {reason}"
     if not line or reason or "Triton never answers" in line:
@@ -252,7 +252,7 @@ def disagreement(
 
 
 def disagreements(keeper: Gatekeeper, group: Sequence[Mutant], folder: Path) -> list[str]:
-    reference, found = Reference(folder), []
+    reference, differing = Reference(folder), []
     for i, mutant in enumerate(group):
         reference.add(f"e{i}", mutant.pipeline)
     with serving(folder) as client:
@@ -261,8 +261,8 @@ def disagreements(keeper: Gatekeeper, group: Sequence[Mutant], folder: Path) -> 
             line = keeper.line(mutant.pipeline.answers)
             wrong = disagreement(client, line, why[f"e{i}"], f"e{i}", mutant.pipeline)
             if wrong:
-                found.append(shown(mutant.pipeline.answers, f"{mutant.mutation}: {wrong}"))
-    return found
+                differing.append(shown(mutant.pipeline.answers, f"{mutant.mutation}: {wrong}"))
+    return differing
 
 
 @pytest.mark.slow
@@ -270,12 +270,12 @@ def test_a_mutation_is_refused_exactly_when_triton_refuses_it(
     template: Path, tmp_path: Path
 ) -> None:
     families = drawn(mutants(), max(MUTATIONS // 6, 1))
-    keeper, found = Gatekeeper(template), []
+    keeper, differing = Gatekeeper(template), []
     for i in range(0, len(families), 15):
         group = [mutant for family in families[i : i + 15] for mutant in family]
-        found += disagreements(keeper, group, tmp_path / str(i))
+        differing += disagreements(keeper, group, tmp_path / str(i))
         shutil.rmtree(tmp_path / str(i))
-    lines = "".join(f"{text.splitlines()[0]}\n" for text in found)
+    lines = "".join(f"{text.splitlines()[0]}\n" for text in differing)
     tried = sum(map(len, families))
-    shortest = min(found, key=len, default="")
-    assert not found, f"{len(found)} of {tried} differ:\n{lines}\nthe shortest:\n{shortest}"
+    shortest = min(differing, key=len, default="")
+    assert not differing, f"{len(differing)} of {tried} differ:\n{lines}\nthe shortest:\n{shortest}"

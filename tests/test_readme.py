@@ -64,7 +64,7 @@ def blocks(language: str, text: str = README) -> list[str]:
 
 
 def commands(text: str) -> list[str]:
-    """Those in blocks of shell, and in the text what begins like a command."""
+    """Return the commands in blocks of shell, and in the text what begins like one."""
     lines = "\n".join(blocks("sh", text)).replace("\\\n", " ").splitlines()
     parts = [part for line in lines for part in re.sub(r"(^|\s)#.*", "", line).split("&&")]
     programs = r"copier|uvx|pipx|\S*triton-ensemble|\S*python3? (?:-m|scripts/\w+.py)"
@@ -73,8 +73,8 @@ def commands(text: str) -> list[str]:
 
 
 def assert_tested(text: str) -> None:
-    found = commands(text)
-    untested = [c for c in found if not any(re.fullmatch(known, c) for known in TESTED)]
+    listed = commands(text)
+    untested = [c for c in listed if not any(re.fullmatch(known, c) for known in TESTED)]
     assert untested == []
 
 
@@ -106,7 +106,7 @@ def test_links_of_the_readme_lead_to_files() -> None:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
-    """An environment that has what ours has, and that a test may install into."""
+    """Return an environment that has what ours has, and that a test may install into."""
     succeed(run(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=tmp_path))
     [packages] = tmp_path.glob("venv/lib/python*/site-packages")
     [ours] = VENV.glob("lib/python*/site-packages")
@@ -174,7 +174,7 @@ def test_the_ci_runs_the_readmes_test_commands() -> None:
 
 
 def test_python_of_a_generated_readme(default_project: Project) -> None:
-    """Its `...` is a request, its address that of a server."""
+    """Its `...` stands for a request, its address for that of a server."""
     readme = (default_project / "README.md").read_text()
     [code] = blocks("python", readme)
     image = (default_project / "samples/digit-7.jpg").read_bytes()

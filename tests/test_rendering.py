@@ -70,7 +70,7 @@ def python_step(name: str, module: str | None = None) -> list[str]:
 
 
 def shared(name: str, *steps: str) -> list[str]:
-    """Of Python steps that share a model."""
+    """Return the files of Python steps that share a model."""
     code = [f"steps/{step}.py" for step in steps]
     files = [path for path in python_step(name) if not path.startswith("steps/")]
     return [*files, *code]
@@ -164,12 +164,12 @@ def test_inventory_of_ten_steps_that_share_a_model(generate: Generate) -> None:
 
 def test_inventory_without_an_ensemble(generate: Generate) -> None:
     model = shared("alone", "one", "alone")
-    found = generate(**UNUSUAL["steps without an ensemble"]).files()
+    files = generate(**UNUSUAL["steps without an ensemble"]).files()
     readme = "model_repository/alone/1/README.md"
-    assert found == sorted({*always("alone", "alone"), *model} - {readme})
-    found = generate(**UNUSUAL["ONNX without an ensemble"]).files()
-    assert {"models/net.py", "model_repository/network/1/model.py"} < {*found}
-    assert "src/step_types.py" not in found
+    assert files == sorted({*always("alone", "alone"), *model} - {readme})
+    files = generate(**UNUSUAL["ONNX without an ensemble"]).files()
+    assert {"models/net.py", "model_repository/network/1/model.py"} < {*files}
+    assert "src/step_types.py" not in files
 
 
 def test_no_empty_folders(project: Project) -> None:
@@ -190,7 +190,7 @@ def test_configs_are_what_triton_reads(project: Project) -> None:
 
 
 def test_the_ensemble_maps_every_tensor_of_its_models(project: Project) -> None:
-    """Checked as Triton checks it; outputs may stay unused."""
+    """This is checked as Triton checks it; outputs may stay unused."""
     configs = [
         text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
         for path in project.path.glob("model_repository/*/config.pbtxt")
@@ -257,7 +257,7 @@ def test_the_project_passes_its_own_linters(generate: Generate, name: str) -> No
 
 
 def test_ten_steps_pass_the_linters(generate: Generate) -> None:
-    """More names than fit in a line, which neither sort nor format as they are written."""
+    """They have more names than fit in a line, which neither sort nor format as they are written."""
     succeed(generate(**TEN).make("lint"))
 
 
@@ -271,7 +271,7 @@ CONTROLS = {"direct": {}, "control_input": [{"name": "class", "control": [START]
 def test_stubs_of_all_kinds_are_tested_and_clean(
     generate: Generate, fields: dict[str, Any], rows: int
 ) -> None:
-    """What a project's own tests and linters say where its smoke tests need other clients."""
+    """The project's own tests and linters say so, where its smoke tests need other clients."""
     tensors = {"A": "FP32[4]", "B": "STRING[2]"}
     steps = [step("a", ["A"], ["B"], **fields)]
     project = generate(tensors=tensors, max_batch_size=rows, steps=steps)
@@ -307,7 +307,7 @@ def test_pipeline_yml_gives_the_same_project_again(generate: Generate, name: str
 
 
 def test_answers_survive_yaml(generate: Generate) -> None:
-    """Texts that YAML would read as something else."""
+    """YAML would read these texts as something else."""
     names = [
         "yes",
         "null",
@@ -355,7 +355,7 @@ def test_no_module_of_python_is_hidden() -> None:
 
 
 def without_answers(folder: Path) -> dict[str, bytes]:
-    """Where a project came from differs, and nothing else."""
+    """Return the files but for where a project came from, which differs."""
     contents = Project(folder).contents()
     del contents[".copier-answers.yml"]
     return contents

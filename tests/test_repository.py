@@ -19,7 +19,7 @@ def made(generate: Generate) -> Project:
 
 
 def refused(project: Project) -> str:
-    """What `make` says of its own."""
+    """Return what `make` says of its own."""
     done = project.make("repository")
     assert done.returncode
     said = [line for line in done.stderr.splitlines() if not line.startswith("make: ")]
@@ -42,8 +42,8 @@ def test_a_model_without_config_is_not_built(made: Project, name: str) -> None:
 
 
 def test_each_model_without_config_is_named(generate: Generate) -> None:
-    """Those too of which nothing is built: an ensemble inside, and the copy of an output."""
-    project = generate(**UNUSUAL["ensemble inside, borders of their own"])
+    """Those are named too of which nothing is built: a nested ensemble, and the copy of an output."""
+    project = generate(**UNUSUAL["nested ensemble, interfaces of its own"])
     configs = [*(project / "model_repository").glob("*/config.pbtxt")]
     for config in configs:
         config.unlink()

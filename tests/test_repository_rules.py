@@ -105,7 +105,7 @@ def test_example_files_are_no_templates() -> None:
 
 
 def has_template_syntax(path: Path) -> bool:
-    """`${{` is that of GitHub's workflows."""
+    """Return whether a file has template syntax; `${{` is that of GitHub's workflows."""
     return path.is_file() and bool(re.search(rb"(?<!\$)\{\{|\{%|\{#", path.read_bytes()))
 
 
@@ -126,8 +126,8 @@ def test_lock_files_name_versions_and_hashes_and_no_index() -> None:
 
 
 def test_a_package_has_one_version_everywhere() -> None:
-    """Where it is written out, not locked."""
-    found: dict[str, set[str]] = {}
+    """This holds where it is written out, not locked."""
+    pins: dict[str, set[str]] = {}
     for name in NAMES:
         path = ROOT / name
         if (
@@ -138,8 +138,8 @@ def test_a_package_has_one_version_everywhere() -> None:
             for package, version in re.findall(
                 rb"\b(torch|nvidia-pytriton)==([0-9.]+[0-9])", path.read_bytes()
             ):
-                found.setdefault(package.decode(), set()).add(version.decode())
-    assert {package: len(versions) for package, versions in found.items()} == {
+                pins.setdefault(package.decode(), set()).add(version.decode())
+    assert {package: len(versions) for package, versions in pins.items()} == {
         "torch": 1,
         "nvidia-pytriton": 1,
     }

@@ -62,7 +62,7 @@ def write_python(repository: Path, name: str, code: str = IDENTITY, tensors: str
 
 
 def write_ensemble(repository: Path, name: str, *models: str) -> None:
-    """A chain of models that each read IN and write OUT."""
+    """Write a chain of models that each read IN and write OUT."""
     names = ["IN", *(f"T{i}" for i in range(1, len(models))), "OUT"]
     steps = "".join(
         f'step {{ model_name: "{model}" model_version: -1 '
@@ -75,7 +75,7 @@ def write_ensemble(repository: Path, name: str, *models: str) -> None:
 
 
 def infer(url: str, model: str, **arrays: Any) -> dict[str, Any]:
-    """All outputs of one request."""
+    """Return all outputs of one request."""
     types = {"float32": "FP32", "object": "BYTES", "int64": "INT64"}
     inputs = []
     for name, array in arrays.items():
@@ -87,18 +87,18 @@ def infer(url: str, model: str, **arrays: Any) -> dict[str, Any]:
 
 
 def processes(part: str) -> list[str]:
-    """Command lines with that part: of Triton and of its stubs."""
-    found = []
+    """Return the command lines with that part, of Triton and of its stubs."""
+    commands = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             command = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
             if part in command and "/triton" in command:
-                found.append(command)
-    return found
+                commands.append(command)
+    return commands
 
 
 def server_id(repository: Path) -> str:
-    """What names the server that has links to this repository; waits for it to start."""
+    """Return the name of the server that has links to this repository; wait for it to start."""
     while True:
         for command in processes("--model-repository="):
             options: dict[str, str] = dict(re.findall(r"--(id|model-repository)=(\S+)", command))
@@ -109,7 +109,7 @@ def server_id(repository: Path) -> str:
 
 
 def assert_nothing_left(name: str, *ports: int) -> None:
-    """`name` is the server's: its folder and its shared memory begin with it."""
+    """Check that a server left nothing; its folder and its shared memory begin with its `name`."""
     deadline = time.monotonic() + 2  # a killed process takes a moment to go
     while (left := processes(name.rstrip("-"))) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -122,7 +122,7 @@ def assert_nothing_left(name: str, *ports: int) -> None:
 
 @pytest.fixture(autouse=True)
 def logs_are_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Logs of failed starts stay; not in /tmp."""
+    """Keep the logs of failed starts out of /tmp."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
 
@@ -142,7 +142,7 @@ def identity(repository: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTriton]:
-    """One server with a chain of two Python models, for tests that only ask it something."""
+    """Yield one server with a chain of two Python models, for tests that only ask it something."""
     repository = tmp_path_factory.mktemp("served")
     write_python(repository, "a")
     write_python(repository, "b")
@@ -190,7 +190,7 @@ BROKEN_CODE = {
 
 
 def test_each_root_cause_has_one_line(identity: Path) -> None:
-    """Broken in every way at once; ensembles that only depend on the broken are not mentioned."""
+    """Models are broken in every way at once; ensembles that only depend on the broken are not mentioned."""
     for i, code in enumerate(BROKEN_CODE):
         write_python(identity, f"m{i}", code)
     write_ensemble(identity, "victim", "a", *(f"m{i}" for i in range(len(BROKEN_CODE))))
@@ -214,7 +214,7 @@ def test_each_root_cause_has_one_line(identity: Path) -> None:
 
 
 def assert_refused(repository: Path, *texts: str, **options: Any) -> None:
-    """One line for each text, in any order; nothing left behind but the log."""
+    """Check that there is one line for each text, in any order, and nothing left behind but the log."""
     with pytest.raises(ServerError) as caught, LocalTriton(repository, "a", **options):
         pass
     first, *reasons, log = str(caught.value).splitlines()
@@ -333,7 +333,7 @@ def test_wrong_environment(
 
 
 def test_idle_client_and_endless_model_do_not_hold_up_the_stop(identity: Path) -> None:
-    """Nor does the old connection block the same port for the next server."""
+    """The old connection does not block the same port for the next server either."""
     endless = IDENTITY.replace("inputs =", "while True: pass\n        inputs =")
     write_python(identity, "endless", endless)
     with LocalTriton(identity, "a") as triton:
@@ -342,8 +342,8 @@ def test_idle_client_and_endless_model_do_not_hold_up_the_stop(identity: Path) -
         idle.request("GET", "/v2")
         idle.getresponse().read()
         body = {"name": "IN", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
-        stuck = http.client.HTTPConnection("127.0.0.1", port)
-        stuck.request("POST", "/v2/models/endless/infer", json.dumps({"inputs": [body]}))
+        waiting = http.client.HTTPConnection("127.0.0.1", port)
+        waiting.request("POST", "/v2/models/endless/infer", json.dumps({"inputs": [body]}))
         time.sleep(0.3)
         name = server_id(identity)
         start = time.monotonic()
@@ -351,7 +351,7 @@ def test_idle_client_and_endless_model_do_not_hold_up_the_stop(identity: Path) -
     assert_nothing_left(name, port)
     assert not triton.log.parent.exists()
     idle.close()
-    stuck.close()
+    waiting.close()
     with LocalTriton(identity, "a", http_port=port):
         pass
 
@@ -379,7 +379,7 @@ def assert_stopped_well(process: subprocess.Popen[str]) -> None:
 
 
 def test_a_signal_ends_the_command(tmp_path: Path) -> None:
-    """Ctrl-C, `kill` and a closed terminal; three commands at once, as each takes seconds."""
+    """The signals are Ctrl-C, `kill` and a closed terminal; three commands at once, as each takes seconds."""
     numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
     repositories = [tmp_path / number.name for number in numbers]
     for repository in repositories:
@@ -478,7 +478,7 @@ def test_eight_start_at_once(identity: Path) -> None:
 
 
 def write_onnx(path: Path) -> None:
-    """y = x @ w and t = s, for FP32 x[batch, 4] and STRING s[batch, 1]."""
+    """Write y = x @ w and t = s, for FP32 x[batch, 4] and STRING s[batch, 1]."""
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     tensor, types = onnx.helper.make_tensor_value_info, onnx.TensorProto
@@ -565,7 +565,7 @@ TORCH_NAMES = {
 
 
 def write_torchscript(path: Path, output: str = "x + y, x - y") -> None:
-    """TorchScript is compiled from source files only, so the module's source is one."""
+    """Write a module; TorchScript is compiled from source files only, so its source is one."""
     torch = pytest.importorskip("torch")
     source = path.with_name("module_source.py")
     source.write_text(
@@ -580,7 +580,7 @@ def write_torchscript(path: Path, output: str = "x + y, x - y") -> None:
 
 @pytest.fixture(scope="module")
 def torchscript(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTriton]:
-    """The same sum and difference, with their tensors named in each of Triton's ways."""
+    """Yield a server of the same sum and difference, with their tensors named in each of Triton's ways."""
     repository = tmp_path_factory.mktemp("torchscript")
     for model, names in TORCH_NAMES.items():
         write_torchscript(write_model(repository, model, PYTORCH_CONFIG % names) / "model.pt")

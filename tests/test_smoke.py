@@ -64,18 +64,18 @@ def project(generate: Generate) -> Project:
 
 
 def failed(project: Project, *arguments: str, **variables: str) -> set[str]:
-    """The smoke tests that fail, as far as their names say; each fails over both protocols."""
+    """Return the smoke tests that fail, as far as their names say; each fails over both protocols."""
     succeed(project.make("repository"))
     tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_live.py")
     process = project.run(sys.executable, *tests, *arguments, **variables)
     assert process.returncode in (0, 1), process.stdout + process.stderr
-    found = re.findall(r"^(?:FAILED|ERROR) \S+::(\w+)(?:\[(.*?)\])?", process.stdout, re.MULTILINE)
-    return {f"{name}[{rest.partition('-')[2]}]".replace("[]", "") for name, rest in found}
+    ids = re.findall(r"^(?:FAILED|ERROR) \S+::(\w+)(?:\[(.*?)\])?", process.stdout, re.MULTILINE)
+    return {f"{name}[{rest.partition('-')[2]}]".replace("[]", "") for name, rest in ids}
 
 
 @contextlib.contextmanager
 def edited(project: Project, name: str, pattern: str, new: str) -> Iterator[None]:
-    """A file with what matches a pattern replaced, which is taken back."""
+    """Replace what matches a pattern in a file, and take it back at the end."""
     path = project / name
     before = path.read_text()
     after = re.sub(pattern, new, before, flags=re.DOTALL)
@@ -177,7 +177,7 @@ def test_a_sample_that_is_refused_fails_once(project: Project) -> None:
 
 
 def test_a_failing_step_leaves_its_traceback_and_the_log(project: Project) -> None:
-    """Of a test, and of what else starts a server."""
+    """It does so for a test, and for what else starts a server."""
     with edited(project, "steps/two.py", "return", 'raise RuntimeError("boom"); return'):
         succeed(project.make("repository"))
         commands = [
@@ -212,7 +212,7 @@ def test_only_what_a_cache_may_answer_shares_no_executions(generate: Generate) -
 
 
 def collected(project: Project) -> list[str]:
-    """The smoke tests that a project has."""
+    """Return the smoke tests that a project has."""
     tests = ("-m", "pytest", "-q", "--collect-only", "tests/test_live.py")
     printed = succeed(project.run(sys.executable, *tests))
     return [line.partition("::")[2] for line in printed.splitlines() if "::" in line]
@@ -228,7 +228,7 @@ def test_a_server_without_a_cache_fails(generate: Generate) -> None:
 
 @contextlib.contextmanager
 def yes_man(url: str) -> Iterator[str]:
-    """A server that answers whatever it is asked as the real one answers its first request."""
+    """Yield a server that answers whatever it is asked as the real one answers its first request."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -271,11 +271,11 @@ def test_a_server_that_refuses_and_counts_nothing_fails(project: Project, tmp_pa
     (tmp_path / "metrics").write_text('nv_inference_request_success{model="smoke"} 1\n')
     metrics = {"TRITON_METRICS_URL": f"file://{tmp_path}/metrics"}
     with served(project) as triton, yes_man(triton.http_url) as url:
-        found = failed(project, "-k", "http", TRITON_URL=url, **metrics)
+        failures = failed(project, "-k", "http", TRITON_URL=url, **metrics)
     wrong = ("type", "shape", "extra", "missing", "no rows", "too many rows")
-    assert found >= {f"test_refuses_what_is_wrong_and_goes_on[{what}]" for what in wrong}
-    assert found >= {"test_metrics_count_requests", "test_answers_as_many_rows_as_it_gets[4]"}
-    assert found >= {
+    assert failures >= {f"test_refuses_what_is_wrong_and_goes_on[{what}]" for what in wrong}
+    assert failures >= {"test_metrics_count_requests", "test_answers_as_many_rows_as_it_gets[4]"}
+    assert failures >= {
         f"test_concurrent_requests_share_executions[{name}]" for name in ("one", "two")
     }
 
@@ -292,7 +292,7 @@ def test_an_address_that_would_not_be_used_is_refused(project: Project) -> None:
 
 
 def test_what_no_address_is_given_of_is_skipped_and_said(project: Project) -> None:
-    """The smoke tests of a server elsewhere: over gRPC too where its address is given."""
+    """The smoke tests ask a server elsewhere, over gRPC too where its address is given."""
     with served(project) as triton:
         given = {"TRITON_URL": triton.http_url, "TRITON_METRICS_URL": triton.metrics_url}
         printed = smoke(project, **given)
@@ -308,8 +308,8 @@ def test_what_is_no_address_is_said_in_a_line(project: Project, name: str) -> No
     given = {"TRITON_URL": "http://127.0.0.1:1", name: "localhost:8001"}
     done = project.run(sys.executable, "-m", "pytest", "-q", **given)
     assert done.returncode != 0
-    told = "localhost:8001 is no server; write http://host:port or grpc://host:port"
-    assert (done.stdout + done.stderr).strip() == f"ERROR: {told}"
+    message = "localhost:8001 is no server; write http://host:port or grpc://host:port"
+    assert (done.stdout + done.stderr).strip() == f"ERROR: {message}"
 
 
 def test_a_stream_wants_an_address_of_grpc(generate: Generate) -> None:
@@ -332,10 +332,10 @@ def test_golden_answers(generate: Generate) -> None:
     golden = project / "tests/golden.json"
     printed = succeed(project.make("golden", HTTP_PORT="1"))
     assert "tests/golden.json: 1 samples, new or changed: a\n" in printed
-    found = json.loads(golden.read_text())
-    assert found["answers"] == {"a": [{"M": [[2.0, 3.5]], "X": [[4.0, 7.0]]}]}
+    record = json.loads(golden.read_text())
+    assert record["answers"] == {"a": [{"M": [[2.0, 3.5]], "X": [[4.0, 7.0]]}]}
     tolerance = {"rtol": 0.001, "atol": 1e-5}
-    assert found["tolerances"] == {"M": tolerance, "X": tolerance}
+    assert record["tolerances"] == {"M": tolerance, "X": tolerance}
     with edited(project, "steps/one.py", r"A \+ 1", "A + 1.004"):
         succeed(project.make("repository"))
         printed = project.run(sys.executable, "-m", "pytest", "tests/test_live.py").stdout
@@ -345,8 +345,8 @@ golden.json: a: M[0, 0]: expected 2.0, got 2.004; 1 more differ
 golden.json: a: X[0, 0]: expected 4.0, got 4.008; 1 more differ
 if the new answers are right: make golden
 """ in printed  # fmt: skip
-        found["tolerances"] |= {"M": {"rtol": 0.01}}
-        golden.write_text(json.dumps(found))
+        record["tolerances"] |= {"M": {"rtol": 0.01}}
+        golden.write_text(json.dumps(record))
         (project / "samples/a.json").write_text(
             (project / "samples/a.json").read_text().replace("[[4, 7]]", "[[4.008, 7.008]]")
         )

@@ -58,7 +58,7 @@ def wired(name: str, steps: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def example(path: Path) -> dict[str, Any]:
-    """A starting choice, all its steps in Python."""
+    """Return the answers of a starting choice, all its steps in Python."""
     given = yaml.safe_load(path.read_text())
     steps = [
         {key: value for key, value in s.items() if key != "requirements"} | {"backend": "python"}
@@ -67,9 +67,9 @@ def example(path: Path) -> dict[str, Any]:
     return {"project_name": path.parent.name, "tensors": given["tensors"], "steps": steps}
 
 
-def apart(answers: dict[str, Any]) -> dict[str, Any]:
+def unfused(answers: dict[str, Any]) -> dict[str, Any]:
     steps = [s | {"fuse": False} for s in answers["steps"]]
-    return answers | {"project_name": f"{answers['project_name']}-apart", "steps": steps}
+    return answers | {"project_name": f"{answers['project_name']}-unfused", "steps": steps}
 
 
 def pipeline(answers: dict[str, Any]) -> Pipeline:
@@ -82,12 +82,12 @@ def pipeline(answers: dict[str, Any]) -> Pipeline:
 def test_each_topology_and_starting_choice_answers_as_numpy_does(
     template: Path, tmp_path: Path
 ) -> None:
-    """All outputs at once, and each alone; steps that can share a model do, and do not."""
+    """All outputs are asked for at once, and each alone; steps that can share a model do, and do not."""
     examples = [example(path) for path in sorted(ROOT.glob("examples/*/pipeline.yml"))]
     fused = [wired(f"t{i}", steps) for i, steps in enumerate(TOPOLOGIES.values())] + examples
-    given = fused + [apart(answers) for answers in fused]
-    found = failures(template, [pipeline(answers) for answers in given], tmp_path)
-    assert not found, "\n".join(found)
+    given = fused + [unfused(answers) for answers in fused]
+    problems = failures(template, [pipeline(answers) for answers in given], tmp_path)
+    assert not problems, "\n".join(problems)
 
 
 @pytest.mark.parametrize(

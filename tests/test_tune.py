@@ -99,7 +99,7 @@ NAMES = [
 def test_what_is_tried_is_what_an_update_makes(
     generate: Generate, name: str, choose: Callable[[Any], Any]
 ) -> None:
-    """The configs that are measured, and those of a project whose pipeline.yml has the settings."""
+    """The configs that are measured are those of a project whose pipeline.yml has the settings."""
     project = generate(**(PIPELINES | UNUSUAL)[name])
     text, before = (
         (project / "pipeline.yml").read_text(),
@@ -119,12 +119,12 @@ def test_what_is_tried_is_what_an_update_makes(
 
 def test_the_settings_of_the_default_project(default_project: Project) -> None:
     pipeline = yaml.safe_load((default_project / "pipeline.yml").read_text())
-    found = {
+    values = {
         str(setting): setting.values
         for setting in tunable(pipeline, model_configs(default_project / "model_repository"), {}, 2)
     }
     steps = ("preprocess", "classify", "label")
-    assert found == {
+    assert values == {
         "max_queue_delay_us": (0, 100, 1000, 5000),
         **{f"{name}.instances": (1, 2) for name in steps},
         **{f"{name}.batching": (False, True) for name in steps},
@@ -140,14 +140,14 @@ def test_steps_that_share_a_model_are_tuned_as_one(generate: Generate, name: str
         fused_steps(project / "model_repository"),
     )
     [model] = shared
-    found = [
+    names = [
         str(setting)
         for setting in tunable(pipeline, model_configs(project / "model_repository"), shared, 2)
     ]
-    assert [name for name in found if model in name] == [
+    assert [name for name in names if model in name] == [
         f"{model}.{field}" for field in ("instances", "batching", "max_batch_size")
     ]
-    assert not any(name.partition(".")[0] in shared[model] for name in found)
+    assert not any(name.partition(".")[0] in shared[model] for name in names)
 
 
 def test_what_a_config_says_otherwise_is_left_alone(generate: Generate) -> None:
@@ -183,7 +183,7 @@ class Step:
 
 @pytest.fixture(scope="module")
 def waiting(generate: Generate) -> Project:
-    """A step of 20 ms a row, which no batch makes faster: a second instance doubles the throughput."""
+    """Return a project with a step of 20 ms a row, which no batch makes faster: a second instance doubles the throughput."""
     project = generate(
         project_name="waits",
         tensors={"A": "FP32[1]", "B": "FP32[1]"},
@@ -249,7 +249,7 @@ def test_a_decoupled_pipeline_says_why_not(generate: Generate) -> None:
 
 
 def instances(url: str) -> int:
-    """How many the server has of the step."""
+    """Return how many the server has of the step."""
     with grpc.InferenceServerClient(url.removeprefix("grpc://")) as client:
         return int(client.get_model_config("only").config.instance_group[0].count)
 
@@ -257,7 +257,7 @@ def instances(url: str) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_all_as_it_was(waiting: Project, number: signal.Signals) -> None:
-    """On a server of somebody else, which goes on."""
+    """It measures a server of somebody else, which goes on."""
     before = waiting.contents()
     with serving(waiting, "--model-control-mode=explicit", "--load-model=*") as server:
         url = server.urls["grpc"]

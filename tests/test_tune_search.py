@@ -36,7 +36,7 @@ def searched(
     noise: float = 0.1,
     objective: Objective | None = None,
 ) -> tuple[Settings, Search]:
-    """What a search finds where settings have a throughput, and each measurement some noise."""
+    """Return what a search finds where settings have a throughput, and each measurement some noise."""
     chance = random.Random(1)
 
     def measure(settings: Settings, _: float) -> Load:
@@ -49,8 +49,8 @@ def searched(
             raise RefusedError("it fails")
 
     deadline = time.monotonic() + 60
-    found = Search(objective or Objective(), measure, accept, deadline, 0.0, lambda _: None)
-    return found.run(SETTINGS), found
+    search = Search(objective or Objective(), measure, accept, deadline, 0.0, lambda _: None)
+    return search.run(SETTINGS), search
 
 
 def fast_with_four(settings: Settings) -> float:
@@ -59,8 +59,8 @@ def fast_with_four(settings: Settings) -> float:
 
 def test_the_search_finds_what_is_far_better() -> None:
     for objective in (Objective(), Objective(p99_us=1e5)):
-        found, _ = searched(fast_with_four, objective=objective)
-        assert found == {INSTANCES: 4, BATCHING: False}
+        settings, _ = searched(fast_with_four, objective=objective)
+        assert settings == {INSTANCES: 4, BATCHING: False}
 
 
 def test_the_present_settings_stay_where_all_are_equal() -> None:
@@ -68,9 +68,9 @@ def test_the_present_settings_stay_where_all_are_equal() -> None:
 
 
 def test_what_fails_a_smoke_test_is_never_kept() -> None:
-    found, search = searched(fast_with_four, refused=lambda s: s.get(INSTANCES) == 4)
-    assert found.get(INSTANCES) != 4
-    assert found[BATCHING] is False
+    settings, search = searched(fast_with_four, refused=lambda s: s.get(INSTANCES) == 4)
+    assert settings.get(INSTANCES) != 4
+    assert settings[BATCHING] is False
     assert "it fails" in {trial.refused for trial in search.trials}
 
 
@@ -194,7 +194,7 @@ SERVED = {1: (360.0, 9.7), 2: (730.0, 9.8), 4: (945.0, 17.7), 8: (990.0, 26.0), 
 
 
 def chosen(objective: Objective, concurrency: int | None = None) -> tuple[int, list[int]]:
-    """How many callers, and those of the levels that were measured for it."""
+    """Return how many callers, and those of the levels that were measured for it."""
     asked: list[int] = []
 
     def measure(callers: int, _: float) -> Level:
@@ -217,8 +217,8 @@ def chosen(objective: Objective, concurrency: int | None = None) -> tuple[int, l
 def test_how_many_callers(
     objective: Objective, concurrency: int | None, callers: int, most: int
 ) -> None:
-    found, asked = chosen(objective, concurrency)
-    assert (found, asked[-1]) == (callers, most)
+    number, asked = chosen(objective, concurrency)
+    assert (number, asked[-1]) == (callers, most)
 
 
 def test_levels_increase_until_three_bring_no_more() -> None:

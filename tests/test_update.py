@@ -33,13 +33,13 @@ def answers(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def origin(git_template: Path, tmp_path: Path) -> Path:
-    """A template that a test may change: it has the tag v1.0.0."""
+    """Return a template that a test may change: it has the tag v1.0.0."""
     return Path(shutil.copytree(git_template, tmp_path / "template", symlinks=True))
 
 
 @pytest.fixture
 def copy(origin: Path, tmp_path: Path) -> Copy:
-    """Copies the newest version into a new folder, and commits it there."""
+    """Return what copies the newest version into a new folder, and commits it there."""
 
     def copy(name: str = "p", **data: Any) -> Project:
         copier.run_copy(
@@ -59,13 +59,13 @@ def update(project: Project, *, quiet: bool = True, **data: Any) -> None:
 
 
 def make_update(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`make update`, with the Copier of this repository."""
+    """Run `make update`, with the Copier of this repository."""
     assert "python -m triton_ensemble update" in (project / "Makefile").read_text()
     return project.run(sys.executable, "-m", "triton_ensemble", "update", *arguments)
 
 
 def release(origin: Path, version: str, **changed: str) -> None:
-    """A new version of the template, with a line added to some of its files."""
+    """Make a new version of the template, with a line added to some of its files."""
     for name in changed.values():
         with (origin / "template" / name).open("a") as file:
             file.write(f"# {version}\n")
@@ -133,7 +133,7 @@ def test_update_with_nothing_new_changes_nothing(copy: Copy) -> None:
 
 
 def test_pipeline_yml_drives_an_update(copy: Copy, tmp_path: Path) -> None:
-    """What `make update` runs, by a user who has added a step to pipeline.yml."""
+    """A user who has added a step to pipeline.yml runs what `make update` runs."""
     project = copy(**answers(ONE, TWO))
     changed = yaml.safe_load((project / "pipeline.yml").read_text()) | answers(ONE, TWO, THREE)
     (project / "pipeline.yml").write_text(yaml.safe_dump(changed, sort_keys=False))
@@ -156,8 +156,10 @@ def test_what_pipeline_yml_leaves_out_is_the_default_again(copy: Copy) -> None:
     pipeline = project / "pipeline.yml"
     pipeline.write_text(pipeline.read_text().replace("ensemble: false\n", ""))
     project.commit()
-    found = project.run(sys.executable, "-m", "triton_ensemble", "check", "model_repository").stdout
-    assert "pipeline.yml:1: error: pipeline-changed: ensemble is left out" in found
+    printed = project.run(
+        sys.executable, "-m", "triton_ensemble", "check", "model_repository"
+    ).stdout
+    assert "pipeline.yml:1: error: pipeline-changed: ensemble is left out" in printed
     succeed(make_update(project))
     assert project.files() == with_ensemble.files()
 
@@ -197,7 +199,7 @@ def test_the_version_can_stay(origin: Path, copy: Copy) -> None:
 
 
 def test_one_question_can_be_asked_again(copy: Copy) -> None:
-    """With the last answer filled in."""
+    """The last answer is filled in."""
     project = copy(**answers(ONE, TWO))
     command = ["update", "--skip-answered", "--ask", "steps"]
     environment = {**os.environ, **AUTHOR, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm"}

@@ -16,7 +16,7 @@ KEPT = ROOT / "tests" / "releases" / "v0.2.0.tar.xz"  # its copier.yml, hooks, t
 
 @pytest.fixture(scope="module")
 def origin(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The template with two tags: v0.2.0 as it was, and v1.0.0 as it is."""
+    """Return the template with two tags: v0.2.0 as it was, and v1.0.0 as it is."""
     folder = tmp_path_factory.mktemp("origin") / "template"
     with tarfile.open(KEPT) as archive:
         archive.extractall(folder, filter="data")
@@ -37,7 +37,7 @@ def commit(folder: Path, tag: str) -> None:
 
 @pytest.fixture
 def project(origin: Path, tmp_path: Path) -> Project:
-    """The default project of v0.2.0, committed, with an environment for its updates."""
+    """Return the default project of v0.2.0, committed, with an environment for its updates."""
     copier.run_copy(str(origin), tmp_path / "p", vcs_ref="v0.2.0", defaults=True, quiet=True)
     project = Project(tmp_path / "p")
     project.commit()

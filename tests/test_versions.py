@@ -23,14 +23,14 @@ ANSWERS: dict[str, dict[str, Any]] = {
 
 
 def released() -> list[str]:
-    """The tags and the commit before, as far as this clone has them."""
+    """Return the tags and the commit before, as far as this clone has them."""
     before = run("git", "rev-parse", "--verify", "HEAD~1", cwd=ROOT)
     return [*run("git", "tag", cwd=ROOT).stdout.split(), *before.stdout.split()]
 
 
 @pytest.fixture(scope="module")
 def origin(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """This repository with all its versions, and the working tree as the newest."""
+    """Return this repository with all its versions, and the working tree as the newest."""
     folder = tmp_path_factory.mktemp("origin") / "template"
     succeed(run("git", "clone", "-q", str(ROOT), str(folder), cwd=ROOT))
     succeed(run("git", "rm", "-rq", ".", cwd=folder))
@@ -67,7 +67,7 @@ def updated(project: Project) -> dict[str, bytes]:
 def test_an_untouched_project_becomes_a_fresh_one(
     origin: Path, tmp_path: Path, version: str, answers: dict[str, Any]
 ) -> None:
-    """But for what it owns, which stays as it was written."""
+    """It does but for what it owns, which stays as it was written."""
     fresh = copied(origin, tmp_path / "fresh", answers, "v1000.0.0").contents()
     project = copied(origin, tmp_path / "p", answers, version)
     old = project.contents()

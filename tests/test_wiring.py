@@ -14,11 +14,11 @@ PARTS = (
     ", and Triton deadlocks on requests for a part of the outputs; make it a pipeline of its own, "
     "or write `ensemble: {all_outputs: true}`"
 )
-STRANGERS = "which does not; Triton puts no such tensors together, so let a write both"
+MIXED = "which does not; Triton puts no such tensors together, so let a write both"
 
 
 def wired(*steps: Any, **answers: Any) -> dict[str, Any]:
-    """Tensors of one letter are FP32[4]."""
+    """Return answers of these steps; tensors of one letter are FP32[4]."""
     letters = {
         name: "FP32[4]" for s in steps for side in ("inputs", "outputs") for name in names(s, side)
     }
@@ -26,16 +26,19 @@ def wired(*steps: Any, **answers: Any) -> dict[str, Any]:
 
 
 def names(step: dict[str, Any], side: str) -> list[str]:
-    found = step[side] if isinstance(step[side], list) else step[side].values()
-    return [use.get("tensor") or "" if isinstance(use, dict) else use for use in found]
+    bindings = step[side] if isinstance(step[side], list) else step[side].values()
+    return [
+        binding.get("tensor") or "" if isinstance(binding, dict) else binding
+        for binding in bindings
+    ]
 
 
 def sized(*dims: int) -> dict[str, Any]:
     return {"tensor": "M", "dims": list(dims)}
 
 
-def inside(inputs: Any, outputs: Any, **fields: Any) -> dict[str, Any]:
-    """A step that is an ensemble of one step."""
+def nested(inputs: Any, outputs: Any, **fields: Any) -> dict[str, Any]:
+    """Return a step that is an ensemble of one step."""
     own = {"tensors": {"x": "FP32[4]", "y": "FP32[4]"}, "steps": [step("within", ["x"], ["y"])]}
     return step("inner", inputs, outputs, "ensemble", **{**own, **fields})
 
@@ -46,7 +49,7 @@ def correlated(data_type: str) -> dict[str, Any]:
 
 
 def stateful(*initial: list[int], **fields: Any) -> dict[str, Any]:
-    """A step of a sequence with the state S of FP32[4, -1], and initial states of other dims."""
+    """Return a step of a sequence with the state S of FP32[4, -1], and initial states of other dims."""
     values = {"name": "s", "data_type": "TYPE_FP32", "zero_data": True}
     state = {"input_name": "S", "output_name": "T", "data_type": "TYPE_FP32", "dims": [4, -1]}
     if initial:
@@ -55,13 +58,13 @@ def stateful(*initial: list[int], **fields: Any) -> dict[str, Any]:
 
 
 def reshaped(dims: list[int], shape: list[int]) -> dict[str, Any]:
-    """A step whose model sees its input in another shape."""
+    """Return a step whose model sees its input in another shape."""
     given = wired(step("a", {"i": {"tensor": "A", "reshape": shape}}, ["X"]))
     return given | {"tensors": {"A": {"type": "FP32", "dims": dims}, "X": "FP32[4]"}}
 
 
 def controlled(*names: str) -> dict[str, Any]:
-    """A step of a sequence whose start and end are inputs of some names."""
+    """Return a step of a sequence whose start and end are inputs of some names."""
     kinds = [f"CONTROL_SEQUENCE_{kind}" for kind in ("START", "END")]
     inputs = [
         {"name": name, "control": [{"kind": kind, "fp32_false_true": [0, 1]}]}
@@ -75,7 +78,7 @@ def batched(**batching: Any) -> dict[str, Any]:
 
 
 def delayed(**policy: Any) -> dict[str, Any]:
-    """A queue policy of a step that keeps the order of requests."""
+    """Return a queue policy of a step that keeps the order of requests."""
     return batched(preserve_ordering=True, default_queue_policy=policy)
 
 
@@ -112,7 +115,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         ),
         "",
     ),
-    "steps apart": (
+    "unconnected steps": (
         wired(step("a", ["A"], ["X"]), step("b", ["B"], ["Y"])),
         "step b: shares no tensor with the others" + PARTS,
     ),
@@ -130,7 +133,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a decoupled step and an input that passes it by": (
         wired(step("a", ["A"], ["M"], decoupled=True), step("b", ["M", "A"], ["X"])),
-        f"step b: reads M, which comes of the decoupled step a, and A, {STRANGERS}",
+        f"step b: reads M, which comes of the decoupled step a, and A, {MIXED}",
     ),
     "two decoupled steps that meet": (
         wired(
@@ -138,11 +141,11 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
             step("b", ["A"], ["N"], decoupled=True),
             step("c", ["M", "N"], ["X"]),
         ),
-        f"step c: reads M, which comes of the decoupled step a, and N, {STRANGERS}",
+        f"step c: reads M, which comes of the decoupled step a, and N, {MIXED}",
     ),
     "a decoupled output next to a plain one": (
         wired(step("a", ["A"], ["X"], decoupled=True), step("b", ["A"], ["Y"])),
-        f"outputs: has X, which comes of the decoupled step a, and Y, {STRANGERS}",
+        f"outputs: has X, which comes of the decoupled step a, and Y, {MIXED}",
     ),
     "two readers of an open dim that agree": (
         wired(
@@ -340,14 +343,14 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         wired(step("a", ["A"], ["X"], file="model.1.py")),
         "step a: has the file model.1.py, which Python cannot import; write letters, digits, `_` and `-`, and `.py` at the end",
     ),
-    "an ensemble inside": (wired(inside({"x": "A"}, {"y": "X"})), ""),
-    "an ensemble inside that has settings": (
-        wired(inside({"x": "A"}, {"y": "X"}, ensemble={"cache": True, "versions": [2]})),
+    "a nested ensemble": (wired(nested({"x": "A"}, {"y": "X"})), ""),
+    "a nested ensemble that has settings": (
+        wired(nested({"x": "A"}, {"y": "X"}, ensemble={"cache": True, "versions": [2]})),
         "",
     ),
-    "an ensemble inside that has too new settings": (
+    "a nested ensemble that has too new settings": (
         wired(
-            inside({"x": "A"}, {"y": "X"}, ensemble={"max_inflight_requests": 2}),
+            nested({"x": "A"}, {"y": "X"}, ensemble={"max_inflight_requests": 2}),
             triton_release="25.10",
         ),
         "step inner, inside: ensemble: max_inflight_requests came with Triton 25.11; raise `triton_release` from 25.10, or drop it",
@@ -395,14 +398,14 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         wired(step("a", ["A"], ["X"], "tensorflow"), triton_release="25.03"),
         "step a: needs tensorflow, which Triton had until 25.02; export the model to ONNX, or lower `triton_release`",
     ),
-    "an ensemble inside whose tensor is another": (
-        wired(inside({"x": "A"}, {"y": "X"}, tensors={"x": "FP32[5]", "y": "FP32[4]"})),
+    "a nested ensemble whose tensor is another": (
+        wired(nested({"x": "A"}, {"y": "X"}, tensors={"x": "FP32[5]", "y": "FP32[4]"})),
         "step inner: reads A as FP32[5] in each row, but the ensemble has FP32[4] in each row; "
         "make them the same, or -1 where a dim varies",
     ),
-    "an ensemble inside that declares other dims": (
+    "a nested ensemble that declares other dims": (
         wired(
-            inside(
+            nested(
                 {"x": {"tensor": "A", "dims": [4]}},
                 {"y": "X"},
                 tensors={"x": "FP32[-1]", "y": "FP32[4]"},
@@ -410,9 +413,9 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         ),
         "",
     ),
-    "an ensemble inside that reshapes": (
+    "a nested ensemble that reshapes": (
         wired(
-            inside(
+            nested(
                 {"x": {"tensor": "A", "dims": [4], "reshape": [2, 2]}},
                 {"y": "X"},
                 tensors={"x": "FP32[2, 2]", "y": "FP32[4]"},
@@ -421,11 +424,11 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         "",
     ),
     "a field of a step at an ensemble": (
-        wired(inside({"x": "A"}, {"y": "X"}, instances=2)),
+        wired(nested({"x": "A"}, {"y": "X"}, instances=2)),
         "step inner: has `instances`, but is an ensemble; write it at a step inside",
     ),
     "a field of an ensemble at its step": (
-        wired(inside({"x": "A"}, {"y": "X"}, cache=True)),
+        wired(nested({"x": "A"}, {"y": "X"}, cache=True)),
         "step inner: has `cache`, but is an ensemble; write `ensemble: {cache: ...}`",
     ),
     "a field of an ensemble at another step": (
@@ -475,8 +478,8 @@ def test_a_wiring_is_accepted_or_refused_with_a_line(
 def test_a_step_that_depends_on_all_inputs_is_listed_first(keeper: Gatekeeper) -> None:
     def models(name: str) -> list[str]:
         answers = WIRINGS[name][0]
-        apart = {**answers, "steps": [{**given, "fuse": False} for given in answers["steps"]]}
-        return [step["model"] for step in keeper.graph(apart)["scheduling"]]
+        unfused = {**answers, "steps": [{**given, "fuse": False} for given in answers["steps"]]}
+        return [step["model"] for step in keeper.graph(unfused)["scheduling"]]
 
     assert models("an input that enters late") == ["c", "a", "b"]
     assert models("two late inputs, all outputs at once") == ["a", "b", "c"]

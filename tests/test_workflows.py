@@ -22,7 +22,7 @@ OWN = sorted(ROOT.glob(".github/workflows/*.yml"))
 
 @pytest.fixture(scope="module")
 def of_ci(generate: Generate) -> Generate:
-    """A project of these answers; tests only read it."""
+    """Return what generates a project of these answers; tests only read it."""
     return functools.cache(generate)
 
 
@@ -31,12 +31,12 @@ def workflows(project: Project) -> list[str]:
 
 
 def read(path: Path) -> dict[Any, Any]:
-    """A workflow; its `on` is YAML's true."""
+    """Return a workflow; its `on` is YAML's true."""
     return dict(yaml.safe_load(path.read_text()))
 
 
 def validate(*paths: Path) -> None:
-    """By the schemas that check-jsonschema carries."""
+    """Check files by the schemas that check-jsonschema carries."""
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema"]
     github = [str(path) for path in paths if path.parent.name == "workflows"]
     gitlab = [str(path) for path in paths if path.name == ".gitlab-ci.yml"]
@@ -198,7 +198,7 @@ def test_our_own_keep_forks_off_the_gpu() -> None:
 
 
 def newest_image(folder: Path, published: str) -> subprocess.CompletedProcess[str]:
-    """The job that looks for the newest Triton, where these images exist."""
+    """Run the job that looks for the newest Triton, where these images exist."""
     [step] = read(ROOT / ".github/workflows/gpu.yml")["jobs"]["newest"]["steps"]
     (folder / "docker").write_text(f"#!/bin/sh\ncase $3 in {published}) ;; *) exit 1 ;; esac\n")
     (folder / "docker").chmod(0o755)
@@ -253,14 +253,14 @@ class Remote:
         return succeed(run("git", *arguments, cwd=self.folder))
 
     def release(self) -> None:
-        """A new version of the template, which changes a file that all projects have."""
+        """Make a new version of the template, which changes a file that all projects have."""
         with (self.template / "template" / MANAGED).open("a") as file:
             file.write("# newer\n")
         for command in ("add --all", "commit -q -m newer", "tag v1.1.0"):
             succeed(run("git", *command.split(), cwd=self.template))
 
     def update(self) -> subprocess.CompletedProcess[str]:
-        """Runs the workflow's commands in a fresh clone, as shallow as that of the CI."""
+        """Run the workflow's commands in a fresh clone, as shallow as that of the CI."""
         remote = self.folder / "remote.git"
         self.git("-C", "p", "push", "-q", "--force", str(remote), "HEAD:refs/heads/main")
         shutil.rmtree(self.folder / "clone", ignore_errors=True)
@@ -287,8 +287,8 @@ class Remote:
     def script(self) -> str:
         if self.ci == "github":
             job = read(self.project / ".github/workflows/update.yml")["jobs"]["update"]
-            [told] = [step for step in job["steps"] if "env" in step]  # has the token, alone
-            assert told["env"]["BRANCH"] == BRANCH
+            [with_token] = [step for step in job["steps"] if "env" in step]  # has the token, alone
+            assert with_token["env"]["BRANCH"] == BRANCH
             lines = [f"(\n{step['run']})" for step in job["steps"] if "run" in step]
         else:
             job = read(self.project / ".gitlab-ci.yml")["update"]
@@ -307,7 +307,7 @@ class Remote:
         return listed.split()
 
     def said(self) -> list[str]:
-        """What was asked of `gh`."""
+        """Return what was asked of `gh`."""
         path = self.folder / "said"
         return path.read_text().splitlines() if path.exists() else []
 

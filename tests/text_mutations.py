@@ -53,8 +53,8 @@ class Text:
         return [i for i, token in enumerate(self.tokens) if re.fullmatch(pattern, token)]
 
     def replace(self, pattern: str, choices: list[str]) -> None:
-        if (found := self.where(pattern)) and choices:
-            self.tokens[self.chance.choice(found)] = self.chance.choice(choices)
+        if (places := self.where(pattern)) and choices:
+            self.tokens[self.chance.choice(places)] = self.chance.choice(choices)
 
     def number(self) -> None:
         self.replace(r"-?\d.*", NUMBERS)
@@ -66,8 +66,8 @@ class Text:
         self.replace('".*"', [self.tokens[i] for i in self.where('".*"')])
 
     def a_letter_of_a_text(self) -> None:
-        if found := self.where('".+"'):
-            i = self.chance.choice(found)
+        if places := self.where('".+"'):
+            i = self.chance.choice(places)
             at = self.chance.randrange(1, len(self.tokens[i]))
             text = self.tokens[i]
             self.tokens[i] = (
@@ -97,8 +97,8 @@ class Text:
         self.tokens = [*lines[:i], lines[i], *lines[i:]]
 
     def block(self) -> tuple[int, int] | None:
-        """From a field's name to its closing brace."""
-        found = []
+        """Return where a block is, from a field's name to its closing brace."""
+        blocks = []
         for start in self.where(r"\{"):
             depth = 0
             for end in range(start, len(self.tokens)):
@@ -106,8 +106,8 @@ class Text:
                 if not depth:
                     break
             name = max((i for i in self.where(r"[a-z_]+") if i < start), default=start)
-            found.append((start if "," in self.tokens[name:start] else name, end + 1))
-        return self.chance.choice(found) if found else None
+            blocks.append((start if "," in self.tokens[name:start] else name, end + 1))
+        return self.chance.choice(blocks) if blocks else None
 
     def no_block(self) -> None:
         if block := self.block():
@@ -138,10 +138,10 @@ def parses(text: str) -> bool:
 
 
 def mutated(chance: random.Random, text: str) -> tuple[str, str]:
-    """What was done, and the text that it gives, which differs; of those that do not parse, one in four."""
+    """Return what was done, and the text that it gives, which differs; of those that do not parse, one in four."""
     while True:
-        found, kind = Text(chance, text), chance.choice(KINDS)
-        kind(found)
-        after = "".join(found.tokens)
+        mutant, kind = Text(chance, text), chance.choice(KINDS)
+        kind(mutant)
+        after = "".join(mutant.tokens)
         if after != text and (parses(after) or chance.random() < 0.25):
             return kind.__name__, after

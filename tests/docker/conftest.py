@@ -13,7 +13,7 @@ from docker import stand_in
 
 
 def _builds(command: str) -> bool:
-    """Some clients have no BuildKit."""
+    """Return whether a client has BuildKit, which some have not."""
     build = [command, "build", "--quiet", "-"]
     environment = os.environ | {"DOCKER_BUILDKIT": "1"}
     tried = subprocess.run(
@@ -24,15 +24,15 @@ def _builds(command: str) -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def _engine() -> None:
-    """The rest of the session, and what it runs, uses the client in the variable DOCKER."""
+    """Put a client that builds into the variable DOCKER, for the rest of the session and what it runs; skip without one."""
     named = (
         os.environ.get("DOCKER"),
         shutil.which("docker"),
         shutil.which("docker", path="/usr/bin"),
     )
-    found = next((command for command in named if command and _builds(command)), None)
-    if found:
-        os.environ["DOCKER"] = found
+    client = next((command for command in named if command and _builds(command)), None)
+    if client:
+        os.environ["DOCKER"] = client
     elif os.environ.get("REQUIRE_DOCKER") == "1":
         pytest.fail("REQUIRE_DOCKER=1, and no Docker engine with BuildKit answers")
     else:
@@ -41,7 +41,7 @@ def _engine() -> None:
 
 @pytest.fixture(scope="session")
 def triton_image(_engine: None) -> str:
-    """TRITON_IMAGE; else NVIDIA's where its registry answers; else the stand-in."""
+    """Return TRITON_IMAGE; else NVIDIA's image where its registry answers; else the stand-in."""
     named, published = os.environ.get("TRITON_IMAGE"), "nvcr.io/nvidia/tritonserver:26.07-py3"
     if named:
         return named
@@ -55,7 +55,7 @@ def triton_image(_engine: None) -> str:
 
 @pytest.fixture(scope="session")
 def options(triton_image: str) -> Iterator[list[str]]:
-    """What `make image` needs on this machine, and on most others not."""
+    """Yield what `make image` needs on this machine, and on most others not."""
     with stand_in.pip_conf() as conf:
         bundle = [f"CA_BUNDLE={stand_in.CA_BUNDLE}"] if stand_in.CA_BUNDLE.exists() else []
         yield [f"TRITON_IMAGE={triton_image}", f"PIP_CONF={conf}", *bundle]

@@ -34,7 +34,7 @@ CA_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
 def docker(*arguments: str) -> str:
-    """What Docker printed; CalledProcessError, with the reason on stderr, if it failed."""
+    """Return what Docker printed; CalledProcessError, with the reason on stderr, if it failed."""
     command = [os.environ.get("DOCKER", "docker"), *arguments]
     environment = os.environ | {"DOCKER_BUILDKIT": "1"}
     run = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment, text=True)
@@ -47,7 +47,7 @@ def exists(image: str) -> bool:
 
 @contextmanager
 def pip_conf() -> Iterator[Path]:
-    """The indexes of this machine's pip, wherever it has them from, as a file for a container."""
+    """Yield a file for a container with the indexes of this machine's pip, wherever it has them from."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     listed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     config = configparser.RawConfigParser()
@@ -65,7 +65,7 @@ def pip_conf() -> Iterator[Path]:
 
 
 def build(name: str, context: Path, **arguments: str) -> str:
-    """The image of a folder with a Dockerfile; it is made unless one of the same files and arguments is there."""
+    """Return the image of a folder with a Dockerfile; make it unless one of the same files and arguments is there."""
     digest = hashlib.sha256(repr(arguments).encode())
     for path in sorted(path for path in context.rglob("*") if path.is_file()):
         digest.update(str(path.relative_to(context)).encode() + path.read_bytes())
@@ -80,7 +80,7 @@ def build(name: str, context: Path, **arguments: str) -> str:
 
 
 def debian() -> str:
-    """A Debian with Python, as an image."""
+    """Return an image of Debian with Python."""
     digest = hashlib.sha256(f"{DEBIAN} {PACKAGES}".encode()).hexdigest()[:12]
     image = f"triton-template-debian:{digest}"
     if not exists(image):
@@ -105,7 +105,7 @@ def triton() -> str:
 
 
 def _fill(server: Path) -> None:
-    """What lies in /opt/tritonserver."""
+    """Copy what belongs into /opt/tritonserver."""
     wheel, ours = WHEEL / "pytriton/tritonserver", ROOT / "src/triton_ensemble/server/backends"
     folders = {name: wheel / name for name in ("bin", "backends", "caches")}
     for name, folder in (folders | {"lib": WHEEL / "nvidia_pytriton.libs"}).items():

@@ -26,16 +26,16 @@ def inspect(image: str) -> dict[str, Any]:
 
 
 def left(name: str) -> list[str]:
-    """Containers, networks and volumes of a compose project."""
+    """Return the containers, networks and volumes of a compose project."""
     label = f"--filter=label=com.docker.compose.project={name}"
-    found = [docker("ps", "--all", "--quiet", label)]
-    found += [docker(kind, "ls", "--quiet", label) for kind in ("network", "volume")]
-    return " ".join(found).split()
+    ids = [docker("ps", "--all", "--quiet", label)]
+    ids += [docker(kind, "ls", "--quiet", label) for kind in ("network", "volume")]
+    return " ".join(ids).split()
 
 
 @contextmanager
 def serving(project: Project, *options: str) -> Iterator[dict[str, str]]:
-    """`make up`, with the URLs that it prints by protocol, and `make down`."""
+    """Run `make up`, yield the URLs that it prints by protocol, and run `make down`."""
     try:
         printed = succeed(project.make("up", *options, *ALONE))
         yield dict(
@@ -70,7 +70,7 @@ def test_make_up_serves_and_make_down_leaves_nothing(
 
 
 def build(project: Project, *options: str) -> str:
-    """What Docker says while it builds, which goes to stderr."""
+    """Build the image; return what Docker says of it, which goes to stderr."""
     run = project.make("image", *options)
     succeed(run)
     return run.stdout + run.stderr
@@ -99,7 +99,7 @@ def test_a_change_of_code_builds_no_package_and_no_model_anew(
 def test_an_update_of_the_toolkit_builds_no_package_and_no_model_anew(
     generate: Generate, options: list[str]
 ) -> None:
-    """As long as what the build itself runs of it stays the same."""
+    """The cache holds as long as what the build itself runs of the toolkit stays the same."""
     project = generate(project_name="updated")
     build(project, *options)
     before = inspect("updated")["RootFS"]["Layers"]
@@ -130,7 +130,7 @@ FILES = "find / -xdev -type f -not -path '/proc/*' 2>/dev/null || true"
 def test_nothing_but_what_is_served_is_in_the_image(
     default_project: Project, options: list[str], triton_image: str
 ) -> None:
-    """No secret and no tool of the build, no test."""
+    """It holds no secret, no tool of the build and no test."""
     build(default_project, *options)
     shell = ("run", "--rm", "--entrypoint=sh", "image-classification", "-c")
     before, after = (
@@ -201,7 +201,7 @@ def test_a_package_with_another_hash_stops_the_build(
 
 
 def test_without_an_engine(default_project: Project) -> None:
-    """Skipped with the reason, or an error where one is required."""
+    """The tests are skipped with the reason, or fail where an engine is required."""
     nowhere = {"DOCKER_HOST": "unix:///nowhere"}
     run = default_project.make("test-docker", REQUIRE_DOCKER="", **nowhere)
     assert "7 skipped" in succeed(run)

@@ -28,8 +28,8 @@ done
 
 def compose_command() -> list[str]:
     plugin = [os.environ["DOCKER"], "compose"]
-    found = subprocess.run([*plugin, "version"], capture_output=True).returncode == 0
-    return plugin if found else ["docker-compose"]
+    has_plugin = subprocess.run([*plugin, "version"], capture_output=True).returncode == 0
+    return plugin if has_plugin else ["docker-compose"]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ Urls = dict[str, str]
 
 @pytest.fixture(scope="module")
 def urls(project: Project, options: list[str], prometheus_image: str) -> Iterator[Urls]:
-    """Of Triton and of Prometheus; a Python process that dies stays dead."""
+    """Yield the URLs of Triton and of Prometheus; a Python process that dies stays dead."""
     succeed(project.make("image", *options))
     compose = (
         *compose_command(),
@@ -76,11 +76,11 @@ def ask(url: str, path: str, **query: str) -> Any:
 
 
 def values(url: str, expression: str) -> list[float]:
-    return [float(found["value"][1]) for found in ask(url, "query", query=expression)["result"]]
+    return [float(series["value"][1]) for series in ask(url, "query", query=expression)["result"]]
 
 
 def eventually(url: str, expression: str, wanted: float, timeout: float = 120) -> None:
-    """Waits until each series of an expression has about this value."""
+    """Wait until each series of an expression has about this value."""
     deadline = time.monotonic() + timeout
     while not (now := values(url, expression)) or any(abs(v - wanted) > 0.1 for v in now):
         assert time.monotonic() < deadline, f"{expression}: {now}"
@@ -107,7 +107,7 @@ def send_no_image(triton: str) -> None:
 def test_each_panel_of_the_dashboard_has_data(
     urls: Urls, prometheus: str, project: Project
 ) -> None:
-    """While requests are answered, as the health check's every 5 s, and others are refused."""
+    """Requests are answered meanwhile, as the health check's every 5 s, and others are refused."""
     eventually(prometheus, 'up{job="triton"}', 1)
     eventually(prometheus, "sum by (step) (rate(step_process_seconds_total[30s]))", 1)
     deadline = time.monotonic() + 120
@@ -124,7 +124,7 @@ def test_each_panel_of_the_dashboard_has_data(
 
 
 def test_a_python_process_that_dies_is_seen(prometheus: str) -> None:
-    """And nothing else is wrong before."""
+    """Nothing else is wrong before."""
     rules = ask(prometheus, "rules")["groups"][0]["rules"]
     assert {rule["health"] for rule in rules} <= {"ok", "unknown"}
     eventually(prometheus, "sum by (step) (rate(step_process_seconds_total[30s]))", 1)
