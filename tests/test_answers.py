@@ -174,6 +174,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
         one(requirements=[3]),
         'step one: requirements has 3; write packages, like "pillow>=10.1"',
     ),
+    (one(requirements=3), "step one: requirements is 3; write a list of names"),
+    (
+        one(requirements=[1.5]),
+        'step one: requirements has 1.5; write packages, like "pillow>=10.1"',
+    ),
     (one(requirements="numpy"), 'step one: requirements is "numpy"; write a list of names'),
     (
         {"ensemble_name": "one"},

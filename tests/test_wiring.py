@@ -226,6 +226,10 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         wired(step("a", ["A", "B"], ["X"], warmup=[{"inputs": {"A": "zero"}}])),
         "step a: warms up without its input B; add `B: zero`",
     ),
+    "a tensor that comes from nowhere": (
+        wired(step("a", ["A", "B"], ["M"]), step("z", ["M", "B"], ["X"]), inputs=["A"]),
+        "step z: reads B, which no step writes; add it to `inputs`, or let a step write it",
+    ),
     "a warmup of other dims": (
         wired(step("a", ["A"], ["X"], warmup=[{"inputs": {"A": {"data": "zero", "dims": [5]}}}])),
         "step a: warms up its input A with the dims [5], which has [4]; make them the same",
