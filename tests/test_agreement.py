@@ -33,6 +33,7 @@ STRICTER = {
     "calls itself": "what a step calls is in its code, not in its config",
     "calls other models": "what a step calls is in its code, not in its config",
     "has `adapter`": "it says where code is, and not what is in a config",
+    "has in `config` .*; write `.*` in its place": "other rules know what it says by its answer",
     "has in `config` .*, which the answers write": "of two values Triton takes the last if the first is 0",
     "warms up its input .*, which it does not have": "the config is written without it",
     "names `gpus` beside a list": "the list is in the config, and the field would be dropped",

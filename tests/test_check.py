@@ -142,6 +142,7 @@ CASES = [
     one("backend", PYTHON.replace("backend", "platform"), 1),
     one("backend", IN + OUT, 1, ask=False),
     Case("backend", {"@m": f'platform: "tensorrt_plan"\n{PYTHON.replace("python", "onnxruntime")}', "@m/1/model.onnx": ""}, "m/config.pbtxt:1"),
+    one("backend", PYTHON.replace("python", "$(touch${IFS}x)"), 1, ask=False),
     one("backend", f'{PYTHON}runtime: "x"', 5),
     one("backend", f'{PYTHON}runtime: "../x/libtriton_x.so"', 5),
     one("backend", f'{PYTHON}runtime: "model.py"', 5),

@@ -94,9 +94,9 @@ FINDINGS = {
     ),
     "a field of `config`": (
         "      default_priority_level: 1\n",
-        "      default_priority_level: 1\n    config: |\n      # its own\n      version_policy { latest { } }\n",
+        "      default_priority_level: 1\n    config: |\n      # its own\n      instance_group { kind: 9 }\n",
         26,
-        "version: model two, version_policy",
+        "instance-kind: model two, instance_group.kind",
     ),
 }
 

@@ -294,6 +294,18 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         wired(step("a", ["A"], ["X"], "onnxruntime", declare=False)),
         "",
     ),
+    "a field with an answer of its own in config": (
+        wired(step("a", ["A"], ["X"], config="version_policy { all { } }")),
+        "step a: has in `config` version_policy; write `versions` in its place",
+    ),
+    "a field that no ensemble has in its config": (
+        wired(step("a", ["A"], ["X"]), ensemble={"config": "instance_group { kind: KIND_CPU }"}),
+        "ensemble: has in `config` instance_group, which an ensemble does not have; write it at a step",
+    ),
+    "a parameter that is yes or no": (
+        wired(step("a", ["A"], ["X"], parameters={"FORCE_CPU_ONLY_INPUT_TENSORS": False})),
+        'step a: has FORCE_CPU_ONLY_INPUT_TENSORS: false; write "yes" or "no", in quotes',
+    ),
     "a policy of a priority above the levels": (
         batched(
             priority_levels=2,

@@ -17,6 +17,7 @@ from triton_ensemble.config.versions import folder_of_version
 PAIRED = ("onnxruntime", "pytorch", "tensorflow", "tensorrt")
 TEST_BACKENDS = ("repeat", "square")  # in Triton's containers
 FILE_VARIES = ("fil", "tensorflow", "tensorrtllm")  # by what else the config says
+BACKEND = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*|\$\{\w+\}")  # or to be filled in
 PYTHON_FILE = re.compile(r"(\.\./[0-9]+/)?([\w-]+/)*[\w-]+\.py", re.ASCII)
 CPU_ONLY = "FORCE_CPU_ONLY_INPUT_TENSORS"
 OWN_FOLDER = "$$TRITON_MODEL_DIRECTORY"
@@ -56,6 +57,9 @@ def backend(model: Model) -> Iterator[Problem]:
     elif name in PAIRED and platform and platforms.get(platform) != name:
         what = f"unexpected 'platform' and 'backend' pair, got:{platform}, {name}"
         yield model.problem(what, "take the platform out", "platform")
+    elif name and not BACKEND.fullmatch(name):
+        what = f"the name of the backend, {name}, reaches a shell when Triton starts its process"
+        yield model.problem(what, "use letters, digits, `_`, `-` and `.`", "backend")
     elif name == "ensemble":
         what = "ensemble is a platform, and no backend"
         yield model.problem(what, 'write platform: "ensemble"', "backend")
