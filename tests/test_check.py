@@ -382,8 +382,9 @@ def keeper(template: Path) -> Gatekeeper:
     return Gatekeeper(template)
 
 
-# Refused where they are written: nothing of them reaches a config.
+# Refused where they are written: nothing wrong of them reaches a config.
 UNWRITTEN = {
+    "a field with an answer of its own in config",
     "a field of a step at an ensemble",
     "a field of an ensemble at its step",
     "a field of an ensemble at another step",
