@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import os
+import shutil
+import signal
 import sys
 import tempfile
 import traceback
@@ -14,6 +17,8 @@ from types import ModuleType, TracebackType
 
 from triton_ensemble.repository import RepositoryError
 
+UNFINISHED = "half-"  # and the process that writes in the folder of this name
+
 
 def digest(script: Path) -> str:
     """Return a digest of a script's text, by which a change of it is noticed."""
@@ -21,16 +26,55 @@ def digest(script: Path) -> str:
 
 
 def make(script: Path, target: Path, root: Path) -> Iterator[Path]:
-    """Let a script write a model file; yield the files made. A build that fails leaves none.
+    """Let a script write a model file; yield the files made. A build that fails or is interrupted leaves none.
 
-    One that ends well may leave others beside it, such as weights.
+    One that ends well may leave others beside it, such as weights; the model file comes last.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="half-") as folder:
+    _remove_unfinished(target.parent)
+    prefix = f"{UNFINISHED}{os.getpid()}-"
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=prefix) as folder:
         unfinished = Path(folder, target.name)
-        _build(script, unfinished, root)
-        for path in sorted(unfinished.parent.iterdir()):
+        with _interrupts():
+            _build(script, unfinished, root)
+        for path in sorted(
+            unfinished.parent.iterdir(), key=lambda path: (path == unfinished, path)
+        ):
             yield path.rename(target.with_name(path.name))
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Remove what builds that were killed have left."""
+    for path in folder.glob(f"{UNFINISHED}*-*"):
+        process = path.name.removeprefix(UNFINISHED).partition("-")[0]
+        if process.isdecimal() and not _runs(int(process)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return True
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the end too: scikit-learn takes Ctrl-C for the end of the training."""
+    interrupted: list[int] = []
+
+    def interrupt(number: int, _: object) -> None:
+        interrupted.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupted:
+        raise KeyboardInterrupt
 
 
 def _build(script: Path, path: Path, root: Path) -> None:

@@ -1,0 +1,89 @@
+"""Model files appear whole or not at all, whatever happens to the script that makes them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support import SOURCES
+
+from triton_ensemble.repository import model_files
+
+# As scikit-learn: Ctrl-C ends the training, and what is trained so far is the result.
+SWALLOWS = """\
+import signal
+
+def build(path):
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        path.write_text("half")
+"""
+WEIGHTS = """\
+def build(path):
+    path.write_text("model")
+    (path.parent / "zweights").write_text("weights")
+"""
+SLEEPS = """\
+import time
+
+def build(path):
+    path.write_text("half")
+    time.sleep(60)
+"""
+MAKE = (
+    "import sys; from pathlib import Path; from triton_ensemble.repository import model_files; {}"
+)
+
+
+@pytest.fixture
+def script(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write a script of a project, as models/made.py."""
+    for name in ("models", "models.made"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    (tmp_path / "models").mkdir()
+    path = tmp_path / "models" / "made.py"
+    path.write_text(request.param)
+    return path
+
+
+def made(folder: Path) -> set[str]:
+    return {path.name for path in (folder / "m" / "1").iterdir()}
+
+
+@pytest.mark.parametrize("script", [SWALLOWS], indirect=True)
+def test_a_script_that_takes_ctrl_c_for_its_end_makes_nothing(script: Path, tmp_path: Path) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        list(model_files.make(script, tmp_path / "m/1/model.onnx", tmp_path))
+    assert made(tmp_path) == set()
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+@pytest.mark.parametrize("script", [WEIGHTS], indirect=True)
+def test_the_model_file_comes_after_what_it_needs(script: Path, tmp_path: Path) -> None:
+    files = model_files.make(script, tmp_path / "m/1/model.onnx", tmp_path)
+    assert [path.name for path in files] == ["zweights", "model.onnx"]
+
+
+@pytest.mark.parametrize("script", [SLEEPS], indirect=True)
+def test_what_a_killed_build_left_goes_with_the_next(script: Path, tmp_path: Path) -> None:
+    code = MAKE.format(
+        f"list(model_files.make(*map(Path, {[*map(str, (script, tmp_path / 'm/1/model.onnx', tmp_path))]})))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(SOURCES)}
+    )
+    while not list(tmp_path.glob("m/1/half-*/model.onnx")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    script.write_text(WEIGHTS)
+    list(model_files.make(script, tmp_path / "m/1/model.onnx", tmp_path))
+    assert made(tmp_path) == {"model.onnx", "zweights"}
