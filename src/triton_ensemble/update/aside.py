@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -37,9 +38,9 @@ class Aside:
         """Check out the last commit of the project in `root` into the empty folder `work`."""
         self.root, self.work, self.project = root, work, work / "project"
         objects = git(root, "rev-parse", "--path-format=absolute", "--git-path", "objects")
-        prefix = git(root, "rev-parse", "--show-prefix").decode().strip()
+        self.prefix = os.fsdecode(git(root, "rev-parse", "--show-prefix")).rstrip("\n")
         self.commit = git(root, "rev-parse", "--short", "HEAD").decode().strip()
-        tree = git(root, "rev-parse", f"HEAD:{prefix}").decode().strip()
+        tree = git(root, "rev-parse", f"HEAD:{self.prefix}").decode().strip()
         git_aside(work, "init", "--quiet", "--template=", "project")
         for name, text in (("objects/info/alternates", objects), ("info/attributes", RAW.encode())):
             path = self.project / ".git" / name
@@ -84,12 +85,16 @@ class Aside:
 
     def answers(self) -> dict[str, Any]:
         """Return those that the project is made from by now."""
-        return dict(yaml.safe_load((self.project / FILE).read_bytes()))
+        try:
+            return dict(yaml.safe_load((self.project / FILE).read_bytes()))
+        except (TypeError, ValueError, yaml.YAMLError) as error:
+            problem = f"{FILE}: is no YAML of answers; take it back from an older commit"
+            raise UpdateError(problem) from error
 
     def before(self, path: str) -> bytes:
         """Return a file of the last commit; empty where there is none."""
         found = self.git("ls-tree", "-z", "HEAD", path)
-        return self.git("cat-file", "blob", f"HEAD:{path}") if found else b""
+        return self.git("cat-file", "blob", f"HEAD:{path}") if b" blob " in found else b""
 
     def tree(self, folder: Path) -> str:
         """Return the git tree of a folder, with all that is in it."""

@@ -79,13 +79,12 @@ def _swap(target: Path, new: Path, old: Path, undo: ExitStack) -> None:
 
 def _conflicts(copy: Aside) -> bytes:
     """Return entries for the project's index, after writing what they name into its repository."""
-    prefix = git(copy.root, "rev-parse", "--show-prefix").decode().strip()
     lines: dict[str, list[str]] = {}
     for mode, blob, stage, path in copy.unmerged():
         content = copy.git("cat-file", "blob", blob)
         git(copy.root, "hash-object", "-w", "--stdin", given=content)
-        lines.setdefault(path, [f"0 {'0' * len(blob)}\t{prefix}{path}"])
-        lines[path].append(f"{mode} {blob} {stage}\t{prefix}{path}")
+        lines.setdefault(path, [f"0 {'0' * len(blob)}\t{copy.prefix}{path}"])
+        lines[path].append(f"{mode} {blob} {stage}\t{copy.prefix}{path}")
     entries = [line for of_path in lines.values() for line in of_path]
     return "".join(f"{entry}\0" for entry in entries).encode(errors="surrogateescape")
 

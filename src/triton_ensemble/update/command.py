@@ -19,7 +19,7 @@ import yaml
 from triton_ensemble.progress import Progress
 from triton_ensemble.update.aside import KEPT, Aside, aside
 from triton_ensemble.update.bring import Interruptions, bring
-from triton_ensemble.update.edits import keep_edits, keep_unknown
+from triton_ensemble.update.edits import MAKEFILE, keep_edits, keep_unknown
 from triton_ensemble.update.git import UpdateError, git
 
 BACK = "git restore --source=HEAD --staged --worktree . && git clean -fd ."
@@ -60,14 +60,11 @@ def _update(root: Path, version: str | None, interruptions: Interruptions) -> in
         return _report(copy, before, changes, notes)
 
 
-def _report(
-    copy: Aside, before: dict[str, Any], changes: Iterable[str], notes: Iterable[str]
-) -> int:
+def _report(copy: Aside, before: dict[str, Any], changes: Iterable[str], notes: list[str]) -> int:
     """Print what an update has done; 1 where it has left conflicts."""
-    for note in filter(None, notes):
-        print(note, file=sys.stderr)
-    old, new = before.get("_commit"), copy.answers().get("_commit")
-    name = copy.answers().get("project_name")
+    print(*filter(None, notes), sep="\n", end="\n" * any(notes), file=sys.stderr)
+    old, answers = before.get("_commit"), copy.answers()
+    name, new = answers.get("project_name"), answers.get("_commit")
     count = sum(not path.startswith(f"{KEPT}/") for path in changes)
     if not count:
         print(f"{name}: is up to date with pipeline.yml and the template's {new}")
@@ -75,13 +72,14 @@ def _report(
     versions = (
         f"{old} -> {new}" if old != new else f"pipeline.yml is applied, by the template's {new}"
     )
-    conflicts = ", ".join(sorted({entry.path for entry in copy.unmerged()}))
+    conflicts = sorted({entry.path for entry in copy.unmerged()})
     then = "" if conflicts else "; see `git status` and `git diff`, then `make test`"
     print(f"{name}: {versions}, {count} files changed{then}", flush=True)
     if conflicts:
         print(f"To take the update back: {BACK}", file=sys.stderr)
+    if marked := ", ".join(path for path in conflicts if path != MAKEFILE):
         lines = "both you and the template changed lines that stand between <<<<<<< and >>>>>>>"
-        print(f"{conflicts}: {lines}; choose, then `git add`", file=sys.stderr)
+        print(f"{marked}: {lines}; choose, then `git add`", file=sys.stderr)
     return int(bool(conflicts))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from triton_ensemble.update.aside import Aside
 from triton_ensemble.update.git import aside_environment
 
+MAKEFILE = "Makefile"
 LABELS = ("-L", "before updating", "-L", "last update", "-L", "after updating")
 
 
@@ -32,10 +33,14 @@ def keep_unknown(copy: Aside, changes: Mapping[str, str]) -> Iterator[str]:
 
     It is one that git ignores, or whose changes git was told not to see.
     """
-    for path in changes:
-        file = copy.root / path
-        if file.is_file() and not file.is_symlink() and file.read_bytes() != copy.before(path):
-            yield f"{path}: git did not know this file as it was; yours is {copy.save(path, file.read_bytes())}"
+    for path, status in changes.items():
+        file, new = copy.root / path, copy.project / path
+        if file.is_symlink() or not file.is_file():
+            continue
+        content = file.read_bytes()
+        if content != copy.before(path) and (status == "D" or content != new.read_bytes()):
+            place = copy.save(path, content)
+            yield f"{path}: git did not know this file as it was; yours is {place}"
 
 
 def _edited(copy: Aside, path: str) -> bool:
@@ -77,8 +82,10 @@ def _merge(copy: Aside, old: str, new: str) -> bool:
 
 def _keep_makefile(copy: Aside) -> Iterator[str]:
     """Take the template's Makefile where it has conflicts: with `<<<<<<<` in it, `make` does nothing."""
-    if not any(entry.path == "Makefile" for entry in copy.unmerged()):
-        return
-    place = copy.save("Makefile", copy.before("Makefile"))
-    (copy.project / "Makefile").write_bytes(copy.git("cat-file", "blob", ":3:Makefile"))
-    yield f"Makefile: is the template's, so that `make` works; yours, with your edits, is {place}"
+    if any(entry.path == MAKEFILE for entry in copy.unmerged()):
+        place = copy.save(MAKEFILE, copy.before(MAKEFILE))
+        (copy.project / MAKEFILE).write_bytes(copy.git("cat-file", "blob", f":3:{MAKEFILE}"))
+        yield (
+            "Makefile: both you and the template changed the same lines; it is the template's, so that `make` works, "
+            f"and yours is {place}; put your lines into it, then `git add Makefile`"
+        )

@@ -23,6 +23,7 @@ LOCAL = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "
 
 Where = dict[str, str]
 NOWHERE: Where = {}
+ENGLISH = {"LC_ALL": "C"}  # git's own lines are read here
 
 
 class UpdateError(Exception):
@@ -31,7 +32,7 @@ class UpdateError(Exception):
 
 def git(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
     """Return what git prints in the owner's repository; raise UpdateError with git's own line."""
-    return _run(folder, ["git", *QUIET, *arguments], given, dict(os.environ))
+    return _run(folder, ["git", *QUIET, *arguments], given, os.environ | ENGLISH)
 
 
 def git_aside(folder: Path, *arguments: str, given: bytes = b"", where: Where = NOWHERE) -> bytes:
@@ -46,7 +47,7 @@ def aside_environment() -> dict[str, str]:
     for number, (name, value) in enumerate(SETTINGS.items(), first):
         found |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
     count = str(first + len(SETTINGS))
-    return found | {"GIT_CONFIG_COUNT": count, "GIT_LITERAL_PATHSPECS": "1"}
+    return found | ENGLISH | {"GIT_CONFIG_COUNT": count, "GIT_LITERAL_PATHSPECS": "1"}
 
 
 def _run(folder: Path, command: list[str], given: bytes, environment: dict[str, str]) -> bytes:
