@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import copier
+import pytest
 import yaml
 from hypothesis import strategies as st
 from support import Project, run, step, succeed
 
+from triton_ensemble.cli import main
+from triton_ensemble.update import render as update_render
+from triton_ensemble.update.aside import KEPT, Aside
+
 ANSWERS = ".copier-answers.yml"
-VERSIONS = ("v1.0.0", "v1.1.0", "v1.2.0")
+VERSIONS = ("v1.0.0", "v1.1.0", "v1.2.0", "v1.3.0")
 Answers = dict[str, Any]
+Contents = dict[str, bytes]
 
 START: Answers = {
     "project_name": "p",
@@ -28,7 +38,7 @@ START: Answers = {
 
 
 def add(answers: Answers, n: int) -> None:
-    """Add a step at the end of the chain."""
+    """A step at the end of the chain."""
     end, new = list(answers["tensors"])[-1], f"T{n}"
     if new not in answers["tensors"] and f"step-{n}" not in {s["name"] for s in answers["steps"]}:
         answers["tensors"][new] = "FP32[4]"
@@ -36,7 +46,7 @@ def add(answers: Answers, n: int) -> None:
 
 
 def remove(answers: Answers, n: int) -> None:
-    """Remove the last step of the chain."""
+    """The last step of the chain."""
     if len(answers["steps"]) > 1:
         last = max(answers["steps"], key=lambda s: list(answers["tensors"]).index(*s["outputs"]))
         answers["steps"].remove(last)
@@ -50,7 +60,7 @@ def rename(answers: Answers, n: int) -> None:
 
 
 def rebase(answers: Answers, n: int) -> None:
-    """Change the backend of a step."""
+    """Another backend."""
     chosen = answers["steps"][n % len(answers["steps"])]
     chosen["backend"] = {"python": "onnxruntime", "onnxruntime": "python"}[chosen["backend"]]
 
@@ -64,7 +74,7 @@ def reorder(answers: Answers, n: int) -> None:
 
 
 def rename_project(answers: Answers, n: int) -> None:
-    """Rename the project, and with it the package and the ensemble."""
+    """And with it the package and the ensemble."""
     answers["project_name"] = f"project-{n}"
 
 
@@ -73,7 +83,7 @@ def rename_ensemble(answers: Answers, n: int) -> None:
 
 
 def settle(answers: Answers, n: int) -> None:
-    """Change a setting of each model."""
+    """Another setting of each model."""
     answers["max_batch_size"] = n
 
 
@@ -94,8 +104,14 @@ events = st.one_of(
 
 
 def versions(template: Path, folder: Path) -> Path:
-    """Return a git repository of the template, with two later versions that change, add and remove managed files."""
+    """Return a git repository of the template, with three later versions.
+
+    The first two change, add and remove managed files. The last one lacks a question, and has files under other names.
+    """
     shutil.copytree(template, folder, symlinks=True)
+    questions = [(folder / name).read_text() for name in QUESTIONS]
+    for name, text, question in zip(QUESTIONS, questions, QUESTIONS.values(), strict=True):
+        (folder / name).write_text(text.replace(*question))
     commit(folder, "v1.0.0")
     mark(folder, "v1.1.0", "Makefile.jinja", "src/step_types.py.jinja", "README.md.jinja")
     (folder / "template/new.py").write_text("# Managed\n")
@@ -104,8 +120,29 @@ def versions(template: Path, folder: Path) -> Path:
     mark(folder, "v1.2.0", *configs, "../hooks/stubs/step.py.jinja", "Makefile.jinja")
     (folder / "template/new.py").unlink()
     commit(folder, "v1.2.0")
+    for name, text in zip(QUESTIONS, questions, strict=True):
+        (folder / name).write_text(text)
+    move(folder / "template")
+    commit(folder, "v1.3.0")
     succeed(run("git", "gc", "-q", cwd=folder))
     return folder
+
+
+# A question of the versions before the last: where it stands, and behind what.
+QUESTIONS = {
+    "copier.yml": ("tensors:\n  type", "note: { type: str, default: old }\n\ntensors:\n  type"),
+    "src/triton_ensemble/catalog/fields.yml": ("answer:\n", "answer:\n  note: text\n"),
+}
+
+
+def move(template: Path) -> None:
+    """Rename a file, move a folder, and split a file."""
+    (template / "deploy/serve.sh.jinja").rename(template / "deploy/start.sh.jinja")
+    (template / "tests/docker").rename(template / "tests/container")
+    lines = (template / "README.md.jinja").read_text().splitlines(keepends=True)
+    half = lines.index("{% if 'monitoring' in extras %}\n")
+    (template / "README.md.jinja").write_text("".join(lines[:half]))
+    (template / "MORE.md.jinja").write_text("".join(lines[:1] + lines[half:]))
 
 
 def mark(folder: Path, version: str, *names: str | Path) -> None:
@@ -136,15 +173,15 @@ class Fresh:
 
     def __init__(self, origin: Path, folder: Path) -> None:
         self.origin, self.folder = origin, folder
-        self.known: dict[tuple[str, str], dict[str, bytes]] = {}
+        self.known: dict[tuple[str, str], Contents] = {}
 
-    def __call__(self, state: State) -> dict[str, bytes]:
+    def __call__(self, state: State) -> Contents:
         key = json.dumps(state.answers), state.version
         if key not in self.known:
             self.known[key] = self._copied(state)
         return self.known[key]
 
-    def _copied(self, state: State) -> dict[str, bytes]:
+    def _copied(self, state: State) -> Contents:
         source, target = self.folder / state.version, self.folder / "p"
         if not source.exists():
             command = ("git", "worktree", "add", "-q", str(source), state.version)
@@ -156,7 +193,7 @@ class Fresh:
         return contents
 
 
-def without_answers(contents: dict[str, bytes]) -> dict[str, bytes]:
+def without_answers(contents: Contents) -> Contents:
     """Return what updates are about: not Copier's own file, nor the one that says which answers are wanted."""
     return {name: c for name, c in contents.items() if name not in (ANSWERS, "pipeline.yml")}
 
@@ -179,17 +216,18 @@ class History:
         return list(yaml.safe_load((self.project / ANSWERS).read_text())["owned"])
 
     def edit(self, which: int, where: int) -> None:
-        """Add a line of the owner's, anywhere in any file."""
-        names = sorted(without_answers(self.project.contents()))
-        path = self.project / names[which % len(names)]
-        lines = path.read_bytes().splitlines(keepends=True)
-        self.lines += 1
-        lines.insert(where * len(lines) // 100, b"# mine: %d\n" % self.lines)
-        path.write_bytes(b"".join(lines))
+        """Add a line of the owner's, anywhere in any three files."""
+        contents = without_answers(self.project.contents())
+        names = sorted(name for name in contents if not name.startswith(f"{KEPT}/"))
+        for name in (names[(which * factor) % len(names)] for factor in (1, 3, 7)):
+            lines = (self.project / name).read_bytes().splitlines(keepends=True)
+            self.lines += 1
+            lines.insert(where * len(lines) // 100, b"# mine: %d\n" % self.lines)
+            (self.project / name).write_bytes(b"".join(lines))
         self._commit(self.states[-1])
 
     def delete(self, which: int) -> None:
-        """Delete an owned file."""
+        """A file that is one's own."""
         names = [name for name in self.owned() if name != "pipeline.yml"]
         (self.project / names[which % len(names)]).unlink(missing_ok=True)
         self._commit(self.states[-1])
@@ -200,7 +238,7 @@ class History:
         self._commit(self.states[-1])
 
     def undo(self) -> None:
-        """Undo the last commit."""
+        """The last commit."""
         if len(self.states) > 1:
             succeed(run("git", "reset", "-q", "--hard", "HEAD~1", cwd=self.project.path))
             self.states.pop()
@@ -208,53 +246,81 @@ class History:
             self.wanted = yaml.safe_load(text) if len(self.states) > 1 else deepcopy(START)
 
     def update(self, version: str) -> None:
-        """Update, with pipeline.yml, to that version, or to the same where Copier would not go back."""
+        """To that version, or to the same where Copier would not go back, with pipeline.yml."""
         last = self.states[-1]
         new = State(deepcopy(self.wanted), max(version, last.version))
         before, owned = without_answers(self.project.contents()), self.owned()
-        copier.run_update(
-            str(self.project.path),
-            data=new.answers,
-            vcs_ref=new.version,
-            defaults=True,
-            overwrite=True,
-            quiet=True,
-            unsafe=False,
-        )
+        said = update(self.project.path, new.version)
         after = without_answers(self.project.contents())
         yours = {name for name in {*owned, *self.owned()} if not name.endswith("/")}
         want = expected(before, self.fresh(last), self.fresh(new), yours, set(owned))
+        moved = set(re.findall(r"^.*: is (.*) now, with your edits$", said, re.MULTILINE))
+        if "it is the template's, so that `make` works" in said:
+            want["Makefile"] = self.fresh(new)["Makefile"]
         for name in sorted(after.keys() | want.keys()):
-            assert after.get(name) == want.get(name), name
+            if name not in moved and not name.startswith(f"{KEPT}/"):
+                assert after.get(name) == want.get(name), name
+        self._check_lines(before, after, said)
         self._commit(new)
+
+    def _check_lines(self, before: Contents, after: Contents, said: str) -> None:
+        """Each line of the owner's is somewhere still; and a file that went with some is named."""
+        lost = mine(before.values()) - mine(after.values())
+        assert not lost, f"{lost}\n{said}"
+        for name in before.keys() - after.keys():
+            assert not mine([before[name]]) or f"{name}: is " in said, f"{name}\n{said}"
 
     def _commit(self, state: State) -> None:
         self.states.append(state)
         self.project.commit()
 
 
+def update(root: Path, version: str) -> str:
+    """Run `triton-ensemble update` in this process, which knows the compiled template; return what it says."""
+
+    def render(copy: Aside, *arguments: str, given: bytes = b"") -> str:
+        command, folder = arguments[0], Path(arguments[1])
+        if command == "copy":
+            update_render.copy(folder, yaml.safe_load(given))
+        else:
+            update_render.update(folder, arguments[2])
+        return ""
+
+    said = io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stderr(said),
+        contextlib.redirect_stdout(said),
+    ):
+        patch.chdir(root)
+        patch.setattr(Aside, "_render", render)
+        assert main(["update", f"--vcs-ref={version}"]) in (0, 1)
+    return said.getvalue()
+
+
+def mine(contents: Iterable[bytes]) -> set[bytes]:
+    """The lines of the owner's in some files."""
+    return {line for text in contents for line in re.findall(rb"# mine: \d+$", text, re.MULTILINE)}
+
+
 def expected(
-    before: dict[str, bytes],
-    old: dict[str, bytes],
-    new: dict[str, bytes],
-    yours: set[str],
-    known: set[str],
-) -> dict[str, bytes]:
-    """Return the project as an update from `old` to `new` should leave it, by git's own merge."""
-    files = {name: text for name, text in before.items() if name in yours or name not in old}
+    before: Contents, old: Contents, new: Contents, yours: set[str], known: set[str]
+) -> Contents:
+    """The project after an update from `old` to `new`, as it should be by git's own merge."""
+    found = {name: text for name, text in before.items() if name in yours or name not in old}
     for name, text in new.items():
         if name in yours:
             if name not in known:  # new to the pipeline, unless its owner wrote it already
-                files.setdefault(name, text)
+                found.setdefault(name, text)
         elif name in before and name in old:
-            files[name] = merged(before[name], old[name], text)
+            found[name] = merged(before[name], old[name], text)
         else:
-            files[name] = text
-    return files
+            found[name] = text
+    return found
 
 
 def merged(mine: bytes, old: bytes, new: bytes) -> bytes:
-    """Return the three-way merge; without lines of the owner's, the new text."""
+    """The three-way merge; without lines of its own, the new text."""
     if mine == old:
         return new
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,8 @@
 """Random histories of a project: no update loses a line of its owner.
 
 What is owned stays as its owner left it; a managed file becomes what `git merge-file` makes of the owner's edits
-and the template's change, so a conflict is marked only where both changed the same lines.
+and the template's change, so a conflict is marked only where both changed the same lines. Where a managed file goes or
+moves, each line of its owner's is somewhere else, and the file is named.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def test_no_line_is_lost(
     folder = tmp_path_factory.mktemp("history")
     try:
         history = History(origin, fresh, folder / "p")
-        for event, *details in [*done, ("update", "v1.2.0")]:
+        for event, *details in [*done, ("update", "v1.3.0")]:
             getattr(history, event)(*details)
     finally:
         shutil.rmtree(folder)

@@ -159,9 +159,11 @@ def test_answers_of_the_project_that_it_does_not_have(tmp_path: Path) -> None:
     """An update keeps the others too, but for those that pipeline.yml leaves out."""
     steps = yaml.safe_load(GOOD)["steps"]
     last = {"gpu_count": 1, "outputs": ["nowhere"], "steps": steps, "_commit": "v1", "owned": []}
+    last["no_more"] = "an answer to a question of an older version"
     (tmp_path / ".copier-answers.yml").write_text(yaml.safe_dump(last))
     text = GOOD.replace("    max_batch_size: 8\n", "    device: gpu\n")
     assert lines(tmp_path, text) == []
+    assert "no_more: is no question" in lines(tmp_path, f"{text}no_more: 1\n")[0]
     (tmp_path / ".copier-answers.yml").unlink()
     assert "runs on the GPU" in lines(tmp_path, text)[0]
 

@@ -182,9 +182,25 @@ def test_a_pipeline_yml_that_is_wrong_is_one_line(copy: Copy, text: str, line: s
     project.commit()
     process = make_update(project)
     assert process.returncode
-    assert process.stderr.splitlines()[-1].startswith(line)
+    [said] = process.stderr.splitlines()
+    assert said.startswith(line)
     assert "Traceback" not in process.stderr
     assert project.changes() == ""
+
+
+def test_an_answer_to_a_question_that_is_no_more_stops_nothing(origin: Path, copy: Copy) -> None:
+    """It is left out. In pipeline.yml it is refused, as the test above has it."""
+    project = copy(**answers(ONE, TWO))
+    recorded = project / ".copier-answers.yml"
+    recorded.write_text(f"{recorded.read_text()}gpu_runners: self-hosted\n")
+    makefile = project / "Makefile"
+    makefile.write_text("# mine\n" + makefile.read_text())
+    project.commit()
+    release(origin, "v1.1.0", managed="Makefile.jinja")
+    succeed(make_update(project))
+    assert "gpu_runners" not in recorded.read_text()
+    assert makefile.read_text().startswith("# mine\n")
+    assert makefile.read_text().endswith("# v1.1.0\n")
 
 
 def test_the_version_can_stay(origin: Path, copy: Copy) -> None:

@@ -95,6 +95,10 @@ class Rules:
         """Return a file of the template, to be rendered."""
         return self._environment.get_template(name)
 
+    def questions(self) -> list[str]:
+        """Return the names of the questions, those that are never asked among them."""
+        return [name for name, _ in self._questions()]
+
     def values(self, given: Answers, left_out: Collection[str]) -> Answers:
         """Return the value of each question, those of the user's as given or by default."""
         answers: Answers = {"_copier_answers": given, "_copier_conf": {"data": given}, **given}

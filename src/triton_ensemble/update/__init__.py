@@ -1,1 +1,1 @@
-"""Keeps a project current: its environment, `make update`, and what became of edits whose file is gone."""
+"""Keeps a project current: its environment, `make update`, and edits of files that go."""

@@ -1,27 +1,28 @@
-"""Applies pipeline.yml and the template's newest version, by `copier update`.
+"""Applies pipeline.yml and the template's newest version, by `copier update`: all of it, or nothing.
 
-What went wrong is one line, instead of Copier's traceback, and conflicts are an error. It runs in an
-environment with Copier, which `make update` makes.
+The update is made in a copy of the last commit. The project gets its files when it has succeeded, by
+renames that are undone where one fails. What went wrong is one line, and conflicts are an error. It
+runs in an environment with Copier, which `make update` makes.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
-import re
-import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from triton_ensemble.answers import LEFT_OUT
 from triton_ensemble.progress import Progress
-from triton_ensemble.update.removed import removed_edits
+from triton_ensemble.update.aside import KEPT, Aside, aside
+from triton_ensemble.update.bring import Interruptions, bring
+from triton_ensemble.update.edits import MAKEFILE, keep_edits, keep_unknown
+from triton_ensemble.update.git import UpdateError, git
 
-# How Copier prints the template's line about an answer: as a name that is not defined.
-REFUSAL = re.compile(r"^'dict object' has no attribute (['\"])(.*)\1$", re.MULTILINE)
+BACK = "git restore --source=HEAD --staged --worktree . && git clean -fd ."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,28 +31,81 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Update the project in the current folder; 1 where Copier refuses or a conflict is left."""
+    """Update the project in the current folder; 1 where it can't be, or a conflict is left."""
     if importlib.util.find_spec("copier") is None:
         sys.exit("update: needs Copier, in an environment of its own; run: make update")
-    command = ["copier", "update", "--defaults", "--data-file", "pipeline.yml"]
-    for name in LEFT_OUT.keys() - _answers().keys():  # Copier would keep the last answer
-        command += ["--data", f"{name}={LEFT_OUT[name]}"]
-    command += [f"--vcs-ref={arguments.vcs_ref}"] if arguments.vcs_ref else []
-    with Progress("Rendering the template"):
-        process = subprocess.run(
-            [sys.executable, "-m", *command], stderr=subprocess.PIPE, text=True
-        )
-    print(REFUSAL.sub(r"\2", process.stderr), end="", file=sys.stderr)
-    for line in removed_edits(Path.cwd()):
-        print(line, file=sys.stderr)
-    if unmerged := _conflicts():
+    _check_answers()
+    try:
+        with Interruptions() as interruptions:
+            return _update(Path.cwd(), arguments.vcs_ref, interruptions)
+    except UpdateError as error:
+        sys.exit(str(error))
+    except OSError as error:
+        sys.exit(f"update: {error.filename}: {error.strerror}; the project is as it was")
+    except KeyboardInterrupt:
+        print("update: interrupted; the project is as it was", file=sys.stderr)
+        return 130
+
+
+def _update(root: Path, version: str | None, interruptions: Interruptions) -> int:
+    _check_clean(root)
+    with aside(root) as copy:
+        before = copy.answers()
+        with Progress("Rendering the template"):
+            notes = [copy.update(version), *keep_edits(copy)]
+            notes += keep_unknown(copy, copy.changes())
+            changes = copy.changes()
+        interruptions.ignore()  # what follows takes no time, and is done or undone
+        bring(copy, changes)
+        return _report(copy, before, changes, notes)
+
+
+def _report(copy: Aside, before: dict[str, Any], changes: Iterable[str], notes: list[str]) -> int:
+    """Print what an update has done; 1 where it has left conflicts."""
+    print(*filter(None, notes), sep="\n", end="\n" * any(notes), file=sys.stderr)
+    old, answers = before.get("_commit"), copy.answers()
+    name, new = answers.get("project_name"), answers.get("_commit")
+    count = sum(not path.startswith(f"{KEPT}/") for path in changes)
+    if not count:
+        print(f"{name}: is up to date with pipeline.yml and the template's {new}")
+        return 0
+    versions = (
+        f"{old} -> {new}" if old != new else f"pipeline.yml is applied, by the template's {new}"
+    )
+    conflicts = sorted({entry.path for entry in copy.unmerged()})
+    then = "" if conflicts else "; see `git status` and `git diff`, then `make test`"
+    print(f"{name}: {versions}, {count} files changed{then}", flush=True)
+    if conflicts:
+        print(f"To take the update back: {BACK}", file=sys.stderr)
+    if marked := ", ".join(path for path in conflicts if path != MAKEFILE):
         lines = "both you and the template changed lines that stand between <<<<<<< and >>>>>>>"
-        sys.exit(f"{', '.join(unmerged)}: {lines}; choose, then `git add`")
-    return process.returncode
+        print(f"{marked}: {lines}; choose, then `git add`", file=sys.stderr)
+    return int(bool(conflicts))
 
 
-def _answers() -> dict[str, Any]:
-    """Return the answers of pipeline.yml; exit with a line where it can't be read."""
+def _check_clean(root: Path) -> None:
+    """Raise UpdateError unless the project is committed: its changes could not be told from the update's."""
+    try:
+        git(root, "rev-parse", "--show-prefix")
+    except UpdateError as error:
+        if "not a git repository" in str(error):
+            raise UpdateError(
+                "update: the project is in no git repository; run: git init && git add --all && git commit"
+            ) from error
+        raise
+    changed = git(root, "status", "--porcelain", "--", ".").decode(errors="replace").splitlines()
+    if changed:
+        raise UpdateError(f"{changed[0][3:]}: is not committed; run: git add --all && git commit")
+    try:
+        git(root, "cat-file", "-e", "HEAD:./.copier-answers.yml")
+    except UpdateError as error:
+        raise UpdateError(
+            ".copier-answers.yml: is in no commit; take it back, or run: git add --all && git commit"
+        ) from error
+
+
+def _check_answers() -> None:
+    """Exit with a line where pipeline.yml can't be read."""
     try:
         with open("pipeline.yml", encoding="utf-8") as file:
             answers = yaml.safe_load(file)
@@ -64,9 +118,3 @@ def _answers() -> dict[str, Any]:
         sys.exit(f"pipeline.yml: {error}")
     if not isinstance(answers, dict):
         sys.exit("pipeline.yml: has no answers; write `NAME: VALUE`")
-    return answers
-
-
-def _conflicts() -> list[str]:
-    listed = ["git", "diff", "--name-only", "--diff-filter=U", "--relative"]
-    return subprocess.run(listed, capture_output=True, text=True).stdout.split("\n")[:-1]

@@ -1,4 +1,4 @@
-"""Edits of managed files that an update removed: which they are, and where they still can be read.
+"""Edits of managed files that an update by v0.2.0 removed: which they are, and where they still can be read.
 
 An edited file is told from an untouched one by rendering the version of the template that a commit
 before the update was made from, with the answers of that commit, as `copier update` itself does.
@@ -16,7 +16,9 @@ from pathlib import Path
 
 import yaml
 
-ANSWERS = ".copier-answers.yml"
+from triton_ensemble.answers import FILE
+from triton_ensemble.update.render import copy
+
 MANAGED = b"Managed by triton-ensemble-template"
 # Where the code of tools/ went, by the first part of its path that fits.
 SUCCESSORS = {
@@ -69,13 +71,8 @@ def _successor(path: str) -> str:
 
 def _render(root: Path, commit: str, folder: Path) -> bool:
     """Render the template as the commit had it; False where it can't be reached."""
-    answers = yaml.safe_load(_committed(root, commit, ANSWERS)) or {}
-    source, version = answers.get("_src_path"), answers.get("_commit")
-    given = {name: value for name, value in answers.items() if not name.startswith("_")}
-    from copier import run_copy  # only the environment of `make update` has it
-
     try:
-        run_copy(str(source), folder, given, vcs_ref=version, defaults=True, quiet=True)
+        copy(folder, yaml.safe_load(_committed(root, commit, FILE)) or {})
     except Exception:  # whatever it is, the caller says where the old files are
         return False
     return True

@@ -38,16 +38,17 @@ def check_pipeline(path: Path) -> list[Finding]:
     if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
         return [Finding(path, 1, RULE, "has no answers", "write `NAME: VALUE`")]
     rules, lines = Rules(), PipelineLines(root)
-    answers = _of_project(path) | given
+    answers = _of_project(path, rules) | given
     if problem := rules.problem(answers):
         what, _, instead = problem.partition("; ")
         return [Finding(path, lines.of_problem(problem), RULE, what, instead or "change it")]
     return sorted(set(_of_configs(path, rules.answered(answers), rules, lines)))
 
 
-def _of_project(path: Path) -> Answers:
+def _of_project(path: Path, rules: Rules) -> Answers:
     """Return the answers that an update keeps where pipeline.yml does not have them."""
-    return {name: value for name, value in answers_of(path).items() if name not in LEFT_OUT}
+    kept = set(rules.questions()) - LEFT_OUT.keys()
+    return {name: value for name, value in answers_of(path).items() if name in kept}
 
 
 def _of_configs(

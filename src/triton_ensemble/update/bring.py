@@ -1,0 +1,96 @@
+"""Brings the files of an update into the project: all of them, or none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import FrameType
+
+from triton_ensemble.update.aside import Aside
+from triton_ensemble.update.git import UpdateError, git
+
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interruptions:
+    """Signals that end a process: each is a KeyboardInterrupt, until `ignore` is called."""
+
+    def __enter__(self) -> Interruptions:
+        self._before = {number: signal.signal(number, _interrupt) for number in STOPS}
+        return self
+
+    def ignore(self) -> None:
+        """Ignore them in this process and in those that it starts, until the block ends."""
+        for number in STOPS:
+            signal.signal(number, signal.SIG_IGN)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def bring(copy: Aside, changes: Mapping[str, str]) -> None:
+    """Give the project the changed files, and its index the conflicts; raise OSError or UpdateError.
+
+    New files are written beside the project's, then all are renamed. Where a step fails, the steps
+    before it are undone, by renames: this needs no space on the disk.
+    """
+    stage = Path(tempfile.mkdtemp(prefix=".update-", dir=copy.root))
+    try:
+        for number, path in enumerate(changes):
+            if changes[path] != "D":
+                shutil.copy2(copy.project / path, stage / f"new-{number}", follow_symlinks=False)
+        conflicts = _conflicts(copy)
+        with ExitStack() as undo:
+            for number, path in enumerate(changes):
+                _swap(copy.root / path, stage / f"new-{number}", stage / f"old-{number}", undo)
+            if conflicts:
+                git(copy.root, "update-index", "-z", "--index-info", given=conflicts)
+            undo.pop_all()
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+    _remove_empty_folders(copy.root, [path for path, status in changes.items() if status == "D"])
+
+
+def _swap(target: Path, new: Path, old: Path, undo: ExitStack) -> None:
+    """Put a new file, if there is one, in the place of an old one, if there is one."""
+    for folder in reversed(target.parents):
+        if not folder.exists():
+            folder.mkdir()
+            undo.callback(folder.rmdir)
+    if os.path.lexists(target):
+        if target.is_dir() and not target.is_symlink():
+            raise UpdateError(f"{target}: is a folder, and the update has a file there; move it")
+        target.rename(old)
+        undo.callback(old.rename, target)
+    if os.path.lexists(new):
+        new.rename(target)
+        undo.callback(target.unlink)
+
+
+def _conflicts(copy: Aside) -> bytes:
+    """Return entries for the project's index, after writing what they name into its repository."""
+    lines: dict[str, list[str]] = {}
+    for mode, blob, stage, path in copy.unmerged():
+        content = copy.git("cat-file", "blob", blob)
+        git(copy.root, "hash-object", "-w", "--stdin", given=content)
+        lines.setdefault(path, [f"0 {'0' * len(blob)}\t{copy.prefix}{path}"])
+        lines[path].append(f"{mode} {blob} {stage}\t{copy.prefix}{path}")
+    entries = [line for of_path in lines.values() for line in of_path]
+    return "".join(f"{entry}\0" for entry in entries).encode(errors="surrogateescape")
+
+
+def _remove_empty_folders(root: Path, removed: Iterable[str]) -> None:
+    for path in removed:
+        for folder in list(Path(path).parents)[:-1]:
+            with suppress(OSError):  # it is not empty
+                (root / folder).rmdir()

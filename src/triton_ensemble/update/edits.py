@@ -1,0 +1,91 @@
+"""Keeps what an owner wrote into files that an update moves, removes or replaces."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+
+from triton_ensemble.update.aside import Aside
+from triton_ensemble.update.git import aside_environment
+
+MAKEFILE = "Makefile"
+LABELS = ("-L", "before updating", "-L", "last update", "-L", "after updating")
+
+
+def keep_edits(copy: Aside) -> Iterator[str]:
+    """Yield a line for each managed file whose edits are elsewhere now, after putting them there."""
+    changes = copy.changes()
+    gone = [path for path, status in changes.items() if status == "D"]
+    edited = [path for path in gone if _edited(copy, path)]
+    moves = _moves(copy, gone, [p for p, s in changes.items() if s == "A"]) if edited else {}
+    for path in edited:
+        if (new := moves.get(path)) and _merge(copy, path, new):
+            yield f"{path}: is {new} now, with your edits"
+        else:
+            place = copy.save(path, copy.before(path))
+            yield f"{path}: is gone; yours, with your edits, is {place}"
+    yield from _keep_makefile(copy)
+
+
+def keep_unknown(copy: Aside, changes: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each file that is about to be replaced and differs from the last commit.
+
+    It is one that git ignores, or whose changes git was told not to see.
+    """
+    for path, status in changes.items():
+        file, new = copy.root / path, copy.project / path
+        if file.is_symlink() or not file.is_file():
+            continue
+        content = file.read_bytes()
+        if content != copy.before(path) and (status == "D" or content != new.read_bytes()):
+            place = copy.save(path, content)
+            yield f"{path}: git did not know this file as it was; yours is {place}"
+
+
+def _edited(copy: Aside, path: str) -> bool:
+    last = copy.last_update / path
+    return not last.is_file() or last.read_bytes() != copy.before(path)
+
+
+def _moves(copy: Aside, gone: list[str], added: list[str]) -> dict[str, str]:
+    """Return the new names of files that the template has under another name, as git detects renames."""
+    trees = copy.tree(copy.last_update), copy.tree(copy.project)
+    options = ("-r", "-z", "-M", "-l0", "--diff-filter=R", "--name-status")
+    found = copy.git("diff-tree", *options, *trees, "--", *gone, *added)
+    words = iter(found.decode(errors="surrogateescape").split("\0")[:-1])
+    return {old: new for _, old, new in zip(words, words, words, strict=True)}
+
+
+def _merge(copy: Aside, old: str, new: str) -> bool:
+    """Merge the edits of a file that moved into the new one; False where it is no text.
+
+    A conflict is left in the file and in the index, as Copier leaves those of files that did not move.
+    """
+    mine, base, target = copy.work / "mine", copy.last_update / old, copy.project / new
+    if not base.is_file() or not target.is_file() or target.is_symlink():
+        return False
+    mine.write_bytes(copy.before(old))
+    command = ["git", "merge-file", "-p", *LABELS, str(mine), str(base), str(target)]
+    merged = subprocess.run(command, cwd=copy.work, env=aside_environment(), capture_output=True)
+    if merged.returncode not in range(128):
+        return False
+    if merged.returncode:
+        mode = f"100{'755' if os.access(target, os.X_OK) else '644'}"
+        for stage, version in enumerate((base, mine, target), 1):
+            blob = copy.git("hash-object", "-w", "--no-filters", str(version)).decode().strip()
+            entry = f"{mode} {blob} {stage}\t{new}\0".encode(errors="surrogateescape")
+            copy.git("update-index", "-z", "--index-info", given=entry)
+    target.write_bytes(merged.stdout)
+    return True
+
+
+def _keep_makefile(copy: Aside) -> Iterator[str]:
+    """Take the template's Makefile where it has conflicts: with `<<<<<<<` in it, `make` does nothing."""
+    if any(entry.path == MAKEFILE for entry in copy.unmerged()):
+        place = copy.save(MAKEFILE, copy.before(MAKEFILE))
+        (copy.project / MAKEFILE).write_bytes(copy.git("cat-file", "blob", f":3:{MAKEFILE}"))
+        yield (
+            "Makefile: both you and the template changed the same lines; it is the template's, so that `make` works, "
+            f"and yours is {place}; put your lines into it, then `git add Makefile`"
+        )

@@ -1,0 +1,83 @@
+"""Calls Copier in a process of its own. What went wrong is the last line on stderr.
+
+    python -m triton_ensemble.update.render update FOLDER [VERSION]
+    python -m triton_ensemble.update.render copy FOLDER < .copier-answers.yml
+
+`update` updates the project in FOLDER with ./pipeline.yml; `copy` renders into FOLDER the version of
+the template that the answers were given to. A relative path of the template begins here.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from triton_ensemble.answers import FILE, LEFT_OUT
+from triton_ensemble.update.git import last_line
+
+# How Copier prints the template's line about an answer: as a name that is not defined.
+REFUSAL = re.compile(r"^'dict object' has no attribute (['\"])(.*)\1$", re.DOTALL)
+
+
+def copy(folder: Path, answers: Mapping[str, Any]) -> None:
+    """Render what the project was made from, by its answers; its owner's changes are not in it."""
+    from copier import run_copy  # only the environment of `make update` has it
+
+    given = {name: value for name, value in answers.items() if not name.startswith("_")}
+    source, version = str(answers.get("_src_path")), answers.get("_commit")
+    run_copy(source, folder, given, vcs_ref=version, defaults=True, quiet=True)
+
+
+def update(folder: Path, version: str | None) -> None:
+    """Update a project; what pipeline.yml leaves out is the default again."""
+    from copier import VcsRef, run_update
+
+    data = LEFT_OUT | yaml.safe_load(Path("pipeline.yml").read_bytes())
+    chosen = VcsRef.CURRENT if version == VcsRef.CURRENT.value else version
+    run_update(folder, data, vcs_ref=chosen, defaults=True, overwrite=True)
+
+
+def main() -> int:
+    """Do one of the two; 1 after a line that says what went wrong."""
+    command, folder, *version = sys.argv[1:]
+    answers: dict[str, Any] = {}
+    try:
+        if command == "copy":
+            answers = yaml.safe_load(sys.stdin.buffer)
+            copy(Path(folder), answers)
+        else:
+            answers = yaml.safe_load(Path(folder, FILE).read_bytes())
+            update(Path(folder), version[0] if version else None)
+    except Exception as error:  # whatever it is, it is one line
+        print(f"\n{_line(error, answers)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _line(error: Exception, answers: Mapping[str, Any]) -> str:
+    """Return where, what, and what to do."""
+    text = str(getattr(error, "message", None) or error)
+    source = f"{FILE}: _src_path {answers.get('_src_path')}"
+    if refusal := REFUSAL.match(text):
+        return refusal[2]
+    if "Downgrades are not supported" in text:
+        return (
+            f"{FILE}: _commit {answers.get('_commit')} is newer than the template's newest version; wait for "
+            "the next, or apply pipeline.yml alone: make update ARGS=--vcs-ref=:current:"
+        )
+    if isinstance(error, ValueError) and "must be a directory" in text:
+        return f"{source}: is no folder here; write the template's URL or its absolute path, and commit"
+    if stderr := getattr(error, "stderr", None):  # of a git that Copier has run
+        return f"{source}: git says: {last_line(stderr)}; is the template there, and the network?"
+    if isinstance(error, OSError):
+        return f"update: {error.filename or 'a temporary file'}: {error.strerror}; make room, or name another folder by TMPDIR"
+    return f"{source}: {' '.join(text.split())}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
