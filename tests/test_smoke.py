@@ -202,6 +202,9 @@ def test_only_what_a_cache_may_answer_shares_no_executions(generate: Generate) -
     for cached, steps in of.items():
         [other] = {"one", "two"} - {cached}
         project = generate(**{**ANSWERS, "steps": steps})
+        assert json.loads((project / "vendor/project.json").read_text())["cached_models"] == [
+            cached
+        ]
         listed = collected(project)
         assert "test_an_equal_request_is_found_in_a_cache[http]" in listed
         sharing = [name for name in listed if "share_executions[http-" in name]

@@ -38,6 +38,8 @@ class Project:
     sequential: bool
     bf16: bool  # the local Triton can't run it
     all_outputs: bool  # a request may not ask for a part of the outputs
+    cached_models: tuple[str, ...]
+    batching_models: tuple[str, ...]
     models: tuple[str, ...]  # folders of the model repository
     step_modules: dict[str, list[str]]  # modules of steps/ by the version folder that serves them
     own_models: dict[str, str]  # folders of steps/ with a model.py of their own, by version folder

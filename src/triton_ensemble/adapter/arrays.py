@@ -31,9 +31,9 @@ def encoded(array: NDArray[np.object_]) -> NDArray[np.object_]:
     texts = array.ravel().tolist()
     if str not in set(map(type, texts)):
         return array
-    found = np.empty(len(texts), object)
-    found[:] = [text.encode() if type(text) is str else text for text in texts]
-    return found.reshape(array.shape)
+    encoded = np.empty(len(texts), object)
+    encoded[:] = [text.encode() if type(text) is str else text for text in texts]
+    return encoded.reshape(array.shape)
 
 
 class StepError(RuntimeError):

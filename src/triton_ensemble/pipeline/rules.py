@@ -134,10 +134,10 @@ class Rules:
     def _copier(self) -> dict[str, Any]:
         path = self.root / "copier.yml"
         try:
-            found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+            questions: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise RulesError(f"{path}: {error.strerror}; install the package again") from error
-        return found
+        return questions
 
     @cached_property
     def _environment(self) -> SandboxedEnvironment:

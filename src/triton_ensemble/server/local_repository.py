@@ -46,12 +46,12 @@ class LocalRepository:
         gpus, wanted = gpu_count(), _gpus_wanted(repository, configs.values())
         project = Project.of(repository)
         undeclared = project.undeclared if project else {}
-        found = {
+        adapted = {
             name: list(_adapted(config, gpus, undeclared.get(name, "")))
             for name, config in configs.items()
         }
         self.notes = [
-            f"{name}: {'; '.join(dict.fromkeys(notes))}" for name, notes in found.items() if notes
+            f"{name}: {'; '.join(dict.fromkeys(notes))}" for name, notes in adapted.items() if notes
         ]
         if 0 < gpus < wanted:
             theirs = "it serves" if gpus == 1 else "they serve"

@@ -106,8 +106,8 @@ class LocalTriton:
     def traceback(self) -> str:
         """That of the last step that failed, and the log's path; empty if none did."""
         log = self.log.read_text(errors="replace") if self.log.exists() else ""
-        found = server_log.last_traceback(log)
-        return f"{self._ours(found)}\nlog: {self.log}" if found else ""
+        text = server_log.last_traceback(log)
+        return f"{self._ours(text)}\nlog: {self.log}" if text else ""
 
     def wait(self) -> NoReturn:
         """Wait for the server to end by itself, which is a ServerError."""
@@ -117,10 +117,10 @@ class LocalTriton:
         raise ServerError(f"Triton ended with exit code {code}\nlog: {self.log}")
 
     def _problem(self) -> str | None:
-        found = sorted(path.parent.name for path in self.repository.glob("*/config.pbtxt"))
-        known = ", ".join(found) or "none"
+        models = sorted(path.parent.name for path in self.repository.glob("*/config.pbtxt"))
+        known = ", ".join(models) or "none"
         missing = f"{self.repository}: has no model {self.model!r}; it has {known}"
-        return None if self.model in found else missing
+        return None if self.model in models else missing
 
     def _launch(self, backends: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
         wheel = environment.site_packages() / "pytriton" / "tritonserver"

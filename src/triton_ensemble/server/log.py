@@ -8,17 +8,17 @@ import re
 
 def reasons(log: str) -> list[str]:
     """Why Triton gave up, in its own words: root causes only, each once."""
-    found, parse_error = [], ""
+    texts, parse_error = [], ""
     for line in log.splitlines():
         if match := re.search(r"Error parsing text-format \S+: (.*)", line):
             parse_error = match[1]
         elif match := re.search(r"preinitialize Python stub: (.*)|^.*unrecognized option.*", line):
-            found.append(match[1] or match[0])
+            texts.append(match[1] or match[0])
         elif match := re.match(r'E.* (?:model_\w+|main)\.cc:\d+\] (".*")$', line):
             text = _one_line(json.loads(match[1]))
-            found.append(f"{text}: {parse_error}" if "failed to read text proto" in text else text)
+            texts.append(f"{text}: {parse_error}" if "failed to read text proto" in text else text)
     dependent = re.compile(r"depends on '.*' which (has no loaded version|is not valid)")
-    return [text for text in dict.fromkeys(found) if not dependent.search(text)]
+    return [text for text in dict.fromkeys(texts) if not dependent.search(text)]
 
 
 def last_traceback(log: str) -> str:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
 
 from triton_ensemble.client import Arrays, Client, package
-from triton_ensemble.config.repository import model_config
 from triton_ensemble.samples import golden
 from triton_ensemble.samples.compare import Values
 from triton_ensemble.samples.files import Sample, filled, samples
@@ -32,15 +31,6 @@ MAX_BATCH_SIZE = PROJECT.max_batch_size
 
 ONE_ANSWER = not PROJECT.sequential and not PROJECT.decoupled
 CUT = ONE_ANSWER and MAX_BATCH_SIZE > 0  # into requests of at most MAX_BATCH_SIZE rows
-CONFIGS = {name: model_config(PROJECT.repository, name) for name in PROJECT.models}
-CACHED = [name for name, config in CONFIGS.items() if config.response_cache.enable]
-# Models that an equal request always reaches: a cache may answer for itself, and an ensemble's for all.
-ASKED = {} if any(CONFIGS[name].platform == "ensemble" for name in CACHED) else CONFIGS
-BATCHING = sorted(
-    name
-    for name, config in ASKED.items()
-    if config.HasField("dynamic_batching") and config.max_batch_size > 1 and name not in CACHED
-)
 EACH_ALONE = len(PROJECT.outputs) > 1 and not PROJECT.decoupled and not PROJECT.all_outputs
 
 
@@ -218,12 +208,12 @@ def test_metrics_count_requests(client: Client, count: Count) -> None:
     assert rises(lambda: count("nv_inference_request_success", PROJECT.ensemble), before)
 
 
-@only_where(bool(CACHED) and not PROJECT.decoupled)
+@only_where(bool(PROJECT.cached_models) and not PROJECT.decoupled)
 def test_an_equal_request_is_found_in_a_cache(client: Client, count: Count) -> None:
     """Expect a hit: without `--cache-config` the server caches nothing, and says nothing."""
 
     def hits() -> float:
-        return sum(count("nv_cache_num_hits_per_model", model) for model in CACHED)
+        return sum(count("nv_cache_num_hits_per_model", model) for model in PROJECT.cached_models)
 
     before = hits()
     for _ in range(2):
@@ -231,8 +221,8 @@ def test_an_equal_request_is_found_in_a_cache(client: Client, count: Count) -> N
     assert rises(hits, before)
 
 
-@only_where(CUT and bool(BATCHING))
-@pytest.mark.parametrize("model", BATCHING)
+@only_where(CUT and bool(PROJECT.batching_models))
+@pytest.mark.parametrize("model", PROJECT.batching_models)
 def test_concurrent_requests_share_executions(client: Client, count: Count, model: str) -> None:
     """Send up to 64 at once, and again until some share one: fewer, less often, where an answer takes long."""
     requests, executions = (f"nv_inference_{name}" for name in ("request_success", "exec_count"))

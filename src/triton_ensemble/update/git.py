@@ -42,12 +42,12 @@ def git_aside(folder: Path, *arguments: str, given: bytes = b"", where: Where = 
 
 def aside_environment() -> dict[str, str]:
     """Return the environment of commands in temporary repositories."""
-    found = {name: value for name, value in os.environ.items() if name not in LOCAL}
-    first = int(found.get("GIT_CONFIG_COUNT") or 0)
+    environment = {name: value for name, value in os.environ.items() if name not in LOCAL}
+    first = int(environment.get("GIT_CONFIG_COUNT") or 0)
     for number, (name, value) in enumerate(SETTINGS.items(), first):
-        found |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+        environment |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
     count = str(first + len(SETTINGS))
-    return found | ENGLISH | {"GIT_CONFIG_COUNT": count, "GIT_LITERAL_PATHSPECS": "1"}
+    return environment | ENGLISH | {"GIT_CONFIG_COUNT": count, "GIT_LITERAL_PATHSPECS": "1"}
 
 
 def _run(folder: Path, command: list[str], given: bytes, environment: dict[str, str]) -> bytes:
