@@ -85,7 +85,8 @@ def test_an_untouched_project_becomes_a_fresh_one(
 @pytest.mark.parametrize("version", released())
 def test_an_edited_project_keeps_each_line(origin: Path, tmp_path: Path, version: str) -> None:
     project = copied(origin, tmp_path / "p", {}, version)
-    edited = [n for n in project.files() if not n.startswith((".copier", "samples/"))]
+    ours = (".copier", "samples/", "vendor/triton_ensemble-")  # the wheel has no lines
+    edited = [name for name in project.files() if not name.startswith(ours)]
     for name in edited:
         with (project / name).open("a") as file:
             file.write(f"# mine: {name}\n")
