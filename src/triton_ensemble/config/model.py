@@ -119,7 +119,8 @@ class Model:
         if self.backend == "python":
             codes = [path.read_bytes() for path in self.folder.glob("[0-9]*/*.py")]
             return any(b"auto_complete_config" in code for code in codes)
-        return self.backend not in ("ensemble", "pytorch")
+        known = catalog.backends().get(self.backend)
+        return not (known and known.must_declare)
 
 
 def read_models(repository: Path) -> dict[str, Model | UnreadModel]:
