@@ -24,8 +24,8 @@ def bench(project: Project, arguments: str, **more: str) -> str:
 
 def concurrencies(printed: str) -> list[int]:
     """Return the concurrencies of the first table."""
-    rows = printed.partition("errors\n")[2].partition("\n\n")[0].splitlines()
-    return [int(row.split()[0]) for row in rows]
+    table = printed.partition("errors\n")[2].partition("\n\n")[0]
+    return [int(first) for first in re.findall(r"^ +(\d+) ", table, re.MULTILINE)]
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,10 @@ from support import ROOT
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 from triton_ensemble.bench.bottleneck import bottleneck
+from triton_ensemble.bench.command import answered_levels
 from triton_ensemble.bench.critical_path import critical_path
 from triton_ensemble.bench.figures import Level, Load, ModelTimes
+from triton_ensemble.bench.levels import Bench
 from triton_ensemble.bench.report import comparison
 from triton_ensemble.bench.runs import Run
 
@@ -165,3 +167,32 @@ def test_the_settings_that_it_names_exist() -> None:
     for setting in {"instances", "batching", "max_queue_delay_us"}:
         assert f"`{setting}" in text
         assert f" {setting}:" in known
+
+
+class OverloadedFrom(Bench):
+    """Levels of a server that answers no request within a level from some callers on."""
+
+    def __init__(self, callers: int) -> None:
+        self.callers = callers
+
+    def level(self, concurrency: int, seconds: float) -> Level:
+        throughput = 10.0 * concurrency if concurrency < self.callers else 0.0
+        return dataclasses.replace(
+            level(), load=dataclasses.replace(level().load, throughput=throughput)
+        )
+
+
+@pytest.mark.parametrize("asked", [[], [1, 2, 4, 8]])
+def test_a_level_without_an_answer_is_the_last(
+    asked: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    levels = answered_levels(OverloadedFrom(4), asked, 0.3)
+    assert [level.load.throughput for level in levels] == [10, 20]
+    assert capsys.readouterr().out.endswith(
+        "\nNo request was answered within 0.3 s: give more --seconds.\n"
+    )
+
+
+def test_a_first_level_without_an_answer_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match=r"^No request was answered within 0.3 s"):
+        answered_levels(OverloadedFrom(1), [], 0.3)

@@ -97,12 +97,12 @@ def _measure(server: ServerUnderLoad, arguments: Namespace) -> Run:
         seconds=seconds,
         server="local" if server.local else server.url,
         cores=cores() if server.local else None,
-        levels=_levels(bench, arguments.concurrency, seconds),
+        levels=answered_levels(bench, arguments.concurrency, seconds),
     )
 
 
-def _levels(bench: Bench, concurrencies: Sequence[int], seconds: float) -> list[Level]:
-    """Measure and print levels; RuntimeError where no request is answered."""
+def answered_levels(bench: Bench, concurrencies: Sequence[int], seconds: float) -> list[Level]:
+    """Measure and print levels, up to one in which no request is answered; RuntimeError where that is the first."""
 
     def measure(concurrency: int) -> Level:
         with Progress(f"{concurrency:11} callers", WARM_UP_S + seconds):
@@ -111,8 +111,12 @@ def _levels(bench: Bench, concurrencies: Sequence[int], seconds: float) -> list[
     levels = []
     for level in map(measure, concurrencies) if concurrencies else until_saturation(measure):
         print(report.row(level), flush=True)
-        levels.append(level)
-        if not level.load.throughput:
+        if level.load.throughput:
+            levels.append(level)
+        elif levels:
+            print(report.unanswered(level, seconds))
+            break
+        else:
             raise RuntimeError(report.unanswered(level, seconds))
     return levels
 
