@@ -251,6 +251,17 @@ def test_each_file_can_be_read_as_what_it_is(project: Project) -> None:
         readers.get(Path(name).suffix, str)(text)
 
 
+def test_the_readme_names_the_arrays_that_steps_get(project: Project) -> None:
+    if (project / "src/step_types.py").exists():
+        types, readme = (
+            (project / "src/step_types.py").read_text(),
+            (project / "README.md").read_text(),
+        )
+        for of_step, arrays in (("torch.Tensor", "torch tensors"), ("NDArray[", "NumPy arrays")):
+            assert of_step in types or arrays not in readme
+        assert ("torch tensors" in readme) == ("torch.Tensor" in types)
+
+
 @pytest.mark.parametrize("name", slow_but("default", "kinds of steps", names=PIPELINES | UNUSUAL))
 def test_the_project_passes_its_own_linters(generate: Generate, name: str) -> None:
     succeed(generate(**(PIPELINES | UNUSUAL)[name]).make("lint"))
