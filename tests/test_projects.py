@@ -84,7 +84,7 @@ def test_the_default_project_passes_its_own_tests(default_project: Project) -> N
 
 @pytest.mark.parametrize(
     "name",
-    slow_but("kinds of steps", names=(PIPELINES | UNUSUAL).keys() - {"default", "torchscript"}),
+    slow_but("one step", names=(PIPELINES | UNUSUAL).keys() - {"default", "torchscript"}),
 )
 def test_stubs_serve_zeros_and_pass_their_own_tests(generate: Generate, name: str) -> None:
     project = generate(**(PIPELINES | UNUSUAL)[name])
@@ -134,6 +134,7 @@ def test_torchscript_serves_the_same_digits(torchscript: Server, protocol: str) 
     assert labels(printed) == ["7", "7", "2", "6"]
 
 
+@pytest.mark.slow
 def test_torchscript_is_as_accurate(torchscript: Server) -> None:
     accuracy = (sys.executable, "-m", "pytest", "-q", "tests/test_accuracy.py")
     printed = succeed(torchscript.project.run(*accuracy, TRITON_URL=torchscript.urls["http"]))

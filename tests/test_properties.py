@@ -221,6 +221,7 @@ def test_any_valid_pipeline_loads_and_answers_as_numpy_does(template: Path, tmp_
     )
 
 
+@pytest.mark.slow
 def test_what_shares_a_model_may_ask_for_it(template: Path) -> None:
     """`fuse: true` at each step of a run changes nothing."""
     keeper, together = Gatekeeper(template), 0

@@ -262,7 +262,7 @@ def test_the_readme_names_the_arrays_that_steps_get(project: Project) -> None:
         assert ("torch tensors" in readme) == ("torch.Tensor" in types)
 
 
-@pytest.mark.parametrize("name", slow_but("default", "kinds of steps", names=PIPELINES | UNUSUAL))
+@pytest.mark.parametrize("name", slow_but("default", names=PIPELINES | UNUSUAL))
 def test_the_project_passes_its_own_linters(generate: Generate, name: str) -> None:
     succeed(generate(**(PIPELINES | UNUSUAL)[name]).make("lint"))
 
@@ -277,7 +277,12 @@ CONTROLS = {"direct": {}, "control_input": [{"name": "class", "control": [START]
 
 
 @pytest.mark.parametrize(
-    ("fields", "rows"), [({"sequence": CONTROLS}, 8), ({"decoupled": True}, 8), ({}, 0)]
+    ("fields", "rows"),
+    [
+        ({"sequence": CONTROLS}, 8),
+        pytest.param({"decoupled": True}, 8, marks=pytest.mark.slow),
+        pytest.param({}, 0, marks=pytest.mark.slow),
+    ],
 )
 def test_stubs_of_all_kinds_are_tested_and_clean(
     generate: Generate, fields: dict[str, Any], rows: int
@@ -310,7 +315,7 @@ def test_what_needs_no_gpu_says_so(generate: Generate) -> None:
     assert "KIND_CPU" not in (on_gpu / config).read_text()
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("name", slow_but("default", "one model", names=PIPELINES))
 def test_pipeline_yml_gives_the_same_project_again(generate: Generate, name: str) -> None:
     project = generate(**PIPELINES[name])
     again = generate(**yaml.safe_load((project / "pipeline.yml").read_text()))

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from support import UNUSUAL, Generate, Project, step, succeed
+from support import UNUSUAL, Generate, Project, slow_but, step, succeed
 from test_client import served
 
 # Two outputs, one of which another step reads; a text, an optional input, a cache.
@@ -146,7 +146,10 @@ MUTANTS: dict[str, tuple[str, str, str, set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize(
+    "name",
+    slow_but("a client that does not cut", "an output that deadlocks alone", names=MUTANTS),
+)
 def test_a_mutant_fails(project: Project, name: str) -> None:
     file, pattern, new, wanted = MUTANTS[name]
     with edited(project, file, pattern, new):

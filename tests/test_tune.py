@@ -95,7 +95,16 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "choose"), [("default", min), *((name, max) for name in NAMES)])
+QUICK = {("default", min), ("default", max), ("steps in one process", max)}
+
+
+@pytest.mark.parametrize(
+    ("name", "choose"),
+    [
+        pytest.param(*pair, marks=[pytest.mark.slow] * (pair not in QUICK))
+        for pair in (("default", min), *((name, max) for name in NAMES))
+    ],
+)
 def test_what_is_tried_is_what_an_update_makes(
     generate: Generate, name: str, choose: Callable[[Any], Any]
 ) -> None:

@@ -312,7 +312,7 @@ class Remote:
         return path.read_text().splitlines() if path.exists() else []
 
 
-@pytest.fixture(params=["github", "gitlab"])
+@pytest.fixture(params=["github", pytest.param("gitlab", marks=pytest.mark.slow)])
 def remote(request: pytest.FixtureRequest, tmp_path: Path, git_template: Path) -> Remote:
     return Remote(tmp_path, git_template, request.param)
 
