@@ -117,7 +117,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "unconnected steps": (
         wired(step("a", ["A"], ["X"]), step("b", ["B"], ["Y"])),
-        "step b: shares no tensor with the others" + PARTS,
+        "outputs: X depends on some of the inputs, and no step on all" + PARTS,
     ),
     "a decoupled step": (
         wired(step("a", ["A"], ["M"], decoupled=True), step("b", ["M"], ["X"])),
