@@ -115,6 +115,14 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         ),
         "",
     ),
+    "two writers, of which one reads it too": (
+        wired(step("a", ["A"], ["M"]), step("b", ["M"], ["M", "X"])),
+        "step b: writes M, which step a writes too; give one of them another tensor",
+    ),
+    "two writers, of which one reads what the other needs": (
+        wired(step("b", ["M"], ["X"]), step("a", ["X"], ["M"]), step("c", ["A"], ["M"])),
+        "step a: writes M, which step c writes too; give one of them another tensor",
+    ),
     "unconnected steps": (
         wired(step("a", ["A"], ["X"]), step("b", ["B"], ["Y"])),
         "outputs: X depends on some of the inputs, and no step on all" + PARTS,
