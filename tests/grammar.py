@@ -378,6 +378,7 @@ OF_KIND: dict[str, Value] = {
     "batching": Scene.batching,
     "sequence": Scene.sequence,
     "versions": Scene.versions,
+    "positive": Scene.natural,
     "list of warmup": lambda s: s.list_of("warmup"),
     "accelerators": Scene.accelerators,
     "list of model name": lambda s: s.some(*(x["name"] for x in s.steps()), "nobody"),

@@ -91,7 +91,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"tensors": ["A"]}, "tensors: is no mapping; write `NAME: TYPE[dims]` for each tensor"),
     ({"tensors": {}}, "tensors: is no mapping; write `NAME: TYPE[dims]` for each tensor"),
     ({"tensors": {"": "FP32[1]"}}, 'tensor "": has no name; write one, in quotes'),
-    ({"tensors": {True: "FP32[1]"}}, "tensors: has the key true; write it in quotes"),
+    ({"tensors": {True: "FP32[1]"}}, "tensor true: has no name; write one, in quotes"),
     ({"tensors": {1: "FP32[1]", "1": "FP32[1]"}}, "tensor 1: stands twice; drop one"),
     (tensor("FP32"), 'tensor A: is "FP32"; write TYPE[dims], like FP32[3, 224, 224]'),
     (tensor("FP32[]"), 'tensor A: is "FP32[]"; write TYPE[dims], like FP32[3, 224, 224]'),
@@ -263,8 +263,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"tensors": FOUR, "steps": [step("one", ["A"], ["B"]), step("two", ["C"], ["D"])]},
-        "step two: shares no tensor with the others, and Triton deadlocks on requests "
-        "for a part of the outputs; make it a pipeline of its own, or write "
+        "outputs: B depends on some of the inputs, and no step on all, and Triton deadlocks on "
+        "requests for a part of the outputs; make it a pipeline of its own, or write "
         "`ensemble: {all_outputs: true}`",
     ),
     # what the ensemble returns

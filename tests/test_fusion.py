@@ -201,6 +201,17 @@ def test_what_fuse_true_overrides(keeper: Gatekeeper, name: str) -> None:
     ]
 
 
+def test_a_shared_model_has_all_that_its_steps_say_of_instances(keeper: Gatekeeper) -> None:
+    on_gpu: dict[str, Any] = {"device": "gpu", "fuse": True}
+    steps = [
+        step("a", ["A"], ["M"], instances=2, **on_gpu),
+        step("b", ["M"], ["X"], gpus=[1], **on_gpu),
+    ]
+    [model] = keeper.graph(wired(*steps, gpu_count=2))["shared_models"]
+    group = {"count": 2, "kind": "KIND_GPU", "gpus": [1]}
+    assert model["settings"]["instance_group"] == [group]
+
+
 def asks(**fields: Any) -> dict[str, Any]:
     return chain(fuse=True, **fields)
 

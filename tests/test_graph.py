@@ -190,6 +190,14 @@ def test_a_step_has_the_batch_size_of_the_ensemble_unless_it_says_otherwise(grap
     assert [s["max_batch_size"] for s in pipeline["steps"]] == [16, 64]
 
 
+@pytest.mark.parametrize(("version", "folder"), [(-1, 1), (1, 1), (3, 3)])
+def test_a_model_has_a_folder_of_the_version_that_is_called(
+    graph: Graph, version: int, folder: int
+) -> None:
+    steps = [step("a", ["A"], ["B"], version=version)]
+    assert graph({"A": "FP32[1]", "B": "FP32[1]"}, steps)["models"][0]["versions"] == [folder]
+
+
 def test_torch_is_a_package_of_projects_that_serve_torchscript_only(graph: Graph) -> None:
     def packages(backend: str) -> str:
         tensors = {"A": "FP32[1]", "B": "FP32[1]"}
@@ -230,7 +238,7 @@ def test_what_a_python_step_takes(graph: Graph) -> None:
         ("A", "NDArray[np.float32] | None"),
         ("class_", "NDArray[np.float32]"),
     ]
-    assert [binding["annotation"] for binding in second["takes"] + second["gives"]] == [
+    assert [binding["annotation"] for binding in second["takes"] + second["outputs"]] == [
         "NDArray[np.object_]",
         "torch.Tensor",
     ]
@@ -346,26 +354,6 @@ def test_no_two_names_have_the_same_identifier(
     assert decoded(word, {*macros.KEYWORDS, *macros.TAKEN}) == name
     assert word.isidentifier()
     assert not keyword.iskeyword(word)
-
-
-def test_a_request_of_zeros_has_dims_that_all_steps_take(graph: Graph) -> None:
-    """Where the interface leaves one open, it is that of a step, also of one in a nested ensemble."""
-    tensors = {"A": "FP32[-1, 4, -1]", "B": "FP32[-1]", "C": "FP32[-1]", "X": "FP32[1]", "Y": "FP32[1]"}  # fmt: skip
-    inner = {
-        "name": "inner",
-        "backend": "ensemble",
-        "inputs": {"b": "B"},
-        "outputs": {"y": "Y"},
-        "tensors": {"b": "FP32[-1]", "y": "FP32[1]"},
-        "steps": [step("within", {"x": {"tensor": "b", "dims": [5]}}, ["y"])],
-    }
-    steps = [
-        step("one", ["A", "C"], ["X"]),
-        step("two", {"x": {"tensor": "A", "dims": [3, -1, -1]}}, {"y": None}),
-        inner,
-    ]
-    pipeline = graph(tensors, steps)
-    assert pipeline["sample_dims"] == {"A": [3, 4, 1], "B": [5], "C": [1]}
 
 
 def test_what_the_client_calls_tensors_and_the_ensemble(graph: Graph) -> None:

@@ -308,6 +308,33 @@ def test_torch_is_a_dependency_only_where_torchscript_is_served(generate: Genera
         assert ("torch==" in (generate(**PIPELINES[name]) / "pyproject.toml").read_text()) is torch
 
 
+def test_a_request_of_zeros_has_dims_that_all_steps_take(generate: Generate) -> None:
+    """Where the interface leaves one open, it is that of a step, also of one in a nested ensemble."""
+    tensors = {"A": "FP32[-1, 4, -1]", "B": "FP32[-1]", "C": "FP32[-1]"}
+    inner = {
+        "name": "inner",
+        "backend": "ensemble",
+        "inputs": {"b": "B"},
+        "outputs": {"y": "Y"},
+        "tensors": {"b": "FP32[-1]", "y": "FP32[1]"},
+        "steps": [step("within", {"x": {"tensor": "b", "dims": [5]}}, ["y"])],
+    }
+    steps = [
+        step("one", ["A", "C"], ["X"]),
+        step("two", {"x": {"tensor": "A", "dims": [3, -1, -1]}}, ["Z"]),
+        inner,
+    ]
+    project = generate(
+        starting_pipeline="my-own",
+        tensors={**tensors, **dict.fromkeys("XYZ", "FP32[1]")},
+        steps=steps,
+        ensemble={"all_outputs": True},
+    )
+    inputs = json.loads((project / "vendor/project.json").read_text())["inputs"]
+    dims = {given["name"]: given["dims"] for given in inputs}
+    assert dims == {"A": [3, 4, 1], "B": [5], "C": [1]}
+
+
 def test_what_needs_no_gpu_says_so(generate: Generate) -> None:
     on_cpu, on_gpu = generate(), generate(gpu_count=1)
     config = "model_repository/classify/config.pbtxt"

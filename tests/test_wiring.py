@@ -115,9 +115,17 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         ),
         "",
     ),
+    "two writers, of which one reads it too": (
+        wired(step("a", ["A"], ["M"]), step("b", ["M"], ["M", "X"])),
+        "step b: writes M, which step a writes too; give one of them another tensor",
+    ),
+    "two writers, of which one reads what the other needs": (
+        wired(step("b", ["M"], ["X"]), step("a", ["X"], ["M"]), step("c", ["A"], ["M"])),
+        "step a: writes M, which step c writes too; give one of them another tensor",
+    ),
     "unconnected steps": (
         wired(step("a", ["A"], ["X"]), step("b", ["B"], ["Y"])),
-        "step b: shares no tensor with the others" + PARTS,
+        "outputs: X depends on some of the inputs, and no step on all" + PARTS,
     ),
     "a decoupled step": (
         wired(step("a", ["A"], ["M"], decoupled=True), step("b", ["M"], ["X"])),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -51,8 +51,8 @@ class FusedSteps:
         self._parts = [
             Part(
                 step,
-                [given["reads"].get(name) for name in given["arguments"].values()],
-                list(given["writes"].items()),
+                list(map(tensors_of(given["input"]).get, given["arguments"].values())),
+                list(tensors_of(given["output"]).items()),
                 keep if step is not last else lambda array: array,
             )
             for step, given in zip(steps, manifest["steps"], strict=True)
@@ -97,9 +97,12 @@ class FusedSteps:
 
 def config_of(part: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """What the config of a model would say that had this step alone."""
-    parameters = {key: {"string_value": text} for key, text in part["parameters"].items()}
-    own = {"input": part["input"], "output": part["output"], "parameters": parameters}
-    return {**config, **own}
+    return {**config, **{field: part[field] for field in ("input", "output", "parameters")}}
+
+
+def tensors_of(bindings: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The pipeline's tensors by the names that the step has for them."""
+    return {each["name"]: each["tensor"] for each in bindings if each["tensor"] is not None}
 
 
 def threads_of(config: Mapping[str, Any]) -> int:

@@ -19,12 +19,15 @@ class OnnxStep:
     def __init__(self, manifest: Mapping[str, Any], context: Context) -> None:
         self._outputs = [tensor["name"] for tensor in manifest["output"]]
         path = context.directory / manifest["file"]
-        options = session_options(manifest["threads"])
+        threads = context.parameters.get("intra_op_thread_count", manifest["threads"])
+        options = session_options(int(threads))
         self._session = ort.InferenceSession(path, options, ["CPUExecutionProvider"])
-        self._compare(manifest["name"], list(manifest["arguments"]))
+        self._names: dict[str, str] = manifest["arguments"]
+        self._compare(manifest["name"], list(self._names.values()))
 
     def __call__(self, **inputs: Any) -> dict[str, Any]:
-        feeds = {name: decoded(array) for name, array in inputs.items() if array is not None}
+        given = {self._names[each]: array for each, array in inputs.items() if array is not None}
+        feeds = {name: decoded(array) for name, array in given.items()}
         return dict(zip(self._outputs, self._session.run(self._outputs, feeds), strict=True))
 
     def _compare(self, step: str, given: list[str]) -> None:

@@ -101,12 +101,13 @@ class Rules:
 
     def values(self, given: Answers, left_out: Collection[str]) -> Answers:
         """Return the value of each question, those of the user's as given or by default."""
-        answers: Answers = {"_copier_answers": given, "_copier_conf": {"data": given}, **given}
+        known = {name: given[name] for name, _ in self._questions() if name in given}
+        answers: Answers = {"_copier_answers": known, "_copier_conf": {"data": given}, **given}
         for name, question in self._questions():
             if name in given and question.get("when") is not False:
-                answers[name] = _cast(question["type"], given[name])
+                answers[name] = known[name] = _cast(question["type"], given[name])
             elif name not in left_out:
-                answers[name] = self._value(question, answers)
+                answers[name] = known[name] = self._value(question, answers)
         return answers
 
     def _questions(self) -> Iterator[tuple[str, Any]]:

@@ -131,7 +131,7 @@ def standalone(version: Path, step: str, folder: Path) -> Path:
     for side in ("input", "output"):
         config.ClearField(side)
     tensors = {"name": step, "input": own["input"], "output": own["output"]}
-    json_format.ParseDict(tensors, config)
+    json_format.ParseDict(tensors, config, ignore_unknown_fields=True)
     (copy.parent / "config.pbtxt").write_text(text_format.MessageToString(config))
     return copy
 
