@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from triton_ensemble.progress import Progress
 from triton_ensemble.project import Project
-from triton_ensemble.repository import RepositoryError, model_files
+from triton_ensemble.repository import RepositoryError, adopted, model_files
 from triton_ensemble.repository.sources import copies, scripts
 
 
@@ -64,6 +64,7 @@ def complete(project: Project, announce: Callable[[str], None] = print) -> None:
     sources, makers = copies(project), scripts(project)
     problems = (
         *_models_without_config(project),
+        *adopted.problems(project),
         *_targets_without_source(project, sources, makers, before),
     )
     if problems:
@@ -76,7 +77,7 @@ def complete(project: Project, announce: Callable[[str], None] = print) -> None:
         _remove(path, project.repository)
     for target, source in sources.items():
         built[target] = wanted[target]
-        _copy(source, target)
+        _copy(source, target, linked=project.root / "models" in source.parents)
     record.write(built)
     for target, script in makers.items():
         if not target.exists():
@@ -123,10 +124,22 @@ def _refuse_foreign_folders(project: Project) -> None:
             raise RepositoryError(f"{path}: is no model of the pipeline; move it away")
 
 
-def _copy(source: Path, target: Path) -> None:
-    if not target.exists() or not filecmp.cmp(source, target, shallow=False):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
+def _copy(source: Path, target: Path, linked: bool) -> None:
+    """Copy a file where it differs; or link it, which takes no time and no room where a file system has links."""
+    if target.exists() and (target.samefile(source) or filecmp.cmp(source, target, shallow=linked)):
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    if not (linked and _link(source, target)):
+        shutil.copy2(source, target)  # with its time, by which an equal one is known
+
+
+def _link(source: Path, target: Path) -> bool:
+    try:
+        target.hardlink_to(source.resolve())
+    except OSError:
+        return False
+    return True
 
 
 def _remove(path: Path, repository: Path) -> None:
