@@ -1,0 +1,93 @@
+"""What an owner must know of an adopted repository beside pipeline.yml: what to copy, what is not kept, what is missing."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from triton_ensemble import catalog
+from triton_ensemble.adopt.ensembles import Models
+from triton_ensemble.adopt.files import files_of
+from triton_ensemble.config import Model
+from triton_ensemble.config.syntax import has_comments
+
+LISTED = 6  # names that a line has
+LARGE_BYTES = 50_000_000  # from which on hosts of git repositories warn; they refuse twice as much
+FIRST_PARTY = {"c_python_backend_utils", "numpy", "triton_python_backend_utils"}
+
+
+def to_copy(model: Model) -> str:
+    """Return a line on what of a model the template can't make."""
+    files = [path.as_posix() for path in files_of(model)]
+    if files:
+        return f"{model.name}: copy {_listed(files)} to models/{model.name}/, in the same folders"
+    version = max(model.versions, default=1)
+    known = catalog.backends().get(model.backend)
+    file = model.config.default_model_filename or (known.file if known else "")
+    return f"{model.name}: put its {'model file' if file else 'files'} at models/{model.name}/{version}/{file}"
+
+
+def notes_on(repository: Path, folders: Collection[str], needed: Models) -> Iterator[str]:
+    """Iterate over the lines on what the project does not have of a repository, and on what to do."""
+    for model in needed.values():
+        yield from _of_model(model)
+    commented = [model.name for model in needed.values() if _is_commented(model)]
+    if commented:
+        yield f"comments are not kept, of the configs of {_listed(commented)}"
+    if unused := sorted({*folders} - needed.keys()):
+        yield f"not adopted, as nothing of the ensemble uses them: {_listed(unused)}"
+    beside = sorted(path.name for path in repository.iterdir() if path.is_file())
+    if beside:
+        yield f"files beside the models are not kept: {_listed(beside)}"
+
+
+def _of_model(model: Model) -> Iterator[str]:
+    name = model.name
+    for path in files_of(model) if not model.is_ensemble else ():
+        size = (model.folder / path).stat().st_size
+        if size > LARGE_BYTES:
+            where = f"models/{name}/{path.as_posix()}"
+            how = "keep it by Git LFS, or fetch it by a script: docs/adopt.md, Large files"
+            yield f"{where}: has {size // 10**6} MB, too much for git alone; {how}"
+    if packages := _packages(model):
+        how = "add them to its `requirements` in pipeline.yml, then `make update` and `make lock`"
+        yield f"{name}: imports {_listed(packages)}; {how}"
+    if model.backend not in catalog.backends() and not model.is_ensemble:
+        where = f"in models/{name}/ or in the image that TRITON_IMAGE names"
+        yield f"{name}: the backend {model.backend} is none of Triton's; its library must be {where}"
+
+
+def _packages(model: Model) -> list[str]:
+    """Return the packages that a Python model imports, unless it has an environment of its own."""
+    if model.backend != "python" or "EXECUTION_ENV_PATH" in model.config.parameters:
+        return []
+    files = [path for path in files_of(model) if path.suffix == ".py"]
+    own = {part for path in files_of(model) for part in (*path.parts[:-1], path.stem)}
+    known = own | FIRST_PARTY | sys.stdlib_module_names
+    imported = {name for path in files for name in _imported(model.folder / path)} - known
+    names = catalog.table("imports")
+    return sorted(names.get(name, name.replace("_", "-")) for name in imported)
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """Iterate over the outermost names of the modules that a file imports, wherever in it."""
+    try:
+        nodes = ast.walk(ast.parse(path.read_bytes()))
+    except (SyntaxError, ValueError):
+        return
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def _is_commented(model: Model) -> bool:
+    return model.has_config and has_comments(model.path.read_bytes().decode(errors="replace"))
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
