@@ -81,7 +81,9 @@ class Adopt:
     def fields(self, config: str) -> dict[str, Any]:
         """Return what a model's config gives its step, beside the names and tensors."""
         step = self.answers(alone(m=config))["steps"][0]
-        return {key: step[key] for key in step if key not in ("name", "inputs", "outputs")}
+        assert step["adopted"]
+        known = ("name", "inputs", "outputs", "adopted")
+        return {key: step[key] for key in step if key not in known}
 
     def refusal(self, models: dict[str, str], *arguments: str) -> str:
         status = adopted(str(write(self.folder, models)), *arguments)
@@ -138,9 +140,8 @@ DIGITS = {
 }
 DIGITS_PIPELINE = """\
 # From the model repository repository, by triton-ensemble adopt.
-# Copy by hand:
-# preprocess: copy model.py to steps/preprocess/
-# classify: copy the model file to model_repository/classify/
+# preprocess: put its model file at models/preprocess/1/model.py
+# classify: put its model file at models/classify/1/model.onnx
 starting_pipeline: my-own
 project_name: digits
 max_batch_size: 16
@@ -153,13 +154,13 @@ steps:
     backend: python
     inputs: [IMAGE]
     outputs: [PIXELS]
-    adapter: none
-    fuse: false
+    adopted: true
   - name: classify
     backend: onnxruntime
     inputs: {input.1: {tensor: PIXELS, dims: [1, -1, -1]}}
     outputs: {'389': LOGITS, features: {type: FP32, dims: [64]}}
     version: 1
+    adopted: true
     max_batch_size: 32
     instances: none
     batching: false
@@ -172,15 +173,15 @@ def test_it_reads_as_a_person_would_write_it(adopt: Adopt) -> None:
 
 
 ONNX = f'backend: "onnxruntime" max_batch_size: 8\n{TENSORS}'
-FUSE = {"backend": "python", "adapter": "none", "fuse": False}
+OWN_CODE = {"backend": "python"}
 PLAIN = {"backend": "onnxruntime", "max_batch_size": 8, "batching": False}
 SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
-    ("nothing", PYTHON, FUSE),
-    ("no instance group", f'backend: "python"\n{TENSORS}', {**FUSE, "instances": "none"}),
+    ("nothing", PYTHON, OWN_CODE),
+    ("no instance group", f'backend: "python"\n{TENSORS}', {**OWN_CODE, "instances": "none"}),
     (
         "python on GPUs",
         PYTHON.replace("KIND_CPU", "KIND_GPU gpus: [1]"),
-        {**FUSE, "device": "gpu", "gpus": [1]},
+        {**OWN_CODE, "device": "gpu", "gpus": [1]},
     ),
     ("its own mind", ONNX + "instance_group { kind: KIND_CPU }", {**PLAIN, "instances": "auto"}),
     (
@@ -215,7 +216,7 @@ SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
     (
         "batching without a batch dimension",
         PYTHON + "dynamic_batching { }",
-        {**FUSE, "config": "dynamic_batching {\n}\n"},
+        {**OWN_CODE, "config": "dynamic_batching {\n}\n"},
     ),
     (
         "priorities",
@@ -252,37 +253,37 @@ SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
             },
         },
     ),
-    ("cache", PYTHON + "response_cache { enable: true }", {**FUSE, "cache": True}),
-    ("no cache", PYTHON + "response_cache { enable: false }", FUSE),
-    ("all versions", PYTHON + "version_policy { all { } }", {**FUSE, "versions": "all"}),
+    ("cache", PYTHON + "response_cache { enable: true }", {**OWN_CODE, "cache": True}),
+    ("no cache", PYTHON + "response_cache { enable: false }", OWN_CODE),
+    ("all versions", PYTHON + "version_policy { all { } }", {**OWN_CODE, "versions": "all"}),
     (
         "last versions",
         PYTHON + "version_policy { latest { num_versions: 2 } }",
-        {**FUSE, "versions": {"latest": 2}},
+        {**OWN_CODE, "versions": {"latest": 2}},
     ),
     (
         "several instances of ONNX Runtime",
         f'backend: "onnxruntime" {TENSORS} instance_group {{ count: 2 kind: KIND_CPU }}',
         {"backend": "onnxruntime", "instances": 2, "parameters": {}},
     ),
-    ("the default said", PYTHON + "version_policy { latest { num_versions: 1 } }", FUSE),
+    ("the default said", PYTHON + "version_policy { latest { num_versions: 1 } }", OWN_CODE),
     (
         "versions",
         PYTHON + "version_policy { specific { versions: [1, 3] } }",
-        {**FUSE, "versions": [1, 3]},
+        {**OWN_CODE, "versions": [1, 3]},
     ),
     (
         "warmup",
         PYTHON
         + 'model_warmup { name: "w" batch_size: 1 inputs { key: "IN" value { data_type: TYPE_FP32 dims: [4] random_data: true } } }',
-        {**FUSE, "warmup": [{"name": "w", "inputs": {"IN": "random"}}]},
+        {**OWN_CODE, "warmup": [{"name": "w", "inputs": {"IN": "random"}}]},
     ),
     (
         "warmup of its own shape",
         PYTHON.replace("[4]", "[-1]")
         + 'model_warmup { name: "w" count: 3 inputs { key: "IN" value { data_type: TYPE_FP32 dims: [2] input_data_file: "x" } } }',
         {
-            **FUSE,
+            **OWN_CODE,
             "warmup": [
                 {
                     "name": "w",
@@ -308,19 +309,19 @@ SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
         "an environment in a path of the server's",
         PYTHON
         + 'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "model/env.tar.gz" } }',
-        {**FUSE, "parameters": {"EXECUTION_ENV_PATH": "model/env.tar.gz"}},
+        {**OWN_CODE, "parameters": {"EXECUTION_ENV_PATH": "model/env.tar.gz"}},
     ),
     (
         "graph optimization",
         PYTHON + "optimization { graph { level: 1 } }",
-        {**FUSE, "config": "optimization {\n  graph {\n    level: 1\n  }\n}\n"},
+        {**OWN_CODE, "config": "optimization {\n  graph {\n    level: 1\n  }\n}\n"},
     ),
-    ("file", PYTHON + 'default_model_filename: "other.py"', {**FUSE, "file": "other.py"}),
-    ("the file it has anyway", PYTHON + 'default_model_filename: "model.py"', FUSE),
+    ("file", PYTHON + 'default_model_filename: "other.py"', {**OWN_CODE, "file": "other.py"}),
+    ("the file it has anyway", PYTHON + 'default_model_filename: "model.py"', OWN_CODE),
     (
         "decoupled",
         PYTHON + "model_transaction_policy { decoupled: true }",
-        {**FUSE, "decoupled": True},
+        {**OWN_CODE, "decoupled": True},
     ),
     ("backend by its file", f'platform: "" {TENSORS}{CPU}', {"backend": "auto"}),
     (
@@ -505,6 +506,7 @@ def test_gpus_and_queue_delay_are_those_of_the_models(adopt: Adopt) -> None:
         "backend": "onnxruntime",
         "inputs": ["IN"],
         "outputs": ["OUT"],
+        "adopted": True,
         "max_batch_size": 8,
         "device": "gpu",
         "gpus": [0, 1],
