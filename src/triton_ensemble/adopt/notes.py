@@ -48,11 +48,13 @@ def _of_model(model: Model) -> Iterator[str]:
     for path in files_of(model) if not model.is_ensemble else ():
         size = (model.folder / path).stat().st_size
         if size > LARGE_BYTES:
-            where = f"models/{name}/{path.as_posix()}"
-            how = "keep it by Git LFS, or fetch it by a script: docs/adopt.md, Large files"
-            yield f"{where}: has {size // 10**6} MB, too much for git alone; {how}"
+            how = "keep it by Git LFS, or let a script fetch it"
+            yield f"models/{name}/{path.as_posix()}: {size // 10**6} MB are much for git alone; {how}"
+    for path in sorted(model.folder.rglob(".gitignore")):
+        file = path.relative_to(model.folder)
+        yield f"{name}: {file} is not kept, as it may keep models out of git"
     if packages := _packages(model):
-        how = "add them to its `requirements` in pipeline.yml, then `make update` and `make lock`"
+        how = "add them to its `requirements`, then run `make update` and `make lock`"
         yield f"{name}: imports {_listed(packages)}; {how}"
     if model.backend not in catalog.backends() and not model.is_ensemble:
         where = f"in models/{name}/ or in the image that TRITON_IMAGE names"

@@ -71,11 +71,12 @@ def _where_to_put(project: Project, model: Adopted, file: Path) -> str:
     path = Path("models", file)
     if (project.repository / file).exists():
         there = (project.repository / file).relative_to(project.root)
-        return f"{there}: git ignores it, so that a clone would lack it; move it to {path}"
+        return f"{there}: is ignored by git; move it to {path}"
     if not model.file:
-        return f"{path}: is missing; put the version folder of the adopted model there, with a file in it"
-    script = f"or let build(path) of models/{model.script}.py fetch it"
-    return f"{path}: is missing; put the file of the adopted model there, {script}"
+        return f"{path}: is missing; put the version folder there, with a file in it"
+    return (
+        f"{path}: is missing; put it there, or let build(path) of models/{model.script}.py fetch it"
+    )
 
 
 def _is_pointer(path: Path) -> bool:
