@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (Refused, OSError) as error:
         print(error, file=sys.stderr)
         return 1
-    copies = [] if arguments.into else [to_copy(model) for model in adopted.models]
+    copies = [] if arguments.into else [*to_copy(adopted.models)]
     name = arguments.repository.resolve().name
     lines = [
         f"From the model repository {name}, by triton-ensemble adopt.",

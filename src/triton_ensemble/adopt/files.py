@@ -27,10 +27,9 @@ def _is_kept(path: Path) -> bool:
 
 
 def empty_versions(model: Model) -> Iterator[str]:
-    """Iterate over the version folders without a file."""
+    """Iterate over the version folders without a file, also where git has dropped them."""
     filled = {path.parts[0] for path in files_of(model)}
-    present = {str(version) for version in model.versions} & {*model.folders}
-    yield from sorted(present - filled)
+    yield from sorted({str(version) for version in model.versions} - filled)
 
 
 def needs_folder(ensemble: Model) -> bool:

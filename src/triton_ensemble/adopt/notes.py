@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from triton_ensemble import catalog
 from triton_ensemble.adopt.ensembles import Models
 from triton_ensemble.adopt.files import files_of
+from triton_ensemble.check.rules.backends import wanted_file
 from triton_ensemble.config import Model
 from triton_ensemble.config.syntax import has_comments
 
@@ -18,15 +19,11 @@ LARGE_BYTES = 50_000_000  # from which on hosts of git repositories warn; they r
 FIRST_PARTY = {"c_python_backend_utils", "numpy", "triton_python_backend_utils"}
 
 
-def to_copy(model: Model) -> str:
-    """Return a line on what of a model the template can't make."""
-    files = [path.as_posix() for path in files_of(model)]
-    if files:
-        return f"{model.name}: copy {_listed(files)} to models/{model.name}/, in the same folders"
-    version = max(model.versions, default=1)
-    known = catalog.backends().get(model.backend)
-    file = model.config.default_model_filename or (known.file if known else "")
-    return f"{model.name}: put its {'model file' if file else 'files'} at models/{model.name}/{version}/{file}"
+def to_copy(models: Iterable[Model]) -> Iterator[str]:
+    """Iterate over lines on the files that a project keeps of its models."""
+    for model in models:
+        if files := [path.as_posix() for path in files_of(model)]:
+            yield f"{model.name}: copy {_listed(files)} to models/{model.name}/, in the same folders"
 
 
 def notes_on(repository: Path, folders: Collection[str], needed: Models) -> Iterator[str]:
@@ -43,8 +40,21 @@ def notes_on(repository: Path, folders: Collection[str], needed: Models) -> Iter
         yield f"files beside the models are not kept: {_listed(beside)}"
 
 
+def _lacking(model: Model) -> Iterator[str]:
+    """Iterate over the files that a config names and the model does not have, by their paths in its folder."""
+    if file := wanted_file(model):
+        yield from (f"{version}/{file.lstrip('/')}" for version in model.loaded)
+    yield from (tensor.label_filename for tensor in model.config.output)
+    for sample in model.config.model_warmup:
+        for tensor in sample.inputs.values():
+            yield tensor.input_data_file and f"warmup/{tensor.input_data_file}"
+
+
 def _of_model(model: Model) -> Iterator[str]:
     name = model.name
+    for file in dict.fromkeys(filter(None, _lacking(model))):
+        if not (model.folder / file).exists():
+            yield f"{name}: has no {file}; put it at models/{name}/{file}"
     for path in files_of(model) if not model.is_ensemble else ():
         size = (model.folder / path).stat().st_size
         if size > LARGE_BYTES:
@@ -70,7 +80,7 @@ def _packages(model: Model) -> list[str]:
     known = own | FIRST_PARTY | sys.stdlib_module_names
     imported = {name for path in files for name in _imported(model.folder / path)} - known
     names = catalog.table("imports")
-    return sorted(names.get(name, name.replace("_", "-")) for name in imported)
+    return sorted({names.get(name, name.replace("_", "-")) for name in imported})
 
 
 def _imported(path: Path) -> Iterator[str]:
