@@ -17,6 +17,7 @@ from hand_made import (
     OUT,
     PLAIN,
     REPOSITORIES,
+    Files,
     HandMade,
     answer,
     chain,
@@ -88,7 +89,7 @@ def test_the_clone_of_an_adopted_project_answers_as_the_repository_did(
 @pytest.fixture
 def project(adopted: Any, tmp_path: Path) -> Project:
     """Return an adopted project: a has Python code, and b an ONNX file and labels."""
-    onnx = {
+    onnx: Files = {
         "config": ONNX.replace(OUT, LABELLED),
         "names.txt": "ant\n" * 4,
         "2/model.onnx": onnx_model(2),
