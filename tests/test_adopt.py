@@ -750,6 +750,8 @@ def test_files_are_copied_into_a_project(adopt: Adopt, tmp_path: Path) -> None:
         (folder / name).write_text(text)
     (folder / "m/3/env/bin/run").chmod(0o755)
     (folder / "m/3/again.py").symlink_to("model.py")
+    (folder / "m/4").symlink_to("3")
+    (folder / "m/3/around").symlink_to(folder / "m")
     (folder / "m/2").mkdir()
     for _ in range(2):
         assert into(adopt, tmp_path / "project") == 0
@@ -760,7 +762,9 @@ def test_files_are_copied_into_a_project(adopt: Adopt, tmp_path: Path) -> None:
         str(path.relative_to(made)): path.read_text() for path in made.rglob("*") if path.is_file()
     }
     assert "version folder" in found.pop("m/2/README.md")
-    assert found == {**files, "m/3/again.py": "# mine"}
+    of_version = {"model.py": "# mine", "again.py": "# mine", "env/bin/run": "#!"}
+    versions = {f"m/{i}/{name}": text for i in (3, 4) for name, text in of_version.items()}
+    assert found == versions | {"m/l.txt": "cat", "m/warmup/w": "0"}
     assert os.access(made / "m/3/env/bin/run", os.X_OK)
 
 

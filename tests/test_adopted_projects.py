@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,27 @@ def project(adopted: Any, tmp_path: Path) -> Project:
     return made
 
 
+def test_files_are_copied_where_they_can_not_be_linked(project: Project) -> None:
+    """Another file system has the repository: an equal copy is known by its time and size."""
+    shared = Path("/dev/shm")
+    if not shared.is_dir() or shared.stat().st_dev == project.path.stat().st_dev:
+        pytest.skip("needs two file systems")
+    with TemporaryDirectory(dir=shared) as folder:
+        (project / "model_repository").rename(project / "before")
+        shutil.copytree(project / "before", folder, dirs_exist_ok=True)
+        (project / "model_repository").symlink_to(folder)
+        source, target = (
+            project / top / "b/2/model.onnx" for top in ("models", "model_repository")
+        )
+        for factor in (2, 3):
+            source.write_bytes(onnx_model(factor))
+            succeed(project.make("repository"))
+            assert target.read_bytes() == onnx_model(factor)
+        before = target.stat()
+        succeed(project.make("repository"))
+        assert target.stat() == before
+
+
 def refusal(project: Project) -> str:
     process = project.make("repository")
     assert (process.returncode, process.stdout) == (2, "")
@@ -106,7 +128,7 @@ def refusal(project: Project) -> str:
 
 def test_no_placeholder_stands_in_for_a_file(project: Project) -> None:
     """Neither is one written, nor does a folder that is empty now serve an earlier version."""
-    assert not (project / "models/b.py").exists()
+    assert sorted(path.name for path in (project / "models").iterdir()) == ["a", "b"]
     for name in ("a/1/model.py", "b/2/model.onnx", "b/names.txt"):
         (project / "models" / name).unlink()
     assert refusal(project).splitlines() == [

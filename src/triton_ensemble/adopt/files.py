@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import os
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,19 +12,26 @@ from triton_ensemble.adopt.refusal import Refused
 from triton_ensemble.config import Model
 
 NOT_KEPT = {"config.pbtxt", ".gitignore", ".DS_Store"}  # .gitignore would keep models out of git
+NO_FOLDERS = {"__pycache__", ".git"}
 EMPTY_VERSION = """\
 Triton serves a model only if it has a version folder, and git keeps a folder only if a file is in it.
 """
 
 
 def files_of(model: Model) -> list[Path]:
-    """Return the files that a model has beside its config, by their paths in its folder."""
-    paths = (path.relative_to(model.folder) for path in sorted(model.folder.rglob("*")))
-    return [path for path in paths if _is_kept(path) and (model.folder / path).is_file()]
+    """Return the files that a model has beside its config, by their paths in its folder; links are followed."""
+    files = []
+    for root, folders, names in os.walk(model.folder, followlinks=True):
+        folder = Path(root)
+        folders[:] = [name for name in folders if not _leads_back(folder, name)]
+        files += [folder / name for name in names if name not in NOT_KEPT]
+    return sorted(path.relative_to(model.folder) for path in files if path.is_file())
 
 
-def _is_kept(path: Path) -> bool:
-    return path.name not in NOT_KEPT and not {"__pycache__", ".git"} & {*path.parts}
+def _leads_back(folder: Path, name: str) -> bool:
+    """Whether a folder has nothing of the model, or is a link to one around it."""
+    around = folder.resolve().is_relative_to((folder / name).resolve())
+    return around or name in NO_FOLDERS
 
 
 def empty_versions(model: Model) -> Iterator[str]:
