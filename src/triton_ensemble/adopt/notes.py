@@ -10,7 +10,7 @@ from pathlib import Path
 from triton_ensemble import catalog
 from triton_ensemble.adopt.ensembles import Models
 from triton_ensemble.adopt.files import files_of
-from triton_ensemble.check.rules.backends import wanted_file
+from triton_ensemble.check.rules.backends import known_backends, wanted_file
 from triton_ensemble.config import Model
 from triton_ensemble.config.syntax import has_comments
 
@@ -29,7 +29,8 @@ def to_copy(models: Iterable[Model]) -> Iterator[str]:
 def notes_on(repository: Path, folders: Collection[str], needed: Models) -> Iterator[str]:
     """Iterate over the lines on what the project does not have of a repository, and on what to do."""
     for model in needed.values():
-        yield from _of_model(model)
+        for note in NOTES:
+            yield from note(model)
     commented = [model.name for model in needed.values() if _is_commented(model)]
     if commented:
         yield f"comments are not kept, of the configs of {_listed(commented)}"
@@ -40,8 +41,14 @@ def notes_on(repository: Path, folders: Collection[str], needed: Models) -> Iter
         yield f"files beside the models are not kept: {_listed(beside)}"
 
 
-def _lacking(model: Model) -> Iterator[str]:
-    """Iterate over the files that a config names and the model does not have, by their paths in its folder."""
+def _missing(model: Model) -> Iterator[str]:
+    for file in dict.fromkeys(filter(None, _named(model))):
+        if not (model.folder / file).exists():
+            yield f"{model.name}: has no {file}; put it at models/{model.name}/{file}"
+
+
+def _named(model: Model) -> Iterator[str]:
+    """Iterate over the files that a config names, by their paths in the model's folder; some are empty."""
     if file := wanted_file(model):
         yield from (f"{version}/{file.lstrip('/')}" for version in model.loaded)
     yield from (tensor.label_filename for tensor in model.config.output)
@@ -50,25 +57,36 @@ def _lacking(model: Model) -> Iterator[str]:
             yield tensor.input_data_file and f"warmup/{tensor.input_data_file}"
 
 
-def _of_model(model: Model) -> Iterator[str]:
-    name = model.name
-    for file in dict.fromkeys(filter(None, _lacking(model))):
-        if not (model.folder / file).exists():
-            yield f"{name}: has no {file}; put it at models/{name}/{file}"
-    for path in files_of(model) if not model.is_ensemble else ():
+def _large(model: Model) -> Iterator[str]:
+    how = "keep it by Git LFS, or let a script fetch it"
+    for path in files_of(model):
         size = (model.folder / path).stat().st_size
         if size > LARGE_BYTES:
-            how = "keep it by Git LFS, or let a script fetch it"
-            yield f"models/{name}/{path.as_posix()}: {size // 10**6} MB are much for git alone; {how}"
+            megabytes = f"{size // 10**6} MB are much for git alone"
+            yield f"models/{model.name}/{path.as_posix()}: {megabytes}; {how}"
+
+
+def _ignoring(model: Model) -> Iterator[str]:
     for path in sorted(model.folder.rglob(".gitignore")):
-        file = path.relative_to(model.folder)
-        yield f"{name}: {file} is not kept, as it may keep models out of git"
+        file = path.relative_to(model.folder).as_posix()
+        yield f"{model.name}: {file} is not kept, as it may keep models out of git"
+
+
+def _imports(model: Model) -> Iterator[str]:
     if packages := _packages(model):
         how = "add them to its `requirements`, then run `make update` and `make lock`"
-        yield f"{name}: imports {_listed(packages)}; {how}"
-    if model.backend not in catalog.backends() and not model.is_ensemble:
-        where = f"in models/{name}/ or in the image that TRITON_IMAGE names"
-        yield f"{name}: the backend {model.backend} is none of Triton's; its library must be {where}"
+        yield f"{model.name}: imports {_listed(packages)}; {how}"
+
+
+def _own_backend(model: Model) -> Iterator[str]:
+    name = model.backend
+    if not model.is_ensemble and name not in known_backends() and not name.startswith("$"):
+        what = f"the backend {name} is none of Triton's"
+        where = f"in models/{model.name}/ or in the image that TRITON_IMAGE names"
+        yield f"{model.name}: {what}; its library must be {where}"
+
+
+NOTES = (_missing, _large, _ignoring, _imports, _own_backend)
 
 
 def _packages(model: Model) -> list[str]:
