@@ -33,8 +33,9 @@ def all_called(models: Models) -> set[str]:
 
 def called(model: Model, models: Models) -> set[str]:
     """Return the models whose names stand as texts in a Python model's code that calls some, or in its parameters."""
-    codes = [path.read_bytes() for path in sorted(model.folder.rglob("*.py"))]
-    if model.backend != "python" or not any(BLS.encode() in code for code in codes):
+    files = model.folder.rglob("*.py") if model.backend == "python" else ()
+    codes = [path.read_bytes() for path in files if "site-packages" not in path.parts]
+    if not any(BLS.encode() in code for code in codes):
         return set()
     texts = {parameter.string_value for parameter in model.config.parameters.values()}
     texts.update(text for code in codes for text in _texts(code))

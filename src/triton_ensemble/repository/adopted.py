@@ -5,6 +5,7 @@ Where it has no model file, models/NAME.py may make it, as a download does; noth
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,17 +40,18 @@ def problems(project: Project) -> Iterator[str]:
         for file in model.data:
             if not (folder / file).is_file():
                 yield f"models/{name}/{file}: is missing, and the config of {name} names it; put it there"
-        for source in filter(_is_pointer, _files(folder)):
+        for source in filter(_is_pointer, sorted((*folder.glob("*"), *folder.glob("*/*")))):
             path = source.relative_to(project.root)
             yield f"{path}: is only Git LFS's pointer to the file; run: git lfs pull"
 
 
 def _files(folder: Path) -> Iterator[Path]:
     """Yield what a model is served with; its config is the template's."""
-    for path in sorted(folder.rglob("*")):
-        ours = path == folder / "config.pbtxt" or "__pycache__" in path.parts
-        if path.is_file() and not ours:
-            yield path
+    for root, folders, names in os.walk(folder):
+        folders[:] = sorted({*folders} - {"__pycache__"})
+        for name in sorted(names):
+            if name != "config.pbtxt" or root != str(folder):
+                yield Path(root, name)
 
 
 def _script(project: Project, model: Adopted) -> Path | None:
@@ -80,4 +82,5 @@ def _where_to_put(project: Project, model: Adopted, file: Path) -> str:
 
 
 def _is_pointer(path: Path) -> bool:
-    return path.stat().st_size < LONGEST_POINTER and path.read_bytes().startswith(LFS_POINTER)
+    small = path.is_file() and path.stat().st_size < LONGEST_POINTER
+    return small and path.read_bytes().startswith(LFS_POINTER)

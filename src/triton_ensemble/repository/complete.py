@@ -77,7 +77,7 @@ def complete(project: Project, announce: Callable[[str], None] = print) -> None:
         _remove(path, project.repository)
     for target, source in sources.items():
         built[target] = wanted[target]
-        _copy(source, target, linked=project.root / "models" in source.parents)
+        _copy(source, target, linked=str(source).startswith(f"{project.root}/models/"))
     record.write(built)
     for target, script in makers.items():
         if not target.exists():
