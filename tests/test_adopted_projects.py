@@ -108,13 +108,11 @@ def test_files_are_copied_where_they_can_not_be_linked(project: Project) -> None
         (project / "model_repository").rename(project / "before")
         shutil.copytree(project / "before", folder, dirs_exist_ok=True)
         (project / "model_repository").symlink_to(folder)
-        source, target = (
-            project / top / "b/2/model.onnx" for top in ("models", "model_repository")
-        )
-        for factor in (2, 3):
-            source.write_bytes(onnx_model(factor))
+        source, target = (project / top / "b/2/more.bin" for top in ("models", "model_repository"))
+        for byte in (b"1", b"2"):
+            source.write_bytes(byte * (1 << 21))
             succeed(project.make("repository"))
-            assert target.read_bytes() == onnx_model(factor)
+            assert target.read_bytes() == source.read_bytes()
         before = target.stat()
         succeed(project.make("repository"))
         assert target.stat() == before
@@ -175,10 +173,13 @@ def build(path: Path) -> None:
     assert project.changes() == ""
 
 
-def test_files_are_linked_and_follow_what_becomes_of_them(project: Project) -> None:
+def test_copies_follow_what_becomes_of_the_files(project: Project) -> None:
+    """Large ones are linked."""
+    weights = "b/2/weights.bin"
+    (project / "models" / weights).write_bytes(bytes(1 << 21))
     succeed(project.make("repository"))
     source, target = project / "models/a/1/model.py", project / "model_repository/a/1/model.py"
-    assert target.samefile(source)
+    assert not target.samefile(source)
     text = source.read_text()
     source.unlink()
     source.write_text(text.replace("x + 1", "x + 2"))  # as git and editors do
@@ -190,6 +191,7 @@ def test_files_are_linked_and_follow_what_becomes_of_them(project: Project) -> N
     (project / "models/b/old.txt").unlink()
     succeed(project.make("repository"))
     assert not (project / "model_repository/b/old.txt").exists()
+    assert (project / "model_repository" / weights).samefile(project / "models" / weights)
 
 
 @pytest.mark.slow

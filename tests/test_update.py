@@ -338,6 +338,7 @@ def test_an_adopted_model_becomes_a_step_and_goes(
     assert "kept because it is yours: models/one/, models/two/\n" in capsys.readouterr().err
     succeed(project.make("repository"))
     assert "TritonPythonModel" in (project / "model_repository/one/1/model.py").read_text()
+    assert (project / "models/one/1/model.py").read_text() == "# mine\n"
     assert not (project / "model_repository/two").exists()
     assert (project / "models/two/1/model.onnx").read_text() == "# mine\n"
 

@@ -18,6 +18,8 @@ from triton_ensemble.project import Project
 from triton_ensemble.repository import RepositoryError, adopted, model_files
 from triton_ensemble.repository.sources import copies, scripts
 
+LARGE_BYTES = 1 << 20
+
 
 class Built(NamedTuple):
     """Why a file is there: the target that it is, or was made beside, and the digest of the script that made it."""
@@ -77,7 +79,7 @@ def complete(project: Project, announce: Callable[[str], None] = print) -> None:
         _remove(path, project.repository)
     for target, source in sources.items():
         built[target] = wanted[target]
-        _copy(source, target, linked=str(source).startswith(f"{project.root}/models/"))
+        _copy(source, target)
     record.write(built)
     for target, script in makers.items():
         if not target.exists():
@@ -124,13 +126,17 @@ def _refuse_foreign_folders(project: Project) -> None:
             raise RepositoryError(f"{path}: is no model of the pipeline; move it away")
 
 
-def _copy(source: Path, target: Path, linked: bool) -> None:
-    """Copy a file where it differs; or link it, which takes no time and no room where a file system has links."""
-    if target.exists() and (target.samefile(source) or filecmp.cmp(source, target, shallow=linked)):
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file where it differs; or link a large one, which takes no time and no room.
+
+    No other is linked: who writes into model_repository/, as an update does, must not write into models/.
+    """
+    large = source.stat().st_size >= LARGE_BYTES
+    if target.exists() and (target.samefile(source) or filecmp.cmp(source, target, shallow=large)):
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
-    if not (linked and _link(source, target)):
+    if not (large and _link(source, target)):
         shutil.copy2(source, target)  # with its time, by which an equal one is known
 
 
