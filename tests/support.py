@@ -351,6 +351,19 @@ UNUSUAL: dict[str, dict[str, Any]] = {
         "tensors": {"PROMPT": "STRING[1]", "TEXT": "STRING[-1]"},
         "steps": [step("llm", {"i": "PROMPT"}, {"o": "TEXT"}, "vllm", decoupled=True)],
     },
+    "a model that is only called": {
+        "project_name": "calling",
+        "tensors": {"A": "FP32[2]", "B": "FP32[2]"},
+        "steps": [
+            step("one", ["A"], ["B"], calls=["two"]),
+            step(
+                "two",
+                {"x": {"type": "FP32", "dims": [2]}},
+                {"y": {"type": "FP32", "dims": [2]}},
+                "onnxruntime",
+            ),
+        ],
+    },
     "BF16": {
         "project_name": "half",
         "tensors": {"A": "BF16[4]", "B": "BF16[4]"},

@@ -10,11 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 from google.protobuf import text_format  # type: ignore[import-untyped]
-from support import ROOT, Generate, run, serve, succeed
+from support import ROOT, Generate, run, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 from triton_ensemble.cli import main
@@ -81,7 +80,9 @@ class Adopt:
     def fields(self, config: str) -> dict[str, Any]:
         """Return what a model's config gives its step, beside the names and tensors."""
         step = self.answers(alone(m=config))["steps"][0]
-        return {key: step[key] for key in step if key not in ("name", "inputs", "outputs")}
+        assert step["adopted"]
+        known = ("name", "inputs", "outputs", "adopted")
+        return {key: step[key] for key in step if key not in known}
 
     def refusal(self, models: dict[str, str], *arguments: str) -> str:
         status = adopted(str(write(self.folder, models)), *arguments)
@@ -138,9 +139,8 @@ DIGITS = {
 }
 DIGITS_PIPELINE = """\
 # From the model repository repository, by triton-ensemble adopt.
-# Copy by hand:
-# preprocess: copy model.py to steps/preprocess/
-# classify: copy the model file to model_repository/classify/
+# preprocess: has no 1/model.py; put it at models/preprocess/1/model.py
+# classify: has no 1/model.onnx; put it at models/classify/1/model.onnx
 starting_pipeline: my-own
 project_name: digits
 max_batch_size: 16
@@ -153,13 +153,13 @@ steps:
     backend: python
     inputs: [IMAGE]
     outputs: [PIXELS]
-    adapter: none
-    fuse: false
+    adopted: true
   - name: classify
     backend: onnxruntime
     inputs: {input.1: {tensor: PIXELS, dims: [1, -1, -1]}}
     outputs: {'389': LOGITS, features: {type: FP32, dims: [64]}}
     version: 1
+    adopted: true
     max_batch_size: 32
     instances: none
     batching: false
@@ -172,15 +172,15 @@ def test_it_reads_as_a_person_would_write_it(adopt: Adopt) -> None:
 
 
 ONNX = f'backend: "onnxruntime" max_batch_size: 8\n{TENSORS}'
-FUSE = {"backend": "python", "adapter": "none", "fuse": False}
+OWN_CODE = {"backend": "python"}
 PLAIN = {"backend": "onnxruntime", "max_batch_size": 8, "batching": False}
 SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
-    ("nothing", PYTHON, FUSE),
-    ("no instance group", f'backend: "python"\n{TENSORS}', {**FUSE, "instances": "none"}),
+    ("nothing", PYTHON, OWN_CODE),
+    ("no instance group", f'backend: "python"\n{TENSORS}', {**OWN_CODE, "instances": "none"}),
     (
         "python on GPUs",
         PYTHON.replace("KIND_CPU", "KIND_GPU gpus: [1]"),
-        {**FUSE, "device": "gpu", "gpus": [1]},
+        {**OWN_CODE, "device": "gpu", "gpus": [1]},
     ),
     ("its own mind", ONNX + "instance_group { kind: KIND_CPU }", {**PLAIN, "instances": "auto"}),
     (
@@ -215,7 +215,7 @@ SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
     (
         "batching without a batch dimension",
         PYTHON + "dynamic_batching { }",
-        {**FUSE, "config": "dynamic_batching {\n}\n"},
+        {**OWN_CODE, "config": "dynamic_batching {\n}\n"},
     ),
     (
         "priorities",
@@ -252,37 +252,37 @@ SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
             },
         },
     ),
-    ("cache", PYTHON + "response_cache { enable: true }", {**FUSE, "cache": True}),
-    ("no cache", PYTHON + "response_cache { enable: false }", FUSE),
-    ("all versions", PYTHON + "version_policy { all { } }", {**FUSE, "versions": "all"}),
+    ("cache", PYTHON + "response_cache { enable: true }", {**OWN_CODE, "cache": True}),
+    ("no cache", PYTHON + "response_cache { enable: false }", OWN_CODE),
+    ("all versions", PYTHON + "version_policy { all { } }", {**OWN_CODE, "versions": "all"}),
     (
         "last versions",
         PYTHON + "version_policy { latest { num_versions: 2 } }",
-        {**FUSE, "versions": {"latest": 2}},
+        {**OWN_CODE, "versions": {"latest": 2}},
     ),
     (
         "several instances of ONNX Runtime",
         f'backend: "onnxruntime" {TENSORS} instance_group {{ count: 2 kind: KIND_CPU }}',
         {"backend": "onnxruntime", "instances": 2, "parameters": {}},
     ),
-    ("the default said", PYTHON + "version_policy { latest { num_versions: 1 } }", FUSE),
+    ("the default said", PYTHON + "version_policy { latest { num_versions: 1 } }", OWN_CODE),
     (
         "versions",
         PYTHON + "version_policy { specific { versions: [1, 3] } }",
-        {**FUSE, "versions": [1, 3]},
+        {**OWN_CODE, "versions": [1, 3]},
     ),
     (
         "warmup",
         PYTHON
         + 'model_warmup { name: "w" batch_size: 1 inputs { key: "IN" value { data_type: TYPE_FP32 dims: [4] random_data: true } } }',
-        {**FUSE, "warmup": [{"name": "w", "inputs": {"IN": "random"}}]},
+        {**OWN_CODE, "warmup": [{"name": "w", "inputs": {"IN": "random"}}]},
     ),
     (
         "warmup of its own shape",
         PYTHON.replace("[4]", "[-1]")
         + 'model_warmup { name: "w" count: 3 inputs { key: "IN" value { data_type: TYPE_FP32 dims: [2] input_data_file: "x" } } }',
         {
-            **FUSE,
+            **OWN_CODE,
             "warmup": [
                 {
                     "name": "w",
@@ -308,19 +308,19 @@ SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
         "an environment in a path of the server's",
         PYTHON
         + 'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "model/env.tar.gz" } }',
-        {**FUSE, "parameters": {"EXECUTION_ENV_PATH": "model/env.tar.gz"}},
+        {**OWN_CODE, "parameters": {"EXECUTION_ENV_PATH": "model/env.tar.gz"}},
     ),
     (
         "graph optimization",
         PYTHON + "optimization { graph { level: 1 } }",
-        {**FUSE, "config": "optimization {\n  graph {\n    level: 1\n  }\n}\n"},
+        {**OWN_CODE, "config": "optimization {\n  graph {\n    level: 1\n  }\n}\n"},
     ),
-    ("file", PYTHON + 'default_model_filename: "other.py"', {**FUSE, "file": "other.py"}),
-    ("the file it has anyway", PYTHON + 'default_model_filename: "model.py"', FUSE),
+    ("file", PYTHON + 'default_model_filename: "other.py"', {**OWN_CODE, "file": "other.py"}),
+    ("the file it has anyway", PYTHON + 'default_model_filename: "model.py"', OWN_CODE),
     (
         "decoupled",
         PYTHON + "model_transaction_policy { decoupled: true }",
-        {**FUSE, "decoupled": True},
+        {**OWN_CODE, "decoupled": True},
     ),
     ("backend by its file", f'platform: "" {TENSORS}{CPU}', {"backend": "auto"}),
     (
@@ -505,6 +505,7 @@ def test_gpus_and_queue_delay_are_those_of_the_models(adopt: Adopt) -> None:
         "backend": "onnxruntime",
         "inputs": ["IN"],
         "outputs": ["OUT"],
+        "adopted": True,
         "max_batch_size": 8,
         "device": "gpu",
         "gpus": [0, 1],
@@ -530,11 +531,20 @@ def test_without_the_extra_that_renders_the_rules_it_says_what_to_install(
     )
 
 
-def test_what_to_copy_by_hand_is_said_and_not_done(
+def said(adopt: Adopt, models: dict[str, str], files: dict[str, str] | None = None) -> list[str]:
+    """Return what the command says of a repository with these files beside its configs."""
+    folder = write(adopt.folder, models)
+    for name, text in (files or {}).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    assert adopted(str(folder)) == 0
+    return adopt.capsys.readouterr().err.splitlines()
+
+
+def test_what_to_copy_is_said_and_not_done(
     adopt: Adopt, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    models = alone(e=CHAIN, a=PYTHON, b=f'backend: "onnxruntime" {TENSORS}')
-    del models["m"]
+    models = {"e": CHAIN, "a": PYTHON, "b": f'backend: "onnxruntime" {TENSORS}'}
     folder = write(adopt.folder, models)
     for name in ("a/1/model.py", "a/1/lib/more.py", "a/1/vocab.txt", "b/labels.txt"):
         (folder / name).parent.mkdir(exist_ok=True)
@@ -543,11 +553,235 @@ def test_what_to_copy_by_hand_is_said_and_not_done(
     assert adopted(str(folder)) == 0
     out, err = capsys.readouterr()
     assert err.splitlines() == [
-        "a: copy 1/lib/more.py, 1/model.py, 1/vocab.txt to steps/a/",
-        "b: copy labels.txt to model_repository/b/",
+        "a: copy 1/lib/more.py, 1/model.py, 1/vocab.txt to models/a/, in the same folders",
+        "b: copy labels.txt to models/b/, in the same folders",
+        "b: has no 1/model.onnx; put it at models/b/1/model.onnx",
     ]
     assert yaml.safe_load(out)["steps"][0]["name"] == "a"
     assert sorted(folder.rglob("*")) == before
+
+
+NAMED: list[tuple[str, dict[str, str], dict[str, str], str]] = [
+    (
+        "packages that are imported",
+        alone(),
+        {
+            "m/1/model.py": "import json, cv2, torch.nn\nimport triton_python_backend_utils, own, data.far\n"
+            "def f():\n    from sentence_transformers import util\n    from . import near\n",
+            "m/1/own.py": "import numpy, yaml",
+            "m/1/data/far.py": "import",
+        },
+        "m: imports opencv-python-headless, pyyaml, sentence-transformers, torch; "
+        "add them to its `requirements`, then run `make update` and `make lock`",
+    ),
+    (
+        "labels and warmup data that are missing",
+        alone(
+            m=PYTHON.replace('"OUT" data_type', '"OUT" label_filename: "data/l.txt" data_type')
+            + 'model_warmup { name: "w" batch_size: 1 inputs { key: "IN" value { data_type: TYPE_FP32 dims: [4] input_data_file: "x" } } }'
+        ),
+        {"m/data/other.txt": ""},
+        "m: has no warmup/x; put it at models/m/warmup/x",
+    ),
+    (
+        "comments",
+        alone(m=f"# mine\n{PYTHON}"),
+        {},
+        "comments are not kept, of the configs of m",
+    ),
+    (
+        "models of no step",
+        alone(n=PYTHON, other=ensemble(step("n", {"IN": "IN"}, {"OUT": "OUT"}))),
+        {},
+        "not adopted, as nothing of the ensemble uses them: n, other",
+    ),
+    (
+        "what lies beside the models",
+        alone(),
+        {"requirements.txt": "torch", "env.tar.gz": ""},
+        "files beside the models are not kept: env.tar.gz, requirements.txt",
+    ),
+    (
+        "a file that keeps models out of git",
+        alone(),
+        {"m/1/.gitignore": "*.onnx"},
+        "m: 1/.gitignore is not kept, as it may keep models out of git",
+    ),
+    (
+        "a backend of one's own",
+        alone(m=f'backend: "spline" {TENSORS}'),
+        {"m/libtriton_spline.so": ""},
+        "m: the backend spline is none of Triton's; "
+        "its library must be in models/m/ or in the image that TRITON_IMAGE names",
+    ),
+    (
+        "an output that is declared twice alike",
+        alone(m=PYTHON + OUT),
+        {},
+        "m: declares its output OUT twice, and now once",
+    ),
+    (
+        "dims that TensorRT adds",
+        alone(
+            m=f'platform: "tensorrt_plan" {TENSORS} input {{ name: "N" data_type: TYPE_INT32 optional: true }}'
+        ),
+        {},
+        "m: has N without dims, and now with those that Triton adds, [1]",
+    ),
+    (
+        "requests that the model does not answer",
+        {"e": CHAIN.replace("dims: [4]", "dims: [4] optional: true", 1), "a": PYTHON, "b": PYTHON},
+        {},
+        "e/config.pbtxt:4: input IN of model a needs IN, which requests may leave out; make both optional, or neither",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("models", "files", "line"), [pytest.param(m, f, line, id=i) for i, m, f, line in NAMED]
+)
+def test_what_an_owner_must_know_is_said(
+    models: dict[str, str], files: dict[str, str], line: str, adopt: Adopt, generate: Generate
+) -> None:
+    if "other" in models:
+        folder = write(adopt.folder, models)
+        assert adopted(str(folder), "--ensemble", "e") == 0
+        lines = adopt.capsys.readouterr().err.splitlines()
+    else:
+        lines = said(adopt, models, files)
+    assert line in lines
+
+
+def test_a_large_file_is_named(adopt: Adopt) -> None:
+    folder = write(adopt.folder, alone())
+    with (folder / "m/1/weights.bin").open("wb") as file:
+        file.truncate(200_000_000)
+    assert said(adopt, {})[2] == (
+        "models/m/1/weights.bin: 200 MB are much for git alone; keep it by Git LFS, or let a script fetch it"
+    )
+
+
+def test_version_folders_that_git_dropped(adopt: Adopt) -> None:
+    models = {
+        "e": CHAIN,
+        "a": PYTHON,
+        "b": PYTHON + "version_policy { specific { versions: [2] } }",
+    }
+    folder = write(adopt.folder, models)
+    for name in models:
+        (folder / name / "1").rmdir()
+    assert said(adopt, {}) == [
+        *(
+            f"{name}: has no version folder, and git drops those that are empty; taken for version {version}"
+            for name, version in (("e", 1), ("a", 1), ("b", 2))
+        ),
+        "a: has no 1/model.py; put it at models/a/1/model.py",
+        "b: has no 2/model.py; put it at models/b/2/model.py",
+    ]
+
+
+BLS = "pb_utils.InferenceRequest(model_name={}, inputs=[])"
+
+
+def test_a_model_that_is_only_called_is_a_step_without_tensors(
+    adopt: Adopt, generate: Generate
+) -> None:
+    """Its name is a text in the code, or a parameter."""
+    by_parameter = PYTHON + 'parameters { key: "next" value { string_value: "deeper" } }'
+    folder = write(adopt.folder, alone(deep=by_parameter, deeper=PYTHON))
+    (folder / "m/1/model.py").write_text(BLS.format("'deep'"))
+    (folder / "deep/1/helper.py").write_text(BLS.format("args['next']"))
+    answers = adopt.answers({})
+    assert answers["steps"][1:] == [
+        {
+            "name": name,
+            "backend": "python",
+            "inputs": {"IN": {"type": "FP32", "dims": [4]}},
+            "outputs": {"OUT": {"type": "FP32", "dims": [4]}},
+            "adopted": True,
+            **more,
+        }
+        for name, more in (
+            ("deep", {"parameters": {"next": "deeper"}, "calls": ["deeper"]}),
+            ("deeper", {}),
+        )
+    ]
+    assert answers["steps"][0]["calls"] == ["deep"]
+    project = generate(**answers)
+    assert configs(project / "model_repository") == configs(adopt.folder)
+    assert "s1 -.-> s" in (project / "README.md").read_text()
+
+
+def test_a_name_in_code_that_calls_nothing_is_no_call(adopt: Adopt) -> None:
+    folder = write(adopt.folder, alone(n=PYTHON))
+    (folder / "m/1/model.py").write_text("NAME = 'n'")
+    assert len(adopt.answers({})["steps"]) == 1
+
+
+def test_a_called_model_must_declare_its_tensors(adopt: Adopt) -> None:
+    folder = write(adopt.folder, alone(n='backend: "onnxruntime"'))
+    (folder / "m/1/model.py").write_text(BLS.format("'n'"))
+    assert adopt.refusal({}) == (
+        "n/config.pbtxt: is only called by other models, and declares no inputs or no outputs; declare them"
+    )
+
+
+def test_a_state_that_begins_with_a_scalar(adopt: Adopt, generate: Generate) -> None:
+    state = (
+        'state { input_name: "SI" output_name: "SO" data_type: TYPE_INT64'
+        ' initial_state { name: "zero" data_type: TYPE_INT64 zero_data: true } }'
+    )
+    config = f"max_batch_size: 4 {ONNX.replace('max_batch_size: 8', '')} {CPU} sequence_batching {{ {state} }}"
+    check_round_trip(alone(m=config), adopt, generate)
+
+
+def into(adopt: Adopt, project: Path) -> int:
+    return adopted(str(adopt.folder), "--into", str(project))
+
+
+def test_files_are_copied_into_a_project(adopt: Adopt, tmp_path: Path) -> None:
+    """Under their numbers, with what an empty version folder needs for git to keep it; twice does no harm."""
+    labelled = PYTHON.replace("dims: [4] }\ninst", 'dims: [4] label_filename: "l.txt" }\ninst')
+    folder = write(adopt.folder, alone(m=labelled))
+    (folder / "m/1").rename(folder / "m/3")
+    files = {"m/3/model.py": "# mine", "m/3/env/bin/run": "#!", "m/l.txt": "cat", "m/warmup/w": "0"}
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "m/3/env/bin/run").chmod(0o755)
+    (folder / "m/3/again.py").symlink_to("model.py")
+    (folder / "m/4").symlink_to("3")
+    (folder / "m/3/around").symlink_to(folder / "m")
+    (folder / "m/2").mkdir()
+    for _ in range(2):
+        assert into(adopt, tmp_path / "project") == 0
+        out, err = adopt.capsys.readouterr()
+        assert (yaml.safe_load(out)["project_name"], "copy" in err) == ("e", False)
+    made = tmp_path / "project" / "models"
+    found = {
+        str(path.relative_to(made)): path.read_text() for path in made.rglob("*") if path.is_file()
+    }
+    assert "version folder" in found.pop("m/2/README.md")
+    of_version = {"model.py": "# mine", "again.py": "# mine", "env/bin/run": "#!"}
+    versions = {f"m/{i}/{name}": text for i in (3, 4) for name, text in of_version.items()}
+    assert found == versions | {"m/l.txt": "cat", "m/warmup/w": "0"}
+    assert os.access(made / "m/3/env/bin/run", os.X_OK)
+
+
+def test_no_file_of_a_project_is_overwritten(adopt: Adopt, tmp_path: Path) -> None:
+    folder = write(adopt.folder, {"e": CHAIN, "a": PYTHON, "b": PYTHON})
+    for name in "ab":
+        (folder / name / "1/model.py").write_text("# theirs")
+    mine = tmp_path / "models/b/1/model.py"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("# mine")
+    assert into(adopt, tmp_path) == 1
+    out, err = adopt.capsys.readouterr()
+    assert (out, err) == (
+        "",
+        f"{mine}: is there already, and is not that of {folder}/b/1/model.py; keep one of them\n",
+    )
+    assert (mine.read_text(), (tmp_path / "models/a").exists()) == ("# mine", False)
 
 
 TWO = {"e": CHAIN, "a": PYTHON, "b": PYTHON}
@@ -599,7 +833,7 @@ LINES: list[tuple[str, dict[str, str], str]] = [
     ),
     (
         "one name twice",
-        alone(m=PYTHON + OUT),
+        alone(m=PYTHON + OUT.replace("[4]", "[5]")),
         "m/config.pbtxt:5: output OUT is declared twice; drop one",
     ),
     (
@@ -779,11 +1013,11 @@ def test_what_triton_refuses_of_wiring_and_settings(
     assert "; " in line
 
 
-def test_the_templates_own_rules_apply(adopt: Adopt) -> None:
-    """Triton serves it, and refuses the requests that the ensemble allows."""
-    optional = CHAIN.replace("dims: [4]", "dims: [4] optional: true", 1)
-    assert adopt.refusal({"e": optional, "a": PYTHON, "b": PYTHON}) == (
-        "a/config.pbtxt: needs IN, which requests may leave out; write `optional: true` here too, or drop it there"
+def test_a_config_by_another_name(adopt: Adopt) -> None:
+    folder = write(adopt.folder, alone())
+    (folder / "m/config.pbtxt").rename(folder / "m/config_template.pbtxt")
+    assert adopt.refusal({}).endswith(
+        "; its config must be named config.pbtxt: fill in config_template.pbtxt and rename it"
     )
 
 
@@ -811,6 +1045,21 @@ def test_a_python_model_that_declares_nothing(code: str, status: int, adopt: Ado
     folder = write(adopt.folder, alone(m='backend: "python"'))
     (folder / "m" / "1" / "model.py").write_text(code)
     assert adopted(str(folder)) == status
+
+
+@pytest.mark.parametrize(
+    ("policy", "instead"),
+    [
+        (
+            "specific { versions: [2] }",
+            "add the folder m/2, or take one of those that are there: 1",
+        ),
+        ("latest { }", "the folder has 1"),
+    ],
+)
+def test_a_version_that_the_policy_wants(policy: str, instead: str, adopt: Adopt) -> None:
+    line = adopt.refusal(alone(m=f"{PYTHON} version_policy {{ {policy} }}"))
+    assert line.endswith(f"of model 'm'; {instead}")
 
 
 @pytest.mark.parametrize("version", ["v1", "01", "old"])
@@ -855,40 +1104,3 @@ def test_the_corpus_of_public_ensembles() -> None:
         if verdict[0] != "equal" and not (verdict[0] == "refused" and record.get("triton_refuses"))
     }
     assert len(records) - len(bad) >= 49, bad
-
-
-OWN = """
-import triton_python_backend_utils as pb_utils
-from helper import doubled
-
-class TritonPythonModel:
-    def execute(self, requests):
-        inputs = [pb_utils.get_input_tensor_by_name(request, "IN") for request in requests]
-        tensors = [pb_utils.Tensor("OUT", doubled(tensor.as_numpy())) for tensor in inputs]
-        return [pb_utils.InferenceResponse([tensor]) for tensor in tensors]
-"""
-HELPER = "def doubled( x ): return x+x\n"
-
-
-@pytest.mark.slow
-def test_a_repository_becomes_a_project_that_serves_its_code_as_it_is(
-    adopt: Adopt, generate: Generate
-) -> None:
-    """It does so next to a step that is new."""
-    answers = adopt.answers({"e": CHAIN, "a": PYTHON, "b": PYTHON})
-    del answers["steps"][1]["adapter"]
-    project = generate(**answers)
-    process = project.make("repository")
-    assert "steps/a/model.py: is missing" in process.stderr
-    (project / "steps/a").mkdir()
-    (project / "steps/a/model.py").write_text(OWN)
-    (project / "steps/a/helper.py").write_text(HELPER)
-    step = (project / "steps/b.py").read_text()
-    (project / "steps/b.py").write_text(step.replace("np.zeros((4,), dtype=np.float32)", "IN + 1"))
-    project.commit()
-    succeed(project.make("test"))
-    assert project.changes() == ""
-    assert (project / "model_repository/a/1/model.py").read_text() == OWN
-    with serve(project) as server, project.client(server.urls["http"]) as client:
-        outputs = client.infer({"IN": np.ones(4, dtype=np.float32)})
-    assert outputs["OUT"].tolist() == [3.0] * 4

@@ -156,6 +156,7 @@ STANDALONE: dict[str, dict[str, Any]] = {
     "warmup": {"warmup": [{"inputs": {"M": "zero"}}]},
     "config": {"config": "# mine"},
     "adapter": {"adapter": "none"},
+    "adopted": {"adopted": True},
     "an environment": {"parameters": {"EXECUTION_ENV_PATH": "/env.tar.gz"}},
     "reshape": {"inputs": {"M": {"tensor": "M", "reshape": [2, 2]}}},
     "dims": {

@@ -306,6 +306,20 @@ def test_the_models_that_a_step_calls(graph: Graph) -> None:
     assert called == {"a_x2d_gain": one}
 
 
+def test_a_step_that_is_only_called_is_no_part_of_the_ensemble(graph: Graph) -> None:
+    """It has a model, and no tensor of the pipeline; neither do clients see what it does."""
+    tensor = {"type": "FP32", "dims": [1]}
+    called = {"decoupled": True, "sequence": {"direct": {}}, "batching": False, "max_batch_size": 1}
+    steps = [
+        step("one", ["A"], ["B"], calls=["two"]),
+        step("two", {"x": tensor}, {"y": tensor}, "onnxruntime", **called),
+    ]
+    pipeline = graph({"A": "FP32[1]", "B": "FP32[1]"}, steps)
+    assert names(pipeline["models"]) == ["one", "two"]
+    assert [call["model"] for call in pipeline["scheduling"]] == ["one"]
+    assert (pipeline["decoupled"], pipeline["sequential"]) == (False, False)
+
+
 def test_awkward_names_of_tensors_survive(graph: Graph) -> None:
     pipeline = graph(dict.fromkeys([*AWKWARD, "B"], "FP32[1]"), [step("a", AWKWARD, ["B"])])
     assert names(pipeline["steps"][0]["inputs"]) == AWKWARD

@@ -109,6 +109,7 @@ RICH: Answers = {
         "parameters": {"a": 1},
         "max_inflight_requests": 3,
         "all_outputs": True,
+        "adopted": True,
         "config": "# more",
     },
     "steps": [
@@ -160,6 +161,7 @@ RICH: Answers = {
             config="# a text",
             version=1,
             declare=True,
+            adopted=True,
         ),
         {
             "name": "again",

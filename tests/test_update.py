@@ -324,6 +324,25 @@ def test_a_model_of_its_own_becomes_a_step(copy: Copy) -> None:
     assert (project / "steps/one/model.py").read_text() == "# mine\n"
 
 
+def test_an_adopted_model_becomes_a_step_and_goes(
+    copy: Copy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its folder stays, and the update that drops it names it."""
+    project = copy(**answers({**ONE, "adopted": True}, {**TWO, "adopted": True}))
+    for path in ("models/one/1/model.py", "models/two/1/model.onnx"):
+        (project / path).parent.mkdir(parents=True)
+        (project / path).write_text("# mine\n")
+    succeed(project.make("repository"))
+    project.commit()
+    update(project, quiet=False, **answers(ONE))
+    assert "kept because it is yours: models/one/, models/two/\n" in capsys.readouterr().err
+    succeed(project.make("repository"))
+    assert "TritonPythonModel" in (project / "model_repository/one/1/model.py").read_text()
+    assert (project / "models/one/1/model.py").read_text() == "# mine\n"
+    assert not (project / "model_repository/two").exists()
+    assert (project / "models/two/1/model.onnx").read_text() == "# mine\n"
+
+
 def test_what_was_built_for_a_removed_step_goes_with_the_next_make_repository(copy: Copy) -> None:
     """A folder without a config stops Triton."""
     project = copy(**answers(ONE, TWO, THREE))

@@ -25,6 +25,18 @@ class Input:
 
 
 @dataclass(frozen=True)
+class Adopted:
+    """What an adopted model's folder in models/ must have."""
+
+    file: str  # that the backend loads from a version folder; empty: not known
+    versions: tuple[int, ...]  # that its config names; empty: the latest
+    script: str  # module of models/ that may make the model file
+    data: tuple[
+        str, ...
+    ]  # labels, warmup data and initial states, by their paths beside the config
+
+
+@dataclass(frozen=True)
 class Project:
     """A generated project: its root folder and the facts about its pipeline."""
 
@@ -43,6 +55,7 @@ class Project:
     models: tuple[str, ...]  # folders of the model repository
     step_modules: dict[str, list[str]]  # modules of steps/ by the version folder that serves them
     own_models: dict[str, str]  # folders of steps/ with a model.py of their own, by version folder
+    adopted: dict[str, Adopted]  # models that are served as they are in models/
     requirements: tuple[str, ...]  # packages that Python steps declare
     model_files: dict[str, str]  # scripts of models/ by the model file that each makes
     model_data: dict[
@@ -82,6 +95,10 @@ class Project:
         facts["inputs"] = [
             Input(**{**given, "dims": tuple(given["dims"])}) for given in facts["inputs"]
         ]
+        facts["adopted"] = {
+            name: Adopted(**{field: _frozen(value) for field, value in given.items()})
+            for name, given in facts["adopted"].items()
+        }
         chosen = {name: _frozen(facts[name]) for name in known if name != "root"}
         return cls(root=root.resolve(), **chosen)
 

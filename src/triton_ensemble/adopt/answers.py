@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from triton_ensemble import catalog
-from triton_ensemble.adopt.ensembles import Models, Step, Use, all_outputs, models_below, steps_of
+from triton_ensemble.adopt.ensembles import (
+    Models,
+    Step,
+    Use,
+    all_outputs,
+    only_called,
+    steps_of,
+)
 from triton_ensemble.adopt.fields import (
     Defaults,
     Fields,
@@ -19,6 +26,7 @@ from triton_ensemble.adopt.fields import (
     of_model,
     tensor_spec,
 )
+from triton_ensemble.adopt.files import needs_folder
 from triton_ensemble.adopt.refusal import Refused, config_of
 from triton_ensemble.config import Model, ModelConfig
 from triton_ensemble.pipeline.rules import rules
@@ -40,6 +48,7 @@ class Adoption:
 
     models: Models
     defaults: Defaults
+    calls: Mapping[str, Sequence[str]]  # models that are only called, by the one that calls them
     defining: dict[str, str] = field(default_factory=dict)  # a model: the step that defines it
     names: set[str] = field(default_factory=set)  # of steps, which must differ
 
@@ -53,9 +62,12 @@ class Adoption:
         return name
 
 
-def answers_of(ensemble: Model, models: Models) -> Fields:
-    """Return the answers from which the template generates equal configs; Refused where a type is unknown."""
-    configs = [model.config for model in models_below(ensemble, models).values()]
+def answers_of(ensemble: Model, models: Models, calls: Mapping[str, Sequence[str]]) -> Fields:
+    """Return the answers from which the template generates equal configs; Refused where a type is unknown.
+
+    `models` are those of the ensemble, and `calls` those among them that others only call, by the caller.
+    """
+    configs = [model.config for name, model in models.items() if name != ensemble.name]
     batch = ensemble.config.max_batch_size
     defaults = Defaults(gpu_count(configs), batch, usual_delay(configs))
     answers: Fields = {"starting_pipeline": "my-own", "project_name": ensemble.name}
@@ -64,7 +76,7 @@ def answers_of(ensemble: Model, models: Models) -> Fields:
     if any(backend_of(config) == "tensorflow" for config in configs):
         answers["triton_release"] = catalog.backends()["tensorflow"].until
     answers |= {n: v for n, v in asdict(defaults).items() if v != rules().default(n)}
-    adoption = Adoption(models, defaults, names={ensemble.name})
+    adoption = Adoption(models, defaults, calls, names={ensemble.name})
     answers |= _pipeline(ensemble, adoption)
     answers |= _interface(ensemble, steps_of(ensemble, models), answers["tensors"])
     return answers | _own_settings(ensemble, defaults)
@@ -92,7 +104,8 @@ def usual_delay(configs: Collection[ModelConfig]) -> int:
 
 
 def _own_settings(ensemble: Model, defaults: Defaults) -> Fields:
-    settings = of_ensemble(ensemble.config, defaults) | all_outputs(ensemble)
+    adopted = {"adopted": True} if needs_folder(ensemble) else {}
+    settings = of_ensemble(ensemble.config, defaults) | all_outputs(ensemble) | adopted
     return {"ensemble": settings} if settings else {}
 
 
@@ -100,10 +113,12 @@ def _pipeline(ensemble: Model, adoption: Adoption) -> Fields:
     """Return `tensors` and `steps` of one ensemble."""
     steps = steps_of(ensemble, adoption.models)
     table = _tensors(ensemble, steps)
-    return {
-        "tensors": {name: _short(entry) for name, entry in table.items()},
-        "steps": [_step(step, table, adoption) for step in steps],
-    }
+    fields = [_step(step, table, adoption) for step in steps]
+    for caller in fields:  # which grows by what each calls
+        called = adoption.calls.get(caller["name"], ())
+        caller |= {"calls": [*called]} if called else {}
+        fields += [_step(only_called(adoption.models[name]), table, adoption) for name in called]
+    return {"tensors": {name: _short(entry) for name, entry in table.items()}, "steps": fields}
 
 
 def _tensors(ensemble: Model, steps: list[Step]) -> dict[str, Fields]:
@@ -195,8 +210,7 @@ def _step(step: Step, table: dict[str, Fields], adoption: Adoption) -> Fields:
         return fields
     if adoption.models[model].is_ensemble:
         return fields | _inner(adoption.models[model], adoption)
-    own = {"adapter": "none", "fuse": False} if backend == "python" else {}
-    return fields | of_model(step.config, adoption.defaults) | own
+    return fields | {"adopted": True} | of_model(step.config, adoption.defaults)
 
 
 def _inner(ensemble: Model, adoption: Adoption) -> Fields:

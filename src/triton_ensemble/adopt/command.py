@@ -1,95 +1,101 @@
 """Print the pipeline.yml of an existing model repository: the template generates equal configs from it.
 
-It copies nothing: stderr says for each model what to copy by hand. A repository that Triton would
-refuse is refused: one line on stderr, exit status 1. docs/adopt.md says more.
+stderr says what to copy besides; with --into, it is copied. A repository that Triton would refuse is
+refused: one line on stderr, exit status 1. docs/adopt.md says more.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
+from triton_ensemble.adopt import given
 from triton_ensemble.adopt.answers import answers_of
-from triton_ensemble.adopt.ensembles import Models, chosen, models_below
-from triton_ensemble.adopt.fields import backend_of
+from triton_ensemble.adopt.calls import all_called, with_called
+from triton_ensemble.adopt.ensembles import Models, chosen
+from triton_ensemble.adopt.files import copy_files, needs_folder
+from triton_ensemble.adopt.notes import notes_on, to_copy
 from triton_ensemble.adopt.refusal import (
     Refused,
+    errors,
     refuse_answers,
     refuse_first,
     refuse_namespaces,
-    refused_by_triton,
+    warnings,
 )
 from triton_ensemble.adopt.written import pipeline_yml
-from triton_ensemble.config import Model, read_models
-from triton_ensemble.pipeline.rules import Answers, rules
+from triton_ensemble.check.engine import findings_in
+from triton_ensemble.check.repository import Repository
+from triton_ensemble.config import Model
+from triton_ensemble.pipeline.rules import Answers
 
-LISTED = 6  # files that a line names
+
+@dataclass(frozen=True)
+class Adopted:
+    """What an ensemble of a repository becomes."""
+
+    answers: Answers
+    models: list[Model]  # whose files the project keeps
+    notes: list[str]  # on what the answers do not have
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
     parser.add_argument("repository", type=Path, metavar="REPOSITORY")
     parser.add_argument("--ensemble", default="", metavar="NAME", help="the one to adopt")
+    parser.add_argument(
+        "--into", type=Path, metavar="DIR", help="copy the models' files to models/ of this project"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print pipeline.yml on stdout, and on stderr what to copy by hand, or why Triton refuses it."""
+    """Print pipeline.yml on stdout, and on stderr what else to know, or why Triton refuses the repository."""
     try:
-        answers, copies = adopt(arguments.repository, arguments.ensemble)
+        adopted = adopt(arguments.repository, arguments.ensemble)
+        if arguments.into:
+            copy_files(adopted.models, arguments.into)
     except (Refused, OSError) as error:
         print(error, file=sys.stderr)
         return 1
+    copies = [] if arguments.into else [*to_copy(adopted.models)]
     name = arguments.repository.resolve().name
-    comments = [f"From the model repository {name}, by triton-ensemble adopt.", "Copy by hand:"]
-    print(pipeline_yml(answers, [*comments, *copies]), end="")
-    print("\n".join(copies), file=sys.stderr)
+    lines = [
+        f"From the model repository {name}, by triton-ensemble adopt.",
+        *copies,
+        *adopted.notes,
+    ]
+    print(pipeline_yml(adopted.answers, lines), end="")
+    print("\n".join([*copies, *adopted.notes]), file=sys.stderr)
     return 0
 
 
-def adopt(repository: Path, wanted: str = "") -> tuple[Answers, list[str]]:
-    """Return the answers for an ensemble of a repository, and for each of its models a line on what to copy.
+def adopt(folder: Path, wanted: str = "") -> Adopted:
+    """Return what an ensemble of a repository becomes.
 
     `wanted` may be left out where one ensemble is in no other. Refused where Triton or the template
     refuses it.
     """
-    if not repository.is_dir():
-        raise Refused(str(repository), "no such directory", "name a model repository")
-    folders, wrong = read_models(repository), refused_by_triton(repository)
-    models: Models = {name: model for name, model in folders.items() if isinstance(model, Model)}
-    ensembles = {name for name, model in models.items() if model.is_ensemble}
-    refuse_first(wrong, folders.keys() - ensembles)
-    ensemble = chosen(models, repository, wanted)
-    below = models_below(ensemble, models)
-    used = {ensemble.name: ensemble, **below}
-    refuse_first(wrong, used)
-    refuse_namespaces(used.values())
-    answers = answers_of(ensemble, models)
-    refuse_answers(answers, ensemble, used)
-    return answers, [to_copy(model) for model in below.values()]
+    if not folder.is_dir():
+        raise Refused(str(folder), "no such directory", "name a model repository")
+    repository = Repository.read(folder)
+    repository.folders.pop(".git", None)  # of the checkout, and of none that Triton is given
+    completed = given.complete(repository.models)
+    findings = findings_in(repository)
+    ensembles = {name for name, model in repository.models.items() if model.is_ensemble}
+    refuse_first(errors(findings), repository.folders.keys() - ensembles)
+    ensemble = chosen(repository.models, folder, wanted, all_called(repository.models))
+    below, calls = with_called(ensemble, repository.models)
+    models: Models = {ensemble.name: ensemble, **below}
+    refuse_first(errors(findings), models)
+    refuse_namespaces(models.values())
+    answers = answers_of(ensemble, models, calls)
+    refuse_answers(answers, ensemble, models)
+    notes = [line for name in models for line in completed[name]]
+    notes += [*warnings(findings, models), *notes_on(folder, repository.folders, models)]
+    return Adopted(answers, [model for model in models.values() if _has_files(model)], notes)
 
 
-def to_copy(model: Model) -> str:
-    """Return a line on what of a model the generated project can't make."""
-    backend = backend_of(model.config)
-    if backend == "ensemble":
-        return f"{model.name}: nothing, the configs say it all"
-    files = [
-        path.relative_to(model.folder).as_posix()
-        for path in sorted(model.folder.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts and path != model.path
-    ]
-    parts = []
-    if backend == "python":
-        code = [file for file in files if "/" in file]
-        files = [file for file in files if file not in code]
-        module = rules().macro("names", "identifier")(model.name)
-        parts.append(f"{_listed(code) or 'model.py'} to steps/{module}/")
-    if files or backend != "python":
-        parts.append(f"{_listed(files) or 'the model file'} to model_repository/{model.name}/")
-    return f"{model.name}: copy {', '.join(parts)}"
-
-
-def _listed(files: list[str]) -> str:
-    more = f" and {len(files) - LISTED} more" if len(files) > LISTED else ""
-    return ", ".join(files[:LISTED]) + more
+def _has_files(model: Model) -> bool:
+    return not model.is_ensemble or needs_folder(model)

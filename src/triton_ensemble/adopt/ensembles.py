@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
 from triton_ensemble.adopt.fields import Fields, tensor_spec
-from triton_ensemble.adopt.refusal import Refused
+from triton_ensemble.adopt.refusal import Refused, config_of
 from triton_ensemble.config import Model, ModelConfig, did_you_mean
+from triton_ensemble.config.message import new_config
 
 Models = dict[str, Model]
 
@@ -46,10 +47,13 @@ class Step:
                     yield Use(side, name, mapped[name], {})
 
 
-def chosen(models: Models, repository: Path, wanted: str) -> Model:
-    """Return the ensemble to adopt: the one wanted, else the only one that no other uses; Refused without one."""
+def chosen(models: Models, repository: Path, wanted: str, called: Collection[str]) -> Model:
+    """Return the ensemble to adopt: the one wanted, else the only one that no other model uses; Refused without one.
+
+    `called` are those that other models call by BLS.
+    """
     ensembles = [name for name, model in models.items() if model.is_ensemble]
-    used = {step.model_name for name in ensembles for step in models[name].steps}
+    used = {step.model_name for name in ensembles for step in models[name].steps} | {*called}
     outermost = [name for name in ensembles if name not in used] or ensembles
     if wanted and wanted not in ensembles:
         remedy = did_you_mean(wanted, ensembles, f"there are {', '.join(ensembles) or 'none'}")
@@ -76,6 +80,15 @@ def models_below(ensemble: Model, models: Models) -> Models:
 def steps_of(ensemble: Model, models: Models) -> list[Step]:
     """Return the steps in their order."""
     return [Step(step, models[step.model_name].config) for step in ordered(ensemble)]
+
+
+def only_called(model: Model) -> Step:
+    """Return a step for a model that no ensemble maps tensors of; Refused where it declares none."""
+    if not (model.config.input and model.config.output):
+        what = "is only called by other models, and declares no inputs or no outputs"
+        raise Refused(config_of(model.name), what, "declare them")
+    step = new_config().ensemble_scheduling.step.add(model_name=model.name, model_version=-1)
+    return Step(step, model.config)
 
 
 def ordered(ensemble: Model) -> list[Any]:

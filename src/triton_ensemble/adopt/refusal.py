@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator
 
-from triton_ensemble.check.engine import check
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import on_configs
 from triton_ensemble.config import Model
 from triton_ensemble.pipeline.rules import Answers, rules
 
+SERVED = {"optional-chain"}  # warnings that an owner must know of
 UNTRANSLATABLE = {"tensor-twice"}  # warnings: a table of tensors by name would drop one
 
 
@@ -27,13 +26,21 @@ def config_of(folder: str) -> str:
     return f"{folder}/config.pbtxt"
 
 
-def refused_by_triton(repository: Path) -> list[Finding]:
-    """Return what Triton refuses of a repository, files that may be missing aside, by file and line."""
+def errors(findings: Iterable[Finding]) -> list[Finding]:
+    """Return what Triton refuses of a repository, files that may be missing aside."""
     return [
         finding
-        for finding in on_configs(check(repository))
+        for finding in on_configs(findings)
         if finding.severity == "error" or finding.rule in UNTRANSLATABLE
     ]
+
+
+def warnings(findings: Iterable[Finding], models: Collection[str]) -> Iterator[str]:
+    """Iterate over lines on what is served as it is, though not for each request."""
+    for finding in findings:
+        name = finding.file.parent.name
+        if finding.rule in SERVED and name in models:
+            yield f"{config_of(name)}:{finding.line}: {finding.what}; {finding.instead}"
 
 
 def refuse_first(findings: Iterable[Finding], models: Collection[str]) -> None:

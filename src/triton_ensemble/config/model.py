@@ -43,6 +43,7 @@ class Model:
     config: ModelConfig
     fields: Field
     has_config: bool = True  # else Triton makes one up by the model file
+    assumed_versions: tuple[int, ...] = ()  # where git has dropped the empty version folders
 
     @property
     def name(self) -> str:
@@ -71,7 +72,8 @@ class Model:
     def versions(self) -> list[int]:
         """The versions that Triton sees, latest first."""
         versions = (version_of(name) for name in self.folders)
-        return sorted({each for each in versions if each is not None}, reverse=True)
+        present = {each for each in versions if each is not None}
+        return sorted(present or self.assumed_versions, reverse=True)
 
     @cached_property
     def loaded(self) -> list[int]:
@@ -149,6 +151,9 @@ def _without_config(folder: Path) -> Model | UnreadModel:
     model = Model(folder, new_config(), Field("", 1), has_config=False)
     if model.files & catalog.backends_by_file().keys() or "." in model.name:
         return model
+    others = sorted(path.name for path in folder.glob("*pbtxt*") if path.is_file())
     instead = "each folder of a repository must be a model: add its config, or move it away"
+    if others:
+        instead = f"its config must be named {CONFIG}: fill in {others[0]} and rename it"
     problem = model.problem(NO_BACKEND.format(folder.name), instead)
     return UnreadModel(folder, problem, has_config=False)

@@ -48,6 +48,11 @@ def readable(text: str) -> str:
     return "".join([*parts, _rewritten(text[end:])])
 
 
+def has_comments(text: str) -> bool:
+    """Whether a config has comments, which its parsed message does not have."""
+    return any(quoted[0].startswith("#") for quoted in QUOTED.finditer(text))
+
+
 def _rewritten(bare: str) -> str:
     for pattern, instead in READ_BY_TRITON.items():
         bare = re.sub(pattern, instead, bare)

@@ -15,8 +15,10 @@ from typing import NamedTuple
 
 from triton_ensemble.progress import Progress
 from triton_ensemble.project import Project
-from triton_ensemble.repository import RepositoryError, model_files
+from triton_ensemble.repository import RepositoryError, adopted, model_files
 from triton_ensemble.repository.sources import copies, scripts
+
+LARGE_BYTES = 1 << 20
 
 
 class Built(NamedTuple):
@@ -64,6 +66,7 @@ def complete(project: Project, announce: Callable[[str], None] = print) -> None:
     sources, makers = copies(project), scripts(project)
     problems = (
         *_models_without_config(project),
+        *adopted.problems(project),
         *_targets_without_source(project, sources, makers, before),
     )
     if problems:
@@ -124,9 +127,25 @@ def _refuse_foreign_folders(project: Project) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    if not target.exists() or not filecmp.cmp(source, target, shallow=False):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
+    """Copy a file where it differs; or link a large one, which takes no time and no room.
+
+    No other is linked: who writes into model_repository/, as an update does, must not write into models/.
+    """
+    large = source.stat().st_size >= LARGE_BYTES
+    if target.exists() and (target.samefile(source) or filecmp.cmp(source, target, shallow=large)):
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    if not (large and _link(source, target)):
+        shutil.copy2(source, target)  # with its time, by which an equal one is known
+
+
+def _link(source: Path, target: Path) -> bool:
+    try:
+        target.hardlink_to(source.resolve())
+    except OSError:
+        return False
+    return True
 
 
 def _remove(path: Path, repository: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import triton_step
 from triton_ensemble import adapter
 from triton_ensemble.project import Project
+from triton_ensemble.repository import adopted
 
 # Packages that lie beside each generated model.py, under the names by which it imports them.
 PACKAGES = {"triton_adapter": adapter, "triton_step": triton_step}
@@ -15,16 +16,22 @@ PACKAGES = {"triton_adapter": adapter, "triton_step": triton_step}
 
 def copies(project: Project) -> dict[Path, Path]:
     """Return the source of each file to copy, by its target: what Python models import, and models' data."""
-    pairs = (*_step_code(project), *_own_models(project), *_model_data(project))
+    pairs = (
+        *_step_code(project),
+        *_own_models(project),
+        *_model_data(project),
+        *adopted.copies(project),
+    )
     return dict(pairs)
 
 
 def scripts(project: Project) -> dict[Path, Path]:
     """Return the script of models/ that makes a model file, by the file."""
-    return {
+    made = {
         project.repository / path: project.root / "models" / f"{script}.py"
         for path, script in project.model_files.items()
     }
+    return made | dict(adopted.made(project))
 
 
 def adapter_files(version: Path) -> Iterator[tuple[Path, Path]]:

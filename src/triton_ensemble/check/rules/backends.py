@@ -112,7 +112,7 @@ def backend_misspelt(model: Model) -> Iterator[Problem]:
 )
 def model_file(model: Model) -> Iterator[Problem]:
     """The file that the backend loads is in each version's folder."""
-    wanted = _wanted_file(model)
+    wanted = wanted_file(model)
     if not wanted or model.config.cc_model_filenames:
         return
     if model.backend == "python" and not PYTHON_FILE.fullmatch(wanted):
@@ -130,7 +130,7 @@ def model_file(model: Model) -> Iterator[Problem]:
             yield model.problem(what, "put it there", "default_model_filename")
 
 
-def _wanted_file(model: Model) -> str:
+def wanted_file(model: Model) -> str:
     """Return the name of the file in a version's folder; empty where it is not known."""
     known = catalog.backends().get(model.backend)
     default = known.file if known and model.backend not in FILE_VARIES else ""

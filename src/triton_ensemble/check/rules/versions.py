@@ -33,9 +33,18 @@ def version(model: Model) -> Iterator[Problem]:
             "at least one version must be available under the version policy of model "
             f"'{model.name}'"
         )
-        has = f"the folder has {', '.join(map(str, model.versions))}"
-        add = f"add the folder {model.name}/1 (not 01, not v1)"
-        yield model.problem(what, has if model.versions else add, "version_policy")
+        yield model.problem(what, _to_load(model), "version_policy")
+
+
+def _to_load(model: Model) -> str:
+    """Return what to do for a version to be loaded."""
+    policy, present = model.config.version_policy, ", ".join(map(str, model.versions))
+    if policy.specific.versions:
+        add = f"add the folder {model.name}/{policy.specific.versions[0]}"
+        return f"{add}, or take one of those that are there: {present}" if present else add
+    if present:
+        return f"the folder has {present}"
+    return f"add the folder {model.name}/1 (not 01, not v1)"
 
 
 @warning(

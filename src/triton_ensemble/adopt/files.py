@@ -1,0 +1,79 @@
+"""What lies beside the configs of adopted models, which a project keeps in models/NAME/ as it is."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from triton_ensemble.adopt.refusal import Refused
+from triton_ensemble.config import Model
+
+NOT_KEPT = {"config.pbtxt", ".gitignore", ".DS_Store"}  # .gitignore would keep models out of git
+NO_FOLDERS = {"__pycache__", ".git"}
+EMPTY_VERSION = """\
+Triton serves a model only if it has a version folder, and git keeps a folder only if a file is in it.
+"""
+
+
+def files_of(model: Model) -> list[Path]:
+    """Return the files that a model has beside its config, by their paths in its folder; links are followed."""
+    files = []
+    for root, folders, names in os.walk(model.folder, followlinks=True):
+        folder = Path(root)
+        folders[:] = [name for name in folders if not _leads_back(folder, name)]
+        files += [folder / name for name in names if name not in NOT_KEPT]
+    return sorted(path.relative_to(model.folder) for path in files if path.is_file())
+
+
+def _leads_back(folder: Path, name: str) -> bool:
+    """Whether a folder has nothing of the model, or is a link to one around it."""
+    around = folder.resolve().is_relative_to((folder / name).resolve())
+    return around or name in NO_FOLDERS
+
+
+def empty_versions(model: Model) -> Iterator[str]:
+    """Iterate over the version folders without a file, also where git has dropped them."""
+    filled = {path.parts[0] for path in files_of(model)}
+    yield from sorted({str(version) for version in model.versions} - filled)
+
+
+def needs_folder(ensemble: Model) -> bool:
+    """Whether a project must keep files of an ensemble: its labels, or versions that no answer names."""
+    labelled = any(tensor.label_filename for tensor in ensemble.config.output)
+    listed = ensemble.config.version_policy.WhichOneof("policy_choice") == "specific"
+    return labelled or not (listed or ensemble.versions == [1])
+
+
+def copy_files(models: Iterable[Model], project: Path) -> None:
+    """Copy the files of models to models/NAME/ of a project; Refused, and nothing copied, where one differs there."""
+    copies = [
+        (model.folder / path, project / "models" / model.name / path)
+        for model in models
+        for path in files_of(model)
+    ]
+    for source, target in copies:
+        if target.exists() and not filecmp.cmp(source, target, shallow=False):
+            what = f"is there already, and is not that of {source}"
+            raise Refused(str(target), what, "keep one of them")
+    for source, target in copies:
+        if not target.exists():
+            _copy(source, target)
+    for model in models:
+        for version in empty_versions(model):
+            readme = project / "models" / model.name / version / "README.md"
+            readme.parent.mkdir(parents=True, exist_ok=True)
+            readme.write_text(EMPTY_VERSION)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file, which is there as a whole or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(f"{target.name}.unfinished")
+    try:
+        shutil.copy2(source, unfinished)
+        unfinished.rename(target)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,123 @@
+"""What an owner must know of an adopted repository beside pipeline.yml: what to copy, what is not kept, what is missing."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+from triton_ensemble import catalog
+from triton_ensemble.adopt.ensembles import Models
+from triton_ensemble.adopt.files import files_of
+from triton_ensemble.check.rules.backends import known_backends, wanted_file
+from triton_ensemble.config import Model
+from triton_ensemble.config.syntax import has_comments
+
+LISTED = 6  # names that a line has
+LARGE_BYTES = 50_000_000  # from which on hosts of git repositories warn; they refuse twice as much
+FIRST_PARTY = {"c_python_backend_utils", "numpy", "triton_python_backend_utils"}
+
+
+def to_copy(models: Iterable[Model]) -> Iterator[str]:
+    """Iterate over lines on the files that a project keeps of its models."""
+    for model in models:
+        if files := [path.as_posix() for path in files_of(model)]:
+            yield f"{model.name}: copy {_listed(files)} to models/{model.name}/, in the same folders"
+
+
+def notes_on(repository: Path, folders: Collection[str], needed: Models) -> Iterator[str]:
+    """Iterate over the lines on what the project does not have of a repository, and on what to do."""
+    for model in needed.values():
+        for note in NOTES:
+            yield from note(model)
+    commented = [model.name for model in needed.values() if _is_commented(model)]
+    if commented:
+        yield f"comments are not kept, of the configs of {_listed(commented)}"
+    if unused := sorted({*folders} - needed.keys()):
+        yield f"not adopted, as nothing of the ensemble uses them: {_listed(unused)}"
+    beside = sorted(path.name for path in repository.iterdir() if path.is_file())
+    if beside:
+        yield f"files beside the models are not kept: {_listed(beside)}"
+
+
+def _missing(model: Model) -> Iterator[str]:
+    for file in dict.fromkeys(filter(None, _named(model))):
+        if not (model.folder / file).exists():
+            yield f"{model.name}: has no {file}; put it at models/{model.name}/{file}"
+
+
+def _named(model: Model) -> Iterator[str]:
+    """Iterate over the files that a config names, by their paths in the model's folder; some are empty."""
+    if file := wanted_file(model):
+        yield from (f"{version}/{file.lstrip('/')}" for version in model.loaded)
+    yield from (tensor.label_filename for tensor in model.config.output)
+    for sample in model.config.model_warmup:
+        for tensor in sample.inputs.values():
+            yield tensor.input_data_file and f"warmup/{tensor.input_data_file}"
+
+
+def _large(model: Model) -> Iterator[str]:
+    how = "keep it by Git LFS, or let a script fetch it"
+    for path in files_of(model):
+        size = (model.folder / path).stat().st_size
+        if size > LARGE_BYTES:
+            megabytes = f"{size // 10**6} MB are much for git alone"
+            yield f"models/{model.name}/{path.as_posix()}: {megabytes}; {how}"
+
+
+def _ignoring(model: Model) -> Iterator[str]:
+    for path in sorted(model.folder.rglob(".gitignore")):
+        file = path.relative_to(model.folder).as_posix()
+        yield f"{model.name}: {file} is not kept, as it may keep models out of git"
+
+
+def _imports(model: Model) -> Iterator[str]:
+    if packages := _packages(model):
+        how = "add them to its `requirements`, then run `make update` and `make lock`"
+        yield f"{model.name}: imports {_listed(packages)}; {how}"
+
+
+def _own_backend(model: Model) -> Iterator[str]:
+    name = model.backend
+    if not model.is_ensemble and name not in known_backends() and not name.startswith("$"):
+        what = f"the backend {name} is none of Triton's"
+        where = f"in models/{model.name}/ or in the image that TRITON_IMAGE names"
+        yield f"{model.name}: {what}; its library must be {where}"
+
+
+NOTES = (_missing, _large, _ignoring, _imports, _own_backend)
+
+
+def _packages(model: Model) -> list[str]:
+    """Return the packages that a Python model imports, unless it has an environment of its own."""
+    if model.backend != "python" or "EXECUTION_ENV_PATH" in model.config.parameters:
+        return []
+    files = [path for path in files_of(model) if path.suffix == ".py"]
+    own = {part for path in files_of(model) for part in (*path.parts[:-1], path.stem)}
+    known = own | FIRST_PARTY | sys.stdlib_module_names
+    imported = {name for path in files for name in _imported(model.folder / path)} - known
+    names = catalog.table("imports")
+    return sorted({names.get(name, name.replace("_", "-")) for name in imported})
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """Iterate over the outermost names of the modules that a file imports, wherever in it."""
+    try:
+        nodes = ast.walk(ast.parse(path.read_bytes()))
+    except (SyntaxError, ValueError):
+        return
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def _is_commented(model: Model) -> bool:
+    return model.has_config and has_comments(model.path.read_bytes().decode(errors="replace"))
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
