@@ -10,6 +10,7 @@ import copier
 import copier._main
 import jinja2
 import pytest
+from copier._jinja_ext import get_yield_context
 from support import ROOT, Generate, Project, run, succeed
 
 
@@ -33,8 +34,11 @@ def _copier_repeats_no_work() -> Any:
     def compile(
         self: jinja2.Environment, source: str, name: str | None = None, *more: Any, **options: Any
     ) -> Any:
-        if name is None:  # a path or a question: to compile some of them has side effects
-            return compiled(self, source, name, *more, **options)
+        if name is None:  # a path or a question; to compile one sets what a path yields
+            if "{% yield" in source:
+                return compiled(self, source, name, *more, **options)
+            yields = get_yield_context(self)
+            yields.yield_name = yields.yield_iterable = None
         if (source, name) not in known:
             known[source, name] = compiled(self, source, name, *more, **options)
         return known[source, name]
