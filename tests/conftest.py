@@ -28,7 +28,7 @@ def _no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(scope="session", autouse=True)
 def _copier_repeats_no_work() -> Any:
     """Compile each hook once, and start no git process for each file: that is most of a copy, and an update is three."""
-    known: dict[tuple[str, str], Any] = {}
+    known: dict[tuple[str, str | None], Any] = {}
     compiled = jinja2.Environment.compile
 
     def compile(

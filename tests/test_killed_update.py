@@ -57,7 +57,9 @@ def undo(project: Project) -> subprocess.CompletedProcess[str]:
     return project.run(sys.executable, "-m", "triton_ensemble.update.stage")
 
 
-@pytest.mark.parametrize("at", [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 1, 99))])
+@pytest.mark.parametrize(
+    "at", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 1, 3, 99))]
+)
 def test_files_that_were_moved_go_back(project: Project, at: int) -> None:
     before = project.contents()
     kill(project, at)
@@ -70,12 +72,23 @@ def test_files_that_were_moved_go_back(project: Project, at: int) -> None:
 
 
 def test_the_next_update_goes_on(project: Project) -> None:
-    kill(project, 4)
+    kill(project, 3)
     process = update(project)
     undone, _, conflict = process.stderr.splitlines()
     assert f"{undone}\n" == UNDONE
     assert conflict.startswith("tools/one.py: both you and the template changed lines")
     assert not list(project.path.glob(f"{PREFIX}*"))
+
+
+@pytest.mark.slow
+def test_where_files_have_one_name_each(project: Project) -> None:
+    """On a file system without hard links, a file is away for a moment, and comes back."""
+    before = project.contents()
+    code = f"import os; os.link = lambda *_, **__: open('/')\n{KILLED}"
+    assert project.run(sys.executable, "-c", code, "1").returncode == -signal.SIGKILL
+    assert project.contents().keys() & before.keys() != before.keys()
+    succeed(undo(project))
+    assert project.contents() == before
 
 
 def test_what_was_changed_since_is_left_alone(project: Project) -> None:

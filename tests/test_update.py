@@ -215,7 +215,7 @@ def test_make_update_undoes_one_that_was_killed(origin: Path, copy: Copy, tmp_pa
         file.chmod(0o755)
     project = copy(**answers(ONE, TWO))
     release(origin, "v1.1.0", managed="Makefile.jinja", types="src/step_types.py.jinja")
-    assert project.run(sys.executable, "-c", KILLED, "3").returncode == -signal.SIGKILL
+    assert project.run(sys.executable, "-c", KILLED, "2").returncode == -signal.SIGKILL
     assert project.changes()
     process = project.run("make", f"VENV={tmp_path}/venv", "update")
     assert succeed(process).startswith("my-pipeline: v1.0.0 -> v1.1.0, 3 files changed")

@@ -62,14 +62,27 @@ def bring(copy: Aside, changes: Mapping[str, str]) -> None:
 
 
 def _swap(target: Path, new: Path, old: Path) -> None:
-    """Put a new file, if there is one, in the place of an old one, if there is one."""
+    """Put a new file, if there is one, in the place of an old one, if there is one.
+
+    A file that is replaced is missing at no time: without its Makefile, a killed update could not be undone.
+    """
     if target.is_dir() and not target.is_symlink():
         raise UpdateError(f"{target}: is a folder, and the update has a file there; move it")
     target.parent.mkdir(parents=True, exist_ok=True)
-    if os.path.lexists(target):
+    stays = os.path.lexists(new) and _linked(target, old)
+    if os.path.lexists(target) and not stays:
         target.rename(old)
     if os.path.lexists(new):
         new.rename(target)
+
+
+def _linked(target: Path, old: Path) -> bool:
+    """Give a file a second name; False on a file system that has no such links."""
+    try:
+        os.link(target, old, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
 
 
 def _conflicts(copy: Aside) -> bytes:
