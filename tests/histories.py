@@ -16,6 +16,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from copy import deepcopy
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -194,6 +195,16 @@ class Fresh:
         self.origin, self.folder = origin, folder
         self.known: dict[tuple[str, str], Contents] = {}
 
+    @cached_property
+    def start(self) -> Path:
+        """The first commit of each history."""
+        folder = self.folder / "start"
+        copier.run_copy(
+            str(self.origin), folder, data=START, defaults=True, quiet=True, vcs_ref=VERSIONS[0]
+        )
+        Project(folder).commit()
+        return folder
+
     def __call__(self, state: State) -> Contents:
         key = json.dumps(state.answers), state.version
         if key not in self.known:
@@ -220,16 +231,12 @@ def without_answers(contents: Contents) -> Contents:
 class History:
     """A project, and what was done to it."""
 
-    def __init__(self, origin: Path, fresh: Fresh, folder: Path) -> None:
+    def __init__(self, fresh: Fresh, folder: Path) -> None:
         self.fresh = fresh
-        self.project = Project(folder)
+        self.project = Project(Path(shutil.copytree(fresh.start, folder, symlinks=True)))
         self.wanted = deepcopy(START)
         self.lines = 0
         self.states = [State(deepcopy(START), VERSIONS[0])]
-        copier.run_copy(
-            str(origin), folder, data=START, defaults=True, quiet=True, vcs_ref=VERSIONS[0]
-        )
-        self.project.commit()
 
     def owned(self) -> list[str]:
         return list(yaml.safe_load((self.project / ANSWERS).read_text())["owned"])

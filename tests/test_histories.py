@@ -52,13 +52,12 @@ def fresh(origin: Path, tmp_path_factory: pytest.TempPathFactory) -> Fresh:
 @given(done=st.lists(events, min_size=2, max_size=10))
 def test_no_line_is_lost(
     done: list[tuple[Any, ...]],
-    origin: Path,
     fresh: Fresh,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("history")
     try:
-        history = History(origin, fresh, folder / "p")
+        history = History(fresh, folder / "p")
         for event, *details in [*done, ("update", "v1.3.0")]:
             getattr(history, event)(*details)
     finally:
