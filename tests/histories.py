@@ -398,9 +398,9 @@ def expected(
 
 
 def merged(mine: bytes, old: bytes, new: bytes) -> bytes:
-    """The three-way merge; without lines of its own, the new text."""
-    if mine == old:
-        return new
+    """The three-way merge; the text of the one who changed it alone, also of the wheel, which has no lines."""
+    if old in (mine, new):
+        return new if mine == old else mine
     with tempfile.TemporaryDirectory() as folder:
         for name, text in (("mine", mine), ("old", old), ("new", new)):
             Path(folder, name).write_bytes(text)
