@@ -476,6 +476,25 @@ def test_edits_of_a_removed_file_are_kept_out_of_the_way(project: Project, origi
     assert ".before-update" not in project.changes()
 
 
+def test_edits_of_a_file_that_is_no_text_are_kept(origin: Origin, tmp_path: Path) -> None:
+    """Copier can't merge them: its update takes the template's, changed or not."""
+    origin.release("v1.0.1", **{"same": "\0old", "changed": "\0old"})
+    copier.run_copy(str(origin.folder), tmp_path / "p", defaults=True, quiet=True)
+    commit(tmp_path / "p")
+    project = Project(tmp_path / "p")
+    for name in ("same", "changed"):
+        edit(project, name, "old", "mine, not ")
+    origin.release("v1.1.0", changed="\0new")
+    process = update(project)
+    succeed(process)
+    place = kept(project, "changed")
+    line = f"changed: is no text, and the template's now; yours, with your edits, is {place}\n"
+    assert process.stderr == line
+    assert (project / place).read_text() == "\0mine, not old"
+    assert (project / "changed").read_text() == "\0new"
+    assert (project / "same").read_text() == "\0mine, not old"
+
+
 @pytest.mark.slow
 def test_a_file_that_git_ignores_is_kept_where_an_update_needs_its_place(
     project: Project, origin: Origin
