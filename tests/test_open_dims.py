@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from support import Generate, Project, step, succeed
 
-BACKENDS = ["python", "onnxruntime", "openvino", "pytorch", "tensorrt"]
+BACKENDS = ["python", "onnxruntime", "openvino", "pytorch", "auto", "tensorrt"]
+FILE = {"auto": {"file": "model.plan"}}
 DIMS = [1, 6, 20]
 
 
@@ -25,7 +26,13 @@ def writers(max_batch_size: int) -> dict[str, Any]:
         },
         "steps": [
             *(
-                step(f"write-{b}", {"x": "IMAGE"}, {"y": {"tensor": b, "dims": [-1, -1, -1]}}, b)
+                step(
+                    f"write-{b}",
+                    {"x": "IMAGE"},
+                    {"y": {"tensor": b, "dims": [-1, -1, -1]}},
+                    b,
+                    **FILE.get(b, {}),
+                )
                 for b in BACKENDS
             ),
             *(step(f"read-{b}", [b], [read[b]], fuse=False) for b in BACKENDS[:-1]),

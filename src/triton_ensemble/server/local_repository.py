@@ -52,8 +52,10 @@ class LocalRepository:
             name: list(_adapted(config, gpus, undeclared.get(name, "")))
             for name, config in configs.items()
         }
+        stand_ins = {"", *project.stand_ins} if project else {""}  # or it is known by its file
         for name, config in configs.items():
-            if project and config.backend in project.stand_ins and (known := sizes(configs, name)):
+            is_stand_in = config.backend in stand_ins and config.platform != "ensemble"
+            if is_stand_in and (known := sizes(configs, name)):
                 config.parameters["sizes"].string_value = json.dumps(known)
         self.notes = [
             f"{name}: {'; '.join(dict.fromkeys(notes))}" for name, notes in adapted.items() if notes
