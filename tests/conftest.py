@@ -10,6 +10,7 @@ import copier
 import copier._main
 import jinja2
 import pytest
+from copier._jinja_ext import get_yield_context
 from support import ROOT, Generate, Project, run, succeed
 
 
@@ -27,14 +28,17 @@ def _no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(scope="session", autouse=True)
 def _copier_repeats_no_work() -> Any:
     """Compile each hook once, and start no git process for each file: that is most of a copy, and an update is three."""
-    known: dict[tuple[str, str], Any] = {}
+    known: dict[tuple[str, str | None], Any] = {}
     compiled = jinja2.Environment.compile
 
     def compile(
         self: jinja2.Environment, source: str, name: str | None = None, *more: Any, **options: Any
     ) -> Any:
-        if name is None:  # a path or a question: to compile some of them has side effects
-            return compiled(self, source, name, *more, **options)
+        if name is None:  # a path or a question; to compile one sets what a path yields
+            if "{% yield" in source:
+                return compiled(self, source, name, *more, **options)
+            yields = get_yield_context(self)
+            yields.yield_name = yields.yield_iterable = None
         if (source, name) not in known:
             known[source, name] = compiled(self, source, name, *more, **options)
         return known[source, name]

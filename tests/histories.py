@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
+import itertools
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterable
 from copy import deepcopy
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import copier
 import pytest
@@ -23,11 +29,13 @@ from support import Project, run, step, succeed
 from triton_ensemble.cli import main
 from triton_ensemble.update import render as update_render
 from triton_ensemble.update.aside import KEPT, Aside
+from triton_ensemble.update.stage import Stage, undo_killed
 
 ANSWERS = ".copier-answers.yml"
 VERSIONS = ("v1.0.0", "v1.1.0", "v1.2.0", "v1.3.0")
 Answers = dict[str, Any]
 Contents = dict[str, bytes]
+FIGURES: Counter[str] = Counter()
 
 START: Answers = {
     "project_name": "p",
@@ -82,6 +90,17 @@ def rename_ensemble(answers: Answers, n: int) -> None:
     answers["ensemble_name"] = f"ensemble-{n}"
 
 
+def switch(answers: Answers, n: int) -> None:
+    """Another CI."""
+    answers["ci"] = ["github", "gitlab", "none"][n % 3]
+
+
+def part(answers: Answers, n: int) -> None:
+    """A step that may share a process gets one of its own, or back."""
+    chosen = answers["steps"][n % len(answers["steps"])]
+    chosen["fuse"] = "auto" if chosen.get("fuse") is False else False
+
+
 def settle(answers: Answers, n: int) -> None:
     """Another setting of each model."""
     answers["max_batch_size"] = n
@@ -90,7 +109,7 @@ def settle(answers: Answers, n: int) -> None:
 CHANGES = {
     change.__name__: change
     for change in (
-        add, remove, rename, rebase, retype, reorder, rename_project, rename_ensemble, settle
+        add, remove, rename, rebase, retype, reorder, rename_project, rename_ensemble, switch, part, settle
     )
 }  # fmt: skip
 
@@ -99,6 +118,7 @@ events = st.one_of(
     st.tuples(st.just("delete"), st.integers(0, 20)),
     st.tuples(st.just("answer"), st.sampled_from(sorted(CHANGES)), st.integers(0, 5)),
     st.tuples(st.just("update"), st.sampled_from(VERSIONS)),
+    st.tuples(st.just("break_off"), st.sampled_from(VERSIONS), st.integers(0, 40), st.booleans()),
     st.tuples(st.just("undo")),
 )
 
@@ -175,6 +195,16 @@ class Fresh:
         self.origin, self.folder = origin, folder
         self.known: dict[tuple[str, str], Contents] = {}
 
+    @cached_property
+    def start(self) -> Path:
+        """The first commit of each history."""
+        folder = self.folder / "start"
+        copier.run_copy(
+            str(self.origin), folder, data=START, defaults=True, quiet=True, vcs_ref=VERSIONS[0]
+        )
+        Project(folder).commit()
+        return folder
+
     def __call__(self, state: State) -> Contents:
         key = json.dumps(state.answers), state.version
         if key not in self.known:
@@ -201,27 +231,39 @@ def without_answers(contents: Contents) -> Contents:
 class History:
     """A project, and what was done to it."""
 
-    def __init__(self, origin: Path, fresh: Fresh, folder: Path) -> None:
+    def __init__(self, fresh: Fresh, folder: Path) -> None:
         self.fresh = fresh
-        self.project = Project(folder)
+        self.project = Project(Path(shutil.copytree(fresh.start, folder, symlinks=True)))
         self.wanted = deepcopy(START)
         self.lines = 0
         self.states = [State(deepcopy(START), VERSIONS[0])]
-        copier.run_copy(
-            str(origin), folder, data=START, defaults=True, quiet=True, vcs_ref=VERSIONS[0]
-        )
-        self.project.commit()
 
     def owned(self) -> list[str]:
         return list(yaml.safe_load((self.project / ANSWERS).read_text())["owned"])
 
+    def break_off(self, version: str, at: int, killed: bool) -> None:
+        """An update that is killed, or fails, as it moves a file: all is as it was, at once or when it is undone."""
+        before = self.project.contents()
+        if process := os.fork():
+            _, status = os.waitpid(process, 0)
+            assert status == (signal.SIGKILL if killed else 0)
+        else:
+            _broken_off(self.project.path, max(version, self.states[-1].version), at, killed)
+        FIGURES["killed" if killed else "failed"] += 1
+        FIGURES["undone"] += len(list(undo_killed(self.project.path)))
+        assert self.project.contents() == before
+        assert not self.project.changes()
+
     def edit(self, which: int, where: int) -> None:
-        """Add a line of the owner's, anywhere in any three files."""
+        """Add a line of the owner's, anywhere in any eight files."""
         contents = without_answers(self.project.contents())
         names = sorted(name for name in contents if not name.startswith(f"{KEPT}/"))
-        for name in (names[(which * factor) % len(names)] for factor in (1, 3, 7)):
+        for name in (
+            names[(which * factor) % len(names)] for factor in (1, 3, 7, 11, 13, 17, 19, 23)
+        ):
             lines = (self.project / name).read_bytes().splitlines(keepends=True)
             self.lines += 1
+            FIGURES["edits"] += 1
             lines.insert(where * len(lines) // 100, b"# mine: %d\n" % self.lines)
             (self.project / name).write_bytes(b"".join(lines))
         self._commit(self.states[-1])
@@ -251,6 +293,7 @@ class History:
         new = State(deepcopy(self.wanted), max(version, last.version))
         before, owned = without_answers(self.project.contents()), self.owned()
         said = update(self.project.path, new.version)
+        FIGURES["updates"] += 1
         after = without_answers(self.project.contents())
         yours = {name for name in {*owned, *self.owned()} if not name.endswith("/")}
         want = expected(before, self.fresh(last), self.fresh(new), yours, set(owned))
@@ -264,15 +307,50 @@ class History:
         self._commit(new)
 
     def _check_lines(self, before: Contents, after: Contents, said: str) -> None:
-        """Each line of the owner's is somewhere still; and a file that went with some is named."""
+        """Each line of the owner's is somewhere still; and a file that has some no more is named."""
         lost = mine(before.values()) - mine(after.values())
         assert not lost, f"{lost}\n{said}"
-        for name in before.keys() - after.keys():
-            assert not mine([before[name]]) or f"{name}: is " in said, f"{name}\n{said}"
+        for name, text in before.items():
+            gone = mine([text]) - mine([after.get(name, b"")])
+            FIGURES["moved"] += len(gone)
+            assert not gone or f"{name}: " in said, f"{name}\n{said}"
 
     def _commit(self, state: State) -> None:
         self.states.append(state)
         self.project.commit()
+
+
+def _broken_off(root: Path, version: str, at: int, killed: bool) -> NoReturn:
+    """Begin an update in a process that ends here, at the latest when all files are moved."""
+    moves, rename, ends = itertools.count(), Path.rename, Stage.end
+    breaks = iter([None])
+
+    def break_off() -> None:
+        """Do it once: what failed is undone."""
+        for _ in breaks:
+            if killed:
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a file")
+
+    def move(path: Path, target: Path) -> Path:
+        if next(moves) >= at:
+            break_off()
+        return rename(path, target)
+
+    def end(stage: Stage) -> None:
+        break_off()
+        ends(stage)
+
+    status = 1
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Path, "rename", move)
+            patch.setattr(Stage, "end", end)
+            update(root, version)
+    except SystemExit as error:
+        status = int("No space left on device; the project is as it was" not in str(error))
+    finally:
+        os._exit(status)
 
 
 def update(root: Path, version: str) -> str:
@@ -320,9 +398,9 @@ def expected(
 
 
 def merged(mine: bytes, old: bytes, new: bytes) -> bytes:
-    """The three-way merge; without lines of its own, the new text."""
-    if mine == old:
-        return new
+    """The three-way merge; the text of the one who changed it alone, also of the wheel, which has no lines."""
+    if old in (mine, new):
+        return new if mine == old else mine
     with tempfile.TemporaryDirectory() as folder:
         for name, text in (("mine", mine), ("old", old), ("new", new)):
             Path(folder, name).write_bytes(text)

@@ -101,6 +101,17 @@ class Project:
         return succeed(run("git", "status", "--porcelain", cwd=self.path))
 
 
+@contextmanager
+def mounted(folder: Path, *options: str) -> Iterator[None]:
+    """Mount something at a folder for as long as a `with` block lasts; skip the test where the user may not."""
+    if run("mount", *options, str(folder), cwd=folder).returncode:
+        pytest.skip("this user may not mount a disk")
+    try:
+        yield
+    finally:
+        succeed(run("umount", "--lazy", str(folder), cwd=folder.parent))
+
+
 class Server(NamedTuple):
     """A project that is served, and its URLs by protocol."""
 

@@ -370,6 +370,38 @@ def test_no_two_names_have_the_same_identifier(
     assert not keyword.iskeyword(word)
 
 
+def test_a_request_of_zeros_has_dims_that_all_steps_take(graph: Graph) -> None:
+    """Where the interface leaves one open, it is that of a step, also of one in a nested ensemble."""
+    tensors = {"A": "FP32[-1, 4, -1]", "B": "FP32[-1]", "C": "FP32[-1]", "X": "FP32[1]", "Y": "FP32[1]"}  # fmt: skip
+    inner = {
+        "name": "inner",
+        "backend": "ensemble",
+        "inputs": {"b": "B"},
+        "outputs": {"y": "Y"},
+        "tensors": {"b": "FP32[-1]", "y": "FP32[1]"},
+        "steps": [step("within", {"x": {"tensor": "b", "dims": [5]}}, ["y"])],
+    }
+    steps = [
+        step("one", ["A", "C"], ["X"]),
+        step("two", {"x": {"tensor": "A", "dims": [3, -1, -1]}}, {"y": None}),
+        inner,
+    ]
+    pipeline = graph(tensors, steps)
+    assert pipeline["sample_dims"] == {"A": [3, 4, 1], "B": [5], "C": [1]}
+
+
+def test_what_is_written_has_the_sizes_that_are_read(graph: Graph) -> None:
+    """Of an output with dims that vary, where a reader or the interface has other sizes than 1."""
+    tensors = {"A": "FP32[1]", "B": "FP32[1, 5, -1]", "C": "FP32[-1]", "D": "FP32[-1]", "E": "FP32[1]"}  # fmt: skip
+    writes = {"b": {"tensor": "B", "dims": [-1, -1, -1]}, "c": "C", "d": "D"}
+    reads = {"b": {"tensor": "B", "dims": [1, 5, 7]}, "c": "C"}
+    outputs = {"E": None, "D": {"dims": [3]}}
+    steps = [step("one", ["A"], writes), step("two", reads, ["E"])]
+    one, two = graph(tensors, steps, outputs=outputs)["steps"]
+    assert [output.get("sizes") for output in one["outputs"]] == [[1, 5, 7], None, [3]]
+    assert [output.get("sizes") for output in two["outputs"]] == [None]
+
+
 def test_what_the_client_calls_tensors_and_the_ensemble(graph: Graph) -> None:
     """The client calls them as steps do, but for words that its methods have."""
     tensors = {"timeout": "FP32[1]", "timeout_": "FP32[1]", "a.b": "STRING[2]", "class": "BF16[1]"}

@@ -2,18 +2,19 @@
 
 What is owned stays as its owner left it; a managed file becomes what `git merge-file` makes of the owner's edits
 and the template's change, so a conflict is marked only where both changed the same lines. Where a managed file goes or
-moves, each line of its owner's is somewhere else, and the file is named.
+moves, each line of its owner's is somewhere else, and the file is named. An update that fails or is killed leaves nothing.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from histories import Fresh, History, events, versions
+from histories import FIGURES, Fresh, History, events, versions
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -25,6 +26,13 @@ SEED = int(os.environ.get("SEED", 0))
 @pytest.fixture(scope="module")
 def origin(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return versions(template, tmp_path_factory.mktemp("versions") / "template")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _figures() -> Iterator[None]:
+    """Say what was tried, for `pytest -s`."""
+    yield
+    print(f"\nseed {SEED}: {dict(FIGURES)}")
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +52,14 @@ def fresh(origin: Path, tmp_path_factory: pytest.TempPathFactory) -> Fresh:
 @given(done=st.lists(events, min_size=2, max_size=10))
 def test_no_line_is_lost(
     done: list[tuple[Any, ...]],
-    origin: Path,
     fresh: Fresh,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("history")
     try:
-        history = History(origin, fresh, folder / "p")
+        history = History(fresh, folder / "p")
         for event, *details in [*done, ("update", "v1.3.0")]:
             getattr(history, event)(*details)
     finally:
         shutil.rmtree(folder)
+    FIGURES["histories"] += 1

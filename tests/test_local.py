@@ -394,6 +394,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
         "name": "a",
         "max_batch_size": 4,
         "instance_group": [],
+        "parameters": {},
         "input": [
             {"name": "x", "data_type": "TYPE_FP32", "dims": ["-1", "2"]},
             {

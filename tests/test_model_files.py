@@ -71,6 +71,14 @@ def test_the_model_file_comes_after_what_it_needs(script: Path, tmp_path: Path) 
     assert [path.name for path in files] == ["zweights", "model.onnx"]
 
 
+@pytest.mark.parametrize("script", [WEIGHTS], indirect=True)
+def test_a_file_is_told_of_before_it_is_there(script: Path, tmp_path: Path) -> None:
+    """So that one that could not be recorded is not taken for the owner's."""
+    for place in model_files.make(script, tmp_path / "m/1/model.onnx", tmp_path):
+        assert not place.exists()
+    assert made(tmp_path) == {"model.onnx", "zweights"}
+
+
 @pytest.mark.parametrize("script", [SLEEPS], indirect=True)
 def test_what_a_killed_build_left_goes_with_the_next(script: Path, tmp_path: Path) -> None:
     code = MAKE.format(

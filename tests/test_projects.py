@@ -15,7 +15,18 @@ import numpy as np
 import pytest
 import yaml
 from numpy.typing import NDArray
-from support import PIPELINES, UNUSUAL, Generate, Project, Server, run, serve, slow_but, succeed
+from support import (
+    PIPELINES,
+    UNUSUAL,
+    Generate,
+    Project,
+    Server,
+    mounted,
+    run,
+    serve,
+    slow_but,
+    succeed,
+)
 
 NOWHERE = "1"  # a port on which no server answers
 PROTOCOLS = ("http", "grpc")
@@ -68,6 +79,19 @@ def test_a_fresh_clone_of_the_project_still_serves(
     printed = succeed(clone.make("infer", HTTP_PORT=NOWHERE))
     assert labels(printed) == ["7", "7", "2", "6"]
     assert clone.changes() == ""
+
+
+def test_a_complete_checkout_may_be_read_only(default_project: Project, tmp_path: Path) -> None:
+    """As a user without rights sees it, or a container that mounts it so."""
+    succeed(default_project.make("repository"))
+    project = Project(Path(shutil.copytree(default_project.path, tmp_path / "p")))
+    with mounted(project.path, "--bind", str(project.path)):
+        succeed(run("mount", "-o", "remount,bind,ro", str(project.path), cwd=tmp_path))
+        assert run("touch", "file", cwd=project.path).returncode
+        succeed(project.make("check"))
+        assert labels(succeed(project.make("infer", HTTP_PORT=NOWHERE))) == ["7", "7", "2", "6"]
+        with serve(project) as server, project.client(server.urls["http"]) as client:
+            assert client.ready()
 
 
 def test_the_default_project_passes_its_own_tests(default_project: Project) -> None:

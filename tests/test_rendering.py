@@ -272,6 +272,54 @@ def test_ten_steps_pass_the_linters(generate: Generate) -> None:
     succeed(generate(**TEN).make("lint"))
 
 
+LONG = "_a_name_that_says_what_it_is_for_and_is_used_"
+OF_ALL_KINDS = ["python", "onnxruntime", "openvino", "tensorrt", "python"]
+
+
+def chain(steps: int, name: str = "_") -> dict[str, Any]:
+    """Steps one after another, of several backends."""
+    tensors = [f"T{name}{i}" for i in range(steps + 1)]
+    chained = [
+        step(f"s{name}{i}", [tensors[i]], [tensors[i + 1]], OF_ALL_KINDS[i % 5])
+        for i in range(steps)
+    ]
+    return {"tensors": dict.fromkeys(tensors, "FP32[-1, 4]"), "steps": chained}
+
+
+def fan(steps: int, name: str = "_") -> dict[str, Any]:
+    """Steps beside each other, which read what the first one reads."""
+    inputs, outputs = ([f"{side}{name}{i}" for i in range(steps)] for side in ("IN", "OUT"))
+    beside = [
+        step(f"s{name}{i}", inputs[: 2 + i % 3] if i else inputs, [outputs[i]])
+        for i in range(steps)
+    ]
+    specs = dict.fromkeys(inputs, "FP32[4]") | dict.fromkeys(outputs, "STRING[1]")
+    return {"tensors": specs, "steps": beside}
+
+
+def heads(outputs: int) -> dict[str, Any]:
+    """A TorchScript model with that many outputs."""
+    names = [f"HEAD_{i}" for i in range(outputs)]
+    one = step("detect", ["IMAGE"], names, "pytorch")
+    return {"tensors": {"IMAGE": "FP32[3]", **dict.fromkeys(names, "FP32[4]")}, "steps": [one]}
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param(fan(10, LONG), id="fan of 10 with long names"),
+        *(
+            pytest.param(answers, marks=pytest.mark.slow)
+            for answers in (*map(chain, (7, 10, 25)), *map(fan, (7, 25)), chain(7, LONG), heads(12))
+        ),
+    ],
+)
+def test_whatever_its_size_a_project_passes_the_linters(
+    generate: Generate, answers: dict[str, Any]
+) -> None:
+    succeed(generate(**answers).make("lint"))
+
+
 START = {"kind": "CONTROL_SEQUENCE_START", "fp32_false_true": [0, 1]}
 CONTROLS = {"direct": {}, "control_input": [{"name": "class", "control": [START]}]}
 

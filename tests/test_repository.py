@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import PIPELINES, UNUSUAL, Generate, Project, succeed
+from support import PIPELINES, UNUSUAL, Generate, Project, mounted, run, succeed
 
 
 @pytest.fixture
@@ -128,3 +129,26 @@ def test_what_is_in_the_way_is_a_line(
     [said] = refused(made).splitlines()
     assert said.startswith("model_repository")
     assert line in said
+
+
+PAGE = 4096  # what a file on the small disk takes at least
+
+
+def test_a_disk_that_is_full_leaves_no_half_of_a_model(made: Project, tmp_path: Path) -> None:
+    """Wherever the room ends: at the code of a step, at the record of what is built, at the model file."""
+    repository, model = made / "model_repository", made / "model_repository/predict/1/model.onnx"
+    whole, file = made.contents(), model.read_bytes()
+    sizes = [path.stat().st_size for path in repository.rglob("*") if path.is_file()]
+    pages = sum(-(size // -PAGE) for size in sizes)
+    succeed(run("git", "clean", "-fdxq", "model_repository", cwd=made.path))
+    empty = shutil.copytree(repository, tmp_path / "repository")
+    with mounted(repository, "-t", "tmpfs", "-o", f"size={PAGE * pages}", "tmpfs"):
+        shutil.copytree(empty, repository, dirs_exist_ok=True)
+        for size in range(pages - 5, pages + 4):
+            options = f"remount,size={PAGE * size}"
+            succeed(run("mount", "-o", options, str(repository), cwd=tmp_path))
+            process = made.run(sys.executable, "-m", "triton_ensemble", "repository")
+            assert process.returncode == 0 or "No space left on device" in process.stderr
+            assert not model.exists() or model.read_bytes() == file
+        assert process.returncode == 0
+        assert made.contents() == whole

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import copier
 import pytest
-from support import SOURCES, Project, run, succeed, variables
+from support import SOURCES, Project, mounted, run, succeed, variables
+
+from triton_ensemble.update.stage import PREFIX
 
 COPIER_YML = """\
 _subdirectory: template
@@ -247,10 +249,8 @@ def test_files_that_were_brought_go_back_where_the_index_is_locked(
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
-    if run("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder), cwd=tmp_path).returncode:
-        pytest.skip("this user may not mount a disk")
-    yield folder
-    succeed(run("umount", "--lazy", str(folder), cwd=tmp_path))
+    with mounted(folder, "-t", "tmpfs", "-o", "size=1m", "tmpfs"):
+        yield folder
 
 
 @pytest.mark.slow
@@ -297,7 +297,7 @@ def test_an_interruption_at_any_time_is_all_or_nothing(
         if number % 3:
             time.sleep(chosen.uniform(0.1, 1.1) * takes)
         else:  # as the files are brought
-            while process.poll() is None and not list(copy.path.glob(".update-*")):
+            while process.poll() is None and not list(copy.path.glob(f"{PREFIX}*")):
                 pass
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGINT)
@@ -314,7 +314,7 @@ def test_an_interruption_at_any_time_is_all_or_nothing(
             assert "tools/one.py: both you and the template" in said
     assert done
     assert not_done
-    assert not list(tmp_path.glob("copy-*/.update-*"))
+    assert not list(tmp_path.glob(f"copy-*/{PREFIX}*"))
 
 
 # What an update does.
@@ -474,6 +474,25 @@ def test_edits_of_a_removed_file_are_kept_out_of_the_way(project: Project, origi
     assert process.stderr.startswith("tools/one.py: is gone; yours")
     assert (project / place).read_text() == mine
     assert ".before-update" not in project.changes()
+
+
+def test_edits_of_a_file_that_is_no_text_are_kept(origin: Origin, tmp_path: Path) -> None:
+    """Copier can't merge them: its update takes the template's, changed or not."""
+    origin.release("v1.0.1", **{"same": "\0old", "changed": "\0old"})
+    copier.run_copy(str(origin.folder), tmp_path / "p", defaults=True, quiet=True)
+    commit(tmp_path / "p")
+    project = Project(tmp_path / "p")
+    for name in ("same", "changed"):
+        edit(project, name, "old", "mine, not ")
+    origin.release("v1.1.0", changed="\0new")
+    process = update(project)
+    succeed(process)
+    place = kept(project, "changed")
+    line = f"changed: is no text, and the template's now; yours, with your edits, is {place}\n"
+    assert process.stderr == line
+    assert (project / place).read_text() == "\0mine, not old"
+    assert (project / "changed").read_text() == "\0new"
+    assert (project / "same").read_text() == "\0mine, not old"
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 import yaml
 from support import AUTHOR, COPIER, Project, run, step, succeed
+from test_killed_update import KILLED
 
 TENSORS = dict.fromkeys("ABCD", "FP32[4]")
 ONE = step("one", ["A"], ["B"])
@@ -201,6 +203,23 @@ def test_an_answer_to_a_question_that_is_no_more_stops_nothing(origin: Path, cop
     assert "gpu_runners" not in recorded.read_text()
     assert makefile.read_text().startswith("# mine\n")
     assert makefile.read_text().endswith("# v1.1.0\n")
+
+
+@pytest.mark.slow
+def test_make_update_undoes_one_that_was_killed(origin: Path, copy: Copy, tmp_path: Path) -> None:
+    """Before it asks whether all is committed, or installs a wheel that may be of another version than its hash."""
+    for name, line in (("python", f'exec {sys.executable} "$@"'), ("pip", ""), ("copier", "")):
+        file = tmp_path / "venv-update/bin" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"#!/bin/sh\n{line}\n")
+        file.chmod(0o755)
+    project = copy(**answers(ONE, TWO))
+    release(origin, "v1.1.0", managed="Makefile.jinja", types="src/step_types.py.jinja")
+    assert project.run(sys.executable, "-c", KILLED, "2").returncode == -signal.SIGKILL
+    assert project.changes()
+    process = project.run("make", f"VENV={tmp_path}/venv", "update")
+    assert succeed(process).startswith("my-pipeline: v1.0.0 -> v1.1.0, 3 files changed")
+    assert process.stderr.startswith("update: one that was killed is undone; 3 files are as they")
 
 
 def test_the_version_can_stay(origin: Path, copy: Copy) -> None:

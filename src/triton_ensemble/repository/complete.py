@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import filecmp
 import json
+import os
 import shutil
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -45,7 +46,7 @@ class Record:
             raise RepositoryError(f"{path}: is damaged; remove it") from None
 
     def write(self, built: dict[Path, Built]) -> None:
-        """Record the files that are built now."""
+        """Record the files that are built now, where they are others: a repository may be read-only, or its disk full."""
         entries = {
             str(path.relative_to(self._repository)): (
                 str(target.relative_to(self._repository)),
@@ -53,7 +54,14 @@ class Record:
             )
             for path, (target, script) in sorted(built.items())
         }
-        self._file.write_text(json.dumps(entries, indent=1))
+        text = json.dumps(entries, indent=1)
+        if not self._file.exists() or self._file.read_text() != text:
+            unfinished = self._file.with_name(f".built.{os.getpid()}")
+            try:
+                unfinished.write_text(text)
+                unfinished.replace(self._file)
+            finally:
+                unfinished.unlink(missing_ok=True)
 
 
 def complete(project: Project, announce: Callable[[str], None] = print) -> None:
@@ -86,9 +94,9 @@ def complete(project: Project, announce: Callable[[str], None] = print) -> None:
             relative = target.relative_to(project.root)
             announce(f"{relative}: made by {script.relative_to(project.root)} ...")
             with Progress(f"Making {relative}"):
-                made = list(model_files.make(script, target, project.root))
-            built |= dict.fromkeys(made, wanted[target])
-            record.write(built)
+                for path in model_files.make(script, target, project.root):
+                    built[path] = wanted[target]
+                    record.write(built)
     _refuse_foreign_folders(project)
 
 

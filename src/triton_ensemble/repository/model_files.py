@@ -26,9 +26,10 @@ def digest(script: Path) -> str:
 
 
 def make(script: Path, target: Path, root: Path) -> Iterator[Path]:
-    """Let a script write a model file; yield the files made. A build that fails or is interrupted leaves none.
+    """Let a script write a model file; yield the place of each file made, before it is there: to be recorded first.
 
-    One that ends well may leave others beside it, such as weights; the model file comes last.
+    A build that fails or is interrupted leaves none. One that ends well may leave others beside the model file, such
+    as weights; the model file comes last.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_unfinished(target.parent)
@@ -40,7 +41,9 @@ def make(script: Path, target: Path, root: Path) -> Iterator[Path]:
         for path in sorted(
             unfinished.parent.iterdir(), key=lambda path: (path == unfinished, path)
         ):
-            yield path.rename(target.with_name(path.name))
+            place = target.with_name(path.name)
+            yield place
+            path.rename(place)
 
 
 def _remove_unfinished(folder: Path) -> None:

@@ -8,6 +8,7 @@ it, it waits for ever.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Collection, Iterable, Iterator
@@ -20,6 +21,7 @@ from triton_ensemble import catalog
 from triton_ensemble.answers import answers_of
 from triton_ensemble.config import Model, ModelConfig, read_models
 from triton_ensemble.project import Project
+from triton_ensemble.server.sizes import sizes
 
 # Fields that came after 24.10, as the two versions of model_config.proto differ.
 NEWER = (("", "model_metrics"), ("ensemble_scheduling", "max_inflight_requests"))
@@ -50,6 +52,11 @@ class LocalRepository:
             name: list(_adapted(config, gpus, undeclared.get(name, "")))
             for name, config in configs.items()
         }
+        stand_ins = {"", *project.stand_ins} if project else {""}  # or it is known by its file
+        for name, config in configs.items():
+            is_stand_in = config.backend in stand_ins and config.platform != "ensemble"
+            if is_stand_in and (known := sizes(configs, name)):
+                config.parameters["sizes"].string_value = json.dumps(known)
         self.notes = [
             f"{name}: {'; '.join(dict.fromkeys(notes))}" for name, notes in adapted.items() if notes
         ]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import tempfile
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
 from triton_ensemble.update.aside import Aside
 from triton_ensemble.update.git import UpdateError, git
+from triton_ensemble.update.stage import remove_empty_folders, staged
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -44,37 +43,46 @@ def bring(copy: Aside, changes: Mapping[str, str]) -> None:
     New files are written beside the project's, then all are renamed. Where a step fails, the steps
     before it are undone, by renames: this needs no space on the disk.
     """
-    stage = Path(tempfile.mkdtemp(prefix=".update-", dir=copy.root))
-    try:
+    with staged(copy.root) as stage:
         for number, path in enumerate(changes):
             if changes[path] != "D":
-                shutil.copy2(copy.project / path, stage / f"new-{number}", follow_symlinks=False)
+                shutil.copy2(copy.project / path, stage.new(number), follow_symlinks=False)
         conflicts = _conflicts(copy)
-        with ExitStack() as undo:
+        stage.begin(changes, {entry.path for entry in copy.unmerged()})
+        try:
             for number, path in enumerate(changes):
-                _swap(copy.root / path, stage / f"new-{number}", stage / f"old-{number}", undo)
+                _swap(copy.root / path, stage.new(number), stage.old(number))
             if conflicts:
                 git(copy.root, "update-index", "-z", "--index-info", given=conflicts)
-            undo.pop_all()
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
-    _remove_empty_folders(copy.root, [path for path, status in changes.items() if status == "D"])
+            stage.end()
+        except BaseException:
+            stage.undo(copy.root)
+            raise
+    remove_empty_folders(copy.root, [path for path, status in changes.items() if status == "D"])
 
 
-def _swap(target: Path, new: Path, old: Path, undo: ExitStack) -> None:
-    """Put a new file, if there is one, in the place of an old one, if there is one."""
-    for folder in reversed(target.parents):
-        if not folder.exists():
-            folder.mkdir()
-            undo.callback(folder.rmdir)
-    if os.path.lexists(target):
-        if target.is_dir() and not target.is_symlink():
-            raise UpdateError(f"{target}: is a folder, and the update has a file there; move it")
+def _swap(target: Path, new: Path, old: Path) -> None:
+    """Put a new file, if there is one, in the place of an old one, if there is one.
+
+    A file that is replaced is missing at no time: without its Makefile, a killed update could not be undone.
+    """
+    if target.is_dir() and not target.is_symlink():
+        raise UpdateError(f"{target}: is a folder, and the update has a file there; move it")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    stays = os.path.lexists(new) and _linked(target, old)
+    if os.path.lexists(target) and not stays:
         target.rename(old)
-        undo.callback(old.rename, target)
     if os.path.lexists(new):
         new.rename(target)
-        undo.callback(target.unlink)
+
+
+def _linked(target: Path, old: Path) -> bool:
+    """Give a file a second name; False on a file system that has no such links."""
+    try:
+        os.link(target, old, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
 
 
 def _conflicts(copy: Aside) -> bytes:
@@ -87,10 +95,3 @@ def _conflicts(copy: Aside) -> bytes:
         lines[path].append(f"{mode} {blob} {stage}\t{copy.prefix}{path}")
     entries = [line for of_path in lines.values() for line in of_path]
     return "".join(f"{entry}\0" for entry in entries).encode(errors="surrogateescape")
-
-
-def _remove_empty_folders(root: Path, removed: Iterable[str]) -> None:
-    for path in removed:
-        for folder in list(Path(path).parents)[:-1]:
-            with suppress(OSError):  # it is not empty
-                (root / folder).rmdir()

@@ -21,6 +21,7 @@ from triton_ensemble.update.aside import KEPT, Aside, aside
 from triton_ensemble.update.bring import Interruptions, bring
 from triton_ensemble.update.edits import MAKEFILE, keep_edits, keep_unknown
 from triton_ensemble.update.git import UpdateError, git
+from triton_ensemble.update.stage import undo_killed
 
 BACK = "git restore --source=HEAD --staged --worktree . && git clean -fd ."
 
@@ -48,6 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _update(root: Path, version: str | None, interruptions: Interruptions) -> int:
+    for line in undo_killed(root):
+        print(line, file=sys.stderr)
     _check_clean(root)
     with aside(root) as copy:
         before = copy.answers()

@@ -10,6 +10,7 @@ from triton_ensemble.update.aside import Aside
 from triton_ensemble.update.git import aside_environment
 
 MAKEFILE = "Makefile"
+LOOKED_AT = 8000  # bytes, for a NUL that tells what is no text, as git does
 LABELS = ("-L", "before updating", "-L", "last update", "-L", "after updating")
 
 
@@ -25,6 +26,7 @@ def keep_edits(copy: Aside) -> Iterator[str]:
         else:
             place = copy.save(path, copy.before(path))
             yield f"{path}: is gone; yours, with your edits, is {place}"
+    yield from _keep_binaries(copy, changes)
     yield from _keep_makefile(copy)
 
 
@@ -78,6 +80,23 @@ def _merge(copy: Aside, old: str, new: str) -> bool:
             copy.git("update-index", "-z", "--index-info", given=entry)
     target.write_bytes(merged.stdout)
     return True
+
+
+def _keep_binaries(copy: Aside, changes: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each edited file that is no text and changed: Copier takes the template's without a word.
+
+    One that the template did not change stays the owner's.
+    """
+    for path in [path for path, status in changes.items() if status == "M"]:
+        mine, new = copy.before(path), copy.project / path
+        if b"\0" not in mine[:LOOKED_AT] or not _edited(copy, path):
+            continue
+        last = copy.last_update / path
+        if last.is_file() and last.read_bytes() == new.read_bytes():
+            new.write_bytes(mine)
+        else:
+            place = copy.save(path, mine)
+            yield f"{path}: is no text, and the template's now; yours, with your edits, is {place}"
 
 
 def _keep_makefile(copy: Aside) -> Iterator[str]:

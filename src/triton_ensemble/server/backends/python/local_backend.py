@@ -115,22 +115,29 @@ class LocalBackend(ABC):
         return None
 
     def _responses(self, requests: Sequence[Any]) -> list[Any]:
-        if "TYPE_BF16" in {spec["data_type"] for spec in self.tensors.values()}:
-            reason = ValueError(
-                "the local Triton loads models with BF16 tensors but can't run them"
-            )
-            return [self._failure(reason) for _ in requests]
         groups: dict[object, list[int]] = {}
-        arrays = [_arrays(request) for request in requests]
-        for index, request in enumerate(requests):
-            groups.setdefault(self._group(index, request, arrays[index]), []).append(index)
+        arrays: dict[int, Arrays] = {}
         responses: dict[int, Any] = {}
+        for index, request in enumerate(requests):
+            if self._has_bf16(request):
+                text = "the local Triton loads models with BF16 tensors but can't run them"
+                responses[index] = self._failure(ValueError(text))
+                continue
+            arrays[index] = _arrays(request)
+            groups.setdefault(self._group(index, request, arrays[index]), []).append(index)
         for members in groups.values():
             outputs = requests[members[0]].requested_output_names()
             responses.update(
                 zip(members, self._answer([arrays[i] for i in members], outputs), strict=True)
             )
         return [responses[index] for index in range(len(requests))]
+
+    def _has_bf16(self, request: Any) -> bool:
+        """Whether it sends such a tensor or asks for one; the model may have others."""
+        names = [*(tensor.name() for tensor in request.inputs()), *request.requested_output_names()]
+        return "TYPE_BF16" in {
+            self.tensors[name]["data_type"] for name in names if name in self.tensors
+        }
 
     def _tensors(self) -> Iterator[dict[str, Any]]:
         yield from self.config["input"]

@@ -5,6 +5,7 @@ It checks what comes in against config.pbtxt and answers with zeros, or empty te
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ class TritonPythonModel(LocalBackend):
 
     def load(self, file: Path) -> None:
         """Say what this is."""
+        self.sizes: dict[str, list[int]] = json.loads(self.parameter("sizes") or "{}")
         name, backend = self.config["name"], Path(__file__).parent.name
         self.warning = f"{name}: a stand-in for {backend} answers with zeros and empty texts"
         pb_utils.Logger.log_warn(self.warning)
@@ -57,9 +59,10 @@ class TritonPythonModel(LocalBackend):
             raise ValueError(f"input {name} has dims {shape}, not {dims}")
 
     def _blank(self, name: str, rows: int) -> NDArray[Any]:
-        """Zeros or empty texts; a dim that varies is 1."""
+        """Zeros or empty texts; a dim that varies is as its readers declare it, else 1."""
         spec = self.tensors[name]
-        shape = [rows] * self.batches + [max(dim, 1) for dim in model_dims(spec)]
+        sizes = self.sizes.get(name, model_dims(spec))
+        shape = [rows] * self.batches + [max(size, 1) for size in sizes]
         blank = b"" if spec["data_type"] == "TYPE_STRING" else 0
         return np.full(shape, blank, dtype=_dtype(spec))
 

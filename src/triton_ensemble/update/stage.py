@@ -1,0 +1,161 @@
+"""Where the files of an update wait beside the project's, and how an update that was killed is undone.
+
+    python -m triton_ensemble.update.stage
+
+undoes it in the current folder. `make update` calls this before anything else: the wheel and its
+hash may be of two versions.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from triton_ensemble.update.git import UpdateError, git
+
+PREFIX = ".make-update-"
+JOURNAL = "journal.json"
+
+
+class Stage:
+    """A folder in the project, which git does not see: `new` files by number, and the `old` ones that they replace.
+
+    Its journal says what is brought where, from before the first file is moved until all are brought or undone.
+    A process that is at it has a lock on the journal.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._journal = folder, folder / JOURNAL
+
+    def new(self, number: int) -> Path:
+        """Return where a file of the update waits."""
+        return self.folder / f"new-{number}"
+
+    def old(self, number: int) -> Path:
+        """Return where the file is that it replaces."""
+        return self.folder / f"old-{number}"
+
+    def begin(self, paths: Iterable[str], conflicts: Iterable[str]) -> None:
+        """Write the journal: from here on the update can be undone."""
+        files = [(path, _digest(self.new(number))) for number, path in enumerate(paths)]
+        self._journal.write_text(json.dumps([files, sorted(conflicts)]))
+
+    def end(self) -> None:
+        """Empty the journal: there is nothing to undo any more."""
+        self._journal.write_text("")
+
+    def undo(self, root: Path) -> int:
+        """Put all files back, by renames; return how many the update has. UpdateError where one was changed since.
+
+        It can be killed itself, and called again.
+        """
+        files, conflicts = self._read()
+        for number, (path, digest) in reversed([*enumerate(files)]):
+            self._put_back(root, path, digest, number)
+        if conflicts and git(root, "ls-files", "--unmerged", "--", "."):
+            git(root, "--literal-pathspecs", "reset", "--quiet", "--", *conflicts)
+        self.end()
+        return len(files)
+
+    def remove(self) -> None:
+        """Remove the folder, unless files in it are to be put back."""
+        if not self._read()[0]:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _read(self) -> tuple[list[tuple[str, str]], list[str]]:
+        """Return paths and digests of files, and paths with conflicts; none where no file was moved yet."""
+        try:
+            files, conflicts = json.loads(self._journal.read_bytes())
+        except (OSError, ValueError):
+            return [], []
+        return files, conflicts
+
+    def _put_back(self, root: Path, path: str, digest: str, number: int) -> None:
+        target, old, new = root / path, self.old(number), self.new(number)
+        if os.path.lexists(old):
+            if _digest(target) not in ("", digest, _digest(old)):
+                raise UpdateError(
+                    f"{path}: was changed since a `make update` that was killed; `git restore {path}` takes it back, "
+                    f"or remove {self.folder.name}, and all stays as it is"
+                )
+            target.parent.mkdir(parents=True, exist_ok=True)
+            old.replace(target)
+        elif digest and not os.path.lexists(new) and _digest(target) == digest:
+            target.unlink()
+        if not os.path.lexists(target):
+            remove_empty_folders(root, [path])
+
+
+@contextmanager
+def staged(root: Path) -> Iterator[Stage]:
+    """Make a folder for an update, and remove it in the end."""
+    stage = Stage(Path(tempfile.mkdtemp(prefix=PREFIX, dir=root)))
+    try:
+        with _locked(stage.folder):
+            (stage.folder / ".gitignore").write_text("*\n")
+            yield stage
+    finally:
+        stage.remove()
+
+
+def undo_killed(root: Path) -> Iterator[str]:
+    """Undo updates that were killed, with a line for each; UpdateError where one still runs."""
+    for folder in sorted(root.glob(f"{PREFIX}*")):
+        stage = Stage(folder)
+        with _locked(folder):
+            count = stage.undo(root)
+            stage.remove()
+        yield f"update: one that was killed is undone; {count} files are as they were before it"
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with (folder / JOURNAL).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UpdateError(
+                "update: another one runs in this project; wait for its end"
+            ) from error
+        yield
+
+
+def remove_empty_folders(root: Path, removed: Iterable[str]) -> None:
+    """Remove the folders of a project that are empty without the removed files."""
+    for path in removed:
+        for folder in list(Path(path).parents)[:-1]:
+            with suppress(OSError):  # it is not empty
+                (root / folder).rmdir()
+
+
+def _digest(path: Path) -> str:
+    """Return what tells a file or link from others, also from one that is executable; empty where there is none."""
+    if not os.path.lexists(path):
+        return ""
+    mode = path.lstat().st_mode
+    content = os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
+    return f"{stat.S_IFMT(mode):o} {mode & stat.S_IXUSR:o} {hashlib.sha256(content).hexdigest()}"
+
+
+def main() -> int:
+    """Undo what was killed in the current folder; 1 after a line where that can't be."""
+    try:
+        for line in undo_killed(Path.cwd()):
+            print(line, file=sys.stderr)
+    except (OSError, UpdateError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Placeholders and stand-ins fit what reads them, where a config leaves dims or inputs open."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support import Generate, Project, step, succeed
+
+BACKENDS = ["python", "onnxruntime", "openvino", "pytorch", "auto", "tensorrt"]
+FILE = {"auto": {"file": "model.plan"}}
+DIMS = [1, 6, 20]
+
+
+def writers(max_batch_size: int) -> dict[str, Any]:
+    """Each backend writes a tensor with open dims, as YOLO models do, and a step reads it that wants sizes."""
+    read = {backend: f"{backend}_READ" for backend in BACKENDS}
+    return {
+        "project_name": "open",
+        "max_batch_size": max_batch_size,
+        "tensors": {
+            "IMAGE": "FP32[3, 8, 8]",
+            **{backend: {"type": "FP32", "dims": DIMS} for backend in BACKENDS},
+            **dict.fromkeys(read.values(), "INT64[1]"),
+        },
+        "steps": [
+            *(
+                step(
+                    f"write-{b}",
+                    {"x": "IMAGE"},
+                    {"y": {"tensor": b, "dims": [-1, -1, -1]}},
+                    b,
+                    **FILE.get(b, {}),
+                )
+                for b in BACKENDS
+            ),
+            *(step(f"read-{b}", [b], [read[b]], fuse=False) for b in BACKENDS[:-1]),
+            {
+                "name": "nested",
+                "backend": "ensemble",
+                "inputs": {"x": {"tensor": "tensorrt", "dims": [-1, -1, 20]}},
+                "outputs": {"y": read["tensorrt"]},
+                "tensors": {"x": "FP32[-1, -1, 20]", "y": "INT64[1]"},
+                "steps": [step("within", {"i": {"tensor": "x", "dims": DIMS}}, {"o": "y"})],
+            },
+        ],
+    }
+
+
+def answers(project: Project) -> str:
+    """Return what `make infer` prints of the answers."""
+    process = project.make("infer", "HTTP_PORT=1")
+    return succeed(process)
+
+
+@pytest.mark.parametrize("max_batch_size", [0, pytest.param(4, marks=pytest.mark.slow)])
+def test_placeholders_have_the_sizes_that_are_read(generate: Generate, max_batch_size: int) -> None:
+    said = answers(generate(**writers(max_batch_size)))
+    for backend in BACKENDS:
+        assert f"{backend}_READ" in said
+
+
+@pytest.mark.slow
+def test_a_project_with_such_placeholders_passes_its_tests(generate: Generate) -> None:
+    succeed(generate(**writers(0)).make("test"))
+
+
+def test_an_onnx_placeholder_keeps_dims_that_vary(generate: Generate) -> None:
+    """ONNX Runtime takes sizes that it can work out for fixed ones, and Triton refuses those."""
+    outputs = {"y": {"tensor": "OUT", "dims": [-1, 4, -1]}}
+    project = generate(
+        max_batch_size=0,
+        tensors={"IMAGE": "FP32[1, 3, 8, 8]", "OUT": "FP32[-1, 4, -1]"},
+        steps=[step("detect", {"x": "IMAGE"}, outputs, "onnxruntime")],
+    )
+    assert "OUT" in answers(project)
+
+
+def test_an_optional_bf16_input_that_nothing_feeds_stops_nothing(generate: Generate) -> None:
+    inputs = {"x": "A", "scale": {"type": "BF16", "dims": [4], "optional": True}}
+    project = generate(
+        tensors={"A": "FP32[4]", "B": "FP32[4]"},
+        steps=[step("net", inputs, {"y": "B"}, "tensorrt")],
+    )
+    assert not json.loads((project / "vendor/project.json").read_text())["bf16"]
+    assert "B: 0.0 0.0 0.0 0.0" in answers(project)
