@@ -1,7 +1,8 @@
 """Locks the packages of this repository and of generated projects: one resolution for all, so that any choice fits together.
 
 Writes requirements.lock (what `make demo` needs), requirements-dev.lock (what tests and linters need
-besides) and locks/*.txt (of generated projects) with `uv`: versions and hashes, no index.
+besides), locks/*.txt and template/vendor/copier.txt (of generated projects) with `uv`: versions and
+hashes, no index.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ RUN = [
 ]
 # Of a generated project: what tests and lints it.
 DEV = ["mypy", "pytest", "pytest-docker", "ruff", "types-pyyaml"]
+# Of a generated project: what `make update` runs.
+UPDATE = ["copier", "tqdm"]
+HEAD = "# Managed by triton-ensemble-template: what `make update` runs, by hash."
 # Each has a lock of its own, for the projects that need it.
 PACKAGES = ["onnx", "onnxruntime", "openvino", "pillow", "scikit-learn", "skl2onnx"]
 DEMO = ["copier", "hatchling", "onnxruntime", "pillow", "scikit-learn", "skl2onnx"]
@@ -83,6 +87,7 @@ def main() -> None:
         plot = [e for e in compiled(PLOT, versions) if e.partition("==")[0] not in known]
         write(ROOT / "requirements.lock", demo)
         write(ROOT / "requirements-dev.lock", [*without(everything, demo), *plot])
+        write(ROOT / "template/vendor/copier.txt", [HEAD, *compiled(UPDATE, versions)])
         write(LOCKS / "run.txt", run)
         write(LOCKS / "dev.txt", without(compiled([*RUN, *DEV], versions), run))
         for package in PACKAGES:

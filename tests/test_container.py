@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from gatekeeper import Gatekeeper
-from support import PIPELINES, UNUSUAL, Generate, step, succeed
+from support import PIPELINES, UNUSUAL, Generate, Project, step, succeed
 
 from triton_ensemble.container import health, imports, restart
 
@@ -133,6 +134,23 @@ def test_compose_files_keep_to_the_specification(generate: Generate, name: str) 
     gpu = yaml.safe_load((project / "deploy/compose.gpu.yaml").read_text())
     reservations = gpu["services"]["triton"]["deploy"]["resources"]["reservations"]
     assert reservations["devices"] == [{"driver": "nvidia", "count": 2, "capabilities": ["gpu"]}]
+
+
+def test_a_checkout_has_containers_of_its_own(generate: Generate, tmp_path: Path) -> None:
+    """The same ones from whatever path that leads to it; docker/ has two of them run."""
+    project = generate()
+    other = Project(Path(shutil.copytree(project.path, tmp_path / "it's another")))
+    (tmp_path / "link").symlink_to(project.path)
+    found = [
+        re.search(r"--project-name (\S+)", succeed(checkout.make("--dry-run", "down")))
+        for checkout in (project, Project(tmp_path / "link"), other)
+    ]
+    [name, again, others] = (match[1] for match in found if match)
+    assert re.fullmatch(r"image-classification-\d+", name)
+    assert name == again != others
+    assert "--project-name mine " in succeed(
+        project.make("-n", "down", COMPOSE_PROJECT_NAME="mine")
+    )
 
 
 @pytest.mark.parametrize("name", PIPELINES | UNUSUAL)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -92,8 +94,11 @@ def test_a_job_may_do_no_more_than_it_needs(of_ci: Generate) -> None:
     assert ci["permissions"] == {"contents": "read"}
     may = {name: job.get("permissions") for name, job in ci["jobs"].items()}
     assert may == {"test": None, "gpu": None, "image": {"contents": "read", "packages": "write"}}
-    assert update["permissions"] == {"contents": "write", "pull-requests": "write"}
-    for job in ci["jobs"].values():
+    assert update["permissions"] == {}
+    may = {name: job["permissions"] for name, job in update["jobs"].items()}
+    writes = {"contents": "write", "pull-requests": "write"}
+    assert may == {"update": {"contents": "read"}, "pull-request": writes}
+    for job in [*ci["jobs"].values(), *update["jobs"].values()]:
         assert job["steps"][0]["with"] == {"persist-credentials": False}
 
 
@@ -162,11 +167,14 @@ def test_the_container_ends_however_its_bench_ends(
 ) -> None:
     steps = read(of_ci(ci="github", gpu_count=2) / ".github/workflows/ci.yml")["jobs"]["gpu"]
     [script] = [step["run"] for step in steps["steps"] if step.get("name") == "Bench the container"]
-    (tmp_path / "make").write_text(f'#!/bin/sh\necho "$1 $TRITON_URL"; [ "$1" != {fails} ]\n')
+    (tmp_path / "make").write_text(
+        "#!/bin/sh\necho http://127.0.0.1:49153\n"
+        f'echo "$1 $HTTP_PORT $TRITON_URL" >&2; [ "$1" != {fails} ]\n'
+    )
     (tmp_path / "make").chmod(0o755)
     process = run("bash", "-e", "-c", script, cwd=tmp_path, PATH=f"{tmp_path}:/bin:/usr/bin")
-    bench = [] if fails == "up" else ["bench http://127.0.0.1:8000"]
-    assert process.stdout.splitlines() == ["up ", *bench, "down "]
+    bench = [] if fails == "up" else ["bench  http://127.0.0.1:49153"]
+    assert process.stderr.splitlines() == ["up 0 ", *bench, "down  "]
     assert bool(process.returncode) is (fails != "nothing")
 
 
@@ -225,6 +233,18 @@ case $2 in list) cat "$OPEN" ;; esac
 """
 
 
+# What an update brings may do whatever it likes, as this does, which stands in for a package.
+BROUGHT = r"""#!/bin/sh
+env >> "$SEEN"
+for hook in pre-commit post-commit pre-push post-checkout post-index-change; do
+  printf '#!/bin/sh\nenv >> "$SEEN"\n' > .git/hooks/$hook
+  chmod +x .git/hooks/$hook
+done
+cp .git/hooks/pre-push .git/monitor
+git config core.fsmonitor .git/monitor
+"""
+
+
 class Remote:
     """A project on a server, from a template that has a newer version."""
 
@@ -241,8 +261,7 @@ class Remote:
         for path, text in (
             (self.bin / "gh", GH),
             (folder / "venv-update/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n'),
-            (folder / "venv-update/bin/copier", ""),
-            (folder / "venv-update/bin/pip", ""),
+            (folder / "venv-update/bin/pip", BROUGHT),
         ):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
@@ -260,12 +279,22 @@ class Remote:
             succeed(run("git", *command.split(), cwd=self.template))
 
     def update(self) -> subprocess.CompletedProcess[str]:
-        """Run the workflow's commands in a fresh clone, as shallow as that of the CI."""
-        remote = self.folder / "remote.git"
+        """Run the jobs, each in a fresh clone as shallow as that of the CI; return the last, with what all printed."""
+        remote, printed = self.folder / "remote.git", ""
         self.git("-C", "p", "push", "-q", "--force", str(remote), "HEAD:refs/heads/main")
-        shutil.rmtree(self.folder / "clone", ignore_errors=True)
-        self.git("clone", "-q", "--depth=1", "-b", "main", f"file://{remote}", "clone")
-        (self.folder / "run.sh").write_text(self.script())
+        (self.folder / "output").write_text("")
+        for script, variables in self.jobs():
+            shutil.rmtree(self.folder / "clone", ignore_errors=True)
+            self.git("clone", "-q", "--depth=1", "-b", "main", f"file://{remote}", "clone")
+            process = self.job(script, **variables)
+            printed += process.stdout
+            if process.returncode:
+                break
+        process.stdout = printed
+        return process
+
+    def job(self, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        (self.folder / "run.sh").write_text(script)
         return run(
             *("bash", "-eo", "pipefail", str(self.folder / "run.sh")),
             cwd=self.folder / "clone",
@@ -275,32 +304,38 @@ class Remote:
             GIT_CONFIG_GLOBAL=str(self.folder / "gitconfig"),
             SAID=str(self.folder / "said"),
             OPEN=str(self.folder / "open"),
+            SEEN=str(self.folder / "seen"),
             BRANCH=BRANCH,
-            UPDATE_TOKEN="secret",
+            RUNNER_TEMP=str(self.folder),
+            GITHUB_OUTPUT=str(self.folder / "output"),
             CI_SERVER_PROTOCOL="https",
             CI_SERVER_HOST="git.example.org",
             CI_SERVER_FQDN="git.example.org",
             CI_PROJECT_PATH="me/p",
             CI_DEFAULT_BRANCH="main",
+            **variables,
         )
 
-    def script(self) -> str:
+    def jobs(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Yield the script of each job, and the token that it has; artifacts stay in this folder."""
         if self.ci == "github":
-            job = read(self.project / ".github/workflows/update.yml")["jobs"]["update"]
-            [with_token] = [step for step in job["steps"] if "env" in step]  # has the token, alone
-            assert with_token["env"]["BRANCH"] == BRANCH
-            lines = [f"(\n{step['run']})" for step in job["steps"] if "run" in step]
-        else:
-            job = read(self.project / ".gitlab-ci.yml")["update"]
-            assert job["variables"]["BRANCH"] == BRANCH
-            lines = job["script"]
-            # The server that the job names is this folder.
-            url = "https://update:secret@git.example.org/me/p.git"
-            option = f"url.{self.folder}/remote.git.insteadOf"
-            config = ("config", "--file", str(self.folder / "gitconfig"), option, url)
-            self.git(*config)
-            self.git("-C", "remote.git", "config", "receive.advertisePushOptions", "true")
-        return "\n".join(lines)
+            jobs = read(self.project / ".github/workflows/update.yml")["jobs"]
+            for name in ("update", "pull-request"):
+                steps = [step for step in jobs[name]["steps"] if "run" in step]
+                if name == "update" or "changed=true" in (self.folder / "output").read_text():
+                    token = {"GH_TOKEN": "secret"} if "env" in steps[-1] else {}
+                    yield "\n".join(f"(\n{step['run']})" for step in steps), token
+            return
+        jobs = read(self.project / ".gitlab-ci.yml")
+        # The server that the job names is this folder.
+        url = "https://update:secret@git.example.org/me/p.git"
+        option = f"url.{self.folder}/remote.git.insteadOf"
+        self.git("config", "--file", str(self.folder / "gitconfig"), option, url)
+        self.git("-C", "remote.git", "config", "receive.advertisePushOptions", "true")
+        yield "\n".join(jobs["update"]["script"]), {}
+        shutil.copy(self.folder / "clone/update.patch", self.folder)
+        artifact = f"cp {self.folder}/update.patch ."
+        yield "\n".join([artifact, *jobs["merge-request"]["script"]]), {"UPDATE_TOKEN": "secret"}
 
     def branches(self) -> list[str]:
         listed = self.git("-C", "remote.git", "branch", "--format=%(refname:short)")
@@ -335,10 +370,38 @@ def test_an_update_becomes_one_pull_request(remote: Remote) -> None:
         assert asked.startswith(f"pr list --head {BRANCH} ")
         assert created.startswith(f"pr create --head {BRANCH} --title ")
         (remote.folder / "open").write_text("1\n")
+    seen = (remote.folder / "seen").read_text()
+    assert "BRANCH=" in seen
+    assert "secret" not in seen
     before = remote.git("-C", "remote.git", "rev-parse", BRANCH)
     again = succeed(remote.update())
     assert "merge or" in again
     assert remote.git("-C", "remote.git", "rev-parse", BRANCH) == before
+
+
+def test_gitlab_gives_no_token_to_what_an_update_brings(of_ci: Generate, tmp_path: Path) -> None:
+    """The variable is for the environment of the job that pushes; the other one refuses it."""
+    ci = read(of_ci(ci="gitlab", gpu_count=0) / ".gitlab-ci.yml")
+    assert ci["merge-request"]["environment"]["name"] == "update"
+    assert "environment" not in ci["update"]
+    process = run("sh", "-ec", "\n".join(ci["update"]["script"]), cwd=tmp_path, UPDATE_TOKEN="x")
+    assert process.returncode == 1
+    assert process.stdout.startswith('UPDATE_TOKEN is for the environment "update" alone;')
+
+
+def test_copier_is_pinned_by_hashes(of_ci: Generate) -> None:
+    project = of_ci(ci="none", gpu_count=0)
+    packages = re.findall(
+        r"^\S+==.*(?:\n    --hash=.*)+", (project / "vendor/copier.txt").read_text(), re.M
+    )
+    assert [line.partition("==")[0] for line in packages if line.startswith("copier==")] == [
+        "copier"
+    ]
+    assert len(packages) > 10
+    commands = succeed(project.make("--dry-run", "update", PATH=os.environ["PATH"]))
+    installed = [line for line in commands.splitlines() if "pip install" in line]
+    assert len(installed) == 2
+    assert all("--require-hashes" in line for line in installed)
 
 
 def test_a_conflict_is_named_and_opens_none(remote: Remote) -> None:

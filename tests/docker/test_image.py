@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -10,6 +11,7 @@ import subprocess
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +27,12 @@ def inspect(image: str) -> dict[str, Any]:
     return dict(json.loads(docker("image", "inspect", image))[0])
 
 
+def compose_project(project: Project) -> str:
+    """Return the name of what `make up` starts: the image's, and a checksum of the folder's path."""
+    checksum = succeed(project.run("sh", "-c", "pwd -P | cksum"))
+    return f"{project.package.replace('_', '-')}-{checksum.split()[0]}"
+
+
 def left(name: str) -> list[str]:
     """Return the containers, networks and volumes of a compose project."""
     label = f"--filter=label=com.docker.compose.project={name}"
@@ -35,14 +43,14 @@ def left(name: str) -> list[str]:
 
 @contextmanager
 def serving(project: Project, *options: str) -> Iterator[dict[str, str]]:
-    """Run `make up`, yield the URLs that it prints by protocol, and run `make down`."""
+    """Run `make up`, yield the URLs that it prints by protocol, and run `make down`, of the volumes too."""
     try:
         printed = succeed(project.make("up", *options, *ALONE))
         yield dict(
             reversed(pair) for pair in re.findall(r"^((http|grpc)://[\d.:]+)$", printed, re.M)
         )
     finally:
-        succeed(project.make("down", *options))
+        succeed(project.make("down", *options, "ARGS=--volumes"))
 
 
 @pytest.mark.parametrize("name", ["default", "my own", "image in one process"])
@@ -55,7 +63,8 @@ def test_a_project_passes_its_container_tests(
     print(printed[printed.index("test session starts") :])
     print(image, f"{inspect(image)['Size'] / 1e6:.0f} MB")
     assert re.search(r"^=+ 7 passed", printed, re.MULTILINE)
-    assert left(f"{image}-test") == left(f"{image}-small") == []
+    test = f"{compose_project(project)}-test"
+    assert left(test) == left(f"{test}-small") == []
 
 
 def test_make_up_serves_and_make_down_leaves_nothing(
@@ -65,8 +74,41 @@ def test_make_up_serves_and_make_down_leaves_nothing(
         for url in urls.values():
             printed = succeed(default_project.make("infer", TRITON_URL=url))
             assert re.findall(r"LABEL: (.*)", printed) == ["7", "7", "2", "6"]
-        assert len(left("image-classification")) >= 2
-    assert left("image-classification") == []
+        assert len(left(compose_project(default_project))) >= 2
+    assert left(compose_project(default_project)) == []
+
+
+def test_two_checkouts_serve_beside_each_other(
+    default_project: Project, options: list[str], tmp_path: Path
+) -> None:
+    other = Project(Path(shutil.copytree(default_project.path, tmp_path / "other")))
+    with serving(default_project, *options) as urls:
+        with serving(other, *options):
+            assert len(left(compose_project(other))) >= 2
+        succeed(default_project.make("infer", TRITON_URL=urls["http"]))
+        taken = f"HTTP_PORT={urls['http'].rpartition(':')[2]}"
+        refused = other.make("up", *options, *ALONE[1:], taken)
+        succeed(other.make("down", "ARGS=--volumes"))
+    assert refused.returncode != 0
+    holder = f"{compose_project(default_project)}[-_]triton[-_]1 of {default_project / 'deploy'};"
+    assert re.search(
+        f"is held by container {holder} a free one: HTTP_PORT=0 make up", refused.stderr
+    )
+
+
+def test_the_data_of_prometheus_outlive_make_down(
+    generate: Generate, options: list[str], prometheus_image: str
+) -> None:
+    """Another image stands in for Grafana's, which can't be had everywhere."""
+    project = generate(project_name="kept")
+    names = ("HTTP_PORT", "GRPC_PORT", "METRICS_PORT", "PROMETHEUS_PORT", "GRAFANA_PORT")
+    images = [f"{name}_IMAGE={prometheus_image}" for name in ("PROMETHEUS", "GRAFANA")]
+    succeed(project.make("up", *options, *images, *(f"{name}=0" for name in names)))
+    succeed(project.make("down"))
+    assert left(compose_project(project)) == [f"{compose_project(project)}_prometheus"]
+    succeed(project.make("down", "ARGS=--volumes"))
+    assert left(compose_project(project)) == []
+    docker("image", "rm", "kept")
 
 
 def build(project: Project, *options: str) -> str:
@@ -228,9 +270,10 @@ def test_a_server_that_cannot_start_is_explained_by_make_up(
             run = project.make("up", *options, port, *ALONE[1:])
         assert run.returncode != 0
         assert re.search("already (allocated|in use)", run.stderr)
-        assert "another port: HTTP_PORT=9000 make up" in run.stderr
+        held = rf"port \d+ is held by process {os.getpid()} \(.*\); a free one: HTTP_PORT=0 make up"
+        assert re.search(held, run.stderr)
     finally:
-        succeed(project.make("down"))
+        succeed(project.make("down", "ARGS=--volumes"))
     docker("image", "rm", "failing")
 
 

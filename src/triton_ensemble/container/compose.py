@@ -12,15 +12,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from triton_ensemble.server import log as server_log
+from triton_ensemble.server.ports import holder
 
 DOCKER = os.environ.get("DOCKER", "docker")
 MONITORED = "monitoring" in os.environ.get("COMPOSE_PROFILES", "")
 TIMEOUT_S = 600  # large models load for minutes
 PATIENCE_S = 20  # then what the health check prints is shown
 PORTS = {"http": "8000", "grpc": "8001", "metrics": "8002"}
+# Ports on this machine, by the variables that name others.
+DEFAULTS = {"HTTP": 8000, "GRPC": 8001, "METRICS": 8002, "PROMETHEUS": 9090, "GRAFANA": 3000}
+TAKEN = re.compile(r"^.*127\.0\.0\.1:(\d+).*(already allocated|already in use)", re.M)
 # Errors of Docker and compose, as patterns, and what to write instead.
 REMEDIES = {
-    "port is already allocated|address already in use": "another port: HTTP_PORT=9000 make up",
     "could not select device driver": "without a GPU: make up GPUS=0",
     "dial tcp": "an image that can't be fetched; without Prometheus and Grafana: make up COMPOSE_PROFILES=",
 }
@@ -50,7 +53,23 @@ def _failure(run: subprocess.CompletedProcess[str]) -> str:
     errors = [line.strip() for line in lines if re.search("error|cannot|failed", line, re.I)]
     text = "\n  ".join(dict.fromkeys(errors or lines[-1:]))
     remedies = [remedy for pattern, remedy in REMEDIES.items() if re.search(pattern, text)]
+    remedies += [_taken(int(port)) for port, _ in dict.fromkeys(TAKEN.findall(text))]
     return "\n  ".join([text, *remedies])
+
+
+def _taken(port: int) -> str:
+    """Return who holds a port, and what takes a free one."""
+    told = {api: os.environ.get(f"{api}_PORT", str(usual)) for api, usual in DEFAULTS.items()}
+    api = next((api for api, chosen in told.items() if chosen == str(port)), "HTTP")
+    return f"port {port} is held by {_holder(port)}; a free one: {api}_PORT=0 make up"
+
+
+def _holder(port: int) -> str:
+    """Return the container that publishes a port, and its folder; else the process that listens there."""
+    form = '{{.Names}}{{with .Label "com.docker.compose.project.working_dir"}} of {{.}}{{end}}'
+    command = [DOCKER, "ps", "--filter", f"publish={port}", "--format", form]
+    containers = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+    return f"container {containers[0]}" if containers else holder(port)
 
 
 class Container:

@@ -28,6 +28,7 @@ from triton_ensemble.project import Project
 from triton_ensemble.server import environment
 from triton_ensemble.server import log as server_log
 from triton_ensemble.server.local_repository import LocalRepository
+from triton_ensemble.server.ports import holder
 
 HOST = "127.0.0.1"
 BACKENDS = Path(__file__).parent / "backends"
@@ -268,7 +269,7 @@ def _free_ports(wanted: dict[str, int]) -> dict[str, int]:
             probe = stack.enter_context(socket.socket())
             if port and probe.connect_ex((HOST, port)) == 0:
                 raise ServerError(
-                    f"port {port} is in use; choose another by {api.upper()}_PORT=..."
+                    f"port {port} is in use, by {holder(port)}; choose another by {api.upper()}_PORT=..."
                 )
             if not port:
                 probe.bind((HOST, 0))

@@ -26,12 +26,6 @@ def engine() -> None:
 
 
 @pytest.fixture(scope="session")
-def image_name() -> str:
-    """Return the name of the image, with which those of compose projects begin."""
-    return under_test.PROJECT.package.replace("_", "-")
-
-
-@pytest.fixture(scope="session")
 def docker_compose_command() -> str:
     """Return the command that starts compose, to pytest-docker."""
     return COMPOSE
@@ -44,9 +38,10 @@ def docker_compose_file() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def docker_compose_project_name(image_name: str) -> str:
-    """Return the name of the compose project, to pytest-docker."""
-    return f"{image_name}-test"
+def docker_compose_project_name() -> str:
+    """Return the name of the compose project, another one than that of `make up`, to pytest-docker."""
+    usual = under_test.PROJECT.package.replace("_", "-")
+    return f"{os.environ.get('COMPOSE_PROJECT_NAME', usual)}-test"
 
 
 @pytest.fixture(scope="session")

@@ -106,10 +106,10 @@ def test_a_python_process_that_is_killed_ends_requests_with_an_error(triton: Con
 
 @only_where(PYTHON_STEPS)
 def test_shared_memory_that_is_too_small_is_named(
-    compose: tuple[str, ...], image_name: str, monkeypatch: pytest.MonkeyPatch
+    compose: tuple[str, ...], docker_compose_project_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHM_SIZE", "512k")
-    command = (*compose, f"--project-name={image_name}-small")
+    command = (*compose, f"--project-name={docker_compose_project_name}-small")
     try:
         with pytest.raises(ContainerError, match=r"(?i)shared memory"):
             up(command)

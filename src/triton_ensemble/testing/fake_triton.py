@@ -169,7 +169,8 @@ def load(folder: Path, config: str) -> Any:
     sys.modules["model"] = module
     spec.loader.exec_module(module)
     model = module.TritonPythonModel()
-    names = {"model_name": folder.parent.name, "model_version": folder.name}
+    name = folder.parent.name
+    names = {"model_name": name, "model_version": folder.name, "model_instance_name": f"{name}_0"}
     model.initialize({"model_config": config, "model_instance_kind": "CPU", **names})
     return model
 

@@ -1,0 +1,213 @@
+"""The alert rules and the dashboard: their cases by promtool, and what Triton's metrics say in such a case."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import alerts
+import numpy as np
+import pytest
+import tritonclient.grpc as triton_grpc  # type: ignore[import-untyped]
+import yaml
+from support import PIPELINES, UNUSUAL, Generate, Project, step
+
+from triton_ensemble.server.local_triton import LocalTriton
+
+needs_promtool = pytest.mark.skipif(
+    not shutil.which("promtool"), reason="promtool is not installed: apt-get install prometheus"
+)
+
+
+def promtool(folder: Path, *arguments: str) -> None:
+    command = ["promtool", *arguments]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    ("project", "cases", "metrics"),
+    [
+        pytest.param(alerts.ensemble, alerts.CASES, alerts.OF_ENSEMBLE, id="ensemble"),
+        pytest.param(
+            alerts.one_model, alerts.CASES_OF_ONE_MODEL, alerts.OF_ONE_MODEL, id="one model"
+        ),
+    ],
+)
+def test_alerts_fire_in_trouble_and_clear_after_it(
+    generate: Generate,
+    project: Callable[[Generate], Project],
+    cases: list[alerts.Case],
+    metrics: dict[str, str],
+) -> None:
+    """No other alert fires; tests/docker/ asks the promtool of the container."""
+    folder = project(generate) / "deploy/monitoring"
+    (folder / "tests.yml").write_text(alerts.unit_tests(cases, metrics))
+    promtool(folder, "test", "rules", "tests.yml")
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    "name", ["default", "one model", "decoupled", "sequence", "ONNX without an ensemble"]
+)
+def test_rules_of_each_kind_of_project_are_sound(generate: Generate, name: str) -> None:
+    folder = generate(**(PIPELINES | UNUSUAL)[name]) / "deploy/monitoring"
+    promtool(folder, "check", "rules", "alerts.yml")
+
+
+def test_each_alert_says_how_severe_it_is(generate: Generate) -> None:
+    text = (alerts.ensemble(generate) / "deploy/monitoring/alerts.yml").read_text()
+    rules = [rule for rule in yaml.safe_load(text)["groups"][0]["rules"] if "alert" in rule]
+    assert {rule["labels"]["severity"] for rule in rules} == {"critical", "warning"}
+    assert all(rule["for"] for rule in rules if rule["alert"] != "TritonRestarts")
+    fired = {
+        name for case in alerts.CASES for names in case.fires.values() for name in names.split()
+    }
+    assert {rule["alert"] for rule in rules} == fired
+
+
+def test_the_dashboard_shows_what_the_rules_record(generate: Generate) -> None:
+    for project in (alerts.ensemble(generate), alerts.one_model(generate)):
+        rules = yaml.safe_load((project / "deploy/monitoring/alerts.yml").read_text())["groups"][0]
+        dashboard = (project / "deploy/monitoring/dashboard.json").read_text()
+        recorded = {rule["record"] for rule in rules["rules"] if "record" in rule}
+        assert set(re.findall(r"triton:\w+:rate2m", dashboard)) == recorded
+
+
+# What the cases say that Triton's metrics do, asked of a real one.
+
+SLOW = """
+import time
+from triton_step import InvalidRequest
+
+class Step:
+    def __init__(self, context): ...
+    def __call__(self, A):
+        if A[0, 0] == 1:
+            raise InvalidRequest("1")
+        if A[0, 0] == 2:
+            raise RuntimeError
+        time.sleep(0.3)
+        return {"B": A}
+"""
+
+
+class Watched:
+    """A Triton that serves step a, of whose requests three may wait, and step b; its metrics since the last look."""
+
+    def __init__(self, triton: LocalTriton) -> None:
+        self.triton = triton
+        self.seen = self.metrics()
+
+    def metrics(self) -> dict[str, float]:
+        with urlopen(self.triton.metrics_url, timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        return {series.replace(',version="1"', ""): float(value) for series, value in pairs}
+
+    def more(self, of: str) -> dict[str, float]:
+        """Return by how much which series of some metrics have grown."""
+        time.sleep(1.5)  # steps tell twice a second
+        before, self.seen = self.seen, self.metrics()
+        grown = {series: value - before.get(series, 0) for series, value in self.seen.items()}
+        return {series: by for series, by in grown.items() if by and re.match(of, series)}
+
+    def ask(self, value: float) -> int:
+        """Return the status of an answer."""
+        tensor = {"name": "A", "datatype": "FP32", "shape": [1, 1], "data": [value]}
+        url = f"{self.triton.http_url}/v2/models/{alerts.E}/infer"
+        try:
+            with urlopen(
+                Request(url, json.dumps({"inputs": [tensor]}).encode()), timeout=30
+            ) as answer:
+                return int(answer.status)
+        except HTTPError as error:
+            with error:
+                return error.code
+
+
+@pytest.fixture(scope="module")
+def watched(generate: Generate) -> Iterator[Watched]:
+    few = {"default_queue_policy": {"max_queue_size": 3}}
+    steps = [step("a", ["A"], ["B"], fuse=False, batching=few), step("b", ["B"], ["C"], fuse=False)]
+    tensors = dict.fromkeys("ABC", "FP32[1]")
+    project = generate(ensemble_name=alerts.E, tensors=tensors, steps=steps, max_batch_size=4)
+    (project / "steps/a.py").write_text(SLOW)
+    assert project.make("repository").returncode == 0
+    with LocalTriton(project / "model_repository", alerts.E) as triton:
+        yield Watched(triton)
+
+
+COUNTS = "nv_inference_request_failure|step_(rejected|failed)"
+
+
+@pytest.mark.parametrize(
+    ("value", "counter"), [(1, "step_rejected_total"), (2, "step_failed_total")]
+)
+def test_a_step_that_answers_with_an_error(watched: Watched, value: float, counter: str) -> None:
+    watched.more(COUNTS)
+    assert watched.ask(value) == (400 if value == 1 else 500)
+    assert watched.more(COUNTS) == {
+        alerts.failure(alerts.E, "OTHER"): 2,
+        f'{counter}{{model="a",step="a"}}': 1,
+    }
+
+
+def test_a_full_queue(watched: Watched) -> None:
+    watched.more(COUNTS)
+    with ThreadPoolExecutor(30) as pool:
+        statuses = [pool.submit(watched.ask, 0) for _ in range(30)]
+        time.sleep(0.15)
+        assert watched.metrics()['nv_inference_pending_request_count{model="a"}'] == 3
+        refused = [status.result() for status in statuses].count(503)
+    assert refused > 20
+    assert watched.more(COUNTS) == {alerts.failure(alerts.E, "OTHER"): 2 * refused}
+
+
+def test_a_cancelled_request(watched: Watched) -> None:
+    watched.more(COUNTS)
+    tensor = triton_grpc.InferInput("A", [1, 1], "FP32")
+    tensor.set_data_from_numpy(np.zeros((1, 1), np.float32))
+    with triton_grpc.InferenceServerClient(
+        watched.triton.grpc_url.removeprefix("grpc://")
+    ) as client:
+        call = client.async_infer(alerts.E, [tensor], lambda result, error: None)
+        time.sleep(0.15)
+        call.cancel()
+    assert watched.more(COUNTS) == {
+        alerts.failure(alerts.E, "OTHER"): 2,
+        alerts.failure("b", "CANCELED"): 1,
+    }
+
+
+def test_a_process_that_has_died(watched: Watched) -> None:
+    """It is the last test of this server."""
+    lived = 'step_process_seconds_total{model="a",process="a_0_0",step="a"}'
+    assert watched.more("step_process")[lived] > 0
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        command = path.read_text().replace("\0", " ")
+        if (
+            "/a/1/model.py" in command
+            and watched.triton._id in command
+            and "backend_stub" in command
+        ):
+            os.kill(int(path.parent.name), signal.SIGKILL)
+    watched.more("step_process")
+    assert lived not in watched.more("step_process")
+    watched.more(COUNTS)
+    assert watched.ask(0) == 500
+    assert watched.more(COUNTS) == {
+        alerts.failure(alerts.E, "OTHER"): 2,
+        alerts.failure("a", "BACKEND"): 1,
+    }
