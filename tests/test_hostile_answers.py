@@ -321,7 +321,7 @@ NESTED = "[" * 40 + "]" * 40
             "project_name: 2026-01-02",
             "project_name has 2026-01-02, which is no text, number, list or mapping; write a text in quotes",
         ),
-        ("inputs: {on: {}}", "inputs has the key True; write it in quotes"),
+        ("inputs: {on: {}}", "inputs has the key true; write it in quotes"),
         ("ci: {2026-01-02: a}", "ci is {}; write one of github, gitlab, none"),
         (
             "ensemble: {parameters: {a: !!set {b}}}",

@@ -125,7 +125,8 @@ steps:
 
 
 @pytest.mark.parametrize(
-    ("text", "line"), [("", 1), ("- a\n", 1), ("a: 1\nb: [\n", 3), ("a: b: c", 1)]
+    ("text", "line"),
+    [("", 1), ("- a\n", 1), ("a: 1\nb: [\n", 3), ("a: b: c", 1), ("a:\n  b: 1\n  b: 2\n", 3)],
 )
 def test_what_has_no_answers(text: str, line: int, tmp_path: Path) -> None:
     [message] = lines(tmp_path, text)
@@ -137,6 +138,9 @@ def test_what_has_no_answers(text: str, line: int, tmp_path: Path) -> None:
     [
         ("triton_release: 2026-13-01\n", "month must be in 1..12"),
         ("2: x\n", "has no answers"),
+        ("ci: {2026-01-02: a}\n", "ci is {}; write one of github"),
+        ("tensors: !!set {A}\n", "tensors: is no mapping; write `NAME: TYPE[dims]`"),
+        ("inputs: {null: x}\n", "inputs has the key null; write it in quotes"),
         ("steps: &s\n  - {steps: *s}\n", "Circular reference"),
         (f"a: {'[' * 3000}\n", "maximum recursion depth"),
     ],

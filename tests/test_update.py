@@ -172,6 +172,7 @@ def test_what_pipeline_yml_leaves_out_is_the_default_again(copy: Copy) -> None:
         ("steps: [unclosed\n", "pipeline.yml:2: expected ',' or ']'"),
         ("a:\n\t- b\n", "pipeline.yml:2: found character '\\t' that cannot start any token"),
         ("- a\n", "pipeline.yml: has no answers"),
+        ("ci: github\nci: none\n", "pipeline.yml:2: 'ci' stands twice; drop one"),
         ("", "pipeline.yml: has no answers"),
         ("max_batch_size: -1\n", "max_batch_size"),
         ("tensors: {A: 'FLOAT[1]'}\n", "tensor A: has the type FLOAT"),

@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from triton_ensemble.answers import UniqueKeyLoader, yaml_problem
 from triton_ensemble.progress import Progress
 from triton_ensemble.update.aside import KEPT, Aside, aside
 from triton_ensemble.update.bring import Interruptions, bring
@@ -111,12 +112,10 @@ def _check_answers() -> None:
     """Exit with a line where pipeline.yml can't be read."""
     try:
         with open("pipeline.yml", encoding="utf-8") as file:
-            answers = yaml.safe_load(file)
+            answers = yaml.load(file, UniqueKeyLoader)
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        sys.exit(
-            f"pipeline.yml:{line}: {error.problem}; check brackets, quotes and indentation here"
-        )
+        line, what, instead = yaml_problem(error)
+        sys.exit(f"pipeline.yml:{line}: {what}; {instead}")
     except (OSError, RecursionError, ValueError, yaml.YAMLError) as error:
         sys.exit(f"pipeline.yml: {error}")
     if not isinstance(answers, dict):

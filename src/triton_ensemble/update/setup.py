@@ -21,27 +21,35 @@ import triton_ensemble
 
 # With this file in a commit, the update after it was run by a tool that says nothing of removed edits.
 SILENT_UPDATER = "./tools/update.py"
+VENDORED = Path("vendor/requirements.txt")
 
 
 def main() -> int:
-    """Finish the environment that runs this; 1 if it lacks what the toolkit needs."""
+    """Finish the environment that runs this; 1 if it lacks what all commands of the toolkit need."""
     site_packages = Path(sysconfig.get_path("purelib"))
     site_packages.joinpath("project.pth").write_text(f"{Path(sys.argv[1]).resolve()}\n")
-    lacking = ", ".join(_missing_requirements())
-    if lacking:
-        print(f"requirements.lock: lacks {lacking}, which the toolkit needs; run: make lock")
+    missing = dict(_missing_requirements())
+    if missing:
+        names = ", ".join(missing)
+        print(f"requirements.lock: lacks {names}, which the toolkit needs; run: make lock")
     _report_removed_edits()
-    return int(bool(lacking))
+    return int(any(missing.values()))
 
 
-def _missing_requirements() -> Iterator[str]:
+def _missing_requirements() -> Iterator[tuple[str, bool]]:
+    """Yield packages that are not installed, and whether all commands need them.
+
+    Those of the extras that vendor/requirements.txt names are for some commands.
+    """
+    extras = re.findall(r"[\w-]+(?=[],])", VENDORED.read_text() if VENDORED.exists() else "")
     for requirement in importlib.metadata.requires("triton-ensemble") or []:
         name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+        extra = re.search(r"""extra == ["']([\w-]+)""", requirement)
         try:
-            if "extra ==" not in requirement:
+            if extra is None or extra[1] in extras:
                 importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            yield name
+            yield name, extra is None
 
 
 def _report_removed_edits() -> None:

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from triton_ensemble.answers import LEFT_OUT, answers_of
+from triton_ensemble.answers import LEFT_OUT, UniqueKeyLoader, answers_of, yaml_problem
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import findings_in, generated_repository
 from triton_ensemble.check.pipeline.lines import PipelineLines
@@ -27,12 +27,11 @@ def check_pipeline(path: Path) -> list[Finding]:
     """
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
-        given, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
-        json.dumps(given, default=str)  # a value inside itself
+        given, root = yaml.load(text, UniqueKeyLoader), yaml.compose(text, Loader=yaml.SafeLoader)
+        json.dumps(given, default=str, skipkeys=True)  # a value inside itself
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        what, line = getattr(error, "problem", "is no YAML"), mark.line + 1 if mark else 1
-        return [Finding(path, line, RULE, what, "check brackets, quotes and indentation here")]
+        line, what, instead = yaml_problem(error)
+        return [Finding(path, line, RULE, what, instead)]
     except (RecursionError, ValueError) as error:
         return [Finding(path, 1, RULE, f"can't be read: {error}", "quote texts, nest less")]
     if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
