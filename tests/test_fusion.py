@@ -11,6 +11,8 @@ from gatekeeper import Gatekeeper
 from support import step
 from test_wiring import wired
 
+from triton_ensemble.catalog import table
+
 CHAIN = [step("a", ["A"], ["M"]), step("b", ["M"], ["N"]), step("c", ["N"], ["X"])]
 
 
@@ -410,3 +412,25 @@ def test_what_cannot_be_fused_is_refused_with_the_reason(keeper: Gatekeeper, nam
     assert reason in line
     assert line.startswith("step ")
     assert line.count("\n") == 0
+
+
+# Fields of a step that config.pbtxt has under another name, by which fusion.yml knows them.
+IN_CONFIG = {
+    "accelerator": "optimization",
+    "batching": "dynamic_batching",
+    "cache": "response_cache",
+    "decoupled": "model_transaction_policy",
+    "file": "default_model_filename",
+    "sequence": "sequence_batching",
+    "versions": "version_policy",
+    "warmup": "model_warmup",
+}
+# Those that stay the step's own in a shared model, or that hooks/graph/fusion.jinja asks for itself.
+OF_A_STEP = {"name", "backend", "inputs", "outputs", "version", "declare", "fuse", "parameters"}
+
+
+def test_it_is_known_of_each_field_what_fusing_does_with_it() -> None:
+    fusion = table("fusion")
+    known = fusion["of_a_model"].keys() | fusion["unless_asked"].keys() | fusion["alike"].keys()
+    fields = {IN_CONFIG.get(field, field) for field in table("fields")["step"]}
+    assert fields - known == OF_A_STEP

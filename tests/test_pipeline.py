@@ -140,6 +140,7 @@ def test_what_has_no_answers(text: str, line: int, tmp_path: Path) -> None:
         ("2: x\n", "has no answers"),
         ("ci: {2026-01-02: a}\n", "ci is {}; write one of github"),
         ("tensors: !!set {A}\n", "tensors: is no mapping; write `NAME: TYPE[dims]`"),
+        ('ensemble: {parameters: {a: "\\ud800"}}\n', 'a: has "\\ud800", which is no text'),
         ("inputs: {null: x}\n", "inputs has the key null; write it in quotes"),
         ("steps: &s\n  - {steps: *s}\n", "Circular reference"),
         (f"a: {'[' * 3000}\n", "maximum recursion depth"),
