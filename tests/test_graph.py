@@ -316,7 +316,7 @@ def test_a_step_that_is_only_called_is_no_part_of_the_ensemble(graph: Graph) -> 
     ]
     pipeline = graph({"A": "FP32[1]", "B": "FP32[1]"}, steps)
     assert names(pipeline["models"]) == ["one", "two"]
-    assert [call["model"] for call in pipeline["scheduling"]] == ["one"]
+    assert [call["model"] for call in pipeline["ensembles"][0]["scheduling"]] == ["one"]
     assert (pipeline["decoupled"], pipeline["sequential"]) == (False, False)
 
 

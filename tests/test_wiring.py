@@ -503,7 +503,7 @@ def test_a_step_that_depends_on_all_inputs_is_listed_first(keeper: Gatekeeper) -
     def models(name: str) -> list[str]:
         answers = WIRINGS[name][0]
         unfused = {**answers, "steps": [{**given, "fuse": False} for given in answers["steps"]]}
-        return [step["model"] for step in keeper.graph(unfused)["scheduling"]]
+        return [step["model"] for step in keeper.graph(unfused)["ensembles"][0]["scheduling"]]
 
     assert models("an input that enters late") == ["c", "a", "b"]
     assert models("two late inputs, all outputs at once") == ["a", "b", "c"]
