@@ -42,6 +42,8 @@ TESTED = {
     r"(PYTHONPATH=src python -m triton_ensemble|(uvx --from \S+ )?\S*triton-ensemble) check \S+": "test_check_command.py::test_it_runs_as_a_program_on_any_repository",
     r"\S*triton-ensemble check pipeline.yml": "test_pipeline.py::test_as_a_command",
     r"(uvx --from '[^']+' )?\S*triton-ensemble adopt REPOSITORY( > pipeline.yml)?": "test_adopt.py::test_as_a_command",
+    r"(uvx --from '[^']+' )?\S*triton-ensemble adopt \w+ --into \S+ > pipeline.yml": "test_adopted_projects.py::test_in_the_folder_of_the_repository",
+    r"git rm .*|rm -rf model_repository|copier copy --defaults --overwrite .*|git status": "test_adopted_projects.py::test_in_the_folder_of_the_repository",
     r"\S*triton-ensemble (--help|[A-Z]+|\w+)": "test_cli.py::test_help",
     r"python -m (tools\.NAME|benchmarks\.\w+)": "test_architecture.py::test_the_files_that_a_page_names_exist",
     r"make wheel": "test_delivery.py::test_the_wheel_is_that_of_the_sources",
