@@ -32,13 +32,6 @@ from triton_ensemble.config import Model, ModelConfig
 from triton_ensemble.pipeline.rules import rules
 
 GPU_ONLY = ("tensorrt", "tensorrtllm", "vllm")
-# What a use has from the table of tensors, by its side.
-INHERITED = {
-    "inputs": ("type", "dims", "optional", "ragged", "format"),
-    "outputs": ("type", "dims", "labels"),
-    "ensemble's inputs": ("type", "dims", "optional"),
-    "ensemble's outputs": ("type", "dims"),
-}
 ABSENT = {"optional": False, "ragged": False, "format": None}
 
 
@@ -174,7 +167,7 @@ def _long(entry: str | Fields) -> Fields:
 
 def _override(side: str, of_use: Fields, of_tensor: Fields) -> Fields:
     """Return what a use says otherwise than the table."""
-    inherited = {key: of_tensor[key] for key in INHERITED[side] if key in of_tensor}
+    inherited = {key: of_tensor[key] for key in catalog.table("bindings")[side] if key in of_tensor}
     changed = {key: value for key, value in of_use.items() if inherited.get(key) != value}
     gone = {key: ABSENT[key] for key in inherited if key not in of_use and key in ABSENT}
     return changed | gone
@@ -232,7 +225,7 @@ def _interface(ensemble: Model, steps: list[Step], table: dict[str, Any]) -> Fie
     ):
         changed = {
             tensor.name: _override(
-                f"ensemble's {side}", tensor_spec(tensor), _long(table[tensor.name])
+                f"ensemble {side}", tensor_spec(tensor), _long(table[tensor.name])
             )
             for tensor in declared
         }
