@@ -407,3 +407,26 @@ def problem(error: UserMessageError) -> str:
     prefix, line = str(error)[: len(PREFIX)], str(error)[len(PREFIX) :]
     assert prefix == PREFIX, error
     return str(ast.literal_eval(line))
+
+
+# Inputs with dims that vary, which steps declare, also one in a nested ensemble.
+OPEN_DIMS: dict[str, Any] = {
+    "tensors": {
+        "A": "FP32[-1, 4, -1]",
+        "B": "FP32[-1]",
+        "C": "FP32[-1]",
+        **dict.fromkeys("XYZ", "FP32[1]"),
+    },
+    "steps": [
+        step("one", ["A", "C"], ["X"]),
+        step("two", {"x": {"tensor": "A", "dims": [3, -1, -1]}}, ["Z"]),
+        {
+            "name": "inner",
+            "backend": "ensemble",
+            "inputs": {"b": "B"},
+            "outputs": {"y": "Y"},
+            "tensors": {"b": "FP32[-1]", "y": "FP32[1]"},
+            "steps": [step("within", {"x": {"tensor": "b", "dims": [5]}}, ["y"])],
+        },
+    ],
+}

@@ -14,7 +14,7 @@ from copier._main import Worker
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from jinja2.sandbox import SandboxedEnvironment
-from support import step
+from support import OPEN_DIMS, step
 
 Graph = Callable[..., dict[str, Any]]
 AWKWARD = [
@@ -372,21 +372,7 @@ def test_no_two_names_have_the_same_identifier(
 
 def test_a_request_of_zeros_has_dims_that_all_steps_take(graph: Graph) -> None:
     """Where the interface leaves one open, it is that of a step, also of one in a nested ensemble."""
-    tensors = {"A": "FP32[-1, 4, -1]", "B": "FP32[-1]", "C": "FP32[-1]", "X": "FP32[1]", "Y": "FP32[1]"}  # fmt: skip
-    inner = {
-        "name": "inner",
-        "backend": "ensemble",
-        "inputs": {"b": "B"},
-        "outputs": {"y": "Y"},
-        "tensors": {"b": "FP32[-1]", "y": "FP32[1]"},
-        "steps": [step("within", {"x": {"tensor": "b", "dims": [5]}}, ["y"])],
-    }
-    steps = [
-        step("one", ["A", "C"], ["X"]),
-        step("two", {"x": {"tensor": "A", "dims": [3, -1, -1]}}, {"y": None}),
-        inner,
-    ]
-    pipeline = graph(tensors, steps)
+    pipeline = graph(**OPEN_DIMS)
     assert pipeline["sample_dims"] == {"A": [3, 4, 1], "B": [5], "C": [1]}
 
 

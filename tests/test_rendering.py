@@ -13,7 +13,18 @@ import copier
 import pytest
 import yaml
 from google.protobuf import text_format  # type: ignore[import-untyped]
-from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, run, slow_but, step, succeed
+from support import (
+    OPEN_DIMS,
+    PIPELINES,
+    ROOT,
+    UNUSUAL,
+    Generate,
+    Project,
+    run,
+    slow_but,
+    step,
+    succeed,
+)
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 if sys.version_info >= (3, 11):
@@ -357,27 +368,7 @@ def test_torch_is_a_dependency_only_where_torchscript_is_served(generate: Genera
 
 
 def test_a_request_of_zeros_has_dims_that_all_steps_take(generate: Generate) -> None:
-    """Where the interface leaves one open, it is that of a step, also of one in a nested ensemble."""
-    tensors = {"A": "FP32[-1, 4, -1]", "B": "FP32[-1]", "C": "FP32[-1]"}
-    inner = {
-        "name": "inner",
-        "backend": "ensemble",
-        "inputs": {"b": "B"},
-        "outputs": {"y": "Y"},
-        "tensors": {"b": "FP32[-1]", "y": "FP32[1]"},
-        "steps": [step("within", {"x": {"tensor": "b", "dims": [5]}}, ["y"])],
-    }
-    steps = [
-        step("one", ["A", "C"], ["X"]),
-        step("two", {"x": {"tensor": "A", "dims": [3, -1, -1]}}, ["Z"]),
-        inner,
-    ]
-    project = generate(
-        starting_pipeline="my-own",
-        tensors={**tensors, **dict.fromkeys("XYZ", "FP32[1]")},
-        steps=steps,
-        ensemble={"all_outputs": True},
-    )
+    project = generate(starting_pipeline="my-own", ensemble={"all_outputs": True}, **OPEN_DIMS)
     inputs = json.loads((project / "vendor/project.json").read_text())["inputs"]
     dims = {given["name"]: given["dims"] for given in inputs}
     assert dims == {"A": [3, 4, 1], "B": [5], "C": [1]}
