@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 
 from triton_ensemble.adopt.ensembles import Models, models_below
 from triton_ensemble.config import Model
@@ -38,15 +39,13 @@ def called(model: Model, models: Models) -> set[str]:
     if not any(BLS.encode() in code for code in codes):
         return set()
     texts = {parameter.string_value for parameter in model.config.parameters.values()}
-    texts.update(text for code in codes for text in _texts(code))
+    for node in (node for code in codes for node in nodes(code)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            texts.add(node.value)
     return (texts & models.keys()) - {model.name}
 
 
-def _texts(code: bytes) -> Iterator[str]:
-    try:
-        nodes = ast.walk(ast.parse(code))
-    except (SyntaxError, ValueError):
-        return
-    for node in nodes:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
+def nodes(code: bytes) -> Iterator[ast.AST]:
+    """Iterate over the nodes of a Python file's tree; over none where it is no Python."""
+    with suppress(SyntaxError, ValueError):
+        yield from ast.walk(ast.parse(code))

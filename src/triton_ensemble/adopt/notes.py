@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from triton_ensemble import catalog
+from triton_ensemble.adopt.calls import nodes
 from triton_ensemble.adopt.ensembles import Models
 from triton_ensemble.adopt.files import files_of
 from triton_ensemble.check.rules.backends import known_backends, wanted_file
@@ -103,11 +104,7 @@ def _packages(model: Model) -> list[str]:
 
 def _imported(path: Path) -> Iterator[str]:
     """Iterate over the outermost names of the modules that a file imports, wherever in it."""
-    try:
-        nodes = ast.walk(ast.parse(path.read_bytes()))
-    except (SyntaxError, ValueError):
-        return
-    for node in nodes:
+    for node in nodes(path.read_bytes()):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
