@@ -357,7 +357,7 @@ def test_stubs_of_all_kinds_are_tested_and_clean(
 
 
 def test_a_step_of_tensors_that_returns_texts_imports_what_it_uses(generate: Generate) -> None:
-    on_gpu = {"device": "gpu", "requirements": ["torch==2.13.0"]}
+    on_gpu: dict[str, Any] = {"device": "gpu", "requirements": ["torch==2.13.0"]}
     steps = [step("judge", ["A"], ["B"], **on_gpu), step("again", ["B", "A"], ["C"], **on_gpu)]
     tensors = {"A": "FP32[4]", "B": "STRING[1]", "C": "STRING[1]"}
     project = generate(gpu_count=1, tensors=tensors, steps=steps)
