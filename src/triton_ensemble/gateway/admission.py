@@ -1,0 +1,78 @@
+"""How much is let in: requests at once, requests that wait, and bytes in memory. What is beyond it is refused at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import anyio
+
+from triton_ensemble.gateway import observe
+from triton_ensemble.gateway.refusal import Refusal
+from triton_ensemble.gateway.settings import Settings
+
+Receive = Callable[[], Awaitable[Any]]
+
+
+class Admission:
+    """The places of a worker, and the memory that its requests share."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._places = asyncio.Semaphore(settings.concurrency)
+        self._waiting = self._held_bytes = 0
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Hold one of the places that Triton's requests have; Refusal 429 where none is free in time."""
+        await (self._waited() if self._places.locked() else self._places.acquire())
+        try:
+            with observe.COMPUTING.track_inprogress():
+                yield
+        finally:
+            self._places.release()
+
+    async def _waited(self) -> None:
+        if self._waiting >= self._settings.waiting:
+            raise _too_many()
+        self._waiting += 1
+        try:
+            with observe.WAITING.track_inprogress(), anyio.fail_after(self._settings.wait_s):
+                await self._places.acquire()
+        except TimeoutError:
+            raise _too_many() from None
+        finally:
+            self._waiting -= 1
+
+    @contextmanager
+    def memory(self, receive: Receive, length: str | None) -> Iterator[Receive]:
+        """Yield `receive`, which counts the bytes that come; Refusal 413 where they are too many, 429 where all requests' are."""
+        if length and length.isdecimal() and int(length) > self._settings.max_bytes:
+            raise self._too_large()
+        size = 0
+
+        async def counted() -> Any:
+            nonlocal size
+            message = await receive()
+            more = len(message.get("body", b""))
+            size += more
+            self._held_bytes += more
+            if size > self._settings.max_bytes:
+                raise self._too_large()
+            if self._held_bytes > self._settings.memory_bytes:
+                raise _too_many()
+            return message
+
+        try:
+            yield counted
+        finally:
+            self._held_bytes -= size
+
+    def _too_large(self) -> Refusal:
+        return Refusal(413, f"a request may have {self._settings.max_bytes} bytes; send fewer")
+
+
+def _too_many() -> Refusal:
+    return Refusal(429, "too many requests at once; try again", retry_after_s=1)

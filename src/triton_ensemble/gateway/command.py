@@ -1,0 +1,109 @@
+"""Serves the REST gateway of the project, and a local Triton beside it, until Ctrl-C.
+
+Where TRITON_URL names a server (grpc://HOST:PORT), that one is asked and none is started. One worker
+that is loaded anew when files of gateway/ change; with --workers, so many that are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from triton_ensemble.client import package
+from triton_ensemble.project import Project, ProjectError
+from triton_ensemble.server.local_triton import LocalTriton, ServerError
+from triton_ensemble.server.ports import taken
+
+APP = "gateway.app:app"
+RELOAD: dict[str, Any] = {"reload": True, "reload_dirs": ["gateway"]}
+# Requests that are under way when it is told to stop have as long as Triton's.
+SERVING: dict[str, Any] = {
+    "access_log": False,
+    "timeout_graceful_shutdown": 30,
+    "server_header": False,
+}
+SERVING["log_config"] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "%(message)s"}},
+    "handlers": {
+        "stdout": {
+            "class": "logging.StreamHandler",
+            "stream": "ext://sys.stdout",
+            "formatter": "plain",
+        }
+    },
+    "loggers": {
+        "gateway": {"handlers": ["stdout"], "level": "INFO"},
+        "uvicorn.error": {"handlers": ["stdout"], "level": "WARNING"},
+    },
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where it listens, and by how many processes."""
+    parser.add_argument("--host", default="127.0.0.1", help="127.0.0.1 by default")
+    parser.add_argument("--port", type=int, default=8080, help="8080 by default")
+    parser.add_argument("--workers", type=int, default=0, help="processes; 0: one, which reloads")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until Ctrl-C (0), or say in a line what is in the way (1)."""
+    project = Project.load(Path.cwd())
+    if not (project.root / "gateway" / "app.py").is_file():
+        raise ProjectError(
+            "gateway/: not there; add gateway to extras in pipeline.yml, then: make update"
+        )
+    try:
+        import uvicorn
+
+        from triton_ensemble.gateway.settings import Settings, SettingsError
+    except ImportError as error:
+        raise ProjectError(f"the gateway needs {error.name}; run: make gateway") from None
+    try:
+        Settings.read()
+    except SettingsError as error:
+        raise ProjectError(str(error)) from None
+    if held := taken({"gateway": arguments.port}):
+        raise ProjectError(held)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that Triton is stopped, too
+    try:
+        with _triton(project) as url, tempfile.TemporaryDirectory() as metrics:
+            os.environ |= {"TRITON_URL": url}
+            if arguments.workers > 1:
+                os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics
+            _say(f"{project.ensemble} at http://{arguments.host}:{arguments.port}; Ctrl-C stops it")
+            package(project)  # where it is not installed, the application finds it in src/ now
+            more = {"workers": arguments.workers} if arguments.workers else RELOAD
+            where = {"host": arguments.host, "port": arguments.port, "app_dir": str(project.root)}
+            uvicorn.run(APP, **where, **more, **SERVING)
+    except KeyboardInterrupt:
+        return 0
+    except ServerError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+@contextlib.contextmanager
+def _triton(project: Project) -> Iterator[str]:
+    if url := os.environ.get("TRITON_URL"):
+        if not url.startswith("grpc"):
+            raise ProjectError(f"TRITON_URL is {url}; the gateway asks by gRPC: grpc://HOST:PORT")
+        yield url
+        return
+    with LocalTriton(project.repository, project.ensemble) as triton:
+        _say(*triton.notes)
+        yield triton.grpc_url
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        print(line, flush=True)

@@ -1,0 +1,146 @@
+"""What a worker does with a request: reads it, waits for a place, asks Triton, answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import ModuleType
+from typing import Any
+
+import anyio
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from triton_ensemble.gateway import answers, bodies, observe
+from triton_ensemble.gateway.admission import Admission
+from triton_ensemble.gateway.keys import Keys
+from triton_ensemble.gateway.predict import Predictor
+from triton_ensemble.gateway.readiness import Readiness
+from triton_ensemble.gateway.refusal import Refusal, of_inference
+from triton_ensemble.gateway.settings import Settings
+from triton_ensemble.samples.files import Sample
+
+LOG = logging.getLogger("gateway")
+TRACE = ("traceparent", "tracestate")  # W3C's
+GONE = 499  # as nginx has it: who asked left before the answer
+
+
+class Gateway:
+    """A worker's connection to the Triton at `url`, its places and keys; `sample` is what readiness sends."""
+
+    def __init__(self, client: ModuleType, settings: Settings, url: str, sample: Sample) -> None:
+        self.keys = Keys(settings)
+        self._client, self._settings, self._url = client, settings, url
+        self._admission = Admission(settings)
+        self._sample = sample
+
+    @asynccontextmanager
+    async def running(self, app: FastAPI) -> AsyncIterator[None]:
+        """Hold the connection while the application runs; an open one would delay Triton's shutdown."""
+        rows, shared = self._settings.max_rows, bool(self._settings.batch)
+        async with self._client.AsyncClient(self._url) as connection:
+            self._predictor = Predictor(self._client, connection, rows, shared=shared)
+            made_up, inputs = self._sample.made_up, self._sample.inputs
+            ask = self._predictor.first
+            self._readiness = Readiness(lambda s: ask(inputs, s), self._client, made_up=made_up)
+            yield
+
+    async def ready(self) -> Response:
+        """Answer 200 where the pipeline answers an inference, else 503."""
+        if problem := await self._readiness.problem():
+            raise Refusal(503, f"the pipeline does not answer: {problem}", retry_after_s=1)
+        return JSONResponse({"status": "ready"})
+
+    async def predict(self, request: Request) -> Response:
+        """Answer a request; Refusal where it gets no outputs."""
+        async with self._admitted(request) as (given, names), _unless_gone(request):
+            options = _options(request)
+            with self._translated(request):
+                answer = await self._predictor.answer(given, self._settings.timeout_s, options)
+        refused = len(answer.errors)
+        request.state.seen = {"rows": answer.rows, "refused": refused}
+        observe.ROWS.labels("answered").inc(answer.rows - refused)
+        observe.ROWS.labels("refused").inc(refused)
+        if found := answers.image(answer, request.headers.get("accept", "")):
+            return Response(found.content, media_type=found.kind)
+        return Response(answers.as_json(answer, names), media_type="application/json")
+
+    async def stream(self, request: Request) -> Response:
+        """Answer a request to a decoupled pipeline by server-sent events, one for each of its answers."""
+        events = self._events(request)
+        first = await anext(events, b"")  # a request that is refused has a status of its own
+        return StreamingResponse(_after(first, events), media_type="text/event-stream")
+
+    async def _events(self, request: Request) -> AsyncIterator[bytes]:
+        count = 0
+        async with self._admitted(request) as (given, _):
+            stream = self._predictor.stream(given, self._settings.timeout_s, _options(request))
+            try:
+                with self._translated(request):
+                    async for outputs in stream:
+                        count += 1
+                        yield b"data: " + answers.outputs_as_json(outputs) + b"\n\n"
+            except Refusal as refusal:
+                if not count:
+                    raise
+                yield b"event: error\ndata: " + refusal.body(request.state.id) + b"\n\n"
+            finally:
+                request.state.seen = {"answers": count}
+
+    @asynccontextmanager
+    async def _admitted(
+        self, request: Request
+    ) -> AsyncIterator[tuple[dict[str, Any], bodies.Names]]:
+        """Yield what a request with a key has sent, while it has a place at Triton."""
+        self.keys.check(request)
+        length = request.headers.get("content-length")
+        with self._admission.memory(request.receive, length) as receive:
+            read = await self._read(Request(request.scope, receive))
+            async with self._admission.place():
+                yield read
+
+    async def _read(self, request: Request) -> tuple[dict[str, Any], bodies.Names]:
+        try:
+            with anyio.fail_after(self._settings.body_s):
+                return await bodies.inputs(request, self._client, self._settings.max_rows)
+        except TimeoutError:
+            raise Refusal(408, f"the request did not come in {self._settings.body_s:g} s") from None
+
+    @contextmanager
+    def _translated(self, request: Request) -> Iterator[None]:
+        """Raise the client's errors as refusals; those that are not the request's are logged."""
+        try:
+            yield
+        except self._client.InferenceError as error:
+            if not isinstance(error, self._client.InvalidInput):
+                LOG.error("%s: %s", request.state.id, error)
+            raise of_inference(error, self._client) from None
+
+
+def _options(request: Request) -> dict[str, Any]:
+    """Return what Triton learns of a request: its id, and the trace that it is a part of."""
+    trace = {name: request.headers[name] for name in TRACE if name in request.headers}
+    return {"request_id": request.state.id, "headers": trace}
+
+
+async def _after(first: bytes, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for event in events:
+        yield event
+
+
+@asynccontextmanager
+async def _unless_gone(request: Request) -> AsyncIterator[None]:
+    """Cancel what is under way where who asked leaves, and Triton's request with it."""
+    with anyio.CancelScope() as scope:
+        gone = asyncio.ensure_future(request.receive())
+        gone.add_done_callback(lambda _: scope.cancel())
+        try:
+            yield
+        finally:
+            gone.cancel()
+    if scope.cancelled_caught:
+        raise Refusal(GONE, "who asked has left")

@@ -1,0 +1,48 @@
+"""API keys: who may ask. They are read anew when their file changes, so that keys rotate without a restart."""
+
+from __future__ import annotations
+
+import hmac
+from pathlib import Path
+
+from starlette.requests import Request
+
+from triton_ensemble.gateway.refusal import Refusal
+from triton_ensemble.gateway.settings import Settings
+
+
+class Keys:
+    """The keys of a file, or of the environment; without either, everybody may ask."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._file = Path(settings.api_keys_file) if settings.api_keys_file else None
+        self._given = [key.strip().encode() for key in settings.api_keys.split(",") if key.strip()]
+        self._read_at = 0
+
+    @property
+    def are_asked(self) -> bool:
+        """Whether a request needs a key."""
+        return bool(self._file or self._given)
+
+    def check(self, request: Request) -> None:
+        """Raise Refusal 401 for a request without one of the keys, in X-API-Key or as a Bearer token."""
+        if not self.are_asked:
+            return
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        key = request.headers.get("x-api-key") or (token if kind.lower() == "bearer" else "")
+        # Each is compared, in constant time: how long it takes tells nothing.
+        known = [hmac.compare_digest(key.strip().encode(), one) for one in self._keys()]
+        if not any(known):
+            raise Refusal(401, "no key, or none that is known; send it as X-API-Key")
+
+    def _keys(self) -> list[bytes]:
+        if self._file:
+            try:
+                changed = self._file.stat().st_mtime_ns
+                if changed != self._read_at:
+                    lines = self._file.read_bytes().splitlines()
+                    self._given = [line.strip() for line in lines if line.strip()]
+                    self._read_at = changed
+            except OSError:
+                pass  # replaced at this moment: the keys of before hold
+        return self._given

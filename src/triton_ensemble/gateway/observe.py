@@ -1,0 +1,92 @@
+"""What is seen of requests: ids, a line of JSON each, and metrics."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import time
+import uuid
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+    multiprocess,
+)
+from starlette.datastructures import Headers, MutableHeaders
+
+ID = re.compile(r"[\x21-\x7e]{1,128}")
+QUIET = {"/healthz", "/metrics", "/readyz"}
+LOG = logging.getLogger("gateway.access")
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+REQUESTS = Counter("gateway_requests", "Requests by route and status", ["route", "status"])
+DURATION = Histogram(
+    "gateway_request_seconds", "From first byte to answer", ["route"], buckets=SECONDS
+)
+ROWS = Counter("gateway_rows", "Rows that were answered or refused", ["outcome"])
+COMPUTING = Gauge("gateway_computing", "Requests at Triton", multiprocess_mode="livesum")
+WAITING = Gauge("gateway_waiting", "Requests that wait for a place", multiprocess_mode="livesum")
+
+Scope = MutableMapping[str, Any]
+Call = Callable[[Any], Awaitable[None]]
+
+
+class Observed:
+    """ASGI middleware: gives each request an id, that of X-Request-ID if it has one, counts it and logs a line without its content."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Any, send: Call) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get("x-request-id", "")
+        scope.setdefault("state", {})["id"] = request_id = (
+            given if ID.fullmatch(given) else uuid.uuid4().hex
+        )
+        began, status, size = time.perf_counter(), 499, 0  # as nginx has it: the client left
+
+        async def counted(message: MutableMapping[str, Any]) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["x-request-id"] = request_id
+            size += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, counted)
+        finally:
+            self._record(scope, status, size, time.perf_counter() - began)
+
+    def _record(self, scope: Scope, status: int, size: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "other")
+        REQUESTS.labels(route, status).inc()
+        DURATION.labels(route).observe(seconds)
+        if scope["path"] in QUIET and status < 400:
+            return
+        line = {
+            "id": scope["state"]["id"],
+            "method": scope["method"],
+            "path": scope["path"],
+            "status": status,
+        }
+        line |= {"ms": round(seconds * 1000, 1), "bytes": size, **scope["state"].get("seen", {})}
+        LOG.info(json.dumps(line))
+
+
+def metrics() -> bytes:
+    """Return the metrics of all workers, as Prometheus reads them."""
+    if not os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        return generate_latest()
+    registry = CollectorRegistry()
+    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return generate_latest(registry)

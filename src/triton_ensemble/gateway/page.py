@@ -1,0 +1,82 @@
+"""The page at /, by which people try the pipeline, and /docs; and what they load: static/, the wiring, the samples.
+
+Nothing of it is loaded from elsewhere, and no inline script or style is run.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from triton_ensemble.gateway.keys import Keys
+from triton_ensemble.gateway.refusal import Refusal
+from triton_ensemble.project import Project
+
+STATIC = Path(__file__).parent / "static"
+FACTS = "gateway/pipeline.json"
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' blob: data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",  # asked again, by its ETag: an update changes page and scripts together
+}
+
+
+class _Static(StaticFiles):
+    """Files with the headers of the page."""
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        response = super().file_response(*arguments, **options)
+        response.headers.update(HEADERS)
+        return response
+
+
+class Page:
+    """What the page asks for: facts and samples of a project, for those who have a key."""
+
+    def __init__(self, project: Project, keys: Keys) -> None:
+        self._project, self._keys = project, keys
+
+    async def pipeline(self, request: Request) -> Response:
+        """Answer the inputs, outputs and wiring, and the names of samples; Refusal 401 or 404."""
+        self._keys.check(request)
+        try:
+            facts = json.loads((self._project.root / FACTS).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise Refusal(404, f"{FACTS} is not there; run: make update") from None
+        samples = self._project.sample_files() or self._project.sample_stubs()
+        return JSONResponse({**facts, "samples": [path.stem for path in samples]}, headers=HEADERS)
+
+    async def sample(self, request: Request, name: str) -> Response:
+        """Answer a file of samples/, a request or what one names, as bytes to read; Refusal 401 or 404."""
+        self._keys.check(request)
+        samples = self._project.samples
+        files = (path for path in samples.rglob("*") if path.is_file())
+        known = {path.relative_to(samples).as_posix() for path in files}
+        if name not in known:
+            raise Refusal(404, f"samples/ has no {name}")
+        return FileResponse(samples / name, media_type="application/octet-stream", headers=HEADERS)
+
+
+def add(app: FastAPI, project: Project, keys: Keys) -> None:
+    """Add the page of a project to its service."""
+    page = Page(project, keys)
+    app.mount("/static", _Static(directory=STATIC))
+    for path, file in {"/": "page.html", "/docs": "docs.html"}.items():
+        app.get(path, include_in_schema=False)(_sent(file))
+    app.get("/pipeline.json", include_in_schema=False, response_model=None)(page.pipeline)
+    app.get("/samples/{name:path}", include_in_schema=False, response_model=None)(page.sample)
+
+
+def _sent(file: str) -> Any:
+    async def sent() -> FileResponse:
+        return FileResponse(STATIC / file, headers=HEADERS)
+
+    return sent

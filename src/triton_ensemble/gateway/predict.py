@@ -1,0 +1,123 @@
+"""The answer to a request of any number of rows: those that the models refuse fail alone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from triton_ensemble.client import Arrays
+from triton_ensemble.gateway.refusal import Refusal
+from triton_ensemble.gateway.shared import SharedCalls
+
+IN_FLIGHT = 4  # requests to Triton that one request is at once
+
+
+@dataclass
+class Answer:
+    """The outputs of the rows that were answered, in order, and why the others were not, by row."""
+
+    outputs: Arrays
+    rows: int
+    errors: dict[int, Exception] = field(default_factory=dict)
+
+
+@dataclass
+class _Part:
+    rows: range
+    outputs: Arrays | None = None
+    error: Exception | None = None
+
+
+class Predictor:
+    """Calls the ensemble by the project's `client`, over one `connection`; a request has at most `max_rows`."""
+
+    def __init__(self, client: Any, connection: Any, max_rows: int, *, shared: bool) -> None:
+        self._client, self._connection, self._max_rows = client, connection, max_rows
+        batch = client.tensors.MAX_BATCH_SIZE
+        join = client.runtime.batches.joined
+        alone = not shared or batch < 2 or hasattr(client.runtime, "sequences")
+        self._shared = None if alone else SharedCalls(connection.send, join, batch)
+
+    async def answer(
+        self, inputs: dict[str, Any], timeout_s: float, options: Mapping[str, Any]
+    ) -> Answer:
+        """Return the answer to inputs by name; InferenceError where no row gets one, Refusal 413 for too many rows."""
+        batches = self._client.runtime.batches
+        arrays = batches.arrays(inputs)
+        requests = self._requests(arrays)
+        if requests[-1].stop > self._max_rows:
+            raise Refusal(413, f"{requests[-1].stop} rows; a request may have {self._max_rows}")
+        end, turns = time.monotonic() + timeout_s, asyncio.Semaphore(IN_FLIGHT)
+
+        async def sent(rows: range) -> _Part:
+            async with turns:
+                try:
+                    return _Part(rows, await self._sent(batches.part(arrays, rows), end, options))
+                except self._client.InvalidInput as error:
+                    of_rows = self._client.runtime.flow.of_rows
+                    return _Part(rows, error=of_rows(error, rows))
+
+        parts = await _gathered([sent(rows) for rows in requests])
+        refused = [part for part in parts if part.error and len(part.rows) > 1]
+        alone = [sent(range(row, row + 1)) for part in refused for row in part.rows]
+        parts = [part for part in parts if part not in refused] + await _gathered(alone)
+        return _joined(batches, sorted(parts, key=lambda part: part.rows.start))
+
+    async def stream(
+        self, inputs: dict[str, Any], timeout_s: float, options: Mapping[str, Any]
+    ) -> AsyncIterator[Arrays]:
+        """Yield the answers of a decoupled pipeline as they come; raises InferenceError."""
+        arrays = self._client.runtime.batches.arrays(inputs)
+        stream = self._connection.send_stream(arrays, timeout=timeout_s, **options)
+        async with aclosing(stream) as answers:
+            async for answer in answers:
+                yield answer
+
+    async def first(self, arrays: Arrays, timeout_s: float) -> None:
+        """Wait for one answer to a request as it is; raises InferenceError."""
+        if not hasattr(self._connection, "send_stream"):
+            await self._connection.send(arrays, timeout=timeout_s)
+            return
+        async with aclosing(self._connection.send_stream(arrays, timeout=timeout_s)) as answers:
+            await anext(answers, None)
+
+    def _requests(self, arrays: Arrays) -> list[range]:
+        """Return the rows of each request to Triton; one that belongs to a sequence has a single row."""
+        rows = self._client.runtime.batches.split(arrays)
+        if not hasattr(self._client.runtime, "sequences"):
+            return list(rows)
+        return [range(row, row + 1) for row in range(rows[-1].stop)]
+
+    async def _sent(self, arrays: Arrays, end: float, options: Mapping[str, Any]) -> Arrays:
+        """Return the answer to at most a batch; what is refused together with others is sent again alone."""
+        if self._shared:
+            with suppress(self._client.InvalidInput):
+                return await self._shared.call(arrays, end, options)
+        return cast(
+            Arrays, await self._connection.send(arrays, timeout=end - time.monotonic(), **options)
+        )
+
+
+def _joined(batches: Any, parts: Sequence[_Part]) -> Answer:
+    errors = {part.rows.start: part.error for part in parts if part.error}
+    answered = [part.outputs for part in parts if part.outputs is not None]
+    if not answered:
+        raise next(iter(errors.values()))
+    return Answer(batches.joined(answered), parts[-1].rows.stop or 1, errors)
+
+
+async def _gathered(calls: Sequence[Coroutine[Any, Any, _Part]]) -> list[_Part]:
+    """Return what calls return that run together; where one raises, the others end too."""
+    if len(calls) == 1:
+        return [await calls[0]]
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        return [await task for task in tasks]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,39 @@
+"""What a request that gets no outputs gets: a status, and one line of JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+class Refusal(Exception):
+    """A request is answered by `status` and `{"error": text}`, with other fields where they help."""
+
+    def __init__(
+        self, status: int, text: str, *, retry_after_s: int | None = None, **fields: Any
+    ) -> None:
+        super().__init__(text)
+        self.status = status
+        self.content = {"error": text, **fields}
+        self.headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
+
+    def body(self, request_id: str) -> bytes:
+        """Return the JSON that answers the request of an id."""
+        return json.dumps({**self.content, "id": request_id}).encode()
+
+
+def of_inference(error: Exception, client: Any) -> Refusal:
+    """Return what an InferenceError of the project's `client` means to who sent the request.
+
+    The texts of refused inputs are for people, and so pass; those of failures may tell what is inside, and so do not.
+    """
+    if isinstance(error, client.InvalidInput):
+        row = {} if error.row is None else {"row": error.row}
+        return Refusal(400, str(error), **row)
+    if isinstance(error, client.DeadlineExceeded):
+        return Refusal(504, "no answer in time; send fewer rows, or try again", retry_after_s=1)
+    if isinstance(error, client.Unavailable):
+        return Refusal(
+            503, "the models can't be reached or are too busy; try again", retry_after_s=1
+        )
+    return Refusal(500, "the models failed at this request; the log says why, by its id")

@@ -1,0 +1,90 @@
+"""The application: `POST /predict`, health, metrics, the page, and the description of it all."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any, TypeAlias
+
+from fastapi import FastAPI
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import WithJsonSchema
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from triton_ensemble.gateway import describe, observe, page
+from triton_ensemble.gateway.gateway import Gateway
+from triton_ensemble.gateway.refusal import Refusal
+from triton_ensemble.gateway.settings import Settings
+from triton_ensemble.project import Project
+from triton_ensemble.samples.files import samples
+
+URL = "grpc://127.0.0.1:8001"
+
+
+class Base64(TypedDict):
+    """Bytes that are no UTF-8 text."""
+
+    base64: str
+
+
+BYTES = {"type": "object", "properties": {"base64": {"type": "string"}}, "required": ["base64"]}
+Text: TypeAlias = Annotated[str | Base64, WithJsonSchema({"anyOf": [{"type": "string"}, BYTES]})]
+
+
+def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
+    """Return the REST service of a project's `client`, whose requests and answers have these types.
+
+    The environment has its settings (see Settings) and the server's TRITON_URL. Raises SettingsError.
+    """
+    settings = Settings.read()
+    project = Project.load(Path.cwd())
+    sample = next(iter(samples(project)))
+    gateway = Gateway(client, settings, os.environ.get("TRITON_URL") or URL, sample)
+    name = client.tensors.MODEL
+    app = FastAPI(
+        title=name,
+        lifespan=gateway.running,
+        root_path=settings.root_path,
+        docs_url=None,
+        redoc_url=None,
+    )
+    description = describe.predict(client, inputs, answer)
+    app.post("/predict", summary=f"Ask {name}", response_model=None, **description)(
+        gateway.stream if project.decoupled else gateway.predict
+    )
+    app.get("/healthz", summary="Is the service alive?")(_alive)
+    app.get("/readyz", summary="Does the pipeline answer?", response_model=None)(gateway.ready)
+    app.get("/metrics", include_in_schema=False, response_model=None)(_metrics)
+    page.add(app, project, gateway.keys)
+    app.exception_handler(Refusal)(_refused)
+    app.add_middleware(observe.Observed)
+    if settings.cors:
+        origins = [origin.strip() for origin in settings.cors.split(",")]
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+        )
+    if not gateway.keys.are_asked:
+        logging.getLogger("gateway").warning("everybody may ask: there is no GATEWAY_API_KEYS_FILE")
+    return app
+
+
+async def _alive() -> dict[str, str]:
+    return {"status": "alive"}
+
+
+async def _metrics() -> Response:
+    return Response(observe.metrics(), media_type=CONTENT_TYPE_LATEST)
+
+
+async def _refused(request: Request, refusal: Exception) -> Response:
+    assert isinstance(refusal, Refusal)
+    body = refusal.body(request.state.id)
+    return Response(body, refusal.status, refusal.headers, media_type="application/json")

@@ -1,0 +1,61 @@
+"""What an operator may choose: variables of the environment, each with a default that is safe."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+MIB = 1 << 20
+
+
+class SettingsError(ValueError):
+    """Raised for a value that can't be used: which variable, what it is, what to write."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The variables by their names without GATEWAY_ and in small letters: concurrency is GATEWAY_CONCURRENCY."""
+
+    concurrency: int = 32  # requests that Triton computes at once, for each worker
+    waiting: int = 64  # requests that wait for one of these places, for each worker
+    wait_s: float = 0.2  # how long they may
+    timeout_s: float = 30.0  # from the request's last byte to the answer
+    body_s: float = 30.0  # from the request's first byte to its last
+    max_bytes: int = 64 * MIB  # of a request
+    max_rows: int = 64  # of a request
+    memory_bytes: int = (
+        512 * MIB
+    )  # of all requests that are being read or computed, for each worker
+    batch: int = 1  # whether requests that come at the same time share calls of Triton: 1 or 0
+    api_keys_file: str = ""  # a key on each line; read anew when it changes
+    api_keys: str = ""  # the same, with commas between them
+    cors: str = ""  # origins of other pages that may ask, with commas between them; * is any
+    root_path: str = ""  # where a proxy has the service
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str] = os.environ) -> Settings:
+        """Return the settings of an environment; SettingsError for a value that can't be used."""
+        given = {}
+        for field in fields(cls):
+            variable = f"GATEWAY_{field.name.upper()}"
+            if text := environment.get(variable, ""):
+                given[field.name] = _value(variable, text, type(field.default))
+        settings = cls(**given)
+        if settings.api_keys_file and not Path(settings.api_keys_file).is_file():
+            raise SettingsError(f"GATEWAY_API_KEYS_FILE: there is no file {settings.api_keys_file}")
+        return settings
+
+
+def _value(variable: str, text: str, kind: type[Any]) -> Any:
+    if kind is str:
+        return text
+    try:
+        value = kind(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < float("inf"):
+        raise SettingsError(f"{variable} is {text}; write a number")
+    return value

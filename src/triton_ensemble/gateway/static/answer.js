@@ -1,0 +1,119 @@
+// The answer as people read it: texts, labels with their scores, images, numbers; the JSON behind a click.
+
+import { element } from "./dom.js";
+
+// How files of images begin, as base64.
+const IMAGES = { iVBORw0KGgo: "image/png", "/9j/": "image/jpeg", R0lGOD: "image/gif", UklGR: "image/webp" };
+const MOST = { bars: 5, numbers: 16, json: 100_000 };
+
+/** Return an answer, JSON by output, of rows with these names. */
+export function shown(answer, facts, names) {
+  if (!facts.batch) return element("ul", { class: "answers" }, card(null, answer, facts));
+  const errors = new Map((answer.errors ?? []).map((error) => [error.row, error]));
+  const count = Math.max(...facts.outputs.map(({ name }) => answer[name]?.length ?? 0));
+  const rows = Array.from({ length: count }, (_, i) => {
+    const error = errors.get(i);
+    if (error) return failed(error.file ?? names[i], error.error);
+    return card(
+      names[i] ?? `Row ${i + 1}`,
+      Object.fromEntries(facts.outputs.map(({ name }) => [name, answer[name]?.[i]])),
+      facts,
+    );
+  });
+  return element("ul", { class: "answers" }, ...rows);
+}
+
+/** Return an error of a row, or of the request where `name` is null. */
+export function failed(name, text) {
+  const title = name === null ? [] : [element("h3", {}, name)];
+  return element("li", { class: "error", role: "alert" }, ...title, text);
+}
+
+/** Return the text of an answer, for who wants it as it is. */
+export function raw(text) {
+  const rest = text.length - MOST.json;
+  const content = rest > 0 ? `${text.slice(0, MOST.json)}\n… ${rest} more characters` : text;
+  return element("details", {}, element("summary", {}, "JSON"), element("pre", { tabindex: "0" }, content));
+}
+
+function card(name, values, facts) {
+  const title = name === null ? [] : [element("h3", {}, name)];
+  const outputs = facts.outputs.map(({ name, type }) => ({
+    name,
+    type,
+    cells: [values[name]].flat(Infinity),
+  }));
+  const list = element("dl");
+  for (const output of outputs) {
+    if (outputs.some((other) => other.scores === output)) continue; // they are with their labels
+    output.scores = scoresOf(output, outputs);
+    list.append(element("dt", {}, titleOf(output)), element("dd", {}, ...readable(output)));
+  }
+  return element("li", {}, ...title, list);
+}
+
+const titleOf = ({ name, scores }) => (scores && scores.name !== name ? `${name}, ${scores.name}` : name);
+
+/** Return the output that scores the values of one: its own probabilities, or, for labels, another's. */
+function scoresOf(output, outputs) {
+  const { type, cells } = output;
+  if (isScore(output)) {
+    const sum = cells.reduce((total, score) => total + score, 0);
+    return cells.length > 1 && Math.abs(sum - 1) < 0.02 ? output : null;
+  }
+  const areLabels = type === "STRING" && cells.every((cell) => typeof cell === "string");
+  const fits = (other) =>
+    isScore(other) && other.cells.length === cells.length && !outputs.some(({ scores }) => scores === other);
+  return areLabels ? (outputs.find(fits) ?? null) : null;
+}
+
+function isScore({ type, cells }) {
+  return type.includes("FP") || type === "BF16"
+    ? cells.every((cell) => cell !== null && cell >= 0 && cell <= 1)
+    : false;
+}
+
+function readable({ type, cells, scores, name }) {
+  if (scores) return [bars(cells, scores)];
+  if (type === "STRING") return cells.map((cell) => text(cell, name));
+  if (cells.length <= MOST.numbers) return [cells.map(number).join(", ")];
+  return [
+    `${cells.slice(0, 8).map(number).join(", ")}, … `,
+    element("span", { class: "quiet" }, `${cells.length} values`),
+  ];
+}
+
+function bars(cells, scores) {
+  const own = scores.cells === cells;
+  const pairs = scores.cells
+    .map((score, i) => ({ label: own ? `${i}` : cells[i], score }))
+    .sort((a, b) => b.score - a.score);
+  const best = pairs
+    .slice(0, MOST.bars)
+    .map(({ label, score }) =>
+      element(
+        "li",
+        {},
+        element("span", { class: "label" }, label),
+        element("meter", { min: 0, max: 1, value: score, "aria-label": scores.name }),
+        score.toFixed(3),
+      ),
+    );
+  const rest =
+    pairs.length > MOST.bars ? [element("li", { class: "quiet" }, `… ${pairs.length - MOST.bars} more`)] : [];
+  return element("ol", { class: "bars" }, ...best, ...rest);
+}
+
+function text(cell, name) {
+  const content = cell?.base64;
+  if (content === undefined) return element("p", { class: "text" }, cell ?? "null");
+  const kind = Object.keys(IMAGES).find((magic) => content.startsWith(magic));
+  if (kind)
+    return element("img", { src: `data:${IMAGES[kind]};base64,${content}`, alt: `${name}, an image` });
+  return element("p", {}, `${Math.floor((content.length * 3) / 4)} bytes`);
+}
+
+const number = (value) =>
+  typeof value === "number" && !Number.isInteger(value)
+    ? Number(value.toPrecision(4)).toString()
+    : String(value);

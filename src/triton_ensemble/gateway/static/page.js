@@ -1,0 +1,152 @@
+// The page: asks what the pipeline is, draws it, sends what the form has, and shows what comes.
+
+import { failed, raw, shown } from "./answer.js";
+import { curl, python } from "./code.js";
+import { copyable, element, shape } from "./dom.js";
+import { Form } from "./form.js";
+import { drawing } from "./graph.js";
+
+const at = (id) => document.getElementById(id);
+const narrow = matchMedia("(max-width: 640px)");
+let key = "";
+
+/** Ask the service; addresses are relative, for proxies that have it under a path. */
+function ask(path, options = {}) {
+  return fetch(path, { ...options, headers: key ? { "X-API-Key": key } : {} });
+}
+
+async function start() {
+  const response = await ask("pipeline.json");
+  if (response.status === 401) return askForKey();
+  const facts = await response.json();
+  if (!response.ok) throw new Error(facts.error);
+  at("key").hidden = true;
+  at("pipeline").hidden = false;
+  document.title = at("name").textContent = facts.name;
+  const listed = (tensors) =>
+    tensors.map((tensor) => `${tensor.name} ${shape(tensor, facts.batch)}`).join(", ");
+  at("interface").textContent = `${listed(facts.inputs)} → ${listed(facts.outputs)}`;
+  draw(facts);
+  narrow.onchange = () => draw(facts);
+  const form = new Form(facts, writeCode);
+  at("fields").replaceChildren(...form.fields.map((field) => field.element));
+  at("samples").replaceChildren(...facts.samples.map((name) => sampleButton(form, name)));
+  at("request").onsubmit = (event) => {
+    event.preventDefault();
+    send(form).catch(failedToAsk);
+  };
+  writeCode(form);
+}
+
+function askForKey() {
+  const box = at("key");
+  box.querySelector("p").textContent = key ? "This key is not known." : "";
+  box.hidden = false;
+  box.onsubmit = (event) => {
+    event.preventDefault();
+    key = box.querySelector("input").value;
+    start().catch(failedToAsk);
+  };
+  box.querySelector("input").focus();
+}
+
+function failedToAsk(error) {
+  const isNetwork = error instanceof TypeError; // what fetch throws
+  at("problem").textContent = `${isNetwork ? "The service can't be reached: " : ""}${error.message}`;
+}
+
+function draw(facts) {
+  at("graph").replaceChildren(drawing(facts, narrow.matches));
+}
+
+function writeCode(form) {
+  if (!form.fields.length) return;
+  const url = new URL("predict", location.href).href;
+  const summary = at("code").querySelector("summary");
+  at("code").replaceChildren(
+    summary,
+    copyable("curl", curl(form, url, Boolean(key))),
+    copyable("Python", python(form)),
+  );
+}
+
+function sampleButton(form, name) {
+  const file = async (path) => {
+    const response = await ask(`samples/${path.split("/").map(encodeURIComponent).join("/")}`);
+    if (!response.ok) throw new Error((await response.json()).error);
+    return response.blob();
+  };
+  const fill = async () => form.fill(JSON.parse(await (await file(`${name}.json`)).text()), file);
+  return element(
+    "button",
+    {
+      type: "button",
+      click: () =>
+        fill()
+          .then(() => send(form))
+          .catch(failedToAsk),
+    },
+    name,
+  );
+}
+
+async function send(form) {
+  const names = form.names();
+  at("problem").textContent = "";
+  at("send").disabled = true;
+  at("answer").setAttribute("aria-busy", "true");
+  try {
+    const began = performance.now();
+    const response = await ask("predict", { method: "POST", body: form.body() });
+    if (response.headers.get("content-type")?.startsWith("text/event-stream"))
+      await showEvents(response, form, names);
+    else show(await response.text(), response, form, names);
+    const id = response.headers.get("x-request-id");
+    const took = `${Math.round(performance.now() - began)} ms${id ? `, request ${id}` : ""}`;
+    at("answer").append(element("p", { class: "quiet took" }, took));
+    if (response.status === 401) askForKey();
+  } finally {
+    at("send").disabled = false;
+    at("answer").removeAttribute("aria-busy");
+  }
+}
+
+function show(text, response, form, names) {
+  let content;
+  try {
+    content = JSON.parse(text);
+  } catch {
+    content = { error: `${response.status} ${response.statusText}` }; // of a proxy
+  }
+  if (response.ok) return at("answer").replaceChildren(shown(content, form.facts, names), raw(text));
+  const row =
+    names.length > 1 && content.row !== undefined ? names[content.row] : names.length === 1 ? names[0] : null;
+  const wait = response.headers.get("retry-after");
+  const error = `${content.error ?? content.detail}${wait ? ` (in ${wait} s)` : ""}`;
+  return at("answer").replaceChildren(
+    element("ul", { class: "answers" }, failed(response.status === 400 ? row : null, error)),
+    raw(text),
+  );
+}
+
+/** Show server-sent events as they come, one for each answer. */
+async function showEvents(response, form, names) {
+  const list = element("div");
+  at("answer").replaceChildren(list);
+  let rest = "";
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    const events = (rest + part.value).split("\n\n");
+    rest = events.pop();
+    for (const event of events) list.append(shownEvent(event, form, names));
+  }
+}
+
+function shownEvent(event, form, names) {
+  const content = JSON.parse(event.slice(event.indexOf("data: ") + 6));
+  if (event.startsWith("event: error"))
+    return element("ul", { class: "answers" }, failed(null, content.error));
+  return shown(content, form.facts, names);
+}
+
+start().catch(failedToAsk);

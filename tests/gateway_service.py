@@ -1,0 +1,124 @@
+"""The gateway of a generated project as tests run it: before a real Triton, on a free port."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection, HTTPResponse
+from typing import Any
+
+from support import SOURCES, Project, variables
+
+BOUNDARY = "a boundary of parts"
+
+
+def free_port() -> int:
+    """Return a port on which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Answer:
+    """A response, its content read."""
+
+    def __init__(self, response: HTTPResponse) -> None:
+        self.status, self.headers, self.content = response.status, response.headers, response.read()
+
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+class Service:
+    """A gateway that runs, its log, and its process."""
+
+    def __init__(self, port: int, process: subprocess.Popen[str]) -> None:
+        self.port, self.process = port, process
+
+    def connect(self, timeout: float = 60) -> HTTPConnection:
+        return HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        connection = self.connect()
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        try:
+            connection.request(method, path, body, names)
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+    def post(self, content: Any, **headers: str) -> Answer:
+        """Send JSON, or bytes in its place, to /predict."""
+        body = content if isinstance(content, bytes) else json.dumps(content)
+        return self.ask("POST", "/predict", body, **{"Content_Type": "application/json"} | headers)
+
+    def upload(self, *parts: tuple[str, str, bytes], **headers: str) -> Answer:
+        """Send a form's files, each by the input's name, its own and its content, to /predict."""
+        kind = f'multipart/form-data; boundary="{BOUNDARY}"'
+        return self.ask("POST", "/predict", form(*parts), Content_Type=kind, **headers)
+
+
+def form(*parts: tuple[str, str, bytes]) -> bytes:
+    """Return the body of a form; a part without a file's name is a field."""
+    lines = []
+    for name, filename, content in parts:
+        file = f'; filename="{filename}"' if filename else ""
+        head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'
+        lines.append(head.encode() + content + b"\r\n")
+    return b"".join(lines) + f"--{BOUNDARY}--\r\n".encode()
+
+
+@contextmanager
+def gateway(project: Project, url: str, *options: str, **environment: str) -> Iterator[Service]:
+    """Run `triton-ensemble gateway` for the Triton at `url`, until Ctrl-C."""
+    port = free_port()
+    command = [sys.executable, "-m", "triton_ensemble", "gateway", f"--port={port}", *options]
+    given = variables(PYTHONPATH=f"src:{SOURCES}", TRITON_URL=url, **environment)
+    with subprocess.Popen(
+        command, cwd=project.path, env=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        service = Service(port, process)
+        try:
+            _wait(service)
+            yield service
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGINT)
+            process.communicate(timeout=60)
+
+
+def _wait(service: Service) -> None:
+    end = time.monotonic() + 60
+    while True:
+        try:
+            assert service.ask("GET", "/healthz").status == 200
+        except OSError:
+            assert service.process.poll() is None, service.process.communicate()[0]
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        else:
+            return
+
+
+def metric(service: Service, name: str, **labels: str) -> float:
+    """Return the sum of a metric's values with these labels."""
+    lines = service.ask("GET", "/metrics").content.decode().splitlines()
+    wanted = [f'{label}="{value}"' for label, value in labels.items()]
+    found = [line for line in lines if line.startswith(name) and all(w in line for w in wanted)]
+    return sum(float(line.rpartition(" ")[2]) for line in found)
+
+
+def wait_for(service: Service, name: str, value: float, **labels: str) -> None:
+    """Wait until a metric has a value."""
+    end = time.monotonic() + 30
+    while (found := metric(service, name, **labels)) != value:
+        assert time.monotonic() < end, f"{name} is {found}"
+        time.sleep(0.05)

@@ -1,0 +1,283 @@
+"""The REST gateway of generated projects, before a real Triton."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway_service import Service, gateway, metric, wait_for
+from support import UNUSUAL, Generate, Project, Server, run, serve, step, succeed
+
+SLOW = """\
+        if (INPUT < 0).any():
+            raise InvalidRequest("INPUT: is below 0; send seconds")
+        if (INPUT > 1000).any():
+            raise RuntimeError("secret")
+        time.sleep(float(INPUT.max()))
+"""
+
+
+@pytest.fixture(scope="module")
+def digits(generate: Generate) -> Iterator[Server]:
+    project = generate(extras=["gateway"])
+    succeed(project.make("repository"))
+    with serve(project) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def service(digits: Server) -> Iterator[Service]:
+    with gateway(digits.project, digits.urls["grpc"]) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def slow(generate: Generate) -> Iterator[Server]:
+    """Serve a pipeline that takes as many seconds as its input says."""
+    tensors = {"INPUT": "FP32[1]", "OUTPUT": "FP32[1]"}
+    steps = [step("wait", ["INPUT"], ["OUTPUT"], batching=False)]
+    project = generate(project_name="slow", tensors=tensors, steps=steps, extras=["gateway"])
+    file = project / "steps/wait.py"
+    code = file.read_text().replace("import Context", "import Context, InvalidRequest")
+    code = code.replace("import numpy as np", "import time\n\nimport numpy as np")
+    file.write_text(
+        code.replace("        rows = len(INPUT)\n", f"{SLOW}        rows = len(INPUT)\n")
+    )
+    succeed(project.make("repository"))
+    with serve(project) as server:
+        yield server
+
+
+def image(project: Project, name: str) -> bytes:
+    return (project / f"samples/{name}").read_bytes()
+
+
+def test_files_are_rows_in_their_order(service: Service, digits: Server) -> None:
+    files = [
+        ("IMAGE", name, image(digits.project, name)) for name in ("digit-7.jpg", "digit-6.jpg")
+    ]
+    answer = service.upload(*files)
+    assert (answer.status, answer.json()["LABEL"]) == (200, [["7"], ["6"]])
+    assert answer.json()["SCORE"][0][0] > 0.9
+
+
+def test_more_rows_than_a_batch_and_one_that_is_refused(service: Service, digits: Server) -> None:
+    names = ["digit-7.jpg"] * 10 + ["no-image.txt"] + ["digit-6.jpg"] * 9
+    files = [
+        ("IMAGE", n, b"text" if n.endswith("txt") else image(digits.project, n)) for n in names
+    ]
+    answer = service.upload(*files).json()
+    assert answer["LABEL"] == [["7"]] * 10 + [None] + [["6"]] * 9
+    [error] = answer["errors"]
+    assert (error["row"], error["file"]) == (10, "no-image.txt")
+    assert "not a complete JPEG or PNG" in error["error"]
+
+
+def test_json_with_bytes(service: Service, digits: Server) -> None:
+    import base64
+
+    text = base64.b64encode(image(digits.project, "digit-7.jpg")).decode()
+    answer = service.post({"IMAGE": [[{"base64": text}]]})
+    assert answer.json()["LABEL"] == [["7"]]
+
+
+REFUSED: dict[str, tuple[int, Any, str]] = {
+    "no JSON": (400, b"{", "the request is no JSON"),
+    "a list": (400, [], "the request is no object"),
+    "another input": (400, {"IMAGES": [["a"]]}, "IMAGES is no input of image_classification; its inputs are IMAGE"),
+    "none": (400, {}, "IMAGE is missing"),
+    "a number": (400, {"IMAGE": [[1]]}, "IMAGE is BYTES: int is no text"),
+    "no base64": (400, {"IMAGE": [[{"base64": "?"}]]}, "IMAGE: "),
+    "another key": (400, {"IMAGE": [[{"hex": "00"}]]}, "IMAGE: hex is unknown"),
+    "a shape": (400, {"IMAGE": [[["a"]]]}, "IMAGE has shape [1, 1, 1]"),
+    "no rows": (400, {"IMAGE": []}, "IMAGE"),
+    "no image": (400, {"IMAGE": [["a"]]}, "in ensemble 'image_classification', step preprocess: IMAGE, row 0"),
+    "rows": (413, {"IMAGE": [["a"]] * 65}, "65 rows; a request may have 64"),
+    "deep": (400, b"[" * 100_000, "the request is no JSON"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refusal_is_a_status_and_a_line(service: Service, name: str) -> None:
+    status, content, text = REFUSED[name]
+    answer = service.post(content, X_Request_ID="mine")
+    assert answer.status == status, answer.content
+    assert answer.json()["error"].startswith(text)
+    assert answer.json()["id"] == answer.headers["X-Request-ID"] == "mine"
+
+
+def test_forms_that_are_none(service: Service) -> None:
+    kind = {"Content_Type": "multipart/form-data; boundary=x"}
+    for body in (
+        b"",
+        b"--x",
+        b"--x\r\n\r\n",
+        b"nothing",
+        b"--x\r\nContent-Disposition: x\r\n\r\na\r\n--x--",
+    ):
+        assert service.ask("POST", "/predict", body, **kind).status == 400, body
+    assert service.upload(*[("IMAGE", "a.jpg", b"")] * 100).status == 413
+    assert service.upload(("IMAGE", "a.jpg", b"")).status == 400
+    assert service.ask("POST", "/predict", b"a", Content_Type="text/csv").status == 415
+
+
+def test_it_says_what_it_is(service: Service) -> None:
+    paths = service.ask("GET", "/openapi.json").json()["paths"]
+    body = paths["/predict"]["post"]["requestBody"]["content"]
+    assert body["application/json"]["schema"]["required"] == ["IMAGE"]
+    assert (
+        body["multipart/form-data"]["schema"]["properties"]["IMAGE"]["items"]["format"] == "binary"
+    )
+    assert service.ask("GET", "/readyz").json() == {"status": "ready"}
+    assert metric(service, "gateway_requests_total", route="/predict", status="200")
+
+
+def test_keys_rotate_without_a_restart(digits: Server, tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("first\n")
+    with gateway(digits.project, digits.urls["grpc"], GATEWAY_API_KEYS_FILE=str(file)) as service:
+
+        def statuses(*keys: str) -> list[int]:
+            return [service.post({}, X_API_Key=key).status for key in keys]
+
+        assert statuses("first", "second", "", "f") == [400, 401, 401, 401]
+        assert service.post({}, Authorization="Bearer first").status == 400
+        time.sleep(0.01)
+        file.write_text("second\nthird\n")
+        assert statuses("first", "second", "third") == [401, 400, 400]
+        assert service.ask("GET", "/healthz").status == 200
+
+
+def test_a_wrong_setting_is_a_line(digits: Server) -> None:
+    process = digits.project.run(
+        sys.executable,
+        "-m",
+        "triton_ensemble",
+        "gateway",
+        GATEWAY_CONCURRENCY="many",
+        TRITON_URL="grpc://127.0.0.1:1",
+    )
+    assert process.stderr == "GATEWAY_CONCURRENCY is many; write a number\n"
+
+
+def seconds(*values: float) -> dict[str, Any]:
+    return {"INPUT": [[value] for value in values]}
+
+
+def test_what_is_more_than_the_places_is_told_so(slow: Server) -> None:
+    limits = {"GATEWAY_CONCURRENCY": "2", "GATEWAY_WAITING": "2", "GATEWAY_WAIT_S": "0.2"}
+    with gateway(slow.project, slow.urls["grpc"], GATEWAY_BATCH="0", **limits) as service:
+        with ThreadPoolExecutor(12) as pool:
+            answers = list(pool.map(lambda _: service.post(seconds(2)), range(12)))
+        assert Counter(answer.status for answer in answers) == {200: 2, 429: 10}
+        assert {a.headers["Retry-After"] for a in answers if a.status == 429} == {"1"}
+        assert service.post(seconds(0)).status == 200
+
+
+def test_deadlines_failures_and_bytes(slow: Server) -> None:
+    limits = {"GATEWAY_TIMEOUT_S": "0.5", "GATEWAY_MAX_BYTES": "1000", "GATEWAY_BODY_S": "1"}
+    with gateway(slow.project, slow.urls["grpc"], **limits) as service:
+        failed = service.post(seconds(2000))
+        assert (failed.status, b"secret" in failed.content) == (500, False)
+        assert service.post(seconds(2)).status == 504
+        assert service.post(b" " * 1001).status == 413
+        chunks = (b" " * 500 for _ in range(10))
+        connection = service.connect()
+        connection.request(
+            "POST", "/predict", chunks, {"Content-Type": "application/json"}, encode_chunked=True
+        )
+        assert connection.getresponse().status == 413
+        connection.close()
+        with socket.create_connection(("127.0.0.1", service.port)) as half:
+            half.sendall(b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{")
+            assert half.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_rows_that_are_refused_fail_alone_also_in_shared_calls(slow: Server) -> None:
+    with gateway(slow.project, slow.urls["grpc"]) as service, ThreadPoolExecutor(24) as pool:
+        given = [
+            [-1.0] if i % 5 == 0 else [0.05, -1.0] if i % 5 == 1 else [0.05] for i in range(48)
+        ]
+        answers = list(pool.map(lambda values: service.post(seconds(*values)), given))
+        for values, answer in zip(given, answers, strict=True):
+            assert answer.status == (400 if values == [-1.0] else 200)
+            if len(values) == 2:
+                assert answer.json()["OUTPUT"] == [[0.0], None]
+                assert answer.json()["errors"][0]["row"] == 1
+
+
+def test_who_leaves_frees_the_place(slow: Server) -> None:
+    with gateway(
+        slow.project, slow.urls["grpc"], GATEWAY_CONCURRENCY="1", GATEWAY_BATCH="0"
+    ) as service:
+        connection = service.connect()
+        connection.request(
+            "POST", "/predict", json.dumps(seconds(20)), {"Content-Type": "application/json"}
+        )
+        wait_for(service, "gateway_computing", 1)
+        assert service.post(seconds(0)).status == 429
+        connection.close()
+        wait_for(service, "gateway_computing", 0)
+        wait_for(service, "gateway_requests_total", 1, status="499")
+
+
+def test_a_stop_waits_for_what_is_under_way(slow: Server) -> None:
+    with gateway(slow.project, slow.urls["grpc"], "--workers=1") as service:
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(service.post, seconds(3))
+            wait_for(service, "gateway_computing", 1)
+            service.process.send_signal(signal.SIGTERM)
+            assert answer.result().status == 200
+        assert service.process.wait(20) == 0
+
+
+def test_a_triton_that_is_not_there(digits: Server) -> None:
+    with gateway(digits.project, "grpc://127.0.0.1:1") as service:
+        assert service.ask("GET", "/readyz").status == 503
+        assert service.ask("GET", "/healthz").status == 200
+        file = image(digits.project, "digit-7.jpg")
+        answer = service.upload(("IMAGE", "a.jpg", file))
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+
+
+def test_a_decoupled_pipeline_streams(generate: Generate) -> None:
+    project = generate(**UNUSUAL["decoupled"], extras=["gateway"])
+    succeed(project.make("repository"))
+    with serve(project) as server, gateway(project, server.urls["grpc"]) as service:
+        answer = service.post({"PROMPT": ["a"]})
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        events = answer.content.decode().split("\n\n")
+        assert json.loads(events[0].removeprefix("data: "))["TEXT"] is not None
+        assert service.post({"PROMPTS": ["a"]}).status == 400
+        assert service.ask("GET", "/readyz").status == 200
+
+
+NAMES = {
+    "tensors": {"input.1": "FP32[2]", "class": "STRING[1]", "A/b": "INT64[-1]", "OUT 1": "BOOL[2]"},
+    "steps": [step("odd", ["input.1", "class", "A/b"], ["OUT 1"])],
+}
+
+
+@pytest.mark.parametrize(
+    "answers", [{}, NAMES, UNUSUAL["decoupled"], {**NAMES, "max_batch_size": 0}]
+)
+def test_what_is_generated_is_clean(generate: Generate, answers: dict[str, Any]) -> None:
+    project = generate(**answers, extras=["gateway"])
+    for tool in (["ruff", "check"], ["ruff", "format", "--check"], ["mypy"]):
+        succeed(run(sys.executable, "-m", *tool, "gateway", cwd=project.path))
+    assert not (generate(**answers) / "gateway").exists()
+
+
+def test_one_command(digits: Server) -> None:
+    """`triton-ensemble gateway` alone starts a Triton, too."""
+    with gateway(digits.project, "") as service:
+        file = image(digits.project, "digit-7.jpg")
+        assert service.upload(("IMAGE", "a.jpg", file)).json()["LABEL"] == [["7"]]

@@ -1,0 +1,83 @@
+"""Requests that come at the same time share calls: each gets its rows, and what nobody waits for ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+
+from triton_ensemble.client import Arrays
+from triton_ensemble.gateway.shared import SharedCalls
+
+
+class Triton:
+    """Stands for the server: answers twice the input after a pause, and notes what it was sent."""
+
+    def __init__(self, pause_s: float = 0.05) -> None:
+        self.rows: list[int] = []
+        self.cancelled = 0
+        self._pause_s = pause_s
+
+    async def send(self, arrays: Arrays, *, timeout: float, **options: Any) -> Arrays:
+        self.rows.append(len(arrays["A"]))
+        try:
+            await asyncio.sleep(self._pause_s)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        if (arrays["A"] < 0).any():
+            raise ValueError("below 0")
+        return {"B": 2 * arrays["A"]}
+
+
+def joined(parts: list[Arrays]) -> Arrays:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def call(calls: SharedCalls, *values: float) -> asyncio.Future[Arrays]:
+    arrays = {"A": np.array([[value] for value in values], np.float32)}
+    return asyncio.ensure_future(calls.call(arrays, 1e9, {}))
+
+
+def test_each_gets_its_own_rows_in_calls_of_a_batch_at_most() -> None:
+    async def main() -> None:
+        triton = Triton()
+        calls = SharedCalls(triton.send, joined, 8)
+        answers = await asyncio.gather(*[call(calls, i, i + 0.5) for i in range(20)])
+        assert [answer["B"].ravel().tolist() for answer in answers] == [
+            [2 * i, 2 * i + 1] for i in range(20)
+        ]
+        assert max(triton.rows) <= 8
+        assert len(triton.rows) < 20
+
+    asyncio.run(main())
+
+
+def test_an_error_is_that_of_all_that_share_the_call() -> None:
+    async def main() -> None:
+        calls = SharedCalls(Triton().send, joined, 8)
+        answers = await asyncio.gather(call(calls, 1), call(calls, -1), return_exceptions=True)
+        assert any(isinstance(answer, ValueError) for answer in answers)
+        assert (await call(calls, 3))["B"].tolist() == [[6.0]]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("leave", "cancelled"), [(2, 1), (1, 0)])
+def test_a_call_ends_when_the_last_has_left(leave: int, cancelled: int) -> None:
+    async def main() -> None:
+        triton = Triton(0.2)
+        calls = SharedCalls(triton.send, joined, 8)
+        waiting = [call(calls, 1), call(calls, 2)]
+        await asyncio.sleep(0.05)
+        assert triton.rows == [2]
+        for one in waiting[:leave]:
+            one.cancel()
+        answers = await asyncio.gather(*waiting, return_exceptions=True)
+        await asyncio.sleep(0)
+        assert triton.cancelled == cancelled
+        assert sum(isinstance(a, asyncio.CancelledError) for a in answers) == leave
+
+    asyncio.run(main())
