@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from triton_ensemble import catalog
 from triton_ensemble.answers import FILE
 from triton_ensemble.check.examples import A, Files
 from triton_ensemble.check.repository import Repository, projects
@@ -16,6 +17,12 @@ from triton_ensemble.check.rule import warning
 from triton_ensemble.config import Problem
 
 SAFE = "25.07"  # the first release without CVE-2025-23319 and its kin
+TIR = "deploy/tir/endpoint.yml"
+# Every field that a release of the catalog adds, and one of those before, as model_config.proto has them.
+AFTER_24_02 = {
+    "is_non_linear_format_io",
+    *(f for row in catalog.releases().values() for f in row.adds),
+}
 PROJECT: Files = {FILE: "steps: []\n", "model_repository/m/config.pbtxt": A}
 CACHED: Files = {
     **PROJECT,
@@ -109,6 +116,33 @@ def repository_writable(repository: Repository) -> Iterator[Problem]:
                 what = f"loads models while it runs, from a folder that {path.name} lets it write"
                 instead = f"mount it read-only, {volume.split(':')[0]}:/models:ro"
                 yield Problem(serve, line, what, instead)
+
+
+@warning(
+    "tir-image",
+    of=projects,
+    triton="`deploy/tir/endpoint.yml` names no image, and TIR's newest own one is 24.02: it lacks packages of steps and "
+    "later fields of a config, and starts Triton without a cache",
+    fails={**CACHED, TIR: "name: m\n"},
+    passes={**CACHED, TIR: "name: m\nimage: namespace/m:1\n"},
+)
+def tir_image(repository: Repository) -> Iterator[Problem]:
+    """TIR's own image has what the models need."""
+    path = repository.root / TIR
+    if not path.exists() or _line_of(path, "^image:"):
+        return
+    instead = f"make a custom image, and name it as `image` in {TIR}"
+    for model in repository.models.values():
+        for field in model.fields.walk():
+            if field.name in AFTER_24_02:
+                what = f"{field.name} came after Triton 24.02, which is TIR's newest image"
+                yield Problem(model.path, field.line, what, instead)
+        if model.config.response_cache.enable:
+            yield Problem(model.path, 1, "TIR's own image caches no answers", instead)
+    for step in repository.answers.get("steps") or []:
+        if step.get("backend") == "python" and (packages := step.get("requirements")):
+            what = f"TIR's own image lacks {', '.join(packages)}, which step {step['name']} needs"
+            yield Problem(path, 1, what, instead)
 
 
 def _triton_service(path: Path) -> dict[str, Any] | None:

@@ -1,0 +1,154 @@
+"""deploy/kubernetes of generated projects: every combination of components builds, and a cluster would take it."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cluster.manifests import IMAGE_VOLUME_RELEASES, RELEASES, Manifest, built, problems
+from support import UNUSUAL, Generate, Project, step
+
+CHOICES = (
+    ("", "monitoring"),
+    ("", "hpa", "keda"),
+    ("", "routes"),
+    ("", "s3", "image-volume"),
+)
+
+
+def combinations(*, gpus: int) -> Iterator[list[str]]:
+    """Yield the components of each combination."""
+    for chosen in itertools.product(*CHOICES, ("", "mig") if gpus else ("",)):
+        yield [name for name in chosen if name]
+
+
+def choose(project: Project, components: list[str], extra: str = "kubernetes") -> list[Manifest]:
+    """Return the manifests of a project whose owner has chosen some components."""
+    file = project / "deploy" / extra / "kustomization.yaml"
+    chosen = yaml.safe_load(file.read_text())
+    chosen["components"] = [f"components/{name}" for name in components]
+    file.write_text(yaml.safe_dump(chosen))
+    return built(file.parent)
+
+
+LONG = "A.Name_of--" + "many_words-" * 8
+
+
+def chain(*backends: str) -> dict[str, Any]:
+    names = ["A", "B", "C"]
+    steps = [step(f"s{i}", [names[i]], [names[i + 1]], b) for i, b in enumerate(backends)]
+    return {"tensors": {n: "FP32[4]" for n in names[: len(backends) + 1]}, "steps": steps}
+
+
+PROJECTS = {
+    "default": {},
+    "GPUs": {**chain("tensorrt", "python"), "gpu_count": 2},
+    "one GPU": {**chain("pytorch", "onnxruntime"), "gpu_count": 1},
+    "one model": {"ensemble": False, **chain("python")},
+    "decoupled": UNUSUAL["decoupled"] | {"project_name": "7.streams"},
+    "a long name": {**chain("python", "openvino"), "project_name": LONG},
+    "vLLM": {**chain("vllm"), "gpu_count": 1},
+}
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_each_combination_is_sound(generate: Generate, name: str) -> None:
+    answers = PROJECTS[name]
+    project = generate(**answers, extras=["kubernetes"])
+    assert not (project / "deploy/monitoring").exists()
+    serve = (project / "deploy/serve.sh").read_text()
+    assert "--exit-timeout-secs=30" in serve  # what the grace period is compared with
+    for components in combinations(gpus=answers.get("gpu_count", 0)):
+        assert not problems(choose(project, components)), components
+    everything = ["monitoring", "hpa", "routes", *["mig"] * bool(answers.get("gpu_count"))]
+    assert not problems(choose(project, everything), RELEASES)
+    assert not problems(choose(project, ["image-volume"]), IMAGE_VOLUME_RELEASES)
+
+
+def test_names_are_the_same_everywhere_and_differ_where_projects_do(generate: Generate) -> None:
+    names = set()
+    for name in (LONG, LONG + "x"):
+        project = generate(**chain("python"), project_name=name, extras=["kubernetes"])
+        manifests = choose(project, ["monitoring", "keda", "routes"])
+        [app] = {m["metadata"]["name"].removesuffix("-pods") for m in manifests}
+        assert len(app) <= 53
+        [alert, *_] = re.findall(r'up\{job="([^"]*)"\}', yaml.safe_dump(manifests, width=10000))
+        assert alert == app
+        names.add(app)
+    assert len(names) == 2
+
+
+def test_the_bucket_is_that_of_the_owners_configmap(generate: Generate) -> None:
+    project = generate(extras=["kubernetes"])
+    file = project / "deploy/kubernetes/kustomization.yaml"
+    comment = re.search(r"^# configMapGenerator:\n(#  .*\n)+", file.read_text(), re.MULTILINE)
+    assert comment
+    text = file.read_text().replace(comment[0], re.sub("^# ", "", comment[0], flags=re.MULTILINE))
+    file.write_text(f"{text}components: [components/s3]\n")
+    by_kind = {m["kind"]: m for m in built(file.parent)}
+    data = by_kind["ConfigMap"]["data"]
+    assert data["MODEL_REPOSITORY"] == "s3://models/image-classification/1"
+    refs = container(by_kind)["envFrom"]
+    assert refs[0]["configMapRef"]["name"] == by_kind["ConfigMap"]["metadata"]["name"]
+
+
+def test_nothing_of_it_is_written_where_nobody_asked(generate: Generate) -> None:
+    project = generate()
+    assert not (project / "deploy/kubernetes").exists()
+
+
+@pytest.mark.parametrize("name", ["default", "one model", "decoupled"])
+@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
+def test_its_rules_are_sound(generate: Generate, tmp_path: Path, name: str) -> None:
+    project = generate(**PROJECTS[name], extras=["kubernetes"])
+    [rules] = [m["spec"] for m in choose(project, ["monitoring"]) if m["kind"] == "PrometheusRule"]
+    file = tmp_path / "rules.yml"
+    file.write_text(yaml.safe_dump(rules))
+    run = subprocess.run(["promtool", "check", "rules", file], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+BROKEN: dict[str, Callable[[Any], Any]] = {
+    "a typo": lambda by: by["Deployment"]["spec"].update(replica=2),
+    "a typo in a custom kind": lambda by: by["ScaledObject"]["spec"].update(maxReplicas=2),
+    "a selector": lambda by: by["NetworkPolicy"]["spec"].update(podSelector={"matchLabels": {"app": "a"}}),
+    "no selector": lambda by: by["NetworkPolicy"]["spec"].update(podSelector={}),
+    "a port": lambda by: by["Service"]["spec"]["ports"][0].update(targetPort="htttp"),
+    "a volume": lambda by: pod(by)["volumes"].pop(),
+    "shared memory": lambda by: pod(by)["volumes"][0]["emptyDir"].update(sizeLimit="4000Mi"),
+    "memory": lambda by: container(by)["resources"]["limits"].update(memory="9000Mi"),
+    "the grace period": lambda by: pod(by).update(terminationGracePeriodSeconds=40),
+    "the deadline": lambda by: by["Deployment"]["spec"].update(progressDeadlineSeconds=60),
+    "replicas": lambda by: by["Deployment"]["spec"].update(replicas=2),
+    "a route": lambda by: by["HTTPRoute"]["spec"]["rules"][0]["backendRefs"][0].update(port=80),
+    "a name": lambda by: by["Service"]["metadata"].update(name="a.b"),
+}  # fmt: skip
+
+
+def pod(by_kind: dict[str, Any]) -> Any:
+    return by_kind["Deployment"]["spec"]["template"]["spec"]
+
+
+def container(by_kind: dict[str, Any]) -> Any:
+    return pod(by_kind)["containers"][0]
+
+
+@pytest.fixture(scope="module")
+def sound(generate: Generate) -> list[Manifest]:
+    return choose(generate(extras=["kubernetes"]), ["monitoring", "keda", "routes"])
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_mistake_is_found(sound: list[Manifest], name: str) -> None:
+    """What the tests above hold to finds something."""
+    broken = copy.deepcopy(sound)
+    BROKEN[name]({m["kind"]: m for m in reversed(broken)})
+    assert problems(broken)
