@@ -1,0 +1,123 @@
+"""Uploads the project's model repository to a bucket, as a new version: TO/1/, TO/2/, ...
+
+Only what changed since the version before is sent, and a version that is complete never changes. What
+names the repository's versions in deploy/ and is yours names the new one then. Keys are taken as boto3
+finds them: in the environment, ~/.aws, or from the machine's role.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from triton_ensemble.progress import Progress
+from triton_ensemble.project import Project, ProjectError
+from triton_ensemble.push import PushError
+from triton_ensemble.s3.address import Address, AddressError
+
+if TYPE_CHECKING:
+    from triton_ensemble.push.versions import Plan
+
+ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+NO_BOTO3 = "push: boto3 is not installed; in a project run: make push TO=s3://bucket/prefix, elsewhere: pip install boto3"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where to, and as which version."""
+    where = "s3://BUCKET/PREFIX, or s3://https://HOST:PORT/BUCKET/PREFIX; or AWS_ENDPOINT_URL names the host"
+    parser.add_argument("to", nargs="?", metavar="TO", help=where)
+    number = "of a version that is not there yet; default: the next one"
+    parser.add_argument("--version", metavar="NUMBER", help=number)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Push; 1 and a line for each reason where that can't be."""
+    try:
+        project, address = Project.load(Path.cwd()), _address(arguments.to)
+        _push(project, address, _version(arguments.version))
+    except (PushError, AddressError) as error:
+        print(error, file=sys.stderr)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("boto3", "botocore", "s3transfer"):
+            raise
+        print(NO_BOTO3, file=sys.stderr)
+    except OSError as error:
+        print(f"push: {error}", file=sys.stderr)
+    else:
+        return 0
+    return 1
+
+
+def _address(text: str | None) -> Address:
+    if not text:
+        raise ProjectError("push: say where to: make push TO=s3://bucket/prefix")
+    endpoint = next(filter(None, map(os.environ.get, ENDPOINTS)), "")
+    return Address.parse(text).at(endpoint).with_known_characters()
+
+
+def _version(text: str | None) -> int | None:
+    if text and not (text.isascii() and text.isdecimal() and text[0] != "0"):
+        raise ProjectError(f"VERSION={text}: is no version; write a number from 1 on, or none")
+    return int(text) if text else None
+
+
+def _push(project: Project, address: Address, wanted: int | None) -> None:
+    from triton_ensemble.push import references, versions
+    from triton_ensemble.push.bucket import Bucket
+    from triton_ensemble.push.files import files
+
+    _refuse_errors(project)
+    with Progress("Reading the model repository"):
+        content = files(project)
+    bucket = Bucket(address)
+    with Progress(f"Asking {address}"):
+        plan = versions.plan(bucket, content, wanted)
+    there = address / str(plan.version)
+    if plan.complete:
+        print(f"{there}: has this repository already; nothing is uploaded", flush=True)
+    else:
+        for path in plan.uploaded:
+            print(f"{path}: {content[path].size} bytes")
+        total, done = sum(content[path].size for path in (*plan.copied, *plan.uploaded)), [0]
+        with Progress(f"Pushing {there}") as progress:
+
+            def show(count: int) -> None:
+                done[0] += count
+                progress.show(f"Pushing {there}: {done[0] / 1e6:.0f} of {total / 1e6:.0f} MB")
+
+            versions.carry_out(bucket, plan, content, project.repository, show)
+        print(f"{there}: {_summary(plan)}", flush=True)
+    named = [*references.rewrite(project.root, address, plan.version)]
+    print(*(named or _who_could(project.root, there)), sep="\n")
+
+
+def _refuse_errors(project: Project) -> None:
+    """Raise PushError with what `make check` finds that Triton would refuse."""
+    from triton_ensemble.check.engine import check
+    from triton_ensemble.check.formats import FORMATS
+
+    errors = [each for each in check(project.repository) if each.severity == "error"]
+    if errors:
+        raise PushError(FORMATS["text"](errors))
+
+
+def _summary(plan: Plan) -> str:
+    counts = {
+        "uploaded": len(plan.uploaded),
+        "copied from the version before": len(plan.copied),
+        "there from a push that was interrupted": len(plan.kept),
+    }
+    return "complete; " + ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
+def _who_could(root: Path, there: Address) -> Iterator[str]:
+    """Yield what to write so that it is served, where nothing in deploy/ names a version."""
+    yield "No file of yours in deploy/ names a version of it. To have it served, write"
+    yield f"  MODEL_REPOSITORY={there} for the container of `make image MODELS=mounted`"
+    if (root / "deploy/kubernetes").is_dir():
+        yield "    in the configMapGenerator of deploy/kubernetes/kustomization.yaml"
+    yield f"  storageUri: s3://{there.bucket}/{there.prefix}/ for KServe"

@@ -1,0 +1,83 @@
+"""The files of a model repository that a bucket gets, and their digests."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from triton_ensemble.project import Project
+from triton_ensemble.push import PushError
+from triton_ensemble.repository.model_files import UNFINISHED
+from triton_ensemble.repository.sources import copies
+
+# What `make repository`, Python, file managers and editors leave beside the models' files.
+LEFT_OUT = (
+    ".built*",
+    ".gitignore",
+    "__pycache__",
+    "*.py[co]",
+    f"{UNFINISHED}*-*",
+    ".DS_Store",
+    "*~",
+    "#*#",
+    ".#*",
+    ".*.sw?",
+)
+BLOCK_BYTES = 1 << 20
+
+
+class Content(NamedTuple):
+    """What a file holds: its SHA-256, as hexadecimal digits, and its size in bytes."""
+
+    sha256: str
+    size: int
+
+
+def files(project: Project) -> dict[str, Content]:
+    """Return the content of each file by its path in the repository; PushError for what a bucket would lose."""
+    found = {str(path.relative_to(project.repository)): path for path in _paths(project.repository)}
+    problems = [*_empty_files(project, found), *_empty_folders(project)]
+    if problems:
+        raise PushError("\n".join(problems))
+    return {name: content(path) for name, path in sorted(found.items())}
+
+
+def content(path: Path) -> Content:
+    """Return what a file holds."""
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            digest.update(block)
+            size += len(block)
+    return Content(digest.hexdigest(), size)
+
+
+def _paths(folder: Path) -> Iterator[Path]:
+    for root, folders, names in os.walk(folder):
+        folders[:] = sorted(filter(_belongs, folders))
+        yield from (Path(root, name) for name in sorted(filter(_belongs, names)))
+
+
+def _belongs(name: str) -> bool:
+    return not any(fnmatch.fnmatchcase(name, pattern) for pattern in LEFT_OUT)
+
+
+def _empty_files(project: Project, found: dict[str, Path]) -> Iterator[str]:
+    """Yield a line for each empty file, by the name of what its owner has: KServe leaves out such objects."""
+    sources = copies(project)
+    for path in found.values():
+        if not path.stat().st_size:
+            own = sources.get(path, path).relative_to(project.root)
+            yield f"{own}: is empty, and KServe loads no empty file from a bucket; write a line into it"
+
+
+def _empty_folders(project: Project) -> Iterator[str]:
+    """Yield a line for each version folder without a file: a bucket has no folders."""
+    for folder in sorted(project.repository.glob("*/[0-9]*")):
+        if folder.is_dir() and next(_paths(folder), None) is None:
+            own = folder.relative_to(project.root)
+            yield f"{own}: is empty, and a bucket has no empty folder; put a file into it, as a README"

@@ -1,0 +1,98 @@
+"""Versions of a model repository in a bucket: `PREFIX/VERSION/` has the files, `PREFIX/VERSION.json` names them.
+
+The list is written last, so a version without one is a push that was interrupted; the next push goes on with it. A
+version that has one never changes. It lies beside the version's folder, for Triton and KServe load all that is inside.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from triton_ensemble.push import PushError
+from triton_ensemble.push.bucket import Bucket
+from triton_ensemble.push.files import Content
+
+LIST = re.compile(r"([1-9]\d*)\.json")
+FORM = 1
+
+
+class Plan(NamedTuple):
+    """What a push does: the version, and of its files which are there, copied inside the store, and uploaded."""
+
+    version: int
+    complete: bool  # all is there already, under this version
+    kept: list[str]
+    copied: dict[str, str]  # the source, `VERSION/PATH`, by the path
+    uploaded: list[str]
+    stale: list[str]  # of an interrupted push, and in the repository no more
+
+
+def plan(bucket: Bucket, files: dict[str, Content], wanted: int | None) -> Plan:
+    """Return what is to be done for these files; PushError where the wanted version can't have them."""
+    names, folders = bucket.names()
+    complete = sorted(int(match[1]) for name in names if (match := LIST.fullmatch(name)))
+    newest = complete[-1] if complete else 0
+    before = _listed(bucket, newest) if newest else {}
+    if wanted in complete or (wanted is None and before == files):
+        return _same(bucket, files, wanted or newest)
+    version = wanted or newest + 1
+    there = _interrupted(bucket, version) if str(version) in folders else {}
+    kept = [path for path, content in files.items() if there.get(path) == content]
+    sources = {content: path for path, content in before.items()}
+    rest = [path for path in files if path not in kept]
+    copied = {path: f"{newest}/{sources[files[path]]}" for path in rest if files[path] in sources}
+    uploaded = [path for path in rest if path not in copied]
+    return Plan(version, False, kept, copied, uploaded, sorted(there.keys() - files.keys()))
+
+
+def carry_out(
+    bucket: Bucket,
+    plan: Plan,
+    files: dict[str, Content],
+    repository: Path,
+    progress: Callable[[int], None],
+) -> None:
+    """Copy and upload, then write the list; `progress` gets bytes as they are done."""
+    at = f"{plan.version}/"
+    bucket.delete(f"{at}{path}" for path in plan.stale)
+    bucket.copy({f"{at}{path}": (s, files[path]) for path, s in plan.copied.items()}, progress)
+    given = {f"{at}{path}": (repository / path, files[path]) for path in plan.uploaded}
+    bucket.upload(given, progress)
+    listed = {path: content._asdict() for path, content in sorted(files.items())}
+    text = json.dumps({"form": FORM, "files": listed}, indent=1)
+    bucket.write(f"{plan.version}.json", f"{text}\n")
+
+
+def _listed(bucket: Bucket, version: int) -> dict[str, Content]:
+    """Return the files of a complete version."""
+    try:
+        read = json.loads(bucket.read(f"{version}.json"))
+        return {path: Content(each["sha256"], each["size"]) for path, each in read["files"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        where = f"{bucket.address / str(version)}.json"
+        raise PushError(
+            f"{where}: lists no version's files; move it away, or push to another prefix"
+        ) from None
+
+
+def _same(bucket: Bucket, files: dict[str, Content], version: int) -> Plan:
+    if _listed(bucket, version) != files:
+        where = bucket.address / str(version)
+        what = "is complete, with other files, and a version never changes"
+        raise PushError(f"{where}: {what}; name another VERSION, or none for the next one")
+    return Plan(version, True, [*files], {}, [], [])
+
+
+def _interrupted(bucket: Bucket, version: int) -> dict[str, Content]:
+    """Return what a push has left that did not end; PushError where others have put files there."""
+    found = bucket.contents(str(version))
+    foreign = sorted(path for path, content in found.items() if content is None)
+    if foreign:
+        where = bucket.address / str(version)
+        what = f"has files that no push wrote, as {foreign[0]}"
+        raise PushError(f"{where}: {what}; name another: VERSION={version + 1}")
+    return {path: content for path, content in found.items() if content}

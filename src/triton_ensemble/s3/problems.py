@@ -1,0 +1,33 @@
+"""What S3's error codes and failed connections mean, in one line: what, and what to do."""
+
+from __future__ import annotations
+
+KEY = "AWS_ACCESS_KEY_ID"
+SECRET = "AWS_SECRET_ACCESS_KEY"
+REGION = "AWS_DEFAULT_REGION"
+OTHER_REGION = f"it is in another region; set {REGION} to it"
+OTHER_KEY = f"is refused; compare {KEY} and {SECRET} with the store's"
+CODES = {
+    "NoSuchBucket": "there is no such bucket; create it, or compare its name",
+    "InvalidAccessKeyId": f"the key {OTHER_KEY}",
+    "SignatureDoesNotMatch": f"the secret {OTHER_KEY}",
+    "InvalidToken": f"the session's token {OTHER_KEY}",
+    "ExpiredToken": "the session has expired; log in again",
+    "AccessDenied": f"access is denied; let the key of {KEY} list, read and write there",
+    "RequestTimeTooSkewed": "this machine's clock is wrong; set it",
+    "PermanentRedirect": OTHER_REGION,
+    "AuthorizationHeaderMalformed": OTHER_REGION,
+    "IllegalLocationConstraintException": OTHER_REGION,
+}
+NO_KEY = f"there is no key; set {KEY} and {SECRET}, or AWS_PROFILE"
+
+
+def of_code(code: str, message: str) -> str:
+    """Return what an error's code means; its own message where the code is not known."""
+    return CODES.get(code) or " ".join(f"{code}: {message}".split())
+
+
+def unreachable(host: str, reason: object) -> str:
+    """Return what a connection that was not made means."""
+    text = " ".join(str(reason).split())
+    return f"{host} can't be reached: {text}; compare host, port and http or https"

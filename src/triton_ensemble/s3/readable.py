@@ -1,0 +1,121 @@
+"""Can a server read its model repository in a bucket? Asked before Triton is started, with Python alone.
+
+Triton tries for a minute, and then says neither which address nor why. What is asked is one list of a few names, signed
+with the key in the environment, as Triton asks for it. A server without such a key may have a role, which only Triton
+knows: then what is said without a key counts, a refusal apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import Request, urlopen
+from xml.etree import ElementTree
+
+from triton_ensemble.s3 import problems
+from triton_ensemble.s3.address import Address, AddressError
+
+TIMEOUT_S = 10
+SHA_OF_NOTHING = hashlib.sha256().hexdigest()
+CREDENTIAL_FILE = "TRITON_CLOUD_CREDENTIAL_PATH"  # Triton reads no key of the environment then
+TRANSIENT = range(500, 600)
+KEYS = ("Key", "Prefix")  # of files, and of folders
+
+
+def problem(text: str, environment: Mapping[str, str]) -> str | None:
+    """Return in one line why Triton can't load the repository at an address, None where nothing keeps it from that."""
+    try:
+        address = Address.parse(text)
+    except AddressError as error:
+        return str(error)
+    request = _request(address, environment)
+    try:
+        with urlopen(request, timeout=TIMEOUT_S) as response:
+            what = _of_list(address, response.read())
+    except HTTPError as error:
+        with error:
+            what = _of_answer(error, signed=request.has_header("Authorization"))
+    except (URLError, OSError) as error:
+        reason = getattr(error, "reason", error)
+        return f"{address}: {problems.unreachable(request.host, reason)}"
+    except ElementTree.ParseError:
+        what = f"{request.host} is no S3; compare host and port"
+    return f"{address}: {what}" if what else None
+
+
+def _request(address: Address, environment: Mapping[str, str]) -> Request:
+    """Return the request for what is at an address, signed where the environment has a key."""
+    region = environment.get(problems.REGION) or "us-east-1"
+    endpoint = address.endpoint or f"https://s3.{region}.amazonaws.com"
+    asked = {"delimiter": "/", "list-type": "2", "max-keys": "100", "prefix": _folder(address)}
+    path, query = f"/{address.bucket}", urlencode(asked, quote_via=quote, safe="")
+    key, secret = (environment.get(name, "") for name in (problems.KEY, problems.SECRET))
+    headers: dict[str, str] = {}
+    if key and secret and not environment.get(CREDENTIAL_FILE):
+        headers = _signed(urlsplit(endpoint).netloc, path, query, region, key, secret, environment)
+    return Request(f"{endpoint}{path}?{query}", headers=headers)
+
+
+def _signed(
+    host: str,
+    path: str,
+    query: str,
+    region: str,
+    key: str,
+    secret: str,
+    environment: Mapping[str, str],
+) -> dict[str, str]:
+    """Return the headers that sign a GET: AWS Signature Version 4."""
+    time = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    headers = {"host": host, "x-amz-content-sha256": SHA_OF_NOTHING, "x-amz-date": time}
+    if token := environment.get("AWS_SESSION_TOKEN"):
+        headers["x-amz-security-token"] = token
+    lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
+    names = ";".join(headers)
+    canonical = f"GET\n{path}\n{query}\n{lines}\n{names}\n{SHA_OF_NOTHING}"
+    scope = f"{time[:8]}/{region}/s3/aws4_request"
+    digest = hashlib.sha256(canonical.encode()).hexdigest()
+    signature = f"AWS4{secret}".encode()
+    for part in (*scope.split("/"), f"AWS4-HMAC-SHA256\n{time}\n{scope}\n{digest}"):
+        signature = hmac.digest(signature, part.encode(), "sha256")
+    given = f"Credential={key}/{scope}, SignedHeaders={names}, Signature={signature.hex()}"
+    return headers | {"Authorization": f"AWS4-HMAC-SHA256 {given}"}
+
+
+def _of_answer(error: HTTPError, *, signed: bool) -> str | None:
+    """Return what an error's answer says; None of what a role of Triton's, or another try, may put right."""
+    body = error.read()
+    try:
+        fields = {_name(each): each.text or "" for each in ElementTree.fromstring(body).iter()}
+    except ElementTree.ParseError:
+        fields = {}
+    code = fields.get("Code", "")
+    if error.code in TRANSIENT or (not signed and error.code in (401, 403)):
+        return None
+    return problems.of_code(code or f"status {error.code}", fields.get("Message", error.reason))
+
+
+def _of_list(address: Address, body: bytes) -> str | None:
+    """Return what is wrong with what lies at an address: nothing there, or versions of a repository."""
+    start = _folder(address)
+    keys = (e.text or "" for e in ElementTree.fromstring(body).iter() if _name(e) in KEYS)
+    names = [key.removeprefix(start) for key in keys if key != start]
+    manifests = [match[1] for name in names if (match := re.fullmatch(r"(\d+)\.json", name))]
+    if manifests:
+        newest = max(map(int, manifests))
+        return f"has versions of a model repository; name one: {address / str(newest)}"
+    return None if names else "there is no file; compare the prefix, or run: make push"
+
+
+def _folder(address: Address) -> str:
+    """Return what the keys in a folder begin with."""
+    return f"{address.prefix}/" if address.prefix else ""
+
+
+def _name(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]

@@ -1,0 +1,40 @@
+"""What the commands have in common: their arguments, and one line for what went wrong."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from pathlib import Path
+
+from triton_ensemble.project import ProjectError
+from triton_ensemble.repository import RepositoryError
+from triton_ensemble.server.local_triton import interruptible
+from triton_ensemble.update.git import UpdateError
+from triton_ensemble.update.stage import undo_killed
+from triton_ensemble.versions import VersionError
+
+
+def version(text: str) -> int:
+    """Return the number of a version folder; ArgumentTypeError for what Triton takes for none."""
+    if not text.isdecimal() or text != str(int(text)) or not 0 < int(text) < 2**63:
+        raise ArgumentTypeError(f"{text!r} is no version; write VERSION=1, 2, 3 ...")
+    return int(text)
+
+
+def attempt(action: Callable[[], None]) -> int:
+    """Return 0, or 1 after a line on why an action was not done; 130 where it was interrupted."""
+    interruptible()
+    try:
+        for line in undo_killed(Path.cwd()):
+            print(line.removeprefix("update: "), file=sys.stderr)
+        action()
+    except (VersionError, RepositoryError, ProjectError, UpdateError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(
+            "interrupted; pipeline.yml and the model repository are as they were", file=sys.stderr
+        )
+        return 130
+    return 0

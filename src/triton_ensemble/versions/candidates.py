@@ -1,0 +1,53 @@
+"""A candidate, served: whether Triton loads it, and whether it answers as the project's tests want."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from triton_ensemble.client import package
+from triton_ensemble.project import Project
+from triton_ensemble.samples import golden
+from triton_ensemble.server.local_triton import LocalTriton, ServerError
+from triton_ensemble.testing import smoke
+from triton_ensemble.versions import VersionError
+
+GOLDEN = str(golden.FILE)
+
+
+@contextmanager
+def served(project: Project) -> Iterator[LocalTriton]:
+    """Serve a candidate on free ports; VersionError with Triton's reason, in a line, where it does not load."""
+    try:
+        with LocalTriton(project.repository, project.ensemble) as triton:
+            print(*triton.notes, sep="\n", end="\n" * bool(triton.notes), flush=True)
+            yield triton
+    except ServerError as error:
+        lines = [line.strip() for line in str(error).splitlines()]
+        reasons = [line for line in lines[1:] if not line.startswith("log: ")] or lines[:1]
+        raise VersionError(f"Triton does not load it: {'; '.join(reasons)}") from error
+
+
+def check(project: Project, *, record: bool) -> None:
+    """Run the live tests on a candidate; with `record` its answers are the golden ones from now on.
+
+    VersionError with the first test that fails.
+    """
+    with served(project) as triton:
+        urls = {
+            "TRITON_URL": triton.grpc_url if project.decoupled else triton.http_url,
+            "TRITON_GRPC_URL": triton.grpc_url,
+            "TRITON_METRICS_URL": triton.metrics_url,
+        }
+        if record:
+            _record(project, urls["TRITON_URL"])
+        if failure := smoke.failure(project.root, urls):
+            instead = "; if its answers are right: GOLDEN=1" if golden.FILE.name in failure else ""
+            raise VersionError(f"a live test fails: {failure}{instead}")
+
+
+def _record(project: Project, url: str) -> None:
+    try:
+        print(golden.record(project, url), flush=True)
+    except (package(project).InferenceError, OSError, ValueError) as error:
+        raise VersionError(f"its answers can't be recorded: {error}") from error

@@ -1,0 +1,112 @@
+"""Changes of a project's files: made in a candidate first, then brought all at once, or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from triton_ensemble.project import Project
+from triton_ensemble.repository.complete import complete
+from triton_ensemble.update.bring import swap
+from triton_ensemble.update.stage import Stage
+from triton_ensemble.versions import VersionError
+from triton_ensemble.versions.pipeline import Pipeline
+
+Changes = Mapping[str, bytes | None]  # new contents by path; None: the file goes
+# Of a project, what a candidate has of its own. All else is the project's, by links.
+OWN = ("model_repository", "tests", "vendor")
+
+
+def changes_to(before: Pipeline, after: Pipeline) -> dict[str, bytes | None]:
+    """Return what becomes of the project's files that versions change, edits of their owner kept.
+
+    VersionError where that needs other models, as where fused steps are parted, or edits are in the way.
+    """
+    if before.models != after.models:
+        gone = ", ".join(sorted(before.models.keys() ^ after.models.keys()))
+        what = f"other steps would be fused then ({gone}); write `fuse: false` at them, and run `make update` first"
+        raise VersionError(f"pipeline.yml: {what}")
+    old, new = before.files(), after.files()
+    changed = {path for path in old | new if old.get(path) != new.get(path)}
+    return {
+        path: _merged(before.root, path, old.get(path), new.get(path)) for path in sorted(changed)
+    }
+
+
+def _merged(root: Path, path: str, old: str | None, new: str | None) -> bytes | None:
+    """Return the new text of a file with the edits that the project has of the old one."""
+    file = root / path
+    have = file.read_bytes() if file.is_file() else b""
+    if new is None:
+        return None
+    if old is None or have == old.encode() or path == ".copier-answers.yml":
+        return new.encode()
+    with tempfile.TemporaryDirectory() as folder:
+        base, other = Path(folder, "base"), Path(folder, "other")
+        base.write_text(old)
+        other.write_text(new)
+        command = ["git", "merge-file", "-p", str(file), str(base), str(other)]
+        run = subprocess.run(command, capture_output=True)
+    if run.returncode:
+        raise VersionError(
+            f"{path}: has edits of yours in lines that versions change; take them back: git checkout {path}"
+        )
+    return run.stdout
+
+
+def candidate(stage: Stage, root: Path, changes: Changes) -> Project:
+    """Return a copy of the project with other files, whose model repository is not complete."""
+    folder = stage.folder / "candidate"
+    folder.mkdir()
+    for entry in root.iterdir():
+        if entry.name in OWN:
+            shutil.copytree(entry, folder / entry.name, copy_function=_linked)
+        elif entry.name != ".git" and not entry.name.startswith(".make-update-"):
+            (folder / entry.name).symlink_to(entry)
+    write(folder, changes)
+    return Project.load(folder)
+
+
+def _linked(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def write(folder: Path, changes: Changes) -> None:
+    """Write changes into a candidate, whose files are links: those of the project stay as they are."""
+    for path, content in changes.items():
+        target = folder / path
+        target.unlink(missing_ok=True)
+        if content is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+
+
+def bring(stage: Stage, root: Path, changes: Changes, then: Callable[[], None]) -> None:
+    """Give the project the changes, complete its model repository and do what comes `then`.
+
+    Where any of this fails or is interrupted, the files are as they were.
+    """
+    for number, (path, content) in enumerate(changes.items()):
+        if content is not None:
+            stage.new(number).write_bytes(content)
+            with suppress(FileNotFoundError):
+                shutil.copymode(root / path, stage.new(number))
+    stage.begin(changes, ())
+    try:
+        for number, path in enumerate(changes):
+            swap(root / path, stage.new(number), stage.old(number))
+        complete(Project.load(root))
+        then()
+    except BaseException:
+        stage.undo(root)
+        complete(Project.load(root))
+        raise
+    stage.end()

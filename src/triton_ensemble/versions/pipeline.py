@@ -1,0 +1,167 @@
+"""What pipeline.yml says of versions, and the files of the project that depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from triton_ensemble.answers import FILE, UnreadableAnswers, read_answers
+from triton_ensemble.check.pipeline.check import of_project
+from triton_ensemble.pipeline.file import Place, steps_of, with_values
+from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, Rules
+from triton_ensemble.versions import VersionError
+
+PIPELINE = "pipeline.yml"
+MODELS = "template/model_repository"
+PYTHON = (
+    f"{MODELS}/{{% yield model from graph.python_models %}}{{{{ model.name }}}}{{% endyield %}}"
+    "/{% yield version from model.versions %}{{ version }}{% endyield %}"
+)
+BARE = PYTHON.replace("graph.python_models", "graph.bare_models")
+FACTS = "vendor/project.json"
+
+
+class Pipeline:
+    """pipeline.yml of the project in `root`, as `text` has it; VersionError where it can't be read."""
+
+    def __init__(self, root: Path, text: str | None = None) -> None:
+        path = root / PIPELINE
+        try:
+            self.given: Answers = read_answers(path)[0] if text is None else yaml.safe_load(text)
+        except UnreadableAnswers as error:
+            raise VersionError(f"{PIPELINE}:{error}") from error
+        self.root, self._rules = root, Rules()
+        self.text = path.read_bytes().decode() if text is None else text
+
+    def check_applied(self) -> None:
+        """Raise VersionError where the project is not made from it: more than versions would change."""
+        made = yaml.safe_load((self.root / FILE).read_bytes())
+        changed = [name for name, value in self.given.items() if made.get(name) != value]
+        if changed:
+            what = f"{', '.join(changed)} is not what the project was made from"
+            raise VersionError(f"{PIPELINE}: {what}; run: make update")
+
+    def step(self, name: str) -> Answers:
+        """Return the step whose model has versions; VersionError where it is none, with what to write instead."""
+        steps: dict[str, Answers] = {str(step["name"]): step for _, step in steps_of(self.given)}
+        if name not in steps:
+            known = ", ".join(steps)
+            what = "is the ensemble, whose version says nothing" if name == self._ensemble else ""
+            raise VersionError(f"{name}: {what or 'is no step'}; write NAME=one of {known}")
+        if why := self._unversioned(steps[name]):
+            raise VersionError(f"step {name}: {why}")
+        return steps[name]
+
+    @property
+    def _ensemble(self) -> Any:
+        return self.answered["graph"]["name"]
+
+    def _unversioned(self, step: Answers) -> str:
+        if "model" in step:
+            return f"is served by the model of {step['model']}; write NAME={step['model']}"
+        if step.get("backend") == "ensemble":
+            inside = ", ".join(str(each["name"]) for each in step["steps"])
+            return f"is an ensemble, which has no code of its own; write NAME=one of {inside}"
+        if self.given.get("ensemble") is False:
+            return "is served without an ensemble, which says whose version is asked; drop `ensemble: false`"
+        if not isinstance(step.get("versions", []), list):
+            return (
+                f"has `versions: {step['versions']}`; drop it, publish writes the list of versions"
+            )
+        fused = next(
+            (m for m in self.models if step["name"] in self.models[m] and m != step["name"]), ""
+        )
+        if fused:
+            return f"shares the model {fused}; write `fuse: false` there, run `make update`, then publish"
+        return ""
+
+    def versions(self, name: str) -> list[int]:
+        """Return the versions of a step's model that Triton loads."""
+        step = self.step(name)
+        return [int(each) for each in step.get("versions") or [self.served(name)]]
+
+    def served(self, name: str) -> int:
+        """Return the version that the ensemble asks for; where it asks for the latest, the latest."""
+        step = self.step(name)
+        version = int(step.get("version", -1))
+        return version if version != -1 else max(step.get("versions") or [1])
+
+    def asked(self, name: str) -> set[int]:
+        """Return the versions of a model that steps ask for."""
+        asking = [
+            step for _, step in steps_of(self.given) if name in (step["name"], step.get("model"))
+        ]
+        latest = self.served(name) if len(asking) == 1 else max(self.versions(name))
+        said = {int(step.get("version", -1)) for step in asking}
+        return {latest if version == -1 else version for version in said}
+
+    def with_versions(self, name: str, versions: Sequence[int], version: int) -> Pipeline:
+        """Return a pipeline whose step has these versions, and asks for one of them; so do others of its model."""
+        edits: dict[Place, Any] = {}
+        for place, step in steps_of(self.given):
+            if step["name"] == name:
+                edits[(*place, "versions")] = sorted(versions)
+            if name in (step["name"], step.get("model")):
+                edits[(*place, "version")] = version
+        try:
+            return Pipeline(self.root, with_values(self.text, edits))
+        except ValueError as error:
+            raise VersionError(str(error)) from error
+
+    @cached_property
+    def answered(self) -> Answers:
+        """All answers, with `graph`; VersionError with the template's line where it refuses them."""
+        try:
+            kept = of_project(self.root / PIPELINE, self._rules)
+            return self._rules.answered(kept | self.given)
+        except RefusedAnswers as refused:
+            raise VersionError(f"{PIPELINE}: {refused}") from refused
+
+    @property
+    def models(self) -> dict[str, list[str]]:
+        """The names of the steps that each model serves."""
+        models = self.answered["graph"]["models"]
+        return {m["name"]: [s["name"] for s in m.get("steps", [m])] for m in models}
+
+    def files(self) -> dict[str, str]:
+        """Return the texts of the files that depend on versions, by their paths in the project."""
+        configs = self._rules.rendered(self.answered)
+        return {
+            PIPELINE: self.text,
+            FILE: self._answers(),
+            FACTS: self._render(f"template/{FACTS}.jinja"),
+            **{f"model_repository/{name}/config.pbtxt": text for name, text in configs.items()},
+            **self._version_folders(),
+        }
+
+    def _version_folders(self) -> dict[str, str]:
+        graph, files = self.answered["graph"], {}
+        for models, names, at in (
+            (graph["python_models"], {"model.py": "", "step.json": ".jinja"}, PYTHON),
+            (graph["bare_models"], {"README.md": ""}, BARE),
+        ):
+            for model in models:
+                for version in model["versions"]:
+                    for name, suffix in names.items():
+                        path = f"model_repository/{model['name']}/{version}/{name}"
+                        files[path] = self._file(f"{at}/{name}{suffix}", model)
+        return files
+
+    def _file(self, template: str, model: Mapping[str, Any]) -> str:
+        if not template.endswith(".jinja"):
+            return (self._rules.root / template).read_text()
+        return self._render(template, model=model)
+
+    def _render(self, template: str, **more: Any) -> str:
+        return self._rules.template(template).render({**self.answered, **more})
+
+    def _answers(self) -> str:
+        """Return .copier-answers.yml with the steps of this pipeline."""
+        path = self.root / FILE
+        made = yaml.safe_load(path.read_bytes()) | {"steps": self.given["steps"]}
+        head = path.read_text().partition("\n")[0]
+        return f"{head}\n{self._rules.printed(made)}"

@@ -1,0 +1,184 @@
+"""Freezes a step's code and model file as a version of its model, which never changes again.
+
+The ensemble stays at the version that it asks for; `make shift` moves it. What is frozen is what the
+working tree has, or a commit where --from names one, or a model file where --file does. The files go to
+versions/, their digests to versions.json, and pipeline.yml lists the version.
+
+Nothing is written unless the local Triton loads the new version beside the others.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from triton_ensemble.project import Project
+from triton_ensemble.repository import published
+from triton_ensemble.repository.complete import complete
+from triton_ensemble.repository.sources import working_tree
+from triton_ensemble.update.git import git
+from triton_ensemble.update.stage import Stage, staged
+from triton_ensemble.versions import VersionError
+from triton_ensemble.versions.attempt import attempt, version
+from triton_ensemble.versions.candidates import served
+from triton_ensemble.versions.change import bring, candidate, changes_to, write
+from triton_ensemble.versions.pipeline import Pipeline
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the step, the version, and where its files come from."""
+    parser.add_argument("name", metavar="NAME", help="a step with a model of its own")
+    parser.add_argument("version", type=version, metavar="VERSION", help="its number, from 1 on")
+    parser.add_argument("--from", dest="commit", metavar="COMMIT", help="of git, as it was built")
+    parser.add_argument("--file", type=Path, metavar="FILE", help="the model file of the version")
+
+
+def run(arguments: Namespace) -> int:
+    """Publish a version; 1 and a line where it can't be."""
+    return attempt(lambda: _publish(Path.cwd(), arguments))
+
+
+def _publish(root: Path, arguments: Namespace) -> None:
+    name, number = arguments.name, arguments.version
+    before = Pipeline(root)
+    before.check_applied()
+    before.step(name)
+    record = published.read(root)
+    known = record.get(name, {}).get("versions", {})
+    if str(number) not in known:
+        _check_others(before, name, number, known)
+    with staged(root) as stage:
+        if arguments.commit:
+            built = _of_commit(stage, root, name, arguments.commit)
+        else:
+            built = _of_working_tree(stage, before, name, number, arguments.file)
+        one = _frozen(root, *built)
+        if str(number) in known:
+            _already(name, number, known, one)
+            return
+        _bring(stage, before, name, number, _with(record, name, number, one))
+    files = ", ".join(f"{path} {digest[:12]}" for path, digest in one["files"].items())
+    print(f"{name}: version {number} is published: {files}")
+    served_now = before.served(name)
+    if number != served_now:
+        print(
+            f"The ensemble asks for version {served_now}; next: make shift NAME={name} VERSION={number}"
+        )
+
+
+def _check_others(before: Pipeline, name: str, number: int, known: dict[str, Any]) -> None:
+    """Raise VersionError where another version is served of the working tree: it would change with it."""
+    for other in before.versions(name):
+        if str(other) not in known and other != number:
+            now = f"make publish NAME={name} VERSION={other} FROM=HEAD"
+            raise VersionError(
+                f"{name}: version {other} is served, and is not published: it is whatever the working tree is; "
+                f"first publish it as the commit has it that you serve: {now}"
+            )
+
+
+def _of_working_tree(
+    stage: Stage, before: Pipeline, name: str, number: int, file: Path | None
+) -> tuple[Project, Path]:
+    """Build the version in a candidate; return it and the version's folder."""
+    versions = sorted({*before.versions(name), number})
+    after = before.with_versions(name, versions, before.served(name))
+    record = published.read(before.root)
+    record.get(name, {}).get("versions", {}).pop(str(number), None)
+    changes = changes_to(before, after) | {published.FILE: published.text(record).encode()}
+    project = candidate(stage, before.root, changes)
+    folder = project.repository / name / str(number)
+    if number in before.versions(name) and str(number) in published.read(before.root).get(
+        name, {}
+    ).get("versions", {}):
+        _empty(project, folder, after)
+    if file:
+        _put(project, folder, file)
+    complete(project, lambda line: print(line, flush=True))
+    return project, folder
+
+
+def _empty(project: Project, folder: Path, pipeline: Pipeline) -> None:
+    """Leave of a published version's folder what the template writes: the rest is to be the working tree's."""
+    shutil.rmtree(folder, ignore_errors=True)
+    name = f"{folder.relative_to(project.root)}/"
+    files = pipeline.files().items()
+    write(project.root, {path: text.encode() for path, text in files if path.startswith(name)})
+
+
+def _put(project: Project, folder: Path, file: Path) -> None:
+    """Put a model file into a version folder, under the name that Triton looks for."""
+    names = [
+        Path(path).relative_to(f"{folder.parent.name}/{folder.name}")
+        for path in project.model_files
+        if path.startswith(f"{folder.parent.name}/{folder.name}/")
+    ]
+    if not names:
+        raise VersionError(f"step {folder.parent.name}: has no model file; leave FILE out")
+    if not file.is_file():
+        raise VersionError(f"{file}: is no file; write FILE=path of the model file")
+    target = folder / names[0]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    shutil.copyfile(file, target)
+
+
+def _of_commit(stage: Stage, root: Path, name: str, commit: str) -> tuple[Project, Path]:
+    """Build a commit's project; return it and the folder of the version that its ensemble asked for."""
+    folder = stage.folder / "commit"
+    with tarfile.open(fileobj=io.BytesIO(git(root, "archive", commit))) as archive:
+        # Python 3.11.2, which Debian 12 has, knows no filters yet.
+        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+        archive.extractall(folder)
+    pipeline, project = Pipeline(folder), Project.load(folder)
+    number = pipeline.served(name)
+    if str(number) in published.read(folder).get(name, {}).get("versions", {}):
+        raise VersionError(f"{name}: {commit} has version {number} published; name an older commit")
+    complete(project, lambda line: print(line, flush=True))
+    return project, project.repository / name / str(number)
+
+
+def _frozen(root: Path, project: Project, folder: Path) -> dict[str, Any]:
+    """Copy the files of a version to the project's store; return what versions.json says of it."""
+    files = published.freeze(root, folder)
+    if not files:
+        where = f"model_repository/{folder.parent.name}/{folder.name}"
+        raise VersionError(f"{where}: has no file of yours; put the model's files there")
+    sources = published.sources_digest(project, folder, working_tree(project))
+    return {"files": files, "sources": sources}
+
+
+def _already(name: str, number: int, known: dict[str, Any], one: dict[str, Any]) -> None:
+    if known[str(number)]["files"] != one["files"]:
+        new = max(map(int, known)) + 1
+        raise VersionError(
+            f"{name}: version {number} is published with other files, and never changes; write VERSION={new}"
+        )
+    print(f"{name}: version {number} is published already, with the same files")
+
+
+def _with(
+    record: published.Record, name: str, number: int, one: dict[str, Any]
+) -> published.Record:
+    entry = record.get(name, {"versions": {}})
+    versions = {**entry["versions"], str(number): one}
+    return {**record, name: {**entry, "versions": versions}}
+
+
+def _bring(
+    stage: Stage, before: Pipeline, name: str, number: int, record: published.Record
+) -> None:
+    """Let the local Triton load the version beside the others, then write it."""
+    versions = sorted({*before.versions(name), number})
+    after = before.with_versions(name, versions, before.served(name))
+    changes = changes_to(before, after) | {published.FILE: published.text(record).encode()}
+    shutil.rmtree(stage.folder / "candidate", ignore_errors=True)
+    project = candidate(stage, before.root, changes)
+    complete(project)
+    with served(project):
+        pass
+    bring(stage, before.root, changes, lambda: None)

@@ -1,0 +1,50 @@
+"""Moves the ensemble back to the version that it asked for before the last shift, as `shift` does.
+
+Golden answers that the shift recorded are the former ones again.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from triton_ensemble.repository import published
+from triton_ensemble.versions import VersionError
+from triton_ensemble.versions.attempt import attempt
+from triton_ensemble.versions.candidates import GOLDEN
+from triton_ensemble.versions.change import Changes
+from triton_ensemble.versions.shift import shift
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the step, which is not needed where one alone was shifted."""
+    parser.add_argument("name", metavar="NAME", nargs="?", help="a step that was shifted")
+
+
+def run(arguments: Namespace) -> int:
+    """Shift back; 1 and a line where it can't be."""
+    return attempt(lambda: _rollback(Path.cwd(), arguments.name))
+
+
+def _rollback(root: Path, name: str | None) -> None:
+    record = published.read(root)
+    shifted = [model for model, entry in record.items() if "previous" in entry]
+    if not name and len(shifted) != 1:
+        which = f"several steps were shifted; write NAME=one of {', '.join(shifted)}"
+        raise VersionError(which if shifted else "no step was shifted yet; see `make shift`")
+    name = name or shifted[0]
+    if name not in shifted:
+        raise VersionError(
+            f"{name}: was not shifted; write NAME=one of {', '.join(shifted) or 'none'}"
+        )
+    previous = record[name]["previous"]
+    shift(root, name, int(previous["version"]), more=_golden(root, previous))
+
+
+def _golden(root: Path, previous: dict[str, Any]) -> Changes:
+    """Return the golden answers before the shift, where it recorded others; None where there were none."""
+    if "golden" not in previous:
+        return {}
+    digest = previous["golden"]
+    return {GOLDEN: published.kept(root, GOLDEN, digest).read_bytes() if digest else None}

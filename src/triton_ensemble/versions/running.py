@@ -1,0 +1,90 @@
+"""The server that runs: moved to other versions by the model control API, where its mode allows it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tritonclient import grpc  # type: ignore[import-untyped]
+from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
+
+from triton_ensemble.bench.server import target
+from triton_ensemble.project import Project
+from triton_ensemble.server.ports import is_taken, server_at, usual
+from triton_ensemble.versions import VersionError
+
+LOAD_TIMEOUT_S = 600
+TIMEOUT_S = 10
+# What Triton says of a server that is in another mode, or whose APIs ask for a key.
+CLOSED = ("not allowed", "restricted", "is disabled")
+RESTART = "start it anew: `make serve` or `make up` again, `kubectl rollout restart` of a cluster (docs/versions.md)"
+
+
+class Running:
+    """The server at TRITON_URL, else the one at the usual port, if any."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        given = os.environ.get("TRITON_GRPC_URL") or os.environ.get("TRITON_URL")
+        port = usual("grpc")
+        self.url = given or (f"grpc://127.0.0.1:{port}" if port and is_taken(port) else "")
+        self._named = given or (f"{self.url}, {server_at(port)}" if self.url else "")
+        if self.url:
+            secure = urlsplit(self.url).scheme in ("https", "grpcs")
+            self._client = grpc.InferenceServerClient(target(self.url), ssl=secure)
+
+    def load(self, models: Sequence[str], holds: Callable[[Running], bool]) -> str:
+        """Load models anew, in this order; return a line on what became of the server.
+
+        `holds` says whether it serves what it should. VersionError where it does not load a model.
+        """
+        if not self.url:
+            return "no server runs here; the next one that starts serves it"
+        if problem := self._missing():
+            return problem
+        for model in models:
+            try:
+                self._client.load_model(model, headers=_key(), client_timeout=LOAD_TIMEOUT_S)
+            except InferenceServerException as error:
+                reason = " ".join(str(error.message()).split())
+                if any(word in reason for word in CLOSED):
+                    return f"{self._named}: serves what it did ({reason}); {RESTART}"
+                raise VersionError(f"{self._named}: does not load {model}: {reason}") from None
+        if not holds(self):
+            return f"{self._named}: has a model repository of its own, which is as it was; bring it the new one and {RESTART}"
+        return f"{self._named}: serves it"
+
+    def _missing(self) -> str:
+        try:
+            self._client.is_model_ready(self._project.ensemble, client_timeout=TIMEOUT_S)
+            self._client.get_model_metadata(self._project.ensemble, client_timeout=TIMEOUT_S)
+        except InferenceServerException as error:
+            return f"{self._named}: does not serve {self._project.ensemble} ({error.message()}), and was not asked"
+        return ""
+
+    def versions(self, model: str) -> set[int]:
+        """Return the versions of a model that are loaded."""
+        found = self._client.get_model_metadata(model, headers=_key(), client_timeout=TIMEOUT_S)
+        return set(map(int, found.versions))
+
+    def asked(self, ensembles: Iterable[str], model: str) -> set[int]:
+        """Return the versions of a model that ensembles ask for, as they are served."""
+        return {
+            int(step.model_version)
+            for name in ensembles
+            for step in self._config(name).ensemble_scheduling.step
+            if step.model_name == model
+        }
+
+    def _config(self, name: str):  # type: ignore[no-untyped-def]
+        answer = self._client.get_model_config(name, headers=_key(), client_timeout=TIMEOUT_S)
+        return answer.config
+
+
+def _key() -> dict[str, str]:
+    """Return the header by which administrators are known, where ADMIN_KEY_FILE names a file with the key."""
+    path = os.environ.get("ADMIN_KEY_FILE", "")
+    key = Path(path).read_text().strip() if path and Path(path).is_file() else ""
+    return {"triton-grpc-protocol-admin-key": key} if key else {}

@@ -1,0 +1,121 @@
+"""Moves the ensemble to another published version of a step's model.
+
+A candidate is served by the local Triton first, with the new configs: a version that does not load, or
+whose live tests or golden answers fail, is never shifted to. Then pipeline.yml and the configs are written,
+and a server that runs is moved: at TRITON_URL, else at the usual port, by the model control API. A request
+in flight is answered by the version that it began with. ADMIN_KEY_FILE names the key of a server that asks
+for one.
+
+With --golden the new version's answers to the samples become the golden ones; `make rollback` brings back
+the former ones too.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from triton_ensemble.repository import published
+from triton_ensemble.repository.complete import complete
+from triton_ensemble.update.stage import Stage, staged
+from triton_ensemble.versions import VersionError
+from triton_ensemble.versions.attempt import attempt, version
+from triton_ensemble.versions.candidates import GOLDEN, check
+from triton_ensemble.versions.change import Changes, bring, candidate, changes_to, write
+from triton_ensemble.versions.move import move
+from triton_ensemble.versions.pipeline import Pipeline
+
+NONE: Changes = {}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the step, the version, and whether its answers are right where they are others."""
+    parser.add_argument("name", metavar="NAME", help="a step with published versions")
+    parser.add_argument("version", type=version, metavar="VERSION", help="the one to ask for")
+    parser.add_argument("--golden", action="store_true", help="record its answers as golden ones")
+
+
+def run(arguments: Namespace) -> int:
+    """Shift to a version; 1 and a line where it can't be."""
+    return attempt(
+        lambda: shift(Path.cwd(), arguments.name, arguments.version, record=arguments.golden)
+    )
+
+
+def shift(
+    root: Path, name: str, number: int, *, record: bool = False, more: Changes = NONE
+) -> None:
+    """Move the ensemble of the project in `root` to a version; VersionError, with nothing written, where it can't be.
+
+    `record`: its answers are the golden ones from now on. `more` are other files that change with it.
+    """
+    before = Pipeline(root)
+    before.check_applied()
+    before.step(name)
+    known = published.read(root)
+    _check(before, name, number, known)
+    after = before.with_versions(name, sorted({*before.versions(name), number}), number)
+    changes = changes_to(before, after) | {**more}
+    with staged(root) as stage:
+        changes |= _checked(stage, root, name, number, changes, record=record)
+        previous = _previous(root, before.served(name), changes)
+        known[name] = {**known[name], "previous": previous}
+        changes[published.FILE] = published.text(known).encode()
+        lines: list[str] = []
+        bring(stage, root, changes, lambda: lines.append(move(after, name, changes)))
+    was = before.served(name)
+    print(
+        f"{name}: the ensemble asks for version {number}; it was {was}, to which `make rollback NAME={name}` goes back"
+    )
+    print(*lines)
+
+
+def _previous(root: Path, version: int, changes: Changes) -> dict[str, Any]:
+    """Return what `make rollback` needs: the version, and where golden answers change the former ones' digest."""
+    if GOLDEN not in changes:
+        return {"version": version}
+    file = root / GOLDEN
+    return {
+        "version": version,
+        "golden": published.keep(root, file, GOLDEN) if file.exists() else "",
+    }
+
+
+def _check(before: Pipeline, name: str, number: int, known: published.Record) -> None:
+    versions = known.get(name, {}).get("versions", {})
+    if str(number) not in versions:
+        listed = ", ".join(sorted(versions, key=int)) or "none"
+        then = f"make publish NAME={name} VERSION={number}"
+        raise VersionError(
+            f"{name}: version {number} is not published (published: {listed}); {then}"
+        )
+    if before.asked(name) == {number}:
+        raise VersionError(f"{name}: the ensemble asks for version {number} already")
+    if str(before.served(name)) not in versions:
+        raise VersionError(
+            f"{name}: version {before.served(name)}, which is served, is not published; make publish NAME={name} VERSION={before.served(name)} FROM=HEAD"
+        )
+
+
+def _checked(
+    stage: Stage,
+    root: Path,
+    name: str,
+    number: int,
+    changes: dict[str, bytes | None],
+    *,
+    record: bool,
+) -> dict[str, bytes | None]:
+    """Test a candidate; return the golden answers that it gave, where they are to be recorded."""
+    project = candidate(stage, root, changes)
+    try:
+        complete(project)
+        golden = project.root / GOLDEN
+        if golden.exists():
+            write(project.root, {GOLDEN: golden.read_bytes()})  # it is a link to the project's
+        check(project, record=record)
+    except VersionError as error:
+        text = str(error).replace(str(project.root), str(root))
+        raise VersionError(f"{name}: version {number} is not shifted to: {text}") from error
+    return {GOLDEN: golden.read_bytes()} if record else {}

@@ -1,0 +1,47 @@
+"""Takes a version of a step's model out of pipeline.yml, and out of a server that runs.
+
+What was published stays in versions/: `make shift` brings it back. Refused while a step asks for the version.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from triton_ensemble.update.stage import staged
+from triton_ensemble.versions import VersionError
+from triton_ensemble.versions.attempt import attempt, version
+from triton_ensemble.versions.change import bring, changes_to
+from triton_ensemble.versions.move import move
+from triton_ensemble.versions.pipeline import Pipeline
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the step and the version."""
+    parser.add_argument("name", metavar="NAME", help="a step with several versions")
+    parser.add_argument("version", type=version, metavar="VERSION", help="the one to unload")
+
+
+def run(arguments: Namespace) -> int:
+    """Unload a version; 1 and a line where it can't be."""
+    return attempt(lambda: _unload(Path.cwd(), arguments.name, arguments.version))
+
+
+def _unload(root: Path, name: str, number: int) -> None:
+    before = Pipeline(root)
+    before.check_applied()
+    versions = before.versions(name)
+    if number not in versions:
+        listed = ", ".join(map(str, versions))
+        raise VersionError(f"{name}: version {number} is not loaded (loaded: {listed})")
+    if number in before.asked(name):
+        raise VersionError(
+            f"{name}: the ensemble asks for version {number}; shift it to another first"
+        )
+    left = [each for each in versions if each != number]
+    after = before.with_versions(name, left, before.served(name))
+    changes, lines = changes_to(before, after), list[str]()
+    with staged(root) as stage:
+        bring(stage, root, changes, lambda: lines.append(move(after, name, changes)))
+    print(f"{name}: version {number} is not loaded any more; {', '.join(map(str, left))} is left")
+    print(*lines)
