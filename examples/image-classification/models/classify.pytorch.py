@@ -37,3 +37,8 @@ def _linear(weights: NDArray[np.float32], bias: NDArray[np.float32]) -> nn.Linea
     layer.weight.data = torch.from_numpy(weights.T)
     layer.bias.data = torch.from_numpy(bias)
     return layer
+
+
+def reference(inputs: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+    """What the file must answer: tests/test_reference.py compares."""
+    return {"logits": classifier().predict_proba(inputs["pixels"])}

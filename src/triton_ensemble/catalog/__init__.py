@@ -1,4 +1,4 @@
-"""Tables of facts about Triton, each in one YAML file of this folder, which the template's hooks read too."""
+"""Tables of facts about Triton and of the words of refusals, which the template's hooks read too: a YAML file each."""
 
 from __future__ import annotations
 

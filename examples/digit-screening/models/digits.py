@@ -1,0 +1,1 @@
+../../image-classification/models/digits.py
