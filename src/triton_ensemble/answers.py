@@ -1,7 +1,8 @@
-"""The answers that a project was last made from."""
+"""The answers of a project: those of its pipeline.yml, and those that it was last made from."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,19 @@ Answers = dict[str, Any]
 FILE = ".copier-answers.yml"
 # What pipeline.yml leaves out where it is this.
 LEFT_OUT: Answers = {"inputs": [], "outputs": [], "ensemble": {}}
+NO_YAML = (yaml.YAMLError, RecursionError, ValueError)  # what PyYAML raises
+OTHER_NUMBER = re.compile("[-+]?(0[0-9_]+|[0-9_]+:.*)")  # octal, or of minutes and seconds
+MOST_VALUES = (
+    100_000  # with aliases a kilobyte can say a billion, and whatever prints them is at it for ever
+)
+
+
+class UnreadableAnswers(Exception):
+    """Raised where a file has no answers: at which line, what is wrong, what to do."""
+
+    def __init__(self, line: int, what: str, instead: str) -> None:
+        super().__init__(f"{line}: {what}; {instead}")
+        self.line, self.what, self.instead = line, what, instead
 
 
 class UniqueKeyLoader(yaml.SafeLoader):
@@ -23,17 +37,86 @@ class UniqueKeyLoader(yaml.SafeLoader):
         """Return a mapping; ConstructorError, with the place of the second, where a key stands twice."""
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                what = "has a key that is a list or a mapping; write a text"
+                raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
             if (written := (key.tag, str(key.value))) in seen:
                 what = f"{key.value!r} stands twice; drop one"
                 raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
             seen.add(written)
         return super().construct_mapping(node, deep)
 
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        """Return what a node says; ConstructorError, with its place, for what looks like another number or date."""
+        try:
+            said = super().construct_object(node, deep)
+        except ValueError as error:
+            what = f"{node.value} can't be read: {error}; write a text in quotes"
+            raise yaml.constructor.ConstructorError(None, None, what, node.start_mark) from error
+        if type(said) is int and OTHER_NUMBER.fullmatch(node.value):
+            what = f"{node.value} is {said} to YAML; write {said}, or a text in quotes"
+            raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
+        return said
+
+
+def read_answers(path: Path) -> tuple[Answers, yaml.MappingNode]:
+    """Return the answers of a pipeline.yml, and where they stand.
+
+    UnreadableAnswers where it has none, OSError where it can't be read.
+    """
+    content = path.read_bytes()
+    try:
+        given, node = _parsed(content.decode())
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise UnreadableAnswers(line, "is not UTF-8", "save it as UTF-8") from error
+    except yaml.reader.ReaderError as error:
+        line = content.decode()[: error.position].count("\n") + 1
+        what = f"has the control character {chr(error.character)!a}"
+        raise UnreadableAnswers(line, what, "drop it") from error
+    except yaml.YAMLError as error:
+        raise UnreadableAnswers(*yaml_problem(error)) from error
+    except RecursionError as error:
+        raise UnreadableAnswers(1, "goes too deep", "drop some of its brackets") from error
+    if not isinstance(given, dict) or not isinstance(node, yaml.MappingNode):
+        raise UnreadableAnswers(1, "has no answers", "write `NAME: VALUE`")
+    for key, name in zip(node.value, given, strict=False):
+        if not isinstance(name, str):
+            what = f"has the key {key[0].value}, which YAML reads as no text"
+            raise UnreadableAnswers(key[0].start_mark.line + 1, what, "write it in quotes")
+    return given, node
+
+
+def _parsed(text: str) -> tuple[Any, yaml.Node | None]:
+    loader = UniqueKeyLoader(text)
+    try:
+        node = loader.get_single_node()
+        _count(node, {})
+        return loader.construct_document(node) if node else None, node
+    finally:
+        loader.dispose()
+
+
+def _count(node: Any, known: dict[int, int]) -> int:
+    """Return how many values a node has, an alias counted where it stands; MarkedYAMLError if they are too many."""
+    if not isinstance(node, yaml.CollectionNode):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = MOST_VALUES  # until it is counted: then it holds itself
+        inside = [each for item in node.value for each in (item if type(item) is tuple else [item])]
+        known[id(node)] = sum(_count(each, known) for each in inside)
+    if known[id(node)] >= MOST_VALUES:
+        what = f"says more than {MOST_VALUES} values by its aliases; write out what they stand for"
+        raise yaml.MarkedYAMLError(None, None, what, node.start_mark)
+    return known[id(node)]
+
 
 def yaml_problem(error: yaml.YAMLError) -> tuple[int, str, str]:
     """Return where a text is no YAML, as a line from 1 on, what is wrong and what to do."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     what, _, instead = str(problem or "is no YAML").partition("; ")
+    if mark and not instead:  # one of YAML's own, about what may stand anywhere in its line
+        what = f"column {mark.column + 1}: {what}"
     return (
         mark.line + 1 if mark else 1,
         what,
@@ -45,6 +128,19 @@ def answers_of(repository: Path) -> Answers:
     """Return the answers of the project around a model repository; empty where it is no project's."""
     try:
         found = yaml.load((repository.parent / FILE).read_bytes(), LOADER)
-    except (OSError, yaml.YAMLError):
+    except (OSError, *NO_YAML):
         return {}
-    return found if isinstance(found, dict) and "steps" in found else {}
+    return found if isinstance(found, dict) and _has_steps(found) else {}
+
+
+def _has_steps(answers: Answers) -> bool:
+    """Whether answers, or those of a step that is an ensemble, are of this template, by the form of their steps."""
+    steps, ensemble = answers.get("steps"), answers.get("ensemble")
+    if not isinstance(steps, list) or not isinstance(ensemble, dict | bool | None):
+        return False
+    return all(
+        isinstance(step, dict)
+        and isinstance(step.get("requirements"), list | None)
+        and ("steps" not in step or _has_steps(step))
+        for step in steps
+    )

@@ -17,6 +17,8 @@ from triton_ensemble.project import ProjectError
 
 # Module and summary of each command, in the order in which a newcomer meets them.
 COMMANDS = {
+    "new": ("guide.new", "make a project of your own pipeline, step by step"),
+    "add-step": ("guide.add_step", "add a step to pipeline.yml, step by step"),
     "check": (
         "check.command",
         "find what Triton would refuse in a model repository or pipeline.yml",
@@ -25,9 +27,17 @@ COMMANDS = {
     "repository": ("repository.command", "complete the project's model repository"),
     "serve": ("server.command", "serve the project's ensemble with the local Triton"),
     "infer": ("samples.infer", "send the sample requests and print the answers"),
+    "sample": ("samples.record", "record a request in samples/, from files and values"),
+    "step": ("step.command", "run one Python step on a sample, under a debugger if asked"),
     "golden": ("samples.golden", "record the answers to the sample requests"),
+    "gateway": ("gateway.command", "serve REST before Triton, for JSON and files"),
     "bench": ("bench.command", "measure throughput, latency and the time of each model"),
     "tune": ("tune.command", "measure settings and write the best to pipeline.yml"),
+    "publish": ("versions.publish", "freeze a step's code and model file as a version"),
+    "shift": ("versions.shift", "move the ensemble to a published version, also where it runs"),
+    "rollback": ("versions.rollback", "move it back to the version before"),
+    "unload": ("versions.unload", "take a version out of pipeline.yml and the server"),
+    "push": ("push.command", "upload the model repository to a bucket, as a new version"),
     "update": ("update.command", "apply pipeline.yml and the template's newest version"),
 }
 

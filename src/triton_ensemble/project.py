@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 FILE = Path("vendor", "project.json")
+STUB = "stub"  # the key of a sample that the template made up
+# Names of inputs that `make sample NAME=...` has no other use for, and that are words of make.
+TAKEN = "NAME|REQUEST|OUTPUTS|ARGS|VENV|PYTHON|PYTHONPATH|MODELS|RUN|STUBS|TOOLKIT|PATH|SHELL|MAKE"
+IN_MAKE = re.compile(rf"(?!({TAKEN})$)[\w./][\w./-]*")
 
 
 class ProjectError(RuntimeError):
@@ -22,6 +27,11 @@ class Input:
     datatype: str  # of the protocol: texts are BYTES
     dims: tuple[int, ...]  # of a request that each step takes, without the batch dimension
     optional: bool = False
+
+    @property
+    def is_one_text(self) -> bool:
+        """Whether a row is a single text, in whose place a request may have the content of a file."""
+        return self.datatype == "BYTES" and self.dims == (1,)
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,6 @@ class Project:
     batching_models: tuple[str, ...]
     models: tuple[str, ...]  # folders of the model repository
     step_modules: dict[str, list[str]]  # modules of steps/ by the version folder that serves them
-    own_models: dict[str, str]  # folders of steps/ with a model.py of their own, by version folder
     adopted: dict[str, Adopted]  # models that are served as they are in models/
     requirements: tuple[str, ...]  # packages that Python steps declare
     model_files: dict[str, str]  # scripts of models/ by the model file that each makes
@@ -75,6 +84,24 @@ class Project:
     def samples(self) -> Path:
         """The folder of sample requests."""
         return self.root / "samples"
+
+    def sample_files(self) -> list[Path]:
+        """Return the files of sample requests, sorted by name, without stubs."""
+        return [path for path in sorted(self.samples.glob("*.json")) if not is_stub(path)]
+
+    def sample_stubs(self) -> list[Path]:
+        """Return the files of sample requests that the template made up, sorted by name."""
+        return [path for path in sorted(self.samples.glob("*.json")) if is_stub(path)]
+
+    def sample_command(self) -> str:
+        """Return the command that records a sample, with the values of its inputs to fill in."""
+        words = [
+            f"{tensor.name}={'@FILE' if tensor.is_one_text else 'JSON'}" for tensor in self.inputs
+        ]
+        if all(IN_MAKE.fullmatch(tensor.name) for tensor in self.inputs):
+            return f"make sample {' '.join(words)} NAME=one"
+        quoted = " ".join(f"'{word}'" for word in words)
+        return f'make sample ARGS="{quoted}" NAME=one'
 
     @classmethod
     def load(cls, root: Path) -> Project:
@@ -107,6 +134,15 @@ class Project:
         """Return the project around a model repository; None where it is no project's."""
         root = repository.resolve().parent
         return cls.load(root) if (root / FILE).is_file() else None
+
+
+def is_stub(sample: Path) -> bool:
+    """Return whether a sample is made up by the template; False for a file that is no JSON."""
+    try:
+        content = json.loads(sample.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and STUB in content
 
 
 def _frozen(value: Any) -> Any:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 
 class InvalidRequest(ValueError):
@@ -79,6 +79,29 @@ def text(array: NDArray[np.object_]) -> NDArray[np.object_]:
             where = _place(position, array.shape)
             raise InvalidRequest(f"{where} is no UTF-8 text: {error}") from error
     return decoded
+
+
+def pad_to_bucket(
+    rows: Sequence[ArrayLike], sizes: Sequence[int], dtype: DTypeLike, fill: float = 0
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Rows of any lengths, `[length, *dims]` each, as one array `[batch, size, *dims]` of few possible sizes.
+
+    Triton joins requests of equal shapes only, and as they come. Padded to the first of `sizes` that
+    has room for the longest row, most are: sizes=(64, 256). The second array, BOOL[batch, size], is False where
+    `fill` was put. InvalidRequest where a row is longer than all sizes.
+    """
+    arrays = [np.asarray(row, dtype=dtype) for row in rows]
+    lengths = np.array([len(array) for array in arrays], dtype=np.int64)
+    longest, largest = int(lengths.max(initial=0)), max(sizes)
+    if longest > largest:
+        where = f"row {lengths.argmax()} has a length of {longest}"
+        raise InvalidRequest(f"{where}; send one of at most {largest}")
+    size = min(size for size in sizes if size >= longest)
+    dims = next((array.shape[1:] for array in arrays), ())
+    padded: NDArray[Any] = np.full((len(arrays), size, *dims), fill, dtype=dtype)
+    for place, array in zip(padded, arrays, strict=True):
+        place[: len(array)] = array
+    return padded, np.arange(size) < lengths[:, np.newaxis]
 
 
 def _place(position: tuple[int, ...], shape: tuple[int, ...]) -> str:

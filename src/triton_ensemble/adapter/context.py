@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Mapping
+from io import TextIOWrapper
 from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
@@ -18,6 +20,10 @@ from .arrays import NumpyArrays
 
 FLUSH_SECONDS = 0.5
 VERSION_FOLDER = Path(__file__).parents[1]  # of the model: the adapter is a folder in it
+
+if isinstance(sys.stdout, TextIOWrapper):
+    # What a step prints comes when it does, not when its process ends; and fails in no locale.
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
 class TritonHandler(logging.Handler):

@@ -91,7 +91,6 @@ class TritonPythonModel:
             else [self._answer(request) for request in requests]
         )
         seconds = perf_counter() - start
-        self._slow = seconds / len(requests) > SLOW_SECONDS
         pace.learn(together, seconds / len(requests))
         pause = pace.pause(seconds) if together and len(requests) < self._max_rows else 0
         return self._answered_before(pause, requests, responses) if pause else responses
@@ -184,7 +183,9 @@ class TritonPythonModel:
             rows = [len(array) for array in next(c for c in columns if c[0] is not None)]
             inputs = [None if column[0] is None else join(column) for column in columns]
             returned = step.start(inputs)
-            step.count(perf_counter() - start)
+            seconds = perf_counter() - start
+            self._slow = seconds / len(requests) > SLOW_SECONDS
+            step.count(seconds)
             return self._shares(step.checked(returned, sum(rows)), rows)
         except Exception:
             return [self._answer(request) for request in requests]

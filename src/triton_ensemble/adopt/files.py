@@ -60,7 +60,7 @@ def copy_files(models: Iterable[Model], project: Path) -> None:
             raise Refused(str(target), what, "keep one of them")
     for source, target in copies:
         if not target.exists():
-            _copy(source, target)
+            copy_file(source, target)
     for model in models:
         for version in empty_versions(model):
             readme = project / "models" / model.name / version / "README.md"
@@ -68,7 +68,7 @@ def copy_files(models: Iterable[Model], project: Path) -> None:
             readme.write_text(EMPTY_VERSION)
 
 
-def _copy(source: Path, target: Path) -> None:
+def copy_file(source: Path, target: Path) -> None:
     """Copy a file, which is there as a whole or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f"{target.name}.unfinished")

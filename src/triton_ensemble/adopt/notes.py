@@ -75,13 +75,15 @@ def _ignoring(model: Model) -> Iterator[str]:
 
 def _imports(model: Model) -> Iterator[str]:
     if packages := _packages(model):
-        how = "add them to its `requirements`, then run `make update` and `make lock`"
+        how = "add them to its `requirements`, then run `make update`"
         yield f"{model.name}: imports {_listed(packages)}; {how}"
 
 
 def _own_backend(model: Model) -> Iterator[str]:
     name = model.backend
-    if not model.is_ensemble and name not in known_backends() and not name.startswith("$"):
+    if name.startswith("$"):
+        yield f"{model.name}: its backend is still {name}; write the name of one, like tensorrtllm"
+    elif not model.is_ensemble and name not in known_backends():
         what = f"the backend {name} is none of Triton's"
         where = f"in models/{model.name}/ or in the image that TRITON_IMAGE names"
         yield f"{model.name}: {what}; its library must be {where}"

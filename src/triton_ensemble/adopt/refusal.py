@@ -10,7 +10,7 @@ from triton_ensemble.check.pipeline.findings import on_configs
 from triton_ensemble.config import Model
 from triton_ensemble.pipeline.rules import Answers, rules
 
-SERVED = {"optional-chain"}  # warnings that an owner must know of
+SERVED = {"batching-lost", "optional-chain"}  # warnings that an owner must know of
 UNTRANSLATABLE = {"tensor-twice"}  # warnings: a table of tensors by name would drop one
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 LONGEST = 80  # characters of a list or a mapping that stands on one line
+SCHEMA = "yaml-language-server: $schema=vendor/pipeline.schema.json"  # by which editors complete and check it
 
 
 class Block(dict[str, Any]):
@@ -26,11 +27,11 @@ class Dumper(yaml.SafeDumper):
 
 
 def pipeline_yml(answers: dict[str, Any], comments: list[str]) -> str:
-    """Return the text of pipeline.yml, with comments at its head."""
+    """Return the text of pipeline.yml, with comments at its head, of which the first is for editors."""
     body = yaml.dump(
         _one_a_line(answers), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**9
     )
-    return "".join(f"# {line}\n" for line in comments) + str(body)
+    return "".join(f"# {line}\n" for line in (SCHEMA, *comments)) + str(body)
 
 
 def _one_a_line(answers: dict[str, Any]) -> Block:

@@ -22,6 +22,7 @@ from triton_ensemble.bench import options, plot, report
 from triton_ensemble.bench.bottleneck import bottleneck
 from triton_ensemble.bench.figures import Level, best
 from triton_ensemble.bench.levels import WARM_UP_S, Bench, cores
+from triton_ensemble.bench.open_dims import apart
 from triton_ensemble.bench.requests import sample_rows
 from triton_ensemble.bench.runs import Run
 from triton_ensemble.bench.saturation import until_saturation
@@ -54,6 +55,8 @@ def run(arguments: Namespace) -> int:
         with under_load(project) as server:
             measured = _measure(server, arguments)
             _report(project, measured, base)
+            for line in apart(measured, server.configs):
+                print(line)
             _save(measured, base, out.with_name(f"{out.name}.json"), arguments.plot)
     except (OSError, RuntimeError, ValueError) as error:
         print(error, file=sys.stderr)

@@ -15,6 +15,7 @@ from triton_ensemble.config.message import ModelConfig
 from triton_ensemble.config.repository import model_config
 from triton_ensemble.project import Project
 from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.server.ports import not_asked
 
 TIMEOUT_S = 10
 
@@ -29,7 +30,7 @@ class ServerUnderLoad:
     def __init__(self, project: Project, url: str, *, local: bool = False) -> None:
         secure = urlsplit(url).scheme in ("https", "grpcs")
         self.project, self.url, self.local = project, url, local
-        self.address = Address(_target(url), secure)
+        self.address = Address(target(url), secure)
         self.client = grpc.InferenceServerClient(self.address.target, ssl=secure)
         self.configs: dict[str, ModelConfig] = {}
 
@@ -66,7 +67,7 @@ class ServerUnderLoad:
         )
 
 
-def _target(url: str) -> str:
+def target(url: str) -> str:
     """Return host:port for gRPC; for an address of HTTP, GRPC_PORT of the same host."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https", "grpc", "grpcs") or not parts.hostname:
@@ -83,7 +84,7 @@ def under_load(project: Project, *server_args: str) -> Iterator[ServerUnderLoad]
         with ServerUnderLoad(project, url) as server:
             yield server
         return
-    print("Starting a local Triton ...", flush=True)
+    print(f"Starting a local Triton ...{not_asked('grpc')}", flush=True)
     with LocalTriton(project.repository, project.ensemble, server_args=server_args) as triton:
         print(*triton.notes, sep="\n", end="\n" if triton.notes else "")
         with ServerUnderLoad(project, triton.grpc_url, local=True) as server:

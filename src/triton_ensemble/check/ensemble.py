@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from triton_ensemble.check.wiring import Wiring
+from triton_ensemble.check.wiring import Meeting, Wiring
 from triton_ensemble.config import Model, ModelConfig, Part, Problem, UnreadModel
 
 SCHEDULING = "ensemble_scheduling"
@@ -50,10 +50,19 @@ class Ensemble:
         """Return a problem at a field of the ensemble's config."""
         return self.model.problem(what, instead, *place)
 
+    def problem_at(self, at: Meeting, what: str, instead: str) -> Problem:
+        """Return a problem where a step's map names a tensor."""
+        return self.problem(what, instead, *Use(at.step, at.side, at.key, at.name).place)
+
     @cached_property
     def steps(self) -> list[Any]:
         """The steps, as they are listed."""
         return self.model.steps
+
+    @cached_property
+    def optional_inputs(self) -> set[str]:
+        """The names of the inputs that requests may leave out."""
+        return {tensor.name for tensor in self.config.input if tensor.optional}
 
     @cached_property
     def inputs(self) -> dict[str, int]:

@@ -44,7 +44,14 @@ class Rule:
         """Iterate over what the rule finds in a repository."""
         for subject in self.of(repository):
             for p in self.find(subject):
-                yield Finding(p.file, p.line, self.id, p.what, p.instead, self.severity)
+                yield Finding(
+                    p.file, p.line, self.id, brief(p.what), brief(p.instead), self.severity
+                )
+
+
+def brief(text: str) -> str:
+    """Return a text without the middle of what is too long to be read."""
+    return text if len(text) <= 400 else f"{text[:200]} ... {text[-150:]}"
 
 
 def error(

@@ -1,4 +1,4 @@
-"""Starts containers by compose and waits for Triton: `python -m triton_ensemble.container.compose docker compose --file ...`."""
+"""Starts containers by compose and waits for them: `python -m triton_ensemble.container.compose docker compose --file ...`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from triton_ensemble.server import log as server_log
-from triton_ensemble.server.ports import holder
+from triton_ensemble.server.ports import taken
 
 DOCKER = os.environ.get("DOCKER", "docker")
 MONITORED = "monitoring" in os.environ.get("COMPOSE_PROFILES", "")
@@ -20,17 +21,22 @@ TIMEOUT_S = 600  # large models load for minutes
 PATIENCE_S = 20  # then what the health check prints is shown
 PORTS = {"http": "8000", "grpc": "8001", "metrics": "8002"}
 # Ports on this machine, by the variables that name others.
-DEFAULTS = {"HTTP": 8000, "GRPC": 8001, "METRICS": 8002, "PROMETHEUS": 9090, "GRAFANA": 3000}
-TAKEN = re.compile(r"^.*127\.0\.0\.1:(\d+).*(already allocated|already in use)", re.M)
-# Errors of Docker and compose, as patterns, and what to write instead.
+DEFAULTS = {"http": 8000, "grpc": 8001, "metrics": 8002, "prometheus": 9090, "grafana": 3000}
+TAKEN = re.compile(r"127\.0\.0\.1:\d+.*(already allocated|already in use)")
+# Errors of Docker, compose and containers, as patterns, and what to write instead.
 REMEDIES = {
-    "could not select device driver": "without a GPU: make up GPUS=0",
+    "could not select device driver|nvidia-container|name: nvidia|GPU vendor": "without a GPU: add GPUS=0",
     "dial tcp": "an image that can't be fetched; without Prometheus and Grafana: make up COMPOSE_PROFILES=",
+    "No space left on device": "more room in /tmp: make up TMP_SIZE=8g",
+    "out of memory": "more memory: make up MEMORY=16g",
+    "Resource temporarily unavailable": "more processes and threads: make up PIDS=16384",
 }
+PROJECT, SERVICE = "com.docker.compose.project", "com.docker.compose.service"
+SHOWN = 300  # characters of a reason
 
 
 class ContainerError(RuntimeError):
-    """Triton does not serve: why, a line for each cause, and how to see its log."""
+    """What does not serve: a line for each service that failed, with the reason."""
 
 
 class EndedError(ContainerError):
@@ -52,31 +58,27 @@ def _failure(run: subprocess.CompletedProcess[str]) -> str:
     lines = (run.stdout + run.stderr).strip().splitlines() or [f"exit status {run.returncode}"]
     errors = [line.strip() for line in lines if re.search("error|cannot|failed", line, re.I)]
     text = "\n  ".join(dict.fromkeys(errors or lines[-1:]))
-    remedies = [remedy for pattern, remedy in REMEDIES.items() if re.search(pattern, text)]
-    remedies += [_taken(int(port)) for port, _ in dict.fromkeys(TAKEN.findall(text))]
-    return "\n  ".join([text, *remedies])
+    held = _taken() if TAKEN.search(text) else ""
+    return "\n  ".join(filter(None, [text, *remedies(text), held]))
 
 
-def _taken(port: int) -> str:
-    """Return who holds a port, and what takes a free one."""
-    told = {api: os.environ.get(f"{api}_PORT", str(usual)) for api, usual in DEFAULTS.items()}
-    api = next((api for api, chosen in told.items() if chosen == str(port)), "HTTP")
-    return f"port {port} is held by {_holder(port)}; a free one: {api}_PORT=0 make up"
+def remedies(text: str) -> list[str]:
+    """Return what to write instead, by what an error says."""
+    return [remedy for pattern, remedy in REMEDIES.items() if re.search(pattern, text)]
 
 
-def _holder(port: int) -> str:
-    """Return the container that publishes a port, and its folder; else the process that listens there."""
-    form = '{{.Names}}{{with .Label "com.docker.compose.project.working_dir"}} of {{.}}{{end}}'
-    command = [DOCKER, "ps", "--filter", f"publish={port}", "--format", form]
-    containers = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
-    return f"container {containers[0]}" if containers else holder(port)
+def _taken() -> str:
+    """Return which ports that compose publishes are in use, and by what, other than containers of this folder."""
+    names = DEFAULTS if MONITORED else PORTS
+    ports = {api: int(os.environ.get(f"{api.upper()}_PORT") or DEFAULTS[api]) for api in names}
+    return taken(ports, ours=str(Path("deploy").resolve()))
 
 
 class Container:
-    """Triton's container, by its id."""
+    """The container of a service, by its id."""
 
-    def __init__(self, id: str) -> None:
-        self.id = id
+    def __init__(self, id: str, service: str = "triton") -> None:
+        self.id, self.service = id, service
 
     def inspect(self) -> dict[str, Any]:
         """Return what `docker inspect` knows of it."""
@@ -98,22 +100,26 @@ class Container:
         return output(DOCKER, "port", self.id, PORTS[api]).split()[0]
 
     def wait(self, *, timeout: float = TIMEOUT_S, starting: bool = False) -> None:
-        """Wait until it is healthy.
+        """Wait until it is healthy; or runs, if it has no health check.
 
         ContainerError if it is not within `timeout` seconds; EndedError if it ends and, where it is
         `starting` again, is not restarted.
         """
         start, shown = time.monotonic(), ""
         ended = ("exited", "dead") if starting else ("exited", "dead", "restarting")
-        while (now := self.state())[1] != "healthy":
+        while (now := self.state())[1] != "healthy" and now != ("running", ""):
             if now[0] in ended:
                 raise EndedError(self._why(now))
-            if time.monotonic() > start + timeout:
+            if time.monotonic() > start + timeout or self._given_up(now[1]):
                 raise ContainerError(self._why(now))
             if time.monotonic() > start + PATIENCE_S and (check := self.health_check()) != shown:
                 shown = check
-                print(f"Waiting for Triton: {shown}", file=sys.stderr, flush=True)
+                print(f"Waiting for {self.service}: {shown}", file=sys.stderr, flush=True)
             time.sleep(0.5)
+
+    def _given_up(self, health: str) -> bool:
+        """Return whether it will not get healthy; Triton may, which its health check has started anew."""
+        return health == "unhealthy" and self.service != "triton"
 
     def health_check(self) -> str:
         """Return what the last health check printed."""
@@ -121,14 +127,21 @@ class Container:
         return str(checks[-1].get("Output", "")).strip()
 
     def _why(self, state: tuple[str, str]) -> str:
+        """Return the service, its state, the reason and what to write instead, in one line."""
+        reason = self._reason(running=state[0] == "running")
+        parts = [reason, *remedies(reason), f"log: {DOCKER} logs {self.id[:12]}"]
+        return f"{self.service} is {' and '.join(filter(None, state))}: {'; '.join(parts)}"
+
+    def _reason(self, *, running: bool) -> str:
         log = self.log()
-        lines = [
-            f"Triton can't serve: its container is {' and '.join(state)}",
-            self.health_check(),
-            *(server_log.reasons(log) or log.strip().splitlines()[-5:]),
-            f"log: {DOCKER} logs {self.id[:12]}",
+        lines = [line.strip() for line in log.splitlines() if line.strip()] or [
+            "it printed nothing"
         ]
-        return "\n  ".join(filter(None, lines))
+        errors = [line for line in lines if re.search("error|fatal|panic|cannot|can't", line, re.I)]
+        reasons = server_log.reasons(log) or [self.health_check() if running else ""]
+        if self.inspect()["State"]["OOMKilled"]:
+            reasons = ["out of memory"]
+        return ("; ".join(filter(None, reasons)) or [*lines, *errors][-1])[:SHOWN]
 
 
 def find(compose: Sequence[str]) -> Container:
@@ -136,19 +149,35 @@ def find(compose: Sequence[str]) -> Container:
     return Container(output(*compose, "ps", "--quiet", "triton").strip())
 
 
-def up(compose: Sequence[str]) -> Container:
-    """Start the compose project; ContainerError unless Triton serves.
+def others(triton: Container) -> list[Container]:
+    """Return the containers that run, or are started again, beside Triton's in its compose project."""
+    project = triton.inspect()["Config"]["Labels"][PROJECT]
+    of_project, form = f"label={PROJECT}={project}", f'{{{{.ID}}}} {{{{.Label "{SERVICE}"}}}}'
+    listed = output(DOCKER, "ps", "--filter", of_project, "--format", form).splitlines()
+    containers = [Container(*line.split()) for line in listed]
+    return [container for container in containers if container.service != triton.service]
 
-    A server that ends is stopped, for Docker would start it again and again.
+
+def up(compose: Sequence[str]) -> Container:
+    """Start the compose project; ContainerError unless all of it serves.
+
+    What ends is stopped, for Docker would start it again and again.
     """
     output(*compose, "up", "--detach")
-    container = find(compose)
-    try:
-        container.wait()
-    except EndedError:
-        output(*compose, "stop", "triton")
-        raise
-    return container
+    triton = find(compose)
+    if pids := os.environ.get("PIDS"):
+        output(DOCKER, "update", "--pids-limit", pids, triton.id)
+    problems = []
+    for container in [triton, *others(triton)]:
+        try:
+            container.wait()
+        except ContainerError as error:
+            problems.append(str(error))
+            if isinstance(error, EndedError):
+                output(*compose, "stop", container.service)
+    if problems:
+        raise ContainerError("\n".join(problems))
+    return triton
 
 
 def main(compose: Sequence[str]) -> int:

@@ -3,7 +3,7 @@
     python -m triton_ensemble.container.health --url http://127.0.0.1:8000
 
 A server before release 26.04 may say that it is ready after a model's Python process has died. The
-request is the first of samples/, which it must answer; or zeros: then a refusal is an answer too.
+request is the first of samples/, which it must answer; or zeros where all are stubs: then a refusal is an answer too.
 A server that is too busy to answer in time is able to, if its metrics count answers to others
 meanwhile. Needs Python alone, and `vendor/project.json` and `samples/` of the project.
 """

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
-from triton_ensemble.container.request import HEADER_LENGTH, samples
+from triton_ensemble.container.request import HEADER_LENGTH
 from triton_ensemble.project import Project
 
 DIRECT = build_opener(ProxyHandler({}))  # whatever http_proxy says
@@ -23,7 +23,7 @@ def problem(project: Project, request: Request, timeout_s: float) -> str | None:
         with DIRECT.open(request, timeout=timeout_s) as response:
             answered = _streamed(response) if project.decoupled else _inferred(response)
     except HTTPError as error:
-        if error.code == 400 and not samples(project):
+        if error.code == 400 and not project.sample_files():
             return None  # a refusal of zeros is an answer too
         return f"status {error.code}: {one_line(error.read(500).decode(errors='replace'))}"
     except TimeoutError:

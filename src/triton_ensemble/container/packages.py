@@ -2,6 +2,7 @@
 
 pip checks hashes only of a list that names each package with its version, and the lock names more
 than an image needs: so pip says first what it would take, then installs that by the lock's entries.
+TORCH_INDEX in the environment is one more index, which the lock's PyTorch is from.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ def pip(*arguments: str) -> str:
     secrets = {"PIP_CONFIG_FILE": CONFIG, "PIP_CERT": CA_BUNDLE}
     given = {name: str(path) for name, path in secrets.items() if path.exists()}
     always = {"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore"}
+    index = os.environ.get("TORCH_INDEX")
+    more = ["--extra-index-url", index] if index else []
     command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+    command += more
     run = subprocess.run(
         command, stdout=subprocess.PIPE, text=True, env=os.environ | always | given
     )

@@ -41,15 +41,10 @@ class Message(NamedTuple):
     headers: dict[str, str]
 
 
-def samples(project: Project) -> list[Path]:
-    """Return the files of the project's sample requests by name; the first is sent."""
-    return sorted(project.samples.glob("*.json"))
-
-
 def message(project: Project) -> Message:
     """Return the request to send; ValueError names a sample file that can't be sent."""
     encode = _stream_message if project.decoupled else _infer_message
-    files = samples(project)
+    files = project.sample_files()
     if not files:
         return encode(project, {})
     try:
@@ -60,10 +55,19 @@ def message(project: Project) -> Message:
 
 def _inputs_of(file: Path) -> dict[str, Any]:
     """Return the inputs of a sample by name, as nested lists."""
-    sample = json.loads(file.read_text())
+    sample = json.loads(file.read_text(encoding="utf-8"))
     if not isinstance(sample, dict) or not isinstance(sample.get("inputs"), dict):
         raise ValueError('it has no "inputs"; write {"inputs": {NAME: [...]}}')
-    return dict(sample["inputs"])
+    return {name: _expanded(value) for name, value in sample["inputs"].items()}
+
+
+def _expanded(value: Any) -> Any:
+    """Return nested lists for the shape of a tensor of zeros."""
+    return _filled(0, value["zeros"]) if isinstance(value, dict) and "zeros" in value else value
+
+
+def _filled(cell: Any, shape: list[int]) -> Any:
+    return [_filled(cell, shape[1:])] * shape[0] if shape else cell
 
 
 # A decoupled model answers over HTTP by `generate_stream` alone, which takes JSON.
@@ -82,9 +86,7 @@ def _stream_message(project: Project, inputs: dict[str, Any]) -> Message:
 
 def _zeros(tensor: Input, shape: list[int]) -> Any:
     """Return zeros of a shape as nested lists; texts are empty."""
-    if shape:
-        return [_zeros(tensor, shape[1:])] * shape[0]
-    return {"BYTES": "", "BOOL": False}.get(tensor.datatype, 0)
+    return _filled({"BYTES": "", "BOOL": False}.get(tensor.datatype, 0), shape)
 
 
 def _json_cell(project: Project, cell: Any) -> Any:

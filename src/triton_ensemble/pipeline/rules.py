@@ -84,8 +84,8 @@ class Rules:
         }
 
     def default(self, question: str) -> Any:
-        """Return the default of a question that does not depend on others."""
-        return self._copier[question]["default"]
+        """Return what a question has where nothing is answered."""
+        return self._defaults[question]
 
     def macro(self, file: str, name: str) -> Any:
         """Return a macro or a table that `hooks/FILE.jinja` defines."""
@@ -94,6 +94,12 @@ class Rules:
     def template(self, name: str) -> Template:
         """Return a file of the template, to be rendered."""
         return self._environment.get_template(name)
+
+    def printed(self, answers: Answers) -> str:
+        """Return answers as YAML, as Copier writes them into .copier-answers.yml."""
+        return self._rendered(
+            "{{ answers | to_nice_yaml(indent=2, sort_keys=false) }}", {"answers": answers}
+        )
 
     def questions(self) -> list[str]:
         """Return the names of the questions, those that are never asked among them."""
@@ -130,6 +136,10 @@ class Rules:
             if not str(error).startswith(UNDEFINED):
                 raise
             raise RefusedAnswers(literal_eval(str(error).removeprefix(UNDEFINED))) from None
+
+    @cached_property
+    def _defaults(self) -> Answers:
+        return self.values({}, CHECKS)
 
     @cached_property
     def _copier(self) -> dict[str, Any]:

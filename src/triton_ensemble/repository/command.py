@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 
 from triton_ensemble.project import Project
-from triton_ensemble.repository import RepositoryError
+from triton_ensemble.repository import RepositoryError, published
 from triton_ensemble.repository.complete import complete
+from triton_ensemble.repository.sources import working_tree
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,10 +25,12 @@ def run(arguments: argparse.Namespace) -> int:
     project = Project.load(Path.cwd())
     try:
         complete(project, lambda line: print(line, flush=True))
+        notes = [*published.notes(project, working_tree(project))]
     except RepositoryError as error:
         print(error, file=sys.stderr)
         return 1
     except OSError as error:
         print(f"model_repository: can't be completed: {error}", file=sys.stderr)
         return 1
+    print(*notes, sep="\n", end="\n" * bool(notes), file=sys.stderr)
     return 0

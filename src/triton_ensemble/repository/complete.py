@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from triton_ensemble.progress import Progress
 from triton_ensemble.project import Project
-from triton_ensemble.repository import RepositoryError, adopted, model_files
+from triton_ensemble.repository import RepositoryError, adopted, model_files, published
 from triton_ensemble.repository.sources import copies, scripts
 
 LARGE_BYTES = 1 << 20
@@ -75,7 +75,8 @@ def complete(project: Project, announce: Callable[[str], None] = print) -> None:
     problems = (
         *_models_without_config(project),
         *adopted.problems(project),
-        *_targets_without_source(project, sources, makers, before),
+        *published.problems(project),
+        *_targets_without_source(project, _of_the_tree(project, sources), makers, before),
     )
     if problems:
         raise RepositoryError("\n".join(problems))
@@ -98,6 +99,12 @@ def complete(project: Project, announce: Callable[[str], None] = print) -> None:
                     built[path] = wanted[target]
                     record.write(built)
     _refuse_foreign_folders(project)
+
+
+def _of_the_tree(project: Project, sources: dict[Path, Path]) -> dict[Path, Path]:
+    """Leave out the store of published versions, of which `published.problems` says what is missing."""
+    store = project.root / published.STORE
+    return {t: source for t, source in sources.items() if not source.is_relative_to(store)}
 
 
 def _managed(project: Project) -> set[Path]:

@@ -21,8 +21,12 @@ UNFINISHED = "half-"  # and the process that writes in the folder of this name
 
 
 def digest(script: Path) -> str:
-    """Return a digest of a script's text, by which a change of it is noticed."""
-    return hashlib.sha256(script.read_bytes() if script.exists() else b"").hexdigest()[:16]
+    """Return a digest of models/NAME.py and of the files in models/NAME/, by which a change of them is noticed."""
+    data = sorted(path for path in script.with_suffix("").rglob("*") if path.is_file())
+    content = hashlib.sha256(script.read_bytes() if script.exists() else b"")
+    for path in data:
+        content.update(hashlib.sha256(path.read_bytes()).digest())
+    return content.hexdigest()[:16]
 
 
 def make(script: Path, target: Path, root: Path) -> Iterator[Path]:

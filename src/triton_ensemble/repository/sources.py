@@ -8,21 +8,42 @@ from pathlib import Path
 import triton_step
 from triton_ensemble import adapter
 from triton_ensemble.project import Project
-from triton_ensemble.repository import adopted
+from triton_ensemble.repository import adopted, published
 
 # Packages that lie beside each generated model.py, under the names by which it imports them.
 PACKAGES = {"triton_adapter": adapter, "triton_step": triton_step}
 
 
 def copies(project: Project) -> dict[Path, Path]:
-    """Return the source of each file to copy, by its target: what Python models import, and models' data."""
+    """Return the source of each file to copy, by its target: what Python models import, and models' data.
+
+    Of a published version it is what was frozen.
+    """
+    blobs = {target: file.blob for target, file in published.frozen(project).items()}
+    return _not_frozen(project, working_tree(project)) | blobs
+
+
+def working_tree(project: Project) -> dict[Path, Path]:
+    """Return the source of each file to copy, by its target, as if no version were published."""
     pairs = (
         *_step_code(project),
-        *_own_models(project),
         *_model_data(project),
         *adopted.copies(project),
     )
     return dict(pairs)
+
+
+def _not_frozen(project: Project, files: dict[Path, Path]) -> dict[Path, Path]:
+    """Leave out what of the owner's is in the folders of published versions."""
+    folders = published.folders(project)
+    return {
+        target: source
+        for target, source in files.items()
+        if not any(
+            target.is_relative_to(folder) and not published.is_toolkits(target.relative_to(folder))
+            for folder in folders
+        )
+    }
 
 
 def scripts(project: Project) -> dict[Path, Path]:
@@ -31,7 +52,7 @@ def scripts(project: Project) -> dict[Path, Path]:
         project.repository / path: project.root / "models" / f"{script}.py"
         for path, script in project.model_files.items()
     }
-    return made | dict(adopted.made(project))
+    return _not_frozen(project, made | dict(adopted.made(project)))
 
 
 def adapter_files(version: Path) -> Iterator[tuple[Path, Path]]:
@@ -42,26 +63,18 @@ def adapter_files(version: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _step_code(project: Project) -> Iterator[tuple[Path, Path]]:
-    """A step's version folder has all of steps/ but the modules of other steps and models of their own."""
+    """A step's version folder has all of steps/ but what belongs to other steps: NAME.py, and the folder NAME/."""
     steps = project.root / "steps"
     modules = {module for served in project.step_modules.values() for module in served}
-    own_models = {steps / folder for folder in project.own_models.values()}
     for version, served in project.step_modules.items():
         folder = project.repository / version
         yield from adapter_files(folder)
         for source in sorted((project.root / "src").glob("*.py")):
             yield folder / source.name, source
         for source in {*_files(steps), *(steps / f"{module}.py" for module in served)}:
-            other_step = source.suffix == ".py" and source.stem in modules - {*served}
-            if not other_step and own_models.isdisjoint(source.parents):
-                yield folder / "steps" / source.relative_to(steps), source
-
-
-def _own_models(project: Project) -> Iterator[tuple[Path, Path]]:
-    for version, name in project.own_models.items():
-        folder = project.root / "steps" / name
-        for source in {*_files(folder), folder / "model.py"}:
-            yield project.repository / version / source.relative_to(folder), source
+            path = source.relative_to(steps)
+            if path.parts[0].removesuffix(".py") not in modules - {*served}:
+                yield folder / "steps" / path, source
 
 
 def _model_data(project: Project) -> Iterator[tuple[Path, Path]]:

@@ -4,16 +4,20 @@
 
 Tensors are nested lists of shape [batch, *dims], or [*dims] where the pipeline has no batch
 dimension. In a text tensor {"file": NAME} stands for the bytes of a file next to it, and
-{"base64": TEXT} for bytes that are not text. The outputs of a decoupled pipeline are those of the
-first answer.
+{"base64": TEXT} for bytes that are not text; in place of a tensor of numbers, {"zeros": [1, 3, 224,
+224]} for zeros of that shape. The outputs of a decoupled pipeline are those of the first answer.
+
+A file with a "stub" is made up, by the template: it is sent only where there is no other, and may
+be refused.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,32 +28,56 @@ from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped
 from triton_ensemble.client import Arrays, package
 from triton_ensemble.project import Input, Project
 
+Files = dict[tuple[str, int], Path]  # of an input and a row, whose content is that of a file
+
 
 @dataclass(frozen=True)
 class Sample:
-    """A request by its inputs, and its expected outputs: by name, each of shape [batch, *dims]."""
+    """A request by its inputs, and its expected outputs: by name, each of shape [batch, *dims].
+
+    One that is `made_up` is no request of the owner's, and a strict step may refuse it.
+    """
 
     name: str
     inputs: Arrays
     outputs: Arrays
+    made_up: bool = False
 
 
 def samples(project: Project) -> list[Sample]:
-    """Return the project's samples; a request of zeros where it has none."""
-    return load(project) or [zeros(project)]
+    """Return the project's samples; where it has none the stub, or a request of zeros that fits."""
+    return load(project) or [_stub(project) or zeros(project)]
 
 
 def load(project: Project) -> list[Sample]:
-    """Read the project's samples, sorted by name; ValueError for a file that is not a sample."""
-    return [_sample(project, path) for path in sorted(project.samples.glob("*.json"))]
+    """Read the samples that are no stubs, sorted by name; ValueError for a file that is not a sample."""
+    typed = package(project, "runtime.batches").arrays
+    return [read(path, typed) for path in project.sample_files()]
 
 
-def _sample(project: Project, path: Path) -> Sample:
+def way_out(project: Project, sample: Sample) -> str:
+    """Return what to do where a sample is refused: a made-up one is not worth a look; "" for others."""
+    return (
+        f"; it is made up, record a request: {project.sample_command()}" if sample.made_up else ""
+    )
+
+
+def _stub(project: Project) -> Sample | None:
+    """Return the stub among the samples; None where there is none, or the pipeline has another interface by now."""
+    typed = package(project, "runtime.batches").arrays
+    for path in project.sample_stubs():
+        with suppress(ValueError):
+            return replace(read(path, typed), made_up=True)
+    return None
+
+
+def read(path: Path, typed: Callable[[Arrays], Arrays]) -> Sample:
+    """Read a file of one request, whose inputs `typed` gives their types; ValueError where it is none."""
     try:
-        sample = json.loads(path.read_text())
+        sample = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(sample, dict) or "inputs" not in sample:
             raise ValueError('it has no "inputs"; write {"inputs": {NAME: [...]}}')
-        inputs = package(project, "runtime.batches").arrays(_arrays(sample, "inputs", path.parent))
+        inputs = typed(_arrays(sample, "inputs", path.parent))
         outputs = _arrays(sample, "outputs", path.parent)
     except (OSError, ValueError) as error:
         raise ValueError(f"{path}: is no sample request: {error}") from error
@@ -71,6 +99,8 @@ def _arrays(sample: Mapping[str, Any], side: str, folder: Path) -> Arrays:
 
 def array(value: Any, folder: Path) -> NDArray[Any]:
     """Return a nested list as an array; texts, and files of `folder`, become bytes."""
+    if isinstance(value, dict) and "zeros" in value:
+        return np.zeros(value["zeros"], dtype=bool)  # which any type of numbers takes
     cells = np.array(value, dtype=object)
     if not any(isinstance(cell, str | dict) for cell in cells.flat):
         return np.array(value)
@@ -91,7 +121,7 @@ def _content(cell: str | dict[str, str], folder: Path) -> bytes:
 
 def zeros(project: Project, rows: int = 1) -> Sample:
     """Return a request of zeros and empty texts, for a pipeline without samples."""
-    return Sample("zeros", filled(project, 0, rows), {})
+    return Sample("zeros", filled(project, 0, rows), {}, made_up=True)
 
 
 def filled(project: Project, value: int, rows: int = 1) -> Arrays:
@@ -105,3 +135,25 @@ def _filled(tensor: Input, batch: tuple[int, ...], value: int) -> NDArray[Any]:
     if tensor.datatype == "BYTES":
         return np.full(shape, b"1" * value, dtype=object)
     return np.full(shape, value, dtype=triton_to_np_dtype(tensor.datatype))
+
+
+def text(
+    project: Project, inputs: Arrays, files: Files | None = None, outputs: Arrays | None = None
+) -> str:
+    """Return a sample as JSON, a line for each tensor."""
+    as_json = package(project, "runtime.printing").as_json
+    values = as_json(inputs)
+    for (name, row), path in (files or {}).items():
+        cells = values[name][row] if project.max_batch_size else values[name]
+        cells[0] = {"file": path.name}
+    sides = {"inputs": values} | ({"outputs": as_json(outputs)} if outputs else {})
+    return "{\n" + ",\n".join(_side(name, tensors) for name, tensors in sides.items()) + "\n}\n"
+
+
+def _side(side: str, tensors: Mapping[str, Any]) -> str:
+    lines = [f"    {_json(name)}: {_json(value)}" for name, value in tensors.items()]
+    return f'  "{side}": {{\n' + ",\n".join(lines) + "\n  }"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

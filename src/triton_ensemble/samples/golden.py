@@ -32,17 +32,26 @@ def run(arguments: argparse.Namespace) -> int:
     project = Project.load(Path.cwd())
     own = package(project)
     try:
-        before = load(project)
-        with server(project) as url, own.Client(url) as client:
-            answers = {one.name: list(client.answers(one.inputs)) for one in samples(project)}
+        with server(project) as url:
+            print(record(project, url))
     except (own.InferenceError, OSError, ServerError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
+    return 0
+
+
+def record(project: Project, url: str) -> str:
+    """Record the answers of the server at `url` to all samples; return what is new, in a line.
+
+    InferenceError of the project's client where a request fails, ValueError for a damaged record.
+    """
+    before = load(project)
+    with package(project).Client(url) as client:
+        answers = {one.name: list(client.answers(one.inputs)) for one in samples(project)}
     _record(project, answers, before["tolerances"])
     after = load(project)["answers"]
     changed = ", ".join(name for name in after if before["answers"].get(name) != after[name])
-    print(f"{FILE}: {len(after)} samples, new or changed: {changed or 'none'}")
-    return 0
+    return f"{FILE}: {len(after)} samples, new or changed: {changed or 'none'}"
 
 
 def load(project: Project) -> dict[str, Any]:
@@ -68,6 +77,8 @@ def problem(project: Project, sample: Sample, answers: Sequence[Arrays]) -> str:
     own = tolerances(project)
     declared = [sample.outputs] if sample.outputs else []
     lines = [f"samples/{sample.name}.json: {line}" for line in _differences(answers, declared, own)]
+    if gone := [name for name in sample.outputs if name not in project.outputs]:
+        lines.append(f"if that is meant: remove {', '.join(gone)} from samples/{sample.name}.json")
     if changes := list(_changes(project, sample, answers, own)):
         lines += [f"{FILE.name}: {sample.name}: {line}" for line in changes]
         lines.append("if the new answers are right: make golden")
@@ -83,6 +94,9 @@ def _changes(
     ]
     if wanted and len(wanted) != len(answers):
         yield f"expected {len(wanted)} answers, got {len(answers)}"
+    pairs = zip(answers, wanted, strict=False)
+    new = dict.fromkeys(name for have, want in pairs for name in have if name not in want)
+    yield from (f"output {name} is new" for name in new)
     yield from _differences(answers, wanted, own)
 
 
@@ -90,7 +104,10 @@ def _differences(
     answers: Sequence[Arrays], wanted: Sequence[Arrays], own: Tolerances
 ) -> Iterator[str]:
     for have, want in zip(answers, wanted, strict=False):
-        yield from differences(have, want, own).values()
+        gone = [name for name in want if name not in have]
+        yield from (f"output {name} is gone" for name in gone)
+        kept = {name: values for name, values in want.items() if name in have}
+        yield from differences(have, kept, own).values()
 
 
 def _record(project: Project, answers: Mapping[str, list[Arrays]], own: Mapping[str, Any]) -> None:

@@ -15,10 +15,9 @@ from pathlib import Path
 
 from triton_ensemble.client import Client, package, protocols
 from triton_ensemble.project import Project
-from triton_ensemble.samples.files import Sample, samples
+from triton_ensemble.samples.files import Sample, samples, way_out
 from triton_ensemble.server.local_triton import LocalTriton, ServerError
-
-PORTS = {"http": "8000", "grpc": "8001"}
+from triton_ensemble.server.ports import holder, is_taken, server_at, usual
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,9 +33,11 @@ def run(arguments: argparse.Namespace) -> int:
     own = package(project)
     try:
         with server(project) as url, own.Client(url) as client:
-            print(f"{project.ensemble} at {url}")
             for sample in samples(project):
                 _print_answers(project, sample, client)
+    except own.InvalidInput as error:
+        print(f"sample {sample.name}: {error}{way_out(project, sample)}", file=sys.stderr)
+        return 1
     except (own.InferenceError, OSError, ServerError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -48,16 +49,24 @@ def server(project: Project) -> Iterator[str]:
     """Yield the URL of a server that runs, or of a local Triton that runs meanwhile; ServerError if it can't."""
     protocol = protocols(project)[0]
     url = os.environ.get("TRITON_URL")
-    port = os.environ.get(f"{protocol.upper()}_PORT", PORTS[protocol])
+    port = usual(protocol)
     local = f"{protocol}://127.0.0.1:{port}"
-    if url or _is_ready(project, local):
-        yield url or local
-        print("That server has run since before; one that you start anew has your latest changes.")
+    if url:
+        print(f"{project.ensemble} at {url}, which TRITON_URL names", flush=True)
+        yield url
         return
-    print("No Triton answers: starting one ...", flush=True)
+    if port and _is_ready(project, local):
+        latest = "one that you start anew has your latest changes"
+        print(f"{project.ensemble} at {local}, {server_at(port)}; {latest}", flush=True)
+        yield local
+        return
+    held = f"; port {port} is held by {holder(port)}" if port and is_taken(port) else ""
+    print(f"No Triton answers: starting one ...{held}", flush=True)
     with LocalTriton(project.repository, project.ensemble) as triton:
         print(*triton.notes, sep="\n", end="\n" if triton.notes else "")
-        yield {"http": triton.http_url, "grpc": triton.grpc_url}[protocol]
+        own = {"http": triton.http_url, "grpc": triton.grpc_url}[protocol]
+        print(f"{project.ensemble} at {own}, started for this command", flush=True)
+        yield own
 
 
 def _is_ready(project: Project, url: str) -> bool:

@@ -1,22 +1,35 @@
 """Serves the project's ensemble with the local Triton, in the foreground, until Ctrl-C.
 
-It prints the addresses when the ensemble is ready. A port of 0 is a free one.
+It prints the addresses when the ensemble is ready, and a line when the process of a model has died.
+A port of 0 is a free one. With --reload it loads models anew when their owner's files change, and
+prints what steps log.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from triton_ensemble.project import Project
 from triton_ensemble.server.local_triton import LocalTriton, ServerError
+from triton_ensemble.server.reload import Reloader
+from triton_ensemble.server.watch import Deaths, Follower
+
+EXPLICIT: dict[str, Any] = {"server_args": ("--model-control-mode=explicit", "--load-model=*")}
+# A cached response would be that of the code before.
+RELOADS = {**EXPLICIT, "cached": False}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Ports, and another repository than the project's."""
+    """Ports, whether to reload, and another repository than the project's."""
     for api, port in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
         parser.add_argument(f"--{api}-port", type=int, default=port, help=f"{port} by default")
+    control = "explicit: clients may load models, as `make shift` does (default: none)"
+    parser.add_argument("--control", choices=("none", "explicit"), default="none", help=control)
+    parser.add_argument("--reload", action="store_true", help="load what changes in the project")
     parser.add_argument(
         "repository", type=Path, nargs="?", help="a repository that is no project's"
     )
@@ -26,18 +39,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C (0) or until something fails (1)."""
     repository, model = arguments.repository, arguments.model
-    if not (repository and model):
+    if arguments.reload or not (repository and model):
         project = Project.load(Path.cwd())
         repository, model = project.repository, project.ensemble
     ports = {name: getattr(arguments, name) for name in ("http_port", "grpc_port", "metrics_port")}
+    more = RELOADS if arguments.reload else EXPLICIT if arguments.control == "explicit" else {}
     try:
-        with LocalTriton(repository, model, **ports) as triton:
+        with LocalTriton(repository, model, **ports, **more) as triton:
+            meanwhile = _reloading(project, triton) if arguments.reload else _watching(triton)
             ready = f"{triton.model} is ready; Ctrl-C stops it; log: {triton.log}"
             urls = triton.http_url, triton.grpc_url, triton.metrics_url
             print(*triton.notes, ready, *urls, sep="\n", flush=True)
-            triton.wait()
+            triton.wait(meanwhile)
     except KeyboardInterrupt:
         return 0
     except ServerError as error:
         print(error, file=sys.stderr)
         return 1
+
+
+def _watching(triton: LocalTriton) -> Callable[[], object]:
+    deaths = Deaths(triton)
+    return lambda: deaths.look("requests to it fail until Triton is started anew")
+
+
+def _reloading(project: Project, triton: LocalTriton) -> Callable[[], object]:
+    deaths, follower, reloader = Deaths(triton), Follower(triton), Reloader(project, triton)
+
+    def look() -> None:
+        follower.look()
+        reloader.look()
+        reloader.load(deaths.look("it is loaded anew"))
+
+    return look

@@ -6,12 +6,14 @@ import contextlib
 import importlib.metadata
 import os
 import platform
+import shutil
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+BACKENDS = Path(__file__).parent / "backends"
 LIBPYTHON = f"libpython{PYTHON}.so.1.0"
 
 
@@ -20,7 +22,9 @@ def problems() -> Iterator[str]:
     system, glibc = f"{platform.system()} {platform.machine()}", platform.libc_ver()[1]
     numpy = _version("numpy") or "none"
     if system != "Linux x86_64":
-        yield f"the local Triton runs on Linux x86_64, not on {system}; use the container"
+        instead = "work in WSL" if platform.system() == "Windows" else "use the container: make up"
+        elsewhere = "or a server elsewhere: TRITON_URL=http://host:port"
+        yield f"the local Triton runs on Linux x86_64, not on {system}; {instead}, {elsewhere}"
     if glibc and tuple(map(int, glibc.split("."))) < (2, 35):
         yield f"the local Triton needs glibc 2.35, not {glibc}; use Debian 12 or Ubuntu 22.04"
     if not (3, 10) <= sys.version_info < (3, 13):
@@ -61,3 +65,19 @@ def variables() -> dict[str, str]:
     for name, folders in first.items():
         environment[name] = ":".join(filter(None, (folders, environment.get(name))))
     return environment
+
+
+def copy_backends(wheel: Path, folder: Path, stand_ins: Sequence[str]) -> list[str]:
+    """Fill `folder` with the wheel's Python backend and ours; return the names of all backends.
+
+    Copied for each server, as 3 MB are: Triton refuses links that leave its backend directory, and
+    a shared copy would have to tell apart versions, and starts at the same time.
+    """
+    for source in (wheel / "backends", BACKENDS):
+        shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__*"))
+    stub = wheel / "python_backend_stubs" / PYTHON / "triton_python_backend_stub"
+    shutil.copy(stub, folder / "python")
+    for name in stand_ins:
+        shutil.copytree(folder / "stand_in", folder / name)
+    shutil.rmtree(folder / "stand_in")
+    return [entry.name for entry in folder.iterdir()]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,7 @@ class LocalRepository:
 
     def __init__(self, repository: Path, folder: Path, backends: Collection[str]) -> None:
         configs = _configs(repository)
-        self.problems = [
-            f"{name}: Triton takes the backend {backend} for its file, which the local Triton "
-            f"does not have; write `backend: {backend}` in pipeline.yml, then `make update`"
-            for name, config in configs.items()
-            if (backend := _backend_by_file(repository / name, config)) not in {None, *backends}
-        ]
+        self.problems = [*_problems(repository, configs, backends)]
         caches = any(config.response_cache.enable for config in configs.values())
         self.flags = [f"--cache-config=local,size={CACHE_BYTES}"] if caches else []
         before = {name: _bytes(config) for name, config in configs.items()}
@@ -71,6 +66,20 @@ class LocalRepository:
             for name, config in configs.items()
             if config.sequence_batching.state
         ]
+
+
+def _problems(
+    repository: Path, configs: Mapping[str, Any], backends: Collection[str]
+) -> Iterator[str]:
+    """Iterate over what keeps models from being served here: a line each."""
+    for name, config in configs.items():
+        backend = _backend_by_file(repository / name, config)
+        if backend not in {None, *backends}:
+            what = f"Triton takes the backend {backend} for its file, which the local Triton does not have"
+            yield f"{name}: {what}; write `backend: {backend}` in pipeline.yml, then `make update`"
+        if config.backend.startswith("$"):  # a shell reads it as Triton starts the stand-in
+            what = f"the backend is still {config.backend}"
+            yield f"{name}: {what}; write the name of one, like tensorrtllm"
 
 
 def gpu_count() -> int:

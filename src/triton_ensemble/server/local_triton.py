@@ -27,11 +27,12 @@ from triton_ensemble.progress import Progress
 from triton_ensemble.project import Project
 from triton_ensemble.server import environment
 from triton_ensemble.server import log as server_log
+from triton_ensemble.server.guard import Guard
 from triton_ensemble.server.local_repository import LocalRepository
-from triton_ensemble.server.ports import holder
+from triton_ensemble.server.own_paths import own_paths
+from triton_ensemble.server.ports import taken
 
 HOST = "127.0.0.1"
-BACKENDS = Path(__file__).parent / "backends"
 EXIT_TIMEOUT_S = 5  # one idle client connection holds Triton up for all of it
 
 
@@ -43,7 +44,7 @@ class LocalTriton:
     """Triton on this machine, ready to serve `model` of `repository` inside a `with` block.
 
     A port of 0 is a free one; `timeout` (seconds) is for the start; `server_args` are more flags
-    of tritonserver. Entering the block raises ServerError if Triton refuses the repository.
+    of tritonserver; without `cached` responses are not kept. Entering the block raises ServerError if Triton refuses the repository.
     `notes` say, a line each, what runs otherwise here than in the container. The log is kept where
     `keep_log` is set, and where an error ends the block after a step has failed, whose traceback is printed.
     """
@@ -58,15 +59,18 @@ class LocalTriton:
         metrics_port: int = 0,
         timeout: float = 120.0,
         server_args: Sequence[str] = (),
+        cached: bool = True,
     ) -> None:
         self.repository = repository.resolve()
         self.model = model
         self.timeout = timeout
         self.server_args = server_args
+        self.cached = cached
         self.notes: list[str] = []
         self.keep_log = False
         self._wanted_ports = {"http": http_port, "grpc": grpc_port, "metrics": metrics_port}
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: Guard | None = None
 
     def __enter__(self) -> LocalTriton:
         if problem := next(environment.problems(), None) or self._problem():
@@ -93,6 +97,7 @@ class LocalTriton:
         self.log = self._folder / "triton.log"
         try:
             self._process = self._launch(self._folder / "backends", ports)
+            self._guard = Guard(self._process.pid, self._folder, self._id)
             with Progress(f"Starting the local Triton with {self.model}"):
                 self._wait_until_ready(self._process)
         except BaseException as error:
@@ -108,12 +113,19 @@ class LocalTriton:
         """That of the last step that failed, and the log's path; empty if none did."""
         log = self.log.read_text(errors="replace") if self.log.exists() else ""
         text = server_log.last_traceback(log)
-        return f"{self._ours(text)}\nlog: {self.log}" if text else ""
+        return f"{self.ours(text)}\nlog: {self.log}" if text else ""
 
-    def wait(self) -> NoReturn:
-        """Wait for the server to end by itself, which is a ServerError."""
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        assert self._process, "a server has a process inside the `with` block"
+        return self._process.pid
+
+    def wait(self, meanwhile: Callable[[], object] = lambda: None) -> NoReturn:
+        """Wait for the server to end by itself, which is a ServerError; `meanwhile` is called again and again."""
         assert self._process, "wait() belongs inside the `with` block"
         while (code := self._process.poll()) is None:
+            meanwhile()
             time.sleep(0.2)
         raise ServerError(f"Triton ended with exit code {code}\nlog: {self.log}")
 
@@ -126,7 +138,7 @@ class LocalTriton:
     def _launch(self, backends: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
         wheel = environment.site_packages() / "pytriton" / "tritonserver"
         project = Project.of(self.repository)
-        names = _copy_backends(wheel, backends, project.stand_ins if project else ())
+        names = environment.copy_backends(wheel, backends, project.stand_ins if project else ())
         local = LocalRepository(self.repository, self._folder / "repository", names)
         if local.problems:
             raise self._error(local.problems)
@@ -144,7 +156,7 @@ class LocalTriton:
             f"--exit-timeout-secs={EXIT_TIMEOUT_S}",
             "--strict-readiness=true",
             "--disable-auto-complete-config",
-            *local.flags,
+            *(local.flags if self.cached else ()),
             *self.server_args,
         ]
         with self.log.open("wb") as log:
@@ -183,17 +195,21 @@ class LocalTriton:
 
     def _error(self, reasons: Sequence[str]) -> ServerError:
         text = "\n  ".join([f"Triton can't serve {self.repository}", *reasons])
-        text = self._ours(text)
+        text = self.ours(text)
         return ServerError(f"{text}\nlog: {self.log}" if self.log.exists() else text)
 
-    def _ours(self, text: str) -> str:
-        return text.replace(str(self._folder / "repository"), str(self.repository))
+    def ours(self, text: str) -> str:
+        """Return what Triton says by the paths of the repository, and of a project's own files."""
+        text = text.replace(str(self._folder / "repository"), str(self.repository))
+        return own_paths(text, self.repository)
 
     def _stop(self, error: object) -> None:
         explained = ""
         try:
             if self._process:
                 _end(self._process)
+            if self._guard:
+                self._guard.end()
             if isinstance(error, Exception) and not isinstance(error, ServerError):
                 explained = self.traceback()
         finally:
@@ -209,8 +225,9 @@ class LocalTriton:
 def _signals(handler: Callable[[int, FrameType | None], object]) -> None:
     """`kill` and a closed terminal end a program as Ctrl-C does: with nothing left behind."""
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, handler)
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            if hasattr(signal, name):  # Windows has no SIGHUP
+                signal.signal(getattr(signal, name), handler)
 
 
 def interruptible() -> None:
@@ -241,36 +258,17 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _copy_backends(wheel: Path, folder: Path, stand_ins: Sequence[str]) -> list[str]:
-    """Fill `folder` with the wheel's Python backend and ours; return the names of all backends.
-
-    Copied for each server, as 3 MB are: Triton refuses links that leave its backend directory, and
-    a shared copy would have to tell apart versions, and starts at the same time.
-    """
-    for source in (wheel / "backends", BACKENDS):
-        shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__*"))
-    stub = wheel / "python_backend_stubs" / environment.PYTHON / "triton_python_backend_stub"
-    shutil.copy(stub, folder / "python")
-    for name in stand_ins:
-        shutil.copytree(folder / "stand_in", folder / name)
-    shutil.rmtree(folder / "stand_in")
-    return [entry.name for entry in folder.iterdir()]
-
-
 def _free_ports(wanted: dict[str, int]) -> dict[str, int]:
     """Replace each 0 by a free port; ServerError if another one is taken, or no port."""
+    for number, (api, port) in enumerate(wanted.items()):
+        if not 0 <= port < 2**16 or port in {*[*wanted.values()][:number]} - {0}:
+            raise ServerError(f"{api} can't have port {port}; choose another, or 0 for a free one")
+    if held := taken(wanted):
+        raise ServerError(held)
     ports: dict[str, int] = {}
     with contextlib.ExitStack() as stack:  # all are held until the last is chosen, so they differ
         for api, port in wanted.items():
-            if not 0 <= port < 2**16 or port in {*ports.values()} - {0}:
-                raise ServerError(
-                    f"{api} can't have port {port}; choose another, or 0 for a free one"
-                )
             probe = stack.enter_context(socket.socket())
-            if port and probe.connect_ex((HOST, port)) == 0:
-                raise ServerError(
-                    f"port {port} is in use, by {holder(port)}; choose another by {api.upper()}_PORT=..."
-                )
             if not port:
                 probe.bind((HOST, 0))
             ports[api] = port or int(probe.getsockname()[1])

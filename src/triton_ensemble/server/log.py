@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 
+# A line of the log, of a table, or of one of NVIDIA's libraries.
+TRITONS = re.compile(r"[IWEF]\d{4} \d|[+|]|Error: Failed to initialize NVML|WARNING: \[Torch|\s*$")
+
 
 def reasons(log: str) -> list[str]:
     """Why Triton gave up, in its own words: root causes only, each once."""
@@ -15,7 +18,7 @@ def reasons(log: str) -> list[str]:
         elif match := re.search(r"preinitialize Python stub: (.*)|^.*unrecognized option.*", line):
             texts.append(match[1] or match[0])
         elif match := re.match(r'E.* (?:model_\w+|main)\.cc:\d+\] (".*")$', line):
-            text = _one_line(json.loads(match[1]))
+            text = one_line(json.loads(match[1]))
             texts.append(f"{text}: {parse_error}" if "failed to read text proto" in text else text)
     dependent = re.compile(r"depends on '.*' which (has no loaded version|is not valid)")
     return [text for text in dict.fromkeys(texts) if not dependent.search(text)]
@@ -27,10 +30,19 @@ def last_traceback(log: str) -> str:
     return str(json.loads(errors[-1])) if errors else ""
 
 
-def _one_line(text: str) -> str:
+def of_step(line: str) -> str | None:
+    """Return what a step has logged or printed in a line of the log; None where the line is Triton's own."""
+    if match := re.match(r'[IWE]\d{4} \S+ \d+ context\.py:\d+\] (".*")$', line):
+        return str(json.loads(match[1]))
+    if match := re.match(r'E\d{4} \S+ \d+ p(?:b_stub|ython_be)\.cc:\d+\] (".*")$', line):
+        return one_line(json.loads(match[1]))
+    return None if TRITONS.match(line) else line
+
+
+def one_line(text: str) -> str:
     """Of a Python exception's stack, only the innermost place in a version folder is kept."""
     message, _, stack = text.removeprefix("Invalid argument: ").partition("\n\nAt:\n")
-    place = re.search(r"^\s*(.*/\d+/.*)\((\d+)\): ", stack, re.MULTILINE)
+    place = re.search(r"^\s*((?!.*/triton_adapter/).*/\d+/.*)\((\d+)\): ", stack, re.MULTILINE)
     return " ".join(message.split()) + (f" ({place[1]}, line {place[2]})" if place else "")
 
 

@@ -1,31 +1,116 @@
-"""Which process holds a port of this machine, as Linux tells in /proc."""
+"""What holds a port of this machine: a container, or a process, as Linux tells in /proc."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 PROC = Path("/proc")
 LISTENS = "0A"  # in the fourth column of /proc/net/tcp
+STARTED = 19  # in /proc/PID/stat, counted from behind the name: ticks since the machine started
 SHOWN = 60  # characters of a command line
+PUBLISHED = '{{.Names}}{{with .Label "com.docker.compose.project.working_dir"}} of {{.}}{{end}}'
+DOCKER_S = 5  # seconds that an engine has to answer
+USUAL = {"http": 8000, "grpc": 8001}
+
+
+def is_taken(port: int) -> bool:
+    """Return whether something listens on a TCP port of 127.0.0.1."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def usual(api: str) -> int:
+    """Return the port at which `make serve` serves an API: HTTP_PORT or GRPC_PORT of the environment, else Triton's own."""
+    return int(os.environ.get(f"{api.upper()}_PORT") or USUAL[api])
+
+
+def not_asked(api: str) -> str:
+    """Return a clause on the server at the usual port, which another is started beside; empty where there is none."""
+    port = usual(api)
+    return f"; that at port {port}, {server_at(port)}, is not asked" if is_taken(port) else ""
+
+
+def taken(ports: Mapping[str, int], ours: str = "") -> str:
+    """Return which ports are in use, by what, and what takes free ones, in a line; empty where none is.
+
+    `ports` are by API, as their variables are named; 0 is a free one. Containers of the folder `ours` may have them.
+    """
+    holders: dict[str, list[str]] = {}
+    for api, port in ports.items():
+        if port and is_taken(port) and not (by := holder(port)).endswith(f" of {ours}"):
+            holders.setdefault(by, []).append(api)
+    parts = [_held([ports[api] for api in apis], by) for by, apis in holders.items()]
+    free = " ".join(f"{api.upper()}_PORT=0" for apis in holders.values() for api in apis)
+    return "; ".join([*parts, f"choose others, or free ones: {free}"]) if parts else ""
+
+
+def _held(ports: Sequence[int], by: str) -> str:
+    are = f"port {ports[0]} is" if len(ports) == 1 else f"ports {', '.join(map(str, ports))} are"
+    return f"{are} in use, by {by}"
 
 
 def holder(port: int) -> str:
-    """Return `process 123 (python3 app.py)` for what listens on a TCP port.
+    """Return `process 123 (python3 app.py)` or `container NAME of FOLDER` for what listens on a TCP port.
 
     Another user's process can't be seen: that is `another program`.
     """
+    if container := _container(port):
+        return container
+    pid = _listener(port)
+    return f"process {pid} ({_command(pid)})" if pid else "another program"
+
+
+def server_at(port: int) -> str:
+    """Return the holder of a port, and since when it runs: `process 123 (tritonserver) since 14:02:11`."""
+    if _container(port) or not (pid := _listener(port)):
+        return holder(port)
+    return f"process {pid} ({_command(pid).split()[0]}) since {_started(pid)}"
+
+
+def _container(port: int) -> str:
+    """Return the container that publishes a port, and its folder; empty where none does, or no engine answers."""
+    command = [os.environ.get("DOCKER", "docker"), "ps", "--filter", f"publish={port}"]
+    with suppress(OSError, subprocess.TimeoutExpired):
+        options = [*command, "--format", PUBLISHED]
+        run = subprocess.run(options, capture_output=True, text=True, timeout=DOCKER_S)
+        if run.returncode == 0 and run.stdout.strip():
+            return f"container {run.stdout.splitlines()[0]}"
+    return ""
+
+
+def _listener(port: int) -> int:
+    """Return the process that listens on a port; 0 where none can be seen."""
     sockets = {f"socket:[{inode}]" for inode in _listening(port)}
-    for folder in PROC.glob("[0-9]*"):
+    for folder in PROC.glob("[0-9]*") if sockets else ():
         with suppress(OSError):  # it has ended meanwhile, or is another user's
             if any(os.readlink(file) in sockets for file in (folder / "fd").iterdir()):
-                command = (folder / "cmdline").read_bytes().decode(errors="replace")
-                program, *arguments = command.rstrip("\0").split("\0")
-                shown = " ".join([Path(program).name, *arguments])[:SHOWN]
-                return f"process {folder.name} ({shown})"
-    return "another program"
+                return int(folder.name)
+    return 0
+
+
+def _command(pid: int) -> str:
+    command = (PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace")
+    program, *arguments = command.rstrip("\0").split("\0")
+    return " ".join([Path(program).name, *arguments])[:SHOWN]
+
+
+def _started(pid: int) -> str:
+    """Return the time of day at which a process was started."""
+    fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    [boot] = _values((PROC / "stat").read_text().splitlines(), "btime")
+    seconds = int(boot) + int(fields[STARTED]) / os.sysconf("SC_CLK_TCK")
+    return time.strftime("%H:%M:%S", time.localtime(seconds))
+
+
+def _values(lines: Iterable[str], name: str) -> Iterator[str]:
+    return (line.split()[1] for line in lines if line.startswith(f"{name} "))
 
 
 def _listening(port: int) -> Iterator[str]:

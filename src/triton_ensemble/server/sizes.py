@@ -7,19 +7,33 @@ from typing import Any
 
 Configs = Mapping[str, Any]
 
+ROWS = 0  # stands for the batch dimension among dims
+
 
 def sizes(configs: Configs, model: str) -> dict[str, list[int]]:
-    """Return the sizes of the outputs that have dims of -1, without the batch dimension; 1 where no config has one."""
+    """Return the sizes of the outputs that have dims of -1, without the batch dimension; less than 1 if no config has one."""
+    config = configs[model]
+    batches = config.max_batch_size > 0
     return {
-        output.name: _closed(output.dims, _read(configs, model, output.name, set()))
-        for output in configs[model].output
+        output.name: _closed(_full(config, output), _read(configs, model, output.name, set()))[
+            batches:
+        ]
+        for output in config.output
         if -1 in output.dims and not output.HasField("reshape")
     }
 
 
+def _full(config: Any, tensor: Any) -> list[int]:
+    return [ROWS] * (config.max_batch_size > 0) + list(tensor.dims)
+
+
 def _closed(dims: list[int], read: Iterator[list[int]]) -> list[int]:
-    alike = [dims, *(other for other in read if len(other) == len(dims))]
-    return [max(1, *sizes) if dim == -1 else dim for dim, *sizes in zip(dims, *alike, strict=True)]
+    """Close dims by those that readers have. Of a single row, Triton adds the batch dimension or takes it off."""
+    forms = [form for full in read for form in (full, full[1:] if ROWS in full else [ROWS, *full])]
+    alike = [form for form in forms if len(form) == len(dims)]
+    return [
+        max(sizes) if dim == -1 else dim for dim, *sizes in zip(dims, dims, *alike, strict=True)
+    ]
 
 
 def _read(
@@ -39,11 +53,13 @@ def _of_tensor(
     """Yield dims of a tensor of an ensemble: of its outputs and of its steps, also in ensembles around it or inside."""
     for output in configs[ensemble].output:
         if output.name == tensor:
-            yield output.dims
+            yield _full(configs[ensemble], output)
             yield from _read(configs, ensemble, tensor, seen)
     for step in configs[ensemble].ensemble_scheduling.step:
         for name in [name for name, read in step.input_map.items() if read == tensor]:
             config, place = configs.get(step.model_name), (step.model_name, name)
-            yield from (spec.dims for spec in config.input if spec.name == name) if config else ()
-            if config and place not in seen:
+            if config is None:
+                continue
+            yield from (_full(config, spec) for spec in config.input if spec.name == name)
+            if place not in seen:
                 yield from _of_tensor(configs, *place, seen | {place})

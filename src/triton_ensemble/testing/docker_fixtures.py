@@ -7,7 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from triton_ensemble.container.compose import DOCKER, Container, ContainerError, find, output
+from triton_ensemble.container.compose import (
+    DOCKER,
+    Container,
+    ContainerError,
+    find,
+    output,
+    remedies,
+)
 from triton_ensemble.testing import under_test
 
 COMPOSE = os.environ.get("COMPOSE", f"{DOCKER} compose")
@@ -64,10 +71,18 @@ def compose(docker_compose_file: list[str]) -> tuple[str, ...]:
 
 @pytest.fixture(scope="session")
 def started(
-    docker_services: object, compose: tuple[str, ...], docker_compose_project_name: str
+    request: pytest.FixtureRequest, compose: tuple[str, ...], docker_compose_project_name: str
 ) -> Container:
-    """Return Triton's container, which may not be ready yet."""
-    return find((*compose, f"--project-name={docker_compose_project_name}"))
+    """Return Triton's container, which may not be ready yet; fail with a line if it can't be started."""
+    command = (*compose, f"--project-name={docker_compose_project_name}")
+    try:
+        request.getfixturevalue("docker_services")
+    except (
+        Exception
+    ) as error:  # pytest-docker's, which has no class of its own; it leaves what was made
+        output(*command, "down", "--volumes", "--remove-orphans")
+        pytest.fail("\n  ".join([str(error), *remedies(str(error))]), pytrace=False)
+    return find(command)
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import json
 import os
 import pickle
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
+# A model's answer to inputs by name; RuntimeError where there is none.
+Call: TypeAlias = Callable[[str, dict[str, NDArray[Any]]], dict[str, NDArray[Any]]]
 CONTROL_TYPES = {"fp32": "float32", "int32": "int32", "bool": "bool"}
 
 
@@ -105,8 +107,15 @@ class ResponseSender:
         return False
 
 
+def unanswered(model: str, inputs: object) -> dict[str, NDArray[Any]]:
+    """Raise RuntimeError: what a step asks of another model, only a server can answer."""
+    raise RuntimeError(f"{model} needs a server")
+
+
 class InferenceRequest:
-    """A request to the model; or, made by a step, one to another model, which only a server could answer."""
+    """A request to the model; or, made by a step, one to another model, which `call` answers."""
+
+    call: ClassVar[Call] = staticmethod(unanswered)
 
     def __init__(self, inputs: Any = (), model_name: str = "", **_: Any) -> None:
         self._inputs, self._model = list(inputs), model_name
@@ -128,7 +137,12 @@ class InferenceRequest:
         return self.sender
 
     def exec(self) -> InferenceResponse:
-        return InferenceResponse(error=TritonError(f"{self._model} needs a server"))
+        arrays = {tensor.name(): tensor.as_numpy() for tensor in self._inputs}
+        try:
+            outputs = InferenceRequest.call(self._model, arrays)
+        except RuntimeError as error:
+            return InferenceResponse(error=TritonError(str(error)))
+        return InferenceResponse([Tensor(name, array) for name, array in outputs.items()])
 
     async def async_exec(self) -> InferenceResponse:
         return self.exec()

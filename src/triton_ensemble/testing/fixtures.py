@@ -15,8 +15,11 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from triton_ensemble.client import Client, package, protocols
+from triton_ensemble.client import Arrays, Client, package, protocols
+from triton_ensemble.samples.files import samples
+from triton_ensemble.server import environment
 from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.server.ports import not_asked
 from triton_ensemble.testing.under_test import PROJECT
 
 LOGGED = "the server's log says why"
@@ -47,12 +50,36 @@ def pytest_configure() -> None:
         raise pytest.UsageError(str(error)) from error
 
 
+def pytest_report_header() -> str:
+    """Say which server is tested, and that one that runs at the usual port is not."""
+    if given := given_urls():
+        return f"triton: {', '.join(given.values())}, as the environment names it"
+    return f"triton: a local one, started for these tests{not_asked('http')}"
+
+
+@pytest.fixture
+def sample_rows() -> Arrays:
+    """Return three rows for the steps that read the pipeline's inputs: the first of the first sample, three times.
+
+    Without a batch dimension it is all of that sample. Texts are not made up: what decodes them may
+    refuse any others.
+    """
+    sample = samples(PROJECT)[0]
+    if sample.made_up and any(tensor.datatype == "BYTES" for tensor in PROJECT.inputs):
+        pytest.skip(f"samples/ has no request; record one: {PROJECT.sample_command()}")
+    if not PROJECT.max_batch_size:
+        return sample.inputs
+    return {name: array[:1].repeat(3, 0) for name, array in sample.inputs.items()}
+
+
 @pytest.fixture(scope="session")
 def triton() -> Iterator[LocalTriton | None]:
     """Return the local Triton; None where TRITON_URL names another server."""
     if given_urls():
         yield None
         return
+    if problem := next(environment.problems(), None):
+        pytest.exit(f"tests of a running Triton: {problem}", returncode=1)
     with LocalTriton(PROJECT.repository, PROJECT.ensemble) as triton:
         yield triton
 

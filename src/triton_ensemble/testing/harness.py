@@ -82,10 +82,16 @@ class Harness:
         answers = [one for each in replies for one in (each if isinstance(each, list) else [each])]
         return [_refusal(*one) if isinstance(one, tuple) else one for one in answers]
 
+    def shows_memory(self) -> bool:
+        """Return whether this system tells what a process holds in memory, as Linux does."""
+        return self._statm().exists()
+
     def memory_bytes(self) -> int:
         """Return what the model's process holds in memory."""
-        pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
-        return int(pages) * os.sysconf("SC_PAGESIZE")
+        return int(self._statm().read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    def _statm(self) -> Path:
+        return Path(f"/proc/{self._process.pid}/statm")
 
     def log(self) -> str:
         """Return what the model wrote to Triton's log."""

@@ -6,6 +6,7 @@ import pytest
 
 from triton_ensemble.project import Project, ProjectError
 from triton_ensemble.testing import under_test
+from triton_ensemble.testing.imports import gone_types, undeclared
 
 pytest.register_assert_rewrite(
     "triton_ensemble.testing.contract",
@@ -18,6 +19,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the settings of contract tests to [tool.pytest.ini_options]."""
     parser.addini("contract_timeout_s", "seconds that a step has for a call", default="10")
     parser.addini("contract_budget_s", "seconds for each contract test of a step", default="10")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what needs a server after all else: most mistakes are found in seconds."""
+    items.sort(key=lambda item: "urls" in getattr(item, "fixturenames", ()))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    """Where an import stops tests from being collected, say what no contract test can say then."""
+    if exitstatus == pytest.ExitCode.INTERRUPTED:
+        project = under_test.PROJECT
+        for path in sorted((project.root / "steps").rglob("*.py")):
+            for line in [*undeclared(project, path), *gone_types(project, path)]:
+                terminalreporter.write_line(line)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triton_ensemble.client import Arrays
+from triton_ensemble.config.repository import model_config
 from triton_ensemble.project import Project
 from triton_ensemble.samples.files import Sample
 from triton_ensemble.testing.harness import config_json
@@ -21,8 +22,9 @@ NUMPY_TYPES = {"FP16": "float16", "FP32": "float32", "FP64": "float64", "BOOL": 
 class PythonModel:
     """A model that serves one step or several, by its version folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, reads: Mapping[str, str]) -> None:
+        """Take its version folder, and the tensors of the pipeline that its inputs are, by input."""
+        self.folder, self._reads = folder, reads
         self.name = folder.parent.name
         self.config = json.loads(config_json(folder.parent / "config.pbtxt"))
         self.batched = self.config["max_batch_size"] > 0
@@ -32,17 +34,33 @@ class PythonModel:
         self.joins_requests = rows > 1 and not decoupled
 
     def requests(self, samples: list[Sample], rows: int = 1) -> dict[str, Arrays]:
-        """Return the samples whose inputs are those of the model, zeros, and random values, by what they are."""
-        random = np.random.default_rng(0)
-        requests = {}
-        names = {tensor["name"] for tensor in self.config["input"]}
-        for sample in samples:
-            if sample.inputs.keys() == names:
-                first = {name: array[:1].repeat(rows, 0) for name, array in sample.inputs.items()}
-                requests[f"sample {sample.name}"] = first if self.batched else sample.inputs
+        """Return the samples, where the model reads the pipeline's inputs; zeros; and random values, by what they are.
+
+        Texts are not made up where there are samples: what decodes them may refuse any others.
+        """
+        requests = {
+            f"sample {sample.name}": inputs
+            for sample in samples
+            if (inputs := self._of_sample(sample, rows))
+        }
+        if requests and any(t["data_type"] == "TYPE_STRING" for t in self.config["input"]):
+            return requests
         requests["zeros"] = self._filled(rows, None)
-        requests["random values"] = self._filled(rows, random)
+        requests["random values"] = self._filled(rows, np.random.default_rng(0))
         return requests
+
+    def _of_sample(self, sample: Sample, rows: int) -> Arrays | None:
+        """Return the first row of a sample's inputs, `rows` times; None where the model reads other tensors."""
+        inputs = {}
+        for tensor in self.config["input"]:
+            name = self._reads.get(tensor["name"], tensor["name"])
+            if name in sample.inputs and "reshape" not in tensor:
+                inputs[tensor["name"]] = sample.inputs[name]
+            elif not tensor["optional"] or "reshape" in tensor:
+                return None
+        if not self.batched:
+            return inputs
+        return {name: array[:1].repeat(rows, 0) for name, array in inputs.items()}
 
     def _filled(self, rows: int, random: np.random.Generator | None) -> Arrays:
         return {
@@ -61,6 +79,19 @@ class PythonModel:
             texts = [b"%d" % value for value in values.flat] if random else [b""] * values.size
             return np.array(texts, dtype=np.object_).reshape(shape)
         return values.astype(NUMPY_TYPES.get(kind, kind.lower()))
+
+
+def reads(project: Project, model: str) -> dict[str, str]:
+    """Return the tensors of the pipeline that a model's inputs are, by input; empty where the ensemble does not call it."""
+    ensemble = model_config(project.repository, project.ensemble)
+    steps = (step for step in ensemble.ensemble_scheduling.step if step.model_name == model)
+    return next((dict(step.input_map) for step in steps), {})
+
+
+def reads_of_step(folder: Path) -> dict[str, str]:
+    """Return the same of a step of those that share a model, as its version folder says."""
+    manifest = json.loads((folder / "step.json").read_text())
+    return {tensor["name"]: tensor["tensor"] for tensor in manifest["input"]}
 
 
 def version_folders(project: Project) -> Iterator[str]:

@@ -25,11 +25,11 @@ from triton_ensemble.bench.levels import Bench, cores
 from triton_ensemble.bench.requests import sample_rows
 from triton_ensemble.bench.server import ServerUnderLoad, under_load
 from triton_ensemble.config.repository import fused_steps, model_configs
+from triton_ensemble.pipeline.file import replace, with_values
 from triton_ensemble.progress import Progress
 from triton_ensemble.project import Project
 from triton_ensemble.server.local_triton import interruptible
 from triton_ensemble.tune.concurrency import Probe, level_to_tune, window_s
-from triton_ensemble.tune.pipeline_file import replace, with_values
 from triton_ensemble.tune.search import Search
 from triton_ensemble.tune.settings import Setting, Settings, describe, edits, tunable
 from triton_ensemble.tune.trials import Objective, RefusedError, TooShortError, table

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from triton_ensemble.config.message import ModelConfig, new_config
+from triton_ensemble.pipeline.file import steps_of
 
 Configs = Mapping[str, ModelConfig]  # by model, as config.pbtxt has them
 Path = tuple[str | int, ...]
@@ -94,13 +95,6 @@ def _served(pipeline: Any, fused: Mapping[str, Collection[str]]) -> dict[str, di
         if step.get("backend") != "ensemble" and "model" not in step:
             served.setdefault(models.get(step["name"], step["name"]), {})[path] = step
     return served
-
-
-def steps_of(level: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield all steps with their paths, each ensemble before the steps inside it."""
-    for i, step in enumerate(level.get("steps", [])):
-        yield (*path, "steps", i), step
-        yield from steps_of(step, (*path, "steps", i))
 
 
 def _instances(model: str, steps: Steps, configs: Configs, cores: int) -> Iterator[Setting]:

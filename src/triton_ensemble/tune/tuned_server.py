@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +11,9 @@ from tritonclient.utils import InferenceServerException  # type: ignore[import-u
 from triton_ensemble.bench.figures import Level
 from triton_ensemble.bench.levels import Bench
 from triton_ensemble.config.message import ModelConfig, new_config
-from triton_ensemble.tune.settings import Configs, Setting, Settings, configured, steps_of
+from triton_ensemble.pipeline.file import steps_of
+from triton_ensemble.testing import smoke
+from triton_ensemble.tune.settings import Configs, Setting, Settings, configured
 from triton_ensemble.tune.trials import RefusedError
 
 LOAD_TIMEOUT_S = 300
@@ -118,11 +117,6 @@ class TunedServer:
         """Raise RefusedError if the project's live tests fail with the settings."""
         self._apply(settings)
         address, root = self._server.address, self._server.project.root
-        tests = sorted(str(path.relative_to(root)) for path in root.glob("tests/test_live*.py"))
-        command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "--no-header", *tests]
-        environment = {**os.environ, "TRITON_URL": f"grpc{'s' * address.secure}://{address.target}"}
-        run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
-        if run.returncode:
-            failed = [line for line in run.stdout.splitlines() if line.startswith("FAILED")]
-            last = run.stdout.strip().splitlines()[-1:]
-            raise RefusedError(f"smoke test: {(failed or last or ['it did not run'])[0]}")
+        url = f"grpc{'s' * address.secure}://{address.target}"
+        if failure := smoke.failure(root, {"TRITON_URL": url}):
+            raise RefusedError(f"smoke test: {failure}")

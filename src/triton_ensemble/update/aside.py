@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -113,6 +113,13 @@ class Aside:
         found = self.git("diff-tree", "-r", "-z", "--no-renames", "--name-status", "HEAD", tree)
         words = iter(found.decode(errors="surrogateescape").split("\0")[:-1])
         return {path: status for status, path in zip(words, words, strict=True)}
+
+    def moves(self, old: str, new: str, paths: Iterable[str]) -> dict[str, str]:
+        """Return the new names of files that have another in the tree `new`, as git detects renames."""
+        options = ("-r", "-z", "-M", "-l0", "--diff-filter=R", "--name-status")
+        found = self.git("diff-tree", *options, old, new, "--", *paths)
+        words = iter(found.decode(errors="surrogateescape").split("\0")[:-1])
+        return {before: after for _, before, after in zip(words, words, words, strict=True)}
 
     def unmerged(self) -> list[Unmerged]:
         """Return the versions of the files with conflicts."""

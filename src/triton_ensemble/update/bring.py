@@ -13,7 +13,8 @@ from triton_ensemble.update.aside import Aside
 from triton_ensemble.update.git import UpdateError, git
 from triton_ensemble.update.stage import remove_empty_folders, staged
 
-STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Windows has no SIGHUP.
+STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 class Interruptions:
@@ -51,7 +52,7 @@ def bring(copy: Aside, changes: Mapping[str, str]) -> None:
         stage.begin(changes, {entry.path for entry in copy.unmerged()})
         try:
             for number, path in enumerate(changes):
-                _swap(copy.root / path, stage.new(number), stage.old(number))
+                swap(copy.root / path, stage.new(number), stage.old(number))
             if conflicts:
                 git(copy.root, "update-index", "-z", "--index-info", given=conflicts)
             stage.end()
@@ -61,7 +62,7 @@ def bring(copy: Aside, changes: Mapping[str, str]) -> None:
     remove_empty_folders(copy.root, [path for path, status in changes.items() if status == "D"])
 
 
-def _swap(target: Path, new: Path, old: Path) -> None:
+def swap(target: Path, new: Path, old: Path) -> None:
     """Put a new file, if there is one, in the place of an old one, if there is one.
 
     A file that is replaced is missing at no time: without its Makefile, a killed update could not be undone.

@@ -10,19 +10,18 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from triton_ensemble.answers import UniqueKeyLoader, yaml_problem
+from triton_ensemble.answers import UnreadableAnswers, read_answers
 from triton_ensemble.progress import Progress
 from triton_ensemble.update.aside import KEPT, Aside, aside
 from triton_ensemble.update.bring import Interruptions, bring
 from triton_ensemble.update.edits import MAKEFILE, keep_edits, keep_unknown
 from triton_ensemble.update.git import UpdateError, git
 from triton_ensemble.update.stage import undo_killed
+from triton_ensemble.update.table import owned_code, renaming, table
 
 BACK = "git restore --source=HEAD --staged --worktree . && git clean -fd ."
 
@@ -64,27 +63,37 @@ def _update(root: Path, version: str | None, interruptions: Interruptions) -> in
         return _report(copy, before, changes, notes)
 
 
-def _report(copy: Aside, before: dict[str, Any], changes: Iterable[str], notes: list[str]) -> int:
+def _report(
+    copy: Aside, before: dict[str, Any], changes: Mapping[str, str], notes: list[str]
+) -> int:
     """Print what an update has done; 1 where it has left conflicts."""
-    print(*filter(None, notes), sep="\n", end="\n" * any(notes), file=sys.stderr)
     old, answers = before.get("_commit"), copy.answers()
     name, new = answers.get("project_name"), answers.get("_commit")
     count = sum(not path.startswith(f"{KEPT}/") for path in changes)
+    owned = owned_code(copy, before, answers)
     if not count:
         print(f"{name}: is up to date with pipeline.yml and the template's {new}")
+        _print_notes(notes)
         return 0
     versions = (
         f"{old} -> {new}" if old != new else f"pipeline.yml is applied, by the template's {new}"
     )
     conflicts = sorted({entry.path for entry in copy.unmerged()})
     then = "" if conflicts else "; see `git status` and `git diff`, then `make test`"
-    print(f"{name}: {versions}, {count} files changed{then}", flush=True)
+    print(f"{name}: {versions}, {count} files changed{then}")
+    notes = [*notes, *renaming(owned, changes)]
+    print(*table(copy, changes, owned), *[""] * any(notes), sep="\n", flush=True)
+    _print_notes(notes)
     if conflicts:
         print(f"To take the update back: {BACK}", file=sys.stderr)
     if marked := ", ".join(path for path in conflicts if path != MAKEFILE):
         lines = "both you and the template changed lines that stand between <<<<<<< and >>>>>>>"
         print(f"{marked}: {lines}; choose, then `git add`", file=sys.stderr)
     return int(bool(conflicts))
+
+
+def _print_notes(notes: Sequence[str]) -> None:
+    print(*filter(None, notes), sep="\n", end="\n" * any(notes), file=sys.stderr)
 
 
 def _check_clean(root: Path) -> None:
@@ -111,12 +120,8 @@ def _check_clean(root: Path) -> None:
 def _check_answers() -> None:
     """Exit with a line where pipeline.yml can't be read."""
     try:
-        with open("pipeline.yml", encoding="utf-8") as file:
-            answers = yaml.load(file, UniqueKeyLoader)
-    except yaml.MarkedYAMLError as error:
-        line, what, instead = yaml_problem(error)
-        sys.exit(f"pipeline.yml:{line}: {what}; {instead}")
-    except (OSError, RecursionError, ValueError, yaml.YAMLError) as error:
+        read_answers(Path("pipeline.yml"))
+    except UnreadableAnswers as error:
+        sys.exit(f"pipeline.yml:{error}")
+    except OSError as error:
         sys.exit(f"pipeline.yml: {error}")
-    if not isinstance(answers, dict):
-        sys.exit("pipeline.yml: has no answers; write `NAME: VALUE`")

@@ -51,12 +51,9 @@ def _edited(copy: Aside, path: str) -> bool:
 
 
 def _moves(copy: Aside, gone: list[str], added: list[str]) -> dict[str, str]:
-    """Return the new names of files that the template has under another name, as git detects renames."""
+    """Return the new names of files that the template has under another name."""
     trees = copy.tree(copy.last_update), copy.tree(copy.project)
-    options = ("-r", "-z", "-M", "-l0", "--diff-filter=R", "--name-status")
-    found = copy.git("diff-tree", *options, *trees, "--", *gone, *added)
-    words = iter(found.decode(errors="surrogateescape").split("\0")[:-1])
-    return {old: new for _, old, new in zip(words, words, words, strict=True)}
+    return copy.moves(*trees, [*gone, *added])
 
 
 def _merge(copy: Aside, old: str, new: str) -> bool:

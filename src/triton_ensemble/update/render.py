@@ -39,7 +39,9 @@ def update(folder: Path, version: str | None) -> None:
 
     data = LEFT_OUT | yaml.safe_load(Path("pipeline.yml").read_bytes())
     chosen = VcsRef.CURRENT if version == VcsRef.CURRENT.value else version
-    run_update(folder, data, vcs_ref=chosen, defaults=True, overwrite=True)
+    # The stub among samples is for a project that has none yet.
+    exclude = ["/samples/"] if any(folder.glob("samples/*.json")) else []
+    run_update(folder, data, vcs_ref=chosen, defaults=True, overwrite=True, exclude=exclude)
 
 
 def main() -> int:
@@ -70,8 +72,11 @@ def _line(error: Exception, answers: Mapping[str, Any]) -> str:
             f"{FILE}: _commit {answers.get('_commit')} is newer than the template's newest version; wait for "
             "the next, or apply pipeline.yml alone: make update ARGS=--vcs-ref=:current:"
         )
+    instead = "write the template's URL or its absolute path, and commit"
     if isinstance(error, ValueError) and "must be a directory" in text:
-        return f"{source}: is no folder here; write the template's URL or its absolute path, and commit"
+        return f"{source}: is no folder here; {instead}"
+    if f"Unknown revision: '{answers.get('_commit')}'" in text:
+        return f"{source}: is no template with the version {answers.get('_commit')}; {instead}"
     if stderr := getattr(error, "stderr", None):  # of a git that Copier has run
         return f"{source}: git says: {last_line(stderr)}; is the template there, and the network?"
     if isinstance(error, OSError):

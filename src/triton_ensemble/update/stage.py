@@ -8,7 +8,6 @@ hash may be of two versions.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -21,6 +20,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from triton_ensemble.update.git import UpdateError, git
+
+try:
+    import fcntl
+except ImportError:  # Windows, where nothing tells of an update that runs at the same time
+    fcntl = None  # type: ignore[assignment]
 
 PREFIX = ".make-update-"
 JOURNAL = "journal.json"
@@ -121,7 +125,8 @@ def undo_killed(root: Path) -> Iterator[str]:
 def _locked(folder: Path) -> Iterator[None]:
     with (folder / JOURNAL).open("a") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fcntl:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise UpdateError(
                 "update: another one runs in this project; wait for its end"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import yaml
-
-from triton_ensemble.answers import LEFT_OUT, UniqueKeyLoader, answers_of, yaml_problem
+from triton_ensemble.answers import LEFT_OUT, UnreadableAnswers, answers_of, read_answers
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import findings_in, generated_repository
+from triton_ensemble.check.pipeline.independent import refused_parts
 from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.config import Field, Model
 from triton_ensemble.pipeline.rules import Answers, Rules
@@ -22,30 +20,28 @@ RULE = "answers"  # of findings that the template's own rules make
 def check_pipeline(path: Path) -> list[Finding]:
     """Return what is wrong in a pipeline.yml, by line: what the template refuses, else what Triton would.
 
+    Of what the template refuses, it has one problem of each step and answer, as far as they are independent.
     The file need be neither committed nor applied. Raises OSError where it can't be read, and
     RulesError without what renders the template's rules.
     """
-    text = path.read_text(encoding="utf-8", errors="replace")
     try:
-        given, root = yaml.load(text, UniqueKeyLoader), yaml.compose(text, Loader=yaml.SafeLoader)
-        json.dumps(given, default=str, skipkeys=True)  # a value inside itself
-    except yaml.YAMLError as error:
-        line, what, instead = yaml_problem(error)
-        return [Finding(path, line, RULE, what, instead)]
-    except (RecursionError, ValueError) as error:
-        return [Finding(path, 1, RULE, f"can't be read: {error}", "quote texts, nest less")]
-    if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
-        return [Finding(path, 1, RULE, "has no answers", "write `NAME: VALUE`")]
+        given, root = read_answers(path)
+    except UnreadableAnswers as error:
+        return [Finding(path, error.line, RULE, error.what, error.instead)]
     rules, lines = Rules(), PipelineLines(root)
-    answers = _of_project(path, rules) | given
-    if problem := rules.problem(answers):
-        what, _, instead = problem.partition("; ")
-        return [Finding(path, lines.of_problem(problem), RULE, what, instead or "change it")]
+    answers = of_project(path, rules) | given
+    if refused := [*refused_parts(answers, rules)]:
+        return sorted(_finding(path, lines.of_problem(each), each) for each in refused)
     return sorted(set(_of_configs(path, rules.answered(answers), rules, lines)))
 
 
-def _of_project(path: Path, rules: Rules) -> Answers:
-    """Return the answers that an update keeps where pipeline.yml does not have them."""
+def _finding(path: Path, line: int, problem: str) -> Finding:
+    what, _, instead = problem.partition("; ")
+    return Finding(path, line, RULE, what, instead or "change it")
+
+
+def of_project(path: Path, rules: Rules) -> Answers:
+    """Return the answers that an update keeps where a pipeline.yml does not have them."""
     kept = set(rules.questions()) - LEFT_OUT.keys()
     return {name: value for name, value in answers_of(path).items() if name in kept}
 

@@ -13,9 +13,10 @@ from triton_ensemble.pipeline.rules import Answers
 
 # Rules on the text of a model.py.
 OF_CODE = {"python-arguments", "python-class", "python-execute", "python-syntax"}
-# What rules say where a file is missing beside a config.
-FILE_MISSING = {
+# What rules say where a file is missing beside a config, or what a script is to fill in.
+MISSING = {
     "backend": "Invalid model name: Could not determine backend",
+    "backend-misspelt": "the backend is still $",
     "execution-environment": "Failed to get the canonical path",
     "label-file": "failed to open text file",
     "model-file": "unable to find",
@@ -25,12 +26,12 @@ FILE_MISSING = {
 
 
 def on_configs(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings that would be the same with all files in their places."""
+    """Return the findings that would be the same with all files in their places, and all placeholders filled in."""
     return [
         finding
         for finding in findings
         if finding.rule not in OF_CODE
-        and not finding.what.startswith(FILE_MISSING.get(finding.rule, "\n"))
+        and not finding.what.startswith(MISSING.get(finding.rule, "\n"))
     ]
 
 

@@ -80,7 +80,8 @@ def _is_own(name: str) -> bool:
     "backend-misspelt",
     of=backend_models,
     triton="`unable to find backend library for backend 'x'`; a name that is near none of Triton's, of "
-    "a model with no file of theirs, may be a backend of your own and is let through",
+    "a model with no file of theirs, may be a backend of your own and is let through; `ModuleNotFoundError: "
+    "No module named 'model'` for one like ${backend}, which was not filled in",
     fails='backend: "pyton"\n',
     passes='backend: "python"\n',
 )
@@ -88,6 +89,10 @@ def backend_misspelt(model: Model) -> Iterator[Problem]:
     """A backend is spelt as one of Triton's, or is one of your own."""
     name, known = model.config.backend, known_backends()
     if not name or name == "ensemble" or _is_own(name):
+        return
+    if re.fullmatch(r"\$\{\w+\}", name):
+        what, instead = f"the backend is still {name}", "write the name of one, like tensorrtllm"
+        yield model.problem(what, instead, "backend")
         return
     by_file = (
         f'write backend: "{backend}", as {file} is its file'

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from triton_ensemble.check.examples import BATCHES, A
-from triton_ensemble.check.repository import Served, backend_models, models, served_models
+from triton_ensemble.check.ensemble import Ensemble
+from triton_ensemble.check.examples import BATCHES, A, E
+from triton_ensemble.check.repository import (
+    Served,
+    backend_models,
+    ensembles,
+    models,
+    served_models,
+)
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Model, Problem, enum_name
+from triton_ensemble.config import Model, Problem, dims_match, enum_name
 
 BATCHING = "dynamic_batching"
 
@@ -25,6 +33,31 @@ def batching_ignored(model: Model) -> Iterator[Problem]:
     if model.config.HasField(BATCHING) and not model.config.max_batch_size:
         what = "dynamic_batching has no effect on a model whose max_batch_size is 0"
         yield model.problem(what, "raise max_batch_size, or take it out", BATCHING)
+
+
+@warning(
+    "batching-lost",
+    of=ensembles,
+    triton="loads it, answers requests of one row, and refuses those of more: `unexpected shape for input "
+    "'X' for model 'a'. Expected [4], got [8,4]`",
+    fails={"e": f"max_batch_size: 8\n{E}", "a": A},
+    passes={"e": f"max_batch_size: 8\n{E}", "a": A.replace("[4]", "[-1, 4]")},
+)
+def batching_lost(ensemble: Ensemble) -> Iterator[Problem]:
+    """In an ensemble that batches, a model without a batch dimension has the rows in its dims."""
+    steps = set[int]()
+    meetings = ensemble.wiring.meetings if ensemble.config.max_batch_size > 1 else []
+    for at in meetings if all(each.first.matches(each.own) for each in meetings) else ():
+        alike = at.first.type == at.own.type and dims_match(at.first.dims, at.own.dims)
+        with_rows = dims_match(at.first.full_dims, at.own.full_dims)
+        if alike and not with_rows and at.step not in steps:
+            steps.add(at.step)
+            what = (
+                f"ensemble tensor {at.name}: {at.first.shown} while {at.own.shown}: "
+                "requests of more than one row are refused"
+            )
+            instead = "write the rows as -1 in its dims, or max_batch_size: 1 in the ensemble"
+            yield ensemble.problem_at(at, what, instead)
 
 
 @error(
@@ -165,6 +198,22 @@ def metrics(model: Model) -> Iterator[Problem]:
         if missing:
             what = f"metric control must specify {missing}"
             yield model.problem(what, "add it", "model_metrics", ("metric_control", i))
+
+
+@error(
+    "metric-tags",
+    of=models,
+    triton="ends with `terminate called ... Invalid label name`: with a `_` before it, a tag is a label of "
+    "Prometheus",
+    fails=A + 'metric_tags { key: "team-a" value: "x" }\n',
+    passes=A + 'metric_tags { key: "team" value: "a" }\n',
+)
+def metric_tags(model: Model) -> Iterator[Problem]:
+    """The tags of metrics are of letters, digits and `_`, which does not come first."""
+    for tag in model.config.metric_tags:
+        if not re.fullmatch("([A-Za-z0-9][A-Za-z0-9_]*)?", tag):
+            what = f"Invalid label name: {tag!r} among the metric_tags ends Triton"
+            yield model.problem(what, "write letters, digits and _", "metric_tags")
 
 
 def _groups(model: Model) -> Iterator[tuple[int, Any, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from triton_ensemble import catalog
 from triton_ensemble.check.ensemble import SCHEDULING, Ensemble
 from triton_ensemble.check.examples import ENSEMBLE, STEP, A, changed, ensemble_text, step_text
 from triton_ensemble.check.repository import Repository, ensembles
@@ -15,6 +16,7 @@ FORBIDDEN = {
     "optimization": "optimization should not be specified",
     "model_warmup": "model_warmup can not be specified",
 }
+BY_PLATFORM = (None, "tensorflow")  # Triton knows the others by their files, whatever the platform
 CHAIN = (step_text("a", "X=X", "Y=M"), step_text("a", "X=M", "Y=Y"))
 
 
@@ -34,12 +36,13 @@ def ensemble_platform(ensemble: Ensemble) -> Iterator[Problem]:
             "whose platform is not ensemble"
         )
         yield ensemble.problem(what, 'write platform: "ensemble" and no backend', "platform")
-    elif ensemble.config.backend:
-        what = (
-            f"Ensemble model '{ensemble.name}' must have platform type 'ensemble' "
-            "and empty backend type"
-        )
+        return
+    what = f"Ensemble model '{ensemble.name}' must have platform type 'ensemble' and empty backend type"
+    if ensemble.config.backend:
         yield ensemble.problem(what, "take the backend out", "backend")
+    elif catalog.backends_by_file().get(ensemble.config.default_model_filename) not in BY_PLATFORM:
+        instead = "take the file name out, by which Triton takes it for a backend's"
+        yield ensemble.problem(what, instead, "default_model_filename")
 
 
 @error(
@@ -251,3 +254,24 @@ def outputs_apart(ensemble: Ensemble) -> Iterator[Problem]:
             )
             yield ensemble.problem(what, instead, ("output", i), "name")
             return
+
+
+OPTIONAL = changed(ENSEMBLE, "a", "[4] }\noutput", "[4] optional: true }\noutput")
+
+
+@warning(
+    "optional-alone",
+    of=ensembles,
+    triton="refuses a request without the input: `out of bounds index 0: request has 0 inputs`",
+    fails=changed(OPTIONAL, "e", "[4] }\noutput", "[4] optional: true }\noutput"),
+    passes=OPTIONAL,
+)
+def optional_alone(ensemble: Ensemble) -> Iterator[Problem]:
+    """An input that requests may leave out is not all that a step reads."""
+    for i, step, model in ensemble.composing_models():
+        read = {step.input_map[t.name] for t in model.config.input if t.name in step.input_map}
+        needed = any(not t.optional for t in model.config.input)
+        if len(read) == 1 and read <= ensemble.optional_inputs and not needed:
+            what = f"step {model.name} reads {min(read)} alone, which requests may leave out"
+            instead = "make it no optional input, or let the step read another tensor too"
+            yield ensemble.problem(what, instead, SCHEDULING, ("step", i), "input_map")

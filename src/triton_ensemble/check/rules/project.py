@@ -5,11 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from triton_ensemble.answers import FILE, LEFT_OUT, Answers
+from triton_ensemble.answers import (
+    FILE,
+    LEFT_OUT,
+    NO_YAML,
+    Answers,
+    UnreadableAnswers,
+    read_answers,
+    yaml_problem,
+)
 from triton_ensemble.catalog import LOADER
 from triton_ensemble.check.examples import A, Files
 from triton_ensemble.check.repository import Repository, itself, projects
@@ -40,36 +47,34 @@ UNLOCKED: Files = {
 )
 def pipeline_changed(repository: Repository) -> Iterator[Problem]:
     """A project is made from what pipeline.yml says."""
-    path, instead = repository.root / FILE, f"take it back: git checkout {FILE}"
-    if repository.answers:
-        path = repository.root / "pipeline.yml"
-        instead = "correct brackets, quotes and indentation here"
+    if not repository.answers:
+        yield from _unreadable(repository.root / FILE)
+        return
+    path = repository.root / "pipeline.yml"
     try:
-        given, node = _parsed(path)
+        given, node = read_answers(path)
     except OSError:
         return
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        yield Problem(path, mark.line + 1 if mark else 1, "is no YAML", instead)
+    except UnreadableAnswers as error:
+        yield Problem(path, error.line, error.what, error.instead)
         return
-    if repository.answers:
-        yield from _changed(path, given, node, repository.answers)
+    yield from _changed(path, given, node, repository.answers)
 
 
-def _parsed(path: Path) -> tuple[Any, yaml.Node | None]:
-    """Return what a YAML file says, and where."""
-    loader = LOADER(path.read_bytes())
+def _unreadable(path: Path) -> Iterator[Problem]:
+    """Whether what the project was made from is no YAML, as after a merge with conflicts."""
     try:
-        node = loader.get_single_node()
-        return loader.construct_document(node) if node else None, node
-    finally:
-        loader.dispose()
-
-
-def _changed(path: Path, given: Any, node: yaml.Node | None, answers: Answers) -> Iterator[Problem]:
-    if not isinstance(given, dict) or not isinstance(node, yaml.MappingNode):
-        yield Problem(path, 1, "has no answers", "write `NAME: VALUE`")
+        yaml.load(path.read_bytes(), LOADER)
+    except OSError:
         return
+    except NO_YAML as error:
+        line = yaml_problem(error)[0] if isinstance(error, yaml.YAMLError) else 1
+        yield Problem(path, line, "is no YAML", f"take it back: git checkout {FILE}")
+
+
+def _changed(
+    path: Path, given: Answers, node: yaml.MappingNode, answers: Answers
+) -> Iterator[Problem]:
     for key, default in LEFT_OUT.items():
         if key not in given and answers.get(key, default) != default:
             what = f"{key} is left out, and the project was made with it"

@@ -115,6 +115,27 @@ def python_execute(file: PythonFile) -> Iterator[Problem]:
             yield file.problem(node, what, "add execute(self, requests)")
 
 
+@error(
+    "python-async",
+    of=compiled_files,
+    triton="loads it, never runs what stands in `initialize`, and fails each request for what is not set there",
+    fails=code(
+        MODEL.replace(
+            "    def execute",
+            "    async def initialize(self, args):\n        self.count = 0\n\n    def execute",
+        ).replace("([])", "([][: self.count])")
+    ),
+    passes=code(MODEL.replace("    def execute", "    async def execute")),
+)
+def python_async(file: PythonFile) -> Iterator[Problem]:
+    """A method initialize is no coroutine: nothing awaits it."""
+    for node in file.classes:
+        initialize = methods(node).get("initialize")
+        if isinstance(initialize, ast.AsyncFunctionDef):
+            what = f"{CLASS}.initialize is a coroutine, which Triton makes and never runs"
+            yield file.problem(initialize, what, "write def initialize, without async")
+
+
 @warning(
     "python-return",
     of=compiled_files,

@@ -9,7 +9,7 @@ from triton_ensemble import catalog
 from triton_ensemble.check.data_files import open_problem, row_bytes
 from triton_ensemble.check.examples import BATCHES
 from triton_ensemble.check.repository import models
-from triton_ensemble.check.rule import error
+from triton_ensemble.check.rule import error, warning
 from triton_ensemble.config import Model, Part, Problem, dims_match, enum_name, type_name
 
 SEQUENCE = "sequence_batching"
@@ -20,6 +20,7 @@ START = (
 )
 STATE = 'state { input_name: "I" output_name: "O" data_type: TYPE_FP32 dims: [4] }'
 ADD = "add it"
+RENAME = "take one out, or give it another name"
 # Triton sets memory aside for each: 10 million take 10 s to load, 100 million end it (24.10, 16 GB).
 MOST_CANDIDATES = 10_000_000
 
@@ -125,13 +126,13 @@ def _value_problem(control: Any, kind: str) -> str:
 @error(
     "sequence-input",
     of=models,
-    triton="puts a control or a state in place of the model's input of that name: refuses each request, "
-    "or answers with what lay in memory",
+    triton="puts a control or a state in place of the model's input of that name, and the model gets a type or "
+    "shape that it has not declared",
     fails=_sequence(START.replace('"S"', '"X"')),
     passes=_sequence(START),
 )
 def sequence_input(model: Model) -> Iterator[Problem]:
-    """Controls and states have other names than the model's inputs."""
+    """Controls, and states of another type or shape, have other names than the model's inputs."""
     declared = {tensor.name for tensor in model.config.input} - {""}
     given = model.config.sequence_batching
     written: list[tuple[tuple[str, int], str, str]] = [
@@ -139,7 +140,9 @@ def sequence_input(model: Model) -> Iterator[Problem]:
         for i, tensor in enumerate(given.control_input)
     ]
     written += [
-        (("state", i), "input_name", state.input_name) for i, state in enumerate(given.state)
+        (("state", i), "input_name", state.input_name)
+        for i, state in enumerate(given.state)
+        if not _takes_the_place(model, state)
     ]
     for place, part, name in written:
         if name in declared:
@@ -147,8 +150,39 @@ def sequence_input(model: Model) -> Iterator[Problem]:
                 f"Triton writes the {place[0]} '{name}' over the model's input of that name: "
                 "it refuses each request, or answers without it"
             )
-            instead = "take the input out, or give one of them another name"
-            yield model.problem(what, instead, SEQUENCE, place, part)
+            yield model.problem(what, RENAME, SEQUENCE, place, part)
+
+
+def _takes_the_place(model: Model, state: Any) -> bool:
+    """Return whether a state is written over an input of the model, and fits it."""
+    return any(
+        tensor.name == state.input_name
+        and type_name(tensor) == type_name(state)
+        and dims_match(tensor.dims, state.dims)
+        for tensor in model.config.input
+    )
+
+
+@warning(
+    "sequence-state-unseen",
+    of=models,
+    triton="gives the model one of two tensors: the state in place of the input of that name, or one of two "
+    "states with the same `input_name`",
+    fails=_sequence(STATE.replace('"I"', '"X"')),
+    passes=_sequence(STATE),
+)
+def sequence_state_unseen(model: Model) -> Iterator[Problem]:
+    """A state has an `input_name` that no input and no other state has."""
+    names: dict[str, bool] = {}  # whether one has an initial state, of which there may be no second
+    for i, state in enumerate(model.config.sequence_batching.state):
+        name, place = state.input_name, (SEQUENCE, ("state", i), "input_name")
+        if _takes_the_place(model, state):
+            what = f"the state '{name}' takes the place of the input of that name, which the model never sees"
+            yield model.problem(what, RENAME, *place)
+        if name in names and not (names[name] and state.initial_state):
+            what = f"two states have the input_name '{name}', and the model sees one of them"
+            yield model.problem(what, RENAME, *place)
+        names[name] = names.get(name, False) or bool(state.initial_state)
 
 
 @error(
@@ -159,7 +193,8 @@ def sequence_input(model: Model) -> Iterator[Problem]:
     "field for state input name 'x' contains variable dimensions.`, `'initial_state' dim for input name "
     "'x' doesn't match 'state' dim description. 2 != 3`, `Number of dimensions in 'initial_state' "
     "doesn't match the size of 'state' dimensions for state input 'x'. 2 != 1`, `initial_state field "
-    "for state input 'x' must contain exactly one or zero element. Found '2' elements.`, `initial_state "
+    "for state input 'x' must contain exactly one or zero element. Found '2' elements.`, `State input name "
+    "'x' specified more than once.`, `initial_state "
     "setting expects 8 bytes, but the data provided from x only has 4 bytes`; ends at the first request "
     "for a state without an `input_name`, and the model (`Stub process 'x' is not healthy.`) for one "
     "without a `data_type`, or with dims below -1",
@@ -168,8 +203,13 @@ def sequence_input(model: Model) -> Iterator[Problem]:
 )
 def sequence_state(model: Model) -> Iterator[Problem]:
     """A state has a name, a data type and dims, and begins with data of them."""
+    names: set[str] = set()
     for i, state in enumerate(model.config.sequence_batching.state):
         where: tuple[Part, ...] = (SEQUENCE, ("state", i))
+        if state.initial_state and state.input_name in names:
+            what = f"State input name '{state.input_name}' specified more than once"
+            yield model.problem(what, "rename it in one of them", *where, "input_name")
+        names |= {state.input_name} if state.initial_state else set()
         for part, what, instead in _state_problems(state):
             yield model.problem(what, instead, *where, part)
         for first in state.initial_state[:1]:

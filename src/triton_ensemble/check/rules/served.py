@@ -5,25 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triton_ensemble import catalog
-from triton_ensemble.check.examples import A, E
+from triton_ensemble.check.ensemble import SCHEDULING, Ensemble
+from triton_ensemble.check.examples import BATCHES, A, E, ensemble_text, step_text
 from triton_ensemble.check.repository import Served, served_models
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Part, Problem, enum_name
+from triton_ensemble.config import Part, Problem, enum_name, type_name
 
 REFUSES_OUTPUT_TWICE = "26.05"  # the first release that does
+SCHEDULES_PAST_FAILURES = "26.05"  # the first release with core#483
+FAN = ensemble_text(step_text("a", "X=X", "Y=Y"), step_text("a", "X=X", "Y=Z"), outputs="Y Z")
+OLDEST = "24.10"
+SEQUENCE = 'sequence_batching { control_input { name: "I" control { kind: CONTROL_SEQUENCE_CORRID data_type: '
+STRING_IDS = f"{BATCHES}{SEQUENCE}TYPE_STRING }} }} }}\n"
 
 
-def _repeated(served: Served, side: str) -> Iterator[Problem]:
+def _repeated(served: Served, side: str) -> Iterator[tuple[str, Problem]]:
+    """Yield the name of each tensor that is declared again, and the problem."""
     seen: set[str] = set()
     for i, tensor in enumerate(getattr(served.model.config, side)):
         if tensor.name and tensor.name in seen:
             what = f"{side} {tensor.name} is declared twice"
-            yield served.model.problem(what, "drop one", (side, i), "name")
+            yield tensor.name, served.model.problem(what, "drop one", (side, i), "name")
         seen.add(tensor.name)
 
 
-def _refuses_output_twice(served: Served) -> bool:
-    return (served.repository.release or REFUSES_OUTPUT_TWICE) >= REFUSES_OUTPUT_TWICE
+def _refuses_twice(served: Served, output: str) -> bool:
+    """Return whether Triton refuses an output that is declared twice: always, or as an ensemble has mapped it."""
+    release = served.repository.release or REFUSES_OUTPUT_TWICE
+    return release >= REFUSES_OUTPUT_TWICE or any(
+        step.model_name == served.model.name and output in step.output_map
+        for ensemble in served.repository.ensembles
+        for step in ensemble.steps
+    )
 
 
 @error(
@@ -34,14 +47,16 @@ def _refuses_output_twice(served: Served) -> bool:
     passes='input { name: "N" data_type: TYPE_INT32 dims: [1] }\n' + A,
 )
 def input_twice(served: Served) -> Iterator[Problem]:
-    """An input is declared once."""
-    yield from _repeated(served, "input")
+    """An input that requests must have is declared once."""
+    for name, problem in _repeated(served, "input"):
+        if not _is_optional(served, name):
+            yield problem
 
 
 @warning(
     "tensor-twice",
     of=served_models,
-    triton="takes one of the two before 26.05",
+    triton="takes one of two outputs before 26.05; of two optional inputs, requests may have neither",
     fails={
         ".copier-answers.yml": 'triton_release: "25.10"\nsteps: []\n',
         "model_repository/m/config.pbtxt": 'output { name: "Y" data_type: TYPE_INT32 dims: [1] }\n'
@@ -50,22 +65,32 @@ def input_twice(served: Served) -> Iterator[Problem]:
     passes='output { name: "N" data_type: TYPE_INT32 dims: [1] }\n' + A,
 )
 def tensor_twice(served: Served) -> Iterator[Problem]:
-    """An output is declared once, where Triton does not refuse it yet."""
-    if not _refuses_output_twice(served):
-        yield from _repeated(served, "output")
+    """A tensor is declared once, also where Triton does not refuse it, or not yet."""
+    for name, problem in _repeated(served, "input"):
+        if _is_optional(served, name):
+            yield problem
+    for name, problem in _repeated(served, "output"):
+        if not _refuses_twice(served, name):
+            yield problem
+
+
+def _is_optional(served: Served, name: str) -> bool:
+    return all(each.optional for each in served.model.config.input if each.name == name)
 
 
 @error(
     "output-twice",
     of=served_models,
-    triton="refuses it since 26.05",
+    triton="refuses it since 26.05; before, the ensemble that maps it: `multiple outputs in model 'm' mapped to the "
+    "same ensemble tensor`",
     fails='output { name: "Y" data_type: TYPE_INT32 dims: [1] }\n' + A,
     passes='output { name: "N" data_type: TYPE_INT32 dims: [1] }\n' + A,
 )
 def output_twice(served: Served) -> Iterator[Problem]:
     """An output is declared once."""
-    if _refuses_output_twice(served):
-        yield from _repeated(served, "output")
+    for name, problem in _repeated(served, "output"):
+        if _refuses_twice(served, name):
+            yield problem
 
 
 @error(
@@ -106,6 +131,86 @@ def too_new(served: Served) -> Iterator[Problem]:
             )
             instead = f"take it out, or raise the release from {release}"
             yield Problem(served.model.path, field.line, what, instead)
+
+
+def _begin_together(ensemble: Ensemble) -> list[str]:
+    """The models of the first steps that may begin at the same time: with the request, or as another step ends."""
+    writers = [
+        {use.step for tensor in step.input_map.values() if (use := ensemble.writers.get(tensor))}
+        for step in ensemble.steps
+    ]
+    by_event: dict[int | None, list[str]] = {}
+    for step, before in zip(ensemble.steps, writers, strict=True):
+        last: set[int | None] = {*(before - _all_before(before, writers))}
+        for event in last or {None}:
+            by_event.setdefault(event, []).append(step.model_name)
+    return next((models for models in by_event.values() if len(models) > 1), [])
+
+
+def _all_before(steps: set[int], writers: list[set[int]]) -> set[int]:
+    """The steps that these wait for, directly or not."""
+    before, waiting = set[int](), [*steps]
+    while waiting:
+        more = writers[waiting.pop()] - before
+        before |= more
+        waiting += more
+    return before
+
+
+@warning(
+    "steps-together",
+    of=served_models,
+    triton="may die (signal 11) or hang before 26.05: one fails, if only by a bad request, before the next is scheduled",
+    fails={
+        ".copier-answers.yml": 'triton_release: "26.04"\nsteps: []\n',
+        "model_repository/e/config.pbtxt": FAN,
+        "model_repository/a/config.pbtxt": A,
+    },
+    passes={
+        ".copier-answers.yml": 'triton_release: "26.05"\nsteps: []\n',
+        "model_repository/e/config.pbtxt": FAN,
+        "model_repository/a/config.pbtxt": A,
+    },
+)
+def steps_together(served: Served) -> Iterator[Problem]:
+    """No steps of an ensemble begin at the same time, on releases that a failing one may end."""
+    release = served.repository.release
+    if not release or release >= SCHEDULES_PAST_FAILURES or not served.model.is_ensemble:
+        return
+    if models := _begin_together(Ensemble(served.model, served.repository.folders)):
+        what = (
+            f"{' and '.join(models[:2])} begin at the same time: Triton {release} may die (signal 11) "
+            "or hang when one of them fails"
+        )
+        instead = (
+            f"raise the release to {SCHEDULES_PAST_FAILURES} or later, or join them in one step"
+        )
+        yield served.model.problem(what, instead, SCHEDULING)
+
+
+@error(
+    "correlation-id-text",
+    of=served_models,
+    triton="`unexpected number of string elements 2 for inference input 'x', expecting 1`, for each request, in 24.10",
+    fails={
+        ".copier-answers.yml": 'triton_release: "24.10"\nsteps: []\n',
+        "model_repository/m/config.pbtxt": STRING_IDS,
+    },
+    passes={
+        ".copier-answers.yml": 'triton_release: "25.10"\nsteps: []\n',
+        "model_repository/m/config.pbtxt": STRING_IDS,
+    },
+)
+def correlation_id_text(served: Served) -> Iterator[Problem]:
+    """The release gives correlation ids that are texts to a model, as far as it is said."""
+    if served.repository.release != OLDEST:
+        return
+    for i, tensor in enumerate(served.model.config.sequence_batching.control_input):
+        ids = [each for each in tensor.control if each.kind == each.CONTROL_SEQUENCE_CORRID]
+        if any(type_name(control) == "STRING" for control in ids):
+            what = f"Triton {OLDEST} refuses each request with a text as correlation id"
+            place = ("sequence_batching", ("control_input", i))
+            yield served.model.problem(what, "write TYPE_UINT64, or raise the release", *place)
 
 
 @error(

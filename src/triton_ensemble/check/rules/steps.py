@@ -178,11 +178,10 @@ def step_input_missing(ensemble: Ensemble) -> Iterator[Problem]:
 )
 def optional_chain(ensemble: Ensemble) -> Iterator[Problem]:
     """An input that requests may leave out is optional for the steps that read it."""
-    optional = {tensor.name for tensor in ensemble.config.input if tensor.optional}
     for i, step, model in ensemble.composing_models():
         for tensor in model.config.input:
             source = step.input_map.get(tensor.name, "")
-            if not tensor.optional and source in optional:
+            if not tensor.optional and source in ensemble.optional_inputs:
                 what = (
                     f"input {tensor.name} of model {model.name} needs {source}, "
                     "which requests may leave out"
@@ -210,8 +209,7 @@ def tensor_types_differ(ensemble: Ensemble) -> Iterator[Problem]:
                 f"{at.first.type} is inferred from model {at.first.owner} "
                 f"while {at.own.type} is inferred from model {at.own.owner}"
             )
-            place = Use(at.step, at.side, at.key, at.name).place
-            yield ensemble.problem(what, "make them the same", *place)
+            yield ensemble.problem_at(at, what, "make them the same")
 
 
 @error(
@@ -235,8 +233,7 @@ def tensor_shape(ensemble: Ensemble) -> Iterator[Problem]:
                 f"in ensemble {ensemble.name}, ensemble tensor {at.name}: inconsistent shape: "
                 f"{at.first.shown} while {at.own.shown}"
             )
-            place = Use(at.step, at.side, at.key, at.name).place
-            yield ensemble.problem(what, "make them the same, or -1 where a dim varies", *place)
+            yield ensemble.problem_at(at, what, "make them the same, or -1 where a dim varies")
 
 
 @warning(
@@ -261,8 +258,7 @@ def readers_differ(ensemble: Ensemble) -> Iterator[Problem]:
                 f"ensemble tensor {at.name} is read as {at.own.shown} and {other.shown}: "
                 "no request is right for both"
             )
-            place = Use(at.step, at.side, at.key, at.name).place
-            yield ensemble.problem(what, "make them the same, or -1 where a dim varies", *place)
+            yield ensemble.problem_at(at, what, "make them the same, or -1 where a dim varies")
         others.append(at.own)
 
 

@@ -43,7 +43,7 @@ class TritonPythonModel(LocalBackend):
         for name, array in inputs.items():
             if name in self.tensors:
                 self._check_input(name, array)
-        rows = len(next(iter(inputs.values()), [None]))
+        rows = self._rows(inputs)
         pb_utils.Logger.log_warn(f"{self.warning}: {rows} rows of {', '.join(outputs)}")
         return {name: self._blank(name, rows) for name in outputs}
 
@@ -58,11 +58,17 @@ class TritonPythonModel(LocalBackend):
         if not fits:
             raise ValueError(f"input {name} has dims {shape}, not {dims}")
 
+    def _rows(self, inputs: Arrays) -> int:
+        """The rows of a request; without a batch dimension, a first dim that varies is that of the rows."""
+        open_first = [name for name, spec in self.tensors.items() if model_dims(spec)[:1] == [-1]]
+        counted = (len(a) for name, a in inputs.items() if self.batches or name in open_first)
+        return next(counted, 1)
+
     def _blank(self, name: str, rows: int) -> NDArray[Any]:
         """Zeros or empty texts; a dim that varies is as its readers declare it, else 1."""
         spec = self.tensors[name]
-        sizes = self.sizes.get(name, model_dims(spec))
-        shape = [rows] * self.batches + [max(size, 1) for size in sizes]
+        sizes = [-1] * self.batches + self.sizes.get(name, model_dims(spec))
+        shape = [rows if i == 0 and size < 1 else max(size, 1) for i, size in enumerate(sizes)]
         blank = b"" if spec["data_type"] == "TYPE_STRING" else 0
         return np.full(shape, blank, dtype=_dtype(spec))
 

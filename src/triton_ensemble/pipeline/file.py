@@ -1,21 +1,21 @@
-"""Changes of single values in pipeline.yml that leave the rest of its text as it is."""
+"""Changes of pipeline.yml that leave the rest of its text as it is."""
 
 from __future__ import annotations
 
 import json
-import pathlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import getitem
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from triton_ensemble.tune.settings import Path
+Place = tuple[str | int, ...]  # keys and indexes, from the outermost on
 
 
-def with_values(text: str, edits: Mapping[Path, Any]) -> str:
+def with_values(text: str, edits: Mapping[Place, Any]) -> str:
     """Return the text of a YAML file with other values, which may be new keys of its mappings.
 
     ValueError if that changes more, as where an alias repeats a step.
@@ -30,7 +30,7 @@ def with_values(text: str, edits: Mapping[Path, Any]) -> str:
     return text
 
 
-def replace(path: pathlib.Path, text: str) -> None:
+def replace(path: Path, text: str) -> None:
     """Write a file at once: whatever interrupts it, the file is the old one or the new one."""
     path = path.resolve()
     new = path.with_name(f".{path.name}.new")
@@ -39,12 +39,19 @@ def replace(path: pathlib.Path, text: str) -> None:
     new.replace(path)
 
 
+def steps_of(level: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Yield all steps with their paths, each ensemble before the steps inside it."""
+    for i, step in enumerate(level.get("steps", [])):
+        yield (*path, "steps", i), step
+        yield from steps_of(step, (*path, "steps", i))
+
+
 def _without_aliases(text: str) -> Any:
     """Return the data of a YAML file in which each place has a value of its own."""
     return json.loads(json.dumps(yaml.safe_load(text), default=str))
 
 
-def _with_value(text: str, path: Path, value: Any) -> str:
+def _with_value(text: str, path: Place, value: Any) -> str:
     mapping: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     for key in path[:-1]:
         mapping = mapping.value[key] if isinstance(key, int) else _values(mapping)[key]

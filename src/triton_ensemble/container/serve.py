@@ -1,0 +1,77 @@
+"""Starts Triton with the APIs of administrators closed but for those who know a key, and says what is wrong with a bucket.
+
+Triton takes the key from its command line alone, which each user of the machine can read, also from outside of the
+container. So another process removes it from there as soon as Triton has read it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from triton_ensemble.s3 import readable
+
+KEY_FILE = Path("/run/secrets/admin-key")
+APIS = "model-repository,model-config,shared-memory,trace,logging"
+REPOSITORY = "--model-repository="
+OPTIONS = ("--http-restricted-api", "--grpc-restricted-protocol")
+# In the memory map of a Triton that loads models, so has read its command line.
+BACKENDS = b"/backends/"
+PAUSE_S = 0.01
+ARG_START = 45  # in /proc/PID/stat behind the name: where in memory the command line is
+PR_SET_PTRACER = 0x59616D61
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Become Triton with these arguments; exit with a line where it could read no key, or no models in a bucket."""
+    for text in (
+        word.removeprefix(REPOSITORY) for word in arguments if word.startswith(REPOSITORY)
+    ):
+        if text.startswith("s3://") and (problem := readable.problem(text, os.environ)):
+            sys.exit(f"MODEL_REPOSITORY: {problem}")
+    try:
+        key = KEY_FILE.read_text().strip() if KEY_FILE.exists() else ""
+    except (OSError, ValueError) as error:
+        sys.exit(f"{KEY_FILE}: user {os.getuid()} can't read the key of administrators: {error}")
+    closed = f"{APIS}:admin-key={key or uuid.uuid4()}"
+    _start_hiding(os.getpid())
+    options = [f"{option}={closed}" for option in OPTIONS]
+    os.execvp("tritonserver", ["tritonserver", *arguments, *options])
+
+
+def _start_hiding(process: int) -> None:
+    """Start what hides the key of a process, as no child of it: Triton waits for its own children alone."""
+    reader, writer = os.pipe()
+    if child := os.fork():
+        os.waitpid(child, 0)
+        # Where Linux lets a process write into the memory of its own children alone, it may into this one's.
+        ctypes.CDLL(None).prctl(PR_SET_PTRACER, int(os.read(reader, 20)))
+    elif helper := os.fork():
+        os.write(writer, str(helper).encode())
+        os._exit(0)
+    else:
+        hide(Path(f"/proc/{process}"))
+        os._exit(0)
+
+
+def hide(process: Path) -> None:
+    """Remove the key from the command line of a process once it has loaded a backend; print why where that fails."""
+    try:
+        while BACKENDS not in (process / "maps").read_bytes():
+            time.sleep(PAUSE_S)
+        start = int((process / "stat").read_text().rpartition(")")[2].split()[ARG_START])
+        arguments = (process / "cmdline").read_bytes()
+        with (process / "mem").open("r+b", buffering=0) as memory:
+            for match in re.finditer(rb":admin-key=([^\0]*)", arguments):
+                memory.seek(start + match.start(1))
+                memory.write(bytes(len(match[1])))
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # it has ended
+    except OSError as error:
+        print(f"the list of processes shows the admin key: {error}", file=sys.stderr, flush=True)

@@ -1,0 +1,199 @@
+"""A pipeline while it is told: its answers, and where the models of its steps come from."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from triton_ensemble.pipeline.flow import name, written
+from triton_ensemble.pipeline.rules import Answers, rules
+from triton_ensemble.project import ProjectError
+
+# What a line says of a step, and of a binding; the rest of both comes from elsewhere.
+IN_LINES = {"name", "backend", "model", "inputs", "outputs", "instances"}
+IN_USES = {"tensor", "type", "dims", "optional"}
+TENSORS_KNOWN = "known python: x=- FP32[1] -> "  # a step that writes what the line may read
+
+
+class RefusedLine(ProjectError):
+    """Raised where the template refuses a line of the pipeline: what is wrong, what to write instead."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The steps told so far, as answers; `origins` has the path of a step's model, where one was given."""
+
+    answers: Answers = field(default_factory=lambda: {"starting_pipeline": "my-own"})
+    origins: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> list[Answers]:
+        """The steps, in the order of the data."""
+        steps: list[Answers] = self.answers.get("steps", [])
+        return steps
+
+    @property
+    def tensors(self) -> dict[str, str]:
+        """The type and dims of each known tensor, as TYPE[dims]."""
+        return {
+            str(tensor): type_of(spec) for tensor, spec in self.answers.get("tensors", {}).items()
+        }
+
+    @property
+    def text(self) -> str:
+        """The pipeline, one line a step, as far as that notation goes."""
+        return written(self.answers) if self.steps else ""
+
+    def parsed(self, line: str) -> Answers:
+        """Return the tensors and steps that a line in the notation of `flow` adds; RefusedLine if it is none."""
+        known = ", ".join(f"{name(tensor)} {spec}" for tensor, spec in self.tensors.items())
+        try:
+            told = flow_parts(f"{TENSORS_KNOWN}{known}\n{line}" if known else line)
+        except RefusedLine as error:
+            alone = re.sub("^line [0-9]+: ", "", str(error))
+            raise RefusedLine(re.sub("line [0-9]+ types (.*)", r"\1 has its type", alone)) from None
+        return {
+            "tensors": {t: spec for t, spec in told["tensors"].items() if t not in self.tensors},
+            "steps": told["steps"][bool(known) :],
+        }
+
+    def with_line(self, line: str, settings: Answers, origin: str = "") -> Draft:
+        """Return the pipeline with one more step; RefusedLine where the template refuses it.
+
+        `settings` are fields of the step, and of its bindings, that a line does not have.
+        """
+        told = self.parsed(line)
+        step = with_settings(told["steps"][0], settings)
+        tensors = {**self.answers.get("tensors", {}), **told["tensors"]}
+        answers = {**self.answers, "tensors": tensors, "steps": [*self.steps, step]}
+        if isinstance(listed := answers.get("outputs"), list) and listed:
+            answers["outputs"] = [*listed, *tensors_of(step, "outputs")]
+        origins = {**self.origins, step["name"]: origin} if origin else self.origins
+        return Draft(accepted(answers), origins)
+
+    def with_text(self, text: str) -> Draft:
+        """Return the pipeline of another text; steps keep what a text does not say, unless something else runs them.
+
+        A step with another name is the one that stood in its place.
+        """
+        told = flow_parts(text)
+        steps, origins = [], {}
+        for i, step in enumerate(told["steps"]):
+            before = self._before(step["name"], i, {each["name"] for each in told["steps"]})
+            if before.get("backend") == step.get("backend"):
+                if before.get("name") in self.origins:
+                    origins[step["name"]] = self.origins[before["name"]]
+                step = with_settings(step, before)
+            steps.append(step)
+        parts = {"tensors": told["tensors"], "steps": steps, "outputs": told["outputs"]}
+        return Draft(accepted({**self.answers, **parts}), origins)
+
+    def _before(self, name: str, place: int, names: set[str]) -> Answers:
+        """Return the step that one of a new text was; empty where it is new."""
+        named = [step for step in self.steps if step["name"] == name]
+        there = [step for step in self.steps[place : place + 1] if step["name"] not in names]
+        return next(iter(named or there), {})
+
+    def without_last(self) -> Draft:
+        """Return the pipeline without its last step, if it has one, and without the tensors that only this one names."""
+        if not self.steps:
+            return self
+        *steps, last = self.steps
+        named = {tensor for step in steps for tensor in tensors_of(step)}
+        tensors = {t: spec for t, spec in self.answers["tensors"].items() if str(t) in named}
+        origins = {step: path for step, path in self.origins.items() if step != last["name"]}
+        answers = {**self.answers, "tensors": tensors, "steps": steps}
+        if "outputs" in answers:
+            answers["outputs"] = [each for each in answers["outputs"] if each in tensors]
+        return replace(self, answers=answers, origins=origins)
+
+    def save(self, path: Path) -> None:
+        """Write what was told, for a later session."""
+        content = {"answers": self.answers, "models": self.origins}
+        text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise ProjectError(f"{path}: {error.strerror}; name a folder elsewhere") from error
+
+    @classmethod
+    def load(cls, path: Path) -> Draft:
+        """Read what was told before; ProjectError where the file has been damaged."""
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+            return cls(
+                accepted(dict(content["answers"])),
+                {str(step): str(origin) for step, origin in content["models"].items()},
+            )
+        except (
+            AttributeError,
+            KeyError,
+            OSError,
+            RecursionError,
+            TypeError,
+            ValueError,
+            yaml.YAMLError,
+            RefusedLine,
+        ) as error:
+            raise ProjectError(f"{path}: is no saved pipeline; remove it to begin anew") from error
+
+
+def with_settings(step: Answers, settings: Answers) -> Answers:
+    """Return a step with what a line does not say of it and of its bindings."""
+    step = {**step, **{key: value for key, value in settings.items() if key not in IN_LINES}}
+    for side in ("inputs", "outputs"):
+        more = {
+            own: {key: value for key, value in bound.items() if key not in IN_USES}
+            for own, bound in bindings(settings.get(side, [])).items()
+        }
+        if any(more.values()):
+            own = bindings(step[side])
+            step[side] = {name: {**bound, **more.get(name, {})} for name, bound in own.items()}
+    return step
+
+
+def flow_parts(text: str) -> Answers:
+    """Return what a text in the notation of `flow` says; RefusedLine if it is none."""
+    told: Answers = json.loads(rules().macro("flow", "flow_parts")(text))
+    if problem := told["problem"]:
+        raise RefusedLine(problem)
+    return told
+
+
+def accepted(answers: Answers, whole: bool = False) -> Answers:
+    """Return answers that the template accepts; RefusedLine where it does not.
+
+    Unless they are the `whole`, what is wrong with outputs may be right with the next step, which joins them.
+    """
+    problem = rules().problem(answers)
+    if problem and (whole or not problem.startswith("outputs: ")):
+        raise RefusedLine(problem)
+    return answers
+
+
+def tensors_of(step: Answers, *sides: str) -> Iterator[str]:
+    """Iterate over the pipeline's tensors that a step reads and writes, or one of both."""
+    for side in sides or ("inputs", "outputs"):
+        for binding in bindings(step.get(side, [])).values():
+            if binding.get("tensor") is not None:
+                yield str(binding["tensor"])
+
+
+def bindings(side: Any) -> dict[str, Answers]:
+    """Return a side of a step by the model's own names: the tensor of each, and what is said of it."""
+    named = side if isinstance(side, dict) else {each: each for each in side}
+    return {
+        str(own): bound if isinstance(bound, dict) else {"tensor": bound}
+        for own, bound in named.items()
+    }
+
+
+def type_of(spec: Any) -> str:
+    """Return the TYPE[dims] of a tensor of pipeline.yml."""
+    return spec if isinstance(spec, str) else f"{spec['type']}{spec['dims']}"

@@ -1,0 +1,110 @@
+"""Make a project of your own pipeline: asks step by step, and draws what it has understood.
+
+Each step has a name, what runs it, what it reads and what it writes. For a model that you have, an
+.onnx or TorchScript file or a folder of a model repository, tensors are read from it, and the
+project gets its files. Esc goes back to the question before. Ctrl-C saves what was told to
+DIR.draft.yml, and the same command goes on with it. Then Copier asks the other questions of the
+template, and makes the project. None of the template's code is run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from triton_ensemble.guide.draft import Draft, accepted
+from triton_ensemble.project import ProjectError
+
+ASKS = ("questionary", "jinja2_ansible_filters", "ruamel.yaml")  # with Copier, the extra `new`
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the project's folder")
+    parser.add_argument(
+        "--template",
+        metavar="ADDRESS",
+        help="of the template; default: what this package was installed from",
+    )
+    parser.add_argument("--vcs-ref", metavar="REF", help="the template's version")
+    parser.add_argument(
+        "--data",
+        action="append",
+        default=[],
+        metavar="QUESTION=ANSWER",
+        help="an answer to a question of the template, as for copier; may stand several times",
+    )
+
+
+def check_packages(*more: str) -> None:
+    """Raise ProjectError where a package is missing that the guided commands need."""
+    try:
+        for package in (*ASKS, *more):
+            importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        what = f"{error.name} is missing, which new and add-step need"
+        raise ProjectError(f"{what}; run: pip install 'triton-ensemble[new]'") from error
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask, and make the project; 130 where it was interrupted, and what was told is saved."""
+    check_packages("copier")
+    from triton_ensemble.guide.copying import copy_project
+    from triton_ensemble.guide.prompt import KEYS, TENSORS, check_terminal
+    from triton_ensemble.guide.session import reviewed
+
+    folder = _free(arguments.directory)
+    told = _answers(arguments.data)
+    check_terminal("write the pipeline as text: copier copy --data flow=..., see docs/pipeline.md")
+    saved = folder.with_name(f"{folder.name}.draft.yml")
+    try:
+        draft = _draft(saved, told)
+        print(f"{KEYS}\n{TENSORS}\n")
+        draft = reviewed(draft, lambda draft: draft.save(saved))
+        copy_project(draft, folder, arguments.template, arguments.vcs_ref)
+    except KeyboardInterrupt:
+        if saved.exists():
+            print(f"\n{saved}: has what you told; run the same command to go on", file=sys.stderr)
+        return 130
+    saved.unlink(missing_ok=True)
+    return 0
+
+
+def _free(folder: Path) -> Path:
+    """Return the folder of a project to be; ProjectError where there can be none."""
+    if not folder.name:
+        folder = folder.absolute()
+    try:
+        if folder.is_symlink() or (
+            folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+        ):
+            raise ProjectError(f"{folder}: is there already; name a new folder")
+        if not os.access(folder.parent, os.W_OK):
+            raise ProjectError(
+                f"{folder.parent}: is no folder that you may write to; make it first"
+            )
+    except OSError as error:
+        raise ProjectError(f"{folder}: {error.strerror}; name a new folder") from error
+    return folder
+
+
+def _draft(saved: Path, told: dict[str, str]) -> Draft:
+    """Return what an earlier session has saved, else the beginning of a pipeline."""
+    if not saved.exists():
+        return Draft(accepted({"starting_pipeline": "my-own", **told}))
+    draft = Draft.load(saved)
+    draft = replace(draft, answers=accepted({**draft.answers, **told}))
+    print(f"Goes on with what {saved} has; remove it to begin anew.")
+    return draft
+
+
+def _answers(given: list[str]) -> dict[str, str]:
+    """Return answers of the command line; ProjectError where one is no answer."""
+    for text in given:
+        if "=" not in text:
+            raise ProjectError(f"--data {text}: write QUESTION=ANSWER")
+    return {name: answer for name, _, answer in (text.partition("=") for text in given)}

@@ -1,0 +1,50 @@
+"""What an ONNX file says of its tensors; its weights are not read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from triton_ensemble import catalog
+from triton_ensemble.guide.tensor import Tensor
+from triton_ensemble.project import ProjectError
+
+
+def read(path: Path) -> tuple[list[Tensor], list[Tensor], list[Path]]:
+    """Return inputs, outputs, with the batch dimension, and the files that hold weights beside it."""
+    try:
+        import onnx
+    except ModuleNotFoundError as error:
+        raise ProjectError(
+            "onnx is missing, which reads .onnx files; run: pip install onnx"
+        ) from error
+    try:
+        graph = onnx.load(str(path), load_external_data=False).graph
+    except Exception as error:  # protobuf's own, which differ by its implementation
+        raise ProjectError(f"{path}: is no ONNX model; export it again") from error
+    if not graph.output:
+        raise ProjectError(f"{path}: is no ONNX model; export it again")
+    weights = {each.name for each in graph.initializer}
+    inputs = [_tensor(path, each) for each in graph.input if each.name not in weights]
+    outputs = [_tensor(path, each) for each in graph.output]
+    places = {
+        entry.value
+        for each in graph.initializer
+        for entry in each.external_data
+        if entry.key == "location"
+    }
+    return inputs, outputs, [path.parent / place for place in sorted(places)]
+
+
+def _tensor(path: Path, value: Any) -> Tensor:
+    from onnx import TensorProto
+
+    declared = value.type.tensor_type
+    known = {TensorProto.FLOAT: "FP32", TensorProto.DOUBLE: "FP64", TensorProto.FLOAT16: "FP16"}
+    known[TensorProto.BFLOAT16] = "BF16"
+    name = known.get(declared.elem_type) or TensorProto.DataType.Name(declared.elem_type)
+    dims = [dim.dim_value if dim.HasField("dim_value") else -1 for dim in declared.shape.dim]
+    if not value.type.HasField("tensor_type") or name not in catalog.data_types():
+        what = f"its {value.name} is of a type that Triton does not have"
+        raise ProjectError(f"{path}: {what}; export it without, of scikit-learn with zipmap=False")
+    return Tensor(value.name, name, dims) if declared.HasField("shape") else Tensor(value.name)

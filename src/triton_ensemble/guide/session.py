@@ -1,0 +1,102 @@
+"""A conversation about a pipeline: step by step, drawn as it grows, with a way back."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+import questionary
+
+from triton_ensemble.guide.draft import Draft, accepted
+from triton_ensemble.guide.drawing import drawn
+from triton_ensemble.guide.prompt import Back, answered, ask
+from triton_ensemble.guide.step_questions import Said, questions, with_told
+from triton_ensemble.project import ProjectError
+
+MAKE, CHANGE, MORE = "Yes: make the project", "Change the text", "Add a step"
+
+
+def told_step(draft: Draft, before: Said) -> Said:
+    """Ask about one step, and return what is said of it: an empty name where there is none.
+
+    `before` is what was said of it already; its last question is asked again. Raises Back at the first.
+    """
+    typed, said = dict(before), dict([*before.items()][:-1])
+    while question := next((each for each in questions(draft, said) if each.key not in said), None):
+        try:
+            answer = ask(question.show(typed.get(question.key)))
+            typed[question.key] = answer
+            question.check(answer)
+            said[question.key] = answer
+        except Back:
+            if not said:
+                raise
+            said.popitem()
+        except (ProjectError, ValueError) as refused:
+            print(f"  {refused}")
+    return said
+
+
+def told_pipeline(draft: Draft, keep: Callable[[Draft], None]) -> Draft:
+    """Ask about steps until there are no more; `keep` is given the pipeline after each change."""
+    show(draft)
+    history: list[tuple[Draft, Said]] = []
+    said: Said = {}
+    while True:
+        try:
+            said = told_step(draft, said)
+        except Back:
+            draft, said = history.pop() if history else (draft.without_last(), {})
+        else:
+            if not said["name"]:
+                return draft
+            history.append((draft, said))
+            draft, said = with_told(draft, said), {}
+            show(draft)
+        keep(draft)
+
+
+def show(draft: Draft) -> None:
+    """Print the pipeline, each line no longer than the terminal's, if there is one yet."""
+    width = shutil.get_terminal_size().columns
+    for line in drawn(draft.steps).splitlines() if draft.steps else []:
+        print(f"  {line}"[: width - 1])
+
+
+def edited(draft: Draft) -> Draft:
+    """Let the text of the pipeline be changed, until the template takes it."""
+    text = draft.text
+    while True:
+        question = questionary.text(
+            "The pipeline; Esc and Enter end it.", text, multiline=True, instruction=" "
+        )
+        text = answered(question)
+        try:
+            return draft.with_text(text)
+        except ProjectError as refused:
+            print(f"  {refused}")
+
+
+def reviewed(draft: Draft, keep: Callable[[Draft], None]) -> Draft:
+    """Ask about steps, then show the pipeline as text until it is taken as it is."""
+    draft = told_pipeline(draft, keep)
+    while True:
+        print(f"\n{draft.text}\n")
+        try:
+            chosen = ask(questionary.select("Is this the pipeline?", [MAKE, CHANGE, MORE]))
+        except Back:
+            chosen = MORE
+        if chosen == MAKE and _is_whole(draft):
+            return draft
+        draft = told_pipeline(draft, keep) if chosen == MORE else edited(draft)
+        keep(draft)
+
+
+def _is_whole(draft: Draft) -> bool:
+    """Whether the template accepts the pipeline as it is; prints why not."""
+    try:
+        accepted(draft.answers, whole=True)
+    except ProjectError as refused:
+        print(f"  {refused}")
+        return False
+    return True

@@ -1,0 +1,99 @@
+"""What a TorchScript archive says of its tensors: its code, and the inputs it was traced with. No torch is needed."""
+
+from __future__ import annotations
+
+import ast
+import io
+import pickle
+import pickletools
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+from triton_ensemble.guide.tensor import Tensor
+from triton_ensemble.project import ProjectError
+
+TYPES = {
+    "FloatStorage": "FP32",
+    "DoubleStorage": "FP64",
+    "HalfStorage": "FP16",
+    "BFloat16Storage": "BF16",
+    "LongStorage": "INT64",
+    "IntStorage": "INT32",
+    "ShortStorage": "INT16",
+    "CharStorage": "INT8",
+    "ByteStorage": "UINT8",
+    "BoolStorage": "BOOL",
+}
+
+
+def read(path: Path) -> tuple[list[Tensor], list[Tensor], list[Path]]:
+    """Return inputs and outputs of `forward`, and no files beside it.
+
+    Outputs have the names by which Triton knows them, OUTPUT__0 and so on, and no types.
+    """
+    try:
+        with ZipFile(path) as archive:
+            forward, traced = _forward(archive), _traced(archive)
+    except Exception as error:  # a damaged archive or pickle raises anything
+        raise ProjectError(f"{path}: is no TorchScript model; save it by torch.jit.save") from error
+    names = [each.arg for each in forward.args.args[1:]]
+    inputs = [traced.get(i, Tensor("")) for i in range(len(names))]
+    return (
+        [Tensor(name, each.type, each.dims) for name, each in zip(names, inputs, strict=True)],
+        [Tensor(f"OUTPUT__{i}") for i in range(_count(forward.returns))],
+        [],
+    )
+
+
+def _forward(archive: ZipFile) -> ast.FunctionDef:
+    """Return the method `forward` of the archive's outermost module, as Python."""
+    root = archive.namelist()[0].partition("/")[0]
+    opcodes = pickletools.genops(archive.read(f"{root}/data.pkl"))
+    named = next(str(argument) for opcode, argument, _ in opcodes if opcode.name == "GLOBAL")
+    module, _, name = named.rpartition(" ")
+    code = ast.parse(archive.read(f"{root}/code/{module.replace('.', '/')}.py"))
+    classes = (each for each in code.body if isinstance(each, ast.ClassDef) and each.name == name)
+    methods = (each for each in next(classes).body if isinstance(each, ast.FunctionDef))
+    return next(each for each in methods if each.name == "forward")
+
+
+def _count(returns: ast.expr | None) -> int:
+    """Return how many tensors an annotation says; a list's or a mapping's number is not known."""
+    if isinstance(returns, ast.Subscript) and ast.unparse(returns.value) == "Tuple":
+        return len(getattr(returns.slice, "elts", [0]))
+    return 1
+
+
+def _traced(archive: ZipFile) -> dict[int, Tensor]:
+    """Return the type and dims of the tensors that a model was traced with, by position; the first dim varies."""
+    names = [name for name in archive.namelist() if name.endswith("/traced_inputs.pkl")]
+    if not names:
+        return {}
+    given = _Tensors(io.BytesIO(archive.read(names[0]))).load()
+    inputs = given.get("forward", ()) if isinstance(given, dict) else ()
+    return {i: each for i, each in enumerate(inputs) if isinstance(each, Tensor)}
+
+
+class _Tensors(pickle.Unpickler):
+    """Reads tensors as their types and dims; nothing that the file names is imported or called."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name.startswith("_rebuild_tensor"):
+            return _described
+        if name == "restore_type_tag":
+            return lambda value, _: value
+        return TYPES.get(name) or _Nothing
+
+    def persistent_load(self, pid: Any) -> Any:
+        return pid[1]
+
+
+class _Nothing:
+    """Stands for what else a pickle has."""
+
+    def __init__(self, *_: Any) -> None: ...
+
+
+def _described(kind: Any, _: int, size: tuple[int, ...], *__: Any) -> Tensor:
+    return Tensor("", kind if isinstance(kind, str) else None, [-1, *size[1:]])

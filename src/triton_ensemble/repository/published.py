@@ -1,0 +1,179 @@
+"""Published versions: `versions.json` names the files of each by digest, `versions/` has them.
+
+A version folder of the model repository that is published gets its files from there, and no other from the working
+tree but the toolkit's own. A published version never changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from triton_ensemble.project import Project
+from triton_ensemble.repository import RepositoryError, model_files
+
+FILE = "versions.json"
+STORE = "versions"
+# What the toolkit or the template writes into a version folder: it follows the toolkit in each version alike.
+TOOLKITS = ("triton_adapter", "triton_step", "step_types.py", "model.py", "step.json", "README.md")
+
+Files = dict[str, str]  # digests by path in a version folder
+Record = dict[str, dict[str, Any]]  # by model: its `versions`, and the `previous` one
+
+
+class Frozen(NamedTuple):
+    """A file of a published version: its place in the store, and its digest."""
+
+    blob: Path
+    digest: str
+    said: str  # of which version, in words
+
+
+def read(root: Path) -> Record:
+    """Return what versions.json says; RepositoryError where it is damaged."""
+    path = root / FILE
+    try:
+        record: Record = json.loads(path.read_text()) if path.exists() else {}
+        for model in record.values():
+            for version, one in model["versions"].items():
+                int(version), dict(one["files"]), str(one["sources"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise RepositoryError(f"{FILE}: is damaged; restore it: git checkout {FILE}") from None
+    return record
+
+
+def text(record: Record) -> str:
+    """Return a record as versions.json has it."""
+    return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file's content, in hexadecimal."""
+    content = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            content.update(block)
+    return content.hexdigest()
+
+
+def keep(root: Path, path: Path, name: str) -> str:
+    """Copy a file into the store, unless it is there; return its digest."""
+    known = digest(path)
+    place = _place(root, name, known)
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = place.with_suffix(".new")
+        shutil.copyfile(path, unfinished)
+        unfinished.chmod(0o444)  # large ones are linked into the model repository
+        unfinished.replace(place)
+    return known
+
+
+def _place(root: Path, name: str, known: str) -> Path:
+    """Code is for git, model files are not."""
+    kind = "code" if name.startswith("steps/") or name.endswith((".py", ".json")) else "models"
+    return root / STORE / kind / known
+
+
+def kept(root: Path, name: str, known: str) -> Path:
+    """Return where the store has a file; RepositoryError where it is missing or is another."""
+    place = _place(root, name, known)
+    if problem := _problem(Frozen(place, known, name), root):
+        raise RepositoryError(problem)
+    return place
+
+
+def freeze(root: Path, folder: Path) -> Files:
+    """Copy what the owner has in a version folder into the store; return the digests by path."""
+    names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    return {name: keep(root, folder / name, name) for name in names if not is_toolkits(Path(name))}
+
+
+def is_toolkits(path: Path) -> bool:
+    """Return whether a file, by its path in a version folder, is not the owner's."""
+    return path.parts[0] in TOOLKITS or "__pycache__" in path.parts
+
+
+def sources_digest(project: Project, folder: Path, copies: Mapping[Path, Path]) -> str:
+    """Return a digest of what the working tree has for a version folder: code, and the scripts of model files."""
+    code = sorted(
+        (str(target.relative_to(folder)), digest(source))
+        for target, source in copies.items()
+        if target.is_relative_to(folder) and not is_toolkits(target.relative_to(folder))
+    )
+    name = str(folder.relative_to(project.repository))
+    scripts = sorted(
+        {script for path, script in project.model_files.items() if path.startswith(f"{name}/")}
+    )
+    made = [model_files.digest(project.root / "models" / f"{script}.py") for script in scripts]
+    return hashlib.sha256(json.dumps([code, made]).encode()).hexdigest()
+
+
+def frozen(project: Project) -> dict[Path, Frozen]:
+    """Return the files of the published versions that the project serves, by their places in the model repository."""
+    found = {}
+    for model, version, one in _published(project):
+        for name, known in one["files"].items():
+            said = f"{name} of {model}'s version {version}"
+            place = _place(project.root, name, known)
+            found[project.repository / model / version / name] = Frozen(place, known, said)
+    return found
+
+
+def folders(project: Project) -> set[Path]:
+    """Return the version folders that are published, and served."""
+    return {project.repository / model / version for model, version, _ in _published(project)}
+
+
+def _published(project: Project) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    served = {tuple(Path(path).parts[:2]) for path in (*project.step_modules, *project.model_files)}
+    for model, entry in read(project.root).items():
+        for version, one in entry["versions"].items():
+            bare = project.repository / model / version / "README.md"
+            if (model, version) in served or bare.is_file():
+                yield model, version, one
+
+
+def problems(project: Project) -> Iterator[str]:
+    """Yield a line for each file of a published version that is missing in the store, or is another there."""
+    for target, file in frozen(project).items():
+        known = target.exists() and file.blob.exists() and _same(target, file.blob)
+        if not known and (problem := _problem(file, project.root)):
+            yield problem
+
+
+def _same(target: Path, blob: Path) -> bool:
+    """Whether a file was copied from the store before, when its digest was compared: content is not read again."""
+    have, want = target.stat(), blob.stat()
+    return target.samefile(blob) or (have.st_size, have.st_mtime_ns) == (
+        want.st_size,
+        want.st_mtime_ns,
+    )
+
+
+def _problem(file: Frozen, root: Path) -> str:
+    where = file.blob.relative_to(root)
+    if not file.blob.is_file():
+        there = "copy it from where that was published"
+        return f"{where}: is missing, which is {file.said}; {there}"
+    if digest(file.blob) != file.digest:
+        return f"{where}: is damaged, which is {file.said}; copy it again from where that was published"
+    return ""
+
+
+def notes(project: Project, copies: Mapping[Path, Path]) -> Iterator[str]:
+    """Yield a line for each model whose working tree is in none of its published versions."""
+    known = read(project.root)
+    of_model: dict[str, list[tuple[str, str]]] = {}
+    for model, version, one in _published(project):
+        of_model.setdefault(model, []).append((version, one["sources"]))
+    for model, versions in of_model.items():
+        now = sources_digest(project, project.repository / model / versions[0][0], copies)
+        if now not in {sources for _, sources in versions}:
+            new = max(map(int, known[model]["versions"])) + 1
+            then = f"make publish NAME={model} VERSION={new}"
+            yield f"{model}: what the working tree has is in no published version, and is not served; {then}"

@@ -1,0 +1,50 @@
+"""Names what of a project is still as it was generated, and so makes up its results.
+
+    python -m triton_ensemble.repository.stubs
+
+With STRICT in the environment its exit status is 1 if there is any.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from triton_ensemble.project import Project
+
+MARK = "# A stub: "  # begins a line of each, which its owner deletes
+
+
+def stubs(project: Project) -> list[str]:
+    """Return the paths of the Python steps and of the scripts of model files that are stubs, sorted."""
+    steps = {f"steps/{module}.py" for served in project.step_modules.values() for module in served}
+    models = {f"models/{script}.py" for script in project.model_files.values()}
+    return [path for path in sorted(steps | models) if _is_stub(project.root / path)]
+
+
+def lines(project: Project) -> Iterator[str]:
+    """Yield a line for the stubs, and one where there is no sample request; none where all is the owner's."""
+    if found := stubs(project):
+        kind = "1 file is a stub" if len(found) == 1 else f"{len(found)} files are stubs"
+        yield f"{kind}: {', '.join(found)}; fill in and delete the line `{MARK}...`"
+    if made_up := ", ".join(f"samples/{path.name}" for path in project.sample_stubs()):
+        yield f"{made_up}: is a stub; record a request: {project.sample_command()}"
+    elif not project.sample_files():
+        yield f"samples/ has no request, so zeros are sent; record one: {project.sample_command()}"
+
+
+def main() -> int:
+    """Print the lines; return 1 if there are some and STRICT forbids them."""
+    found = list(lines(Project.load(Path.cwd())))
+    print(*found, sep="\n", end="\n" if found else "", file=sys.stderr)
+    return int(bool(found and os.environ.get("STRICT")))
+
+
+def _is_stub(path: Path) -> bool:
+    return path.is_file() and MARK in path.read_text(errors="replace")[:500]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

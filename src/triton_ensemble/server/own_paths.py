@@ -1,0 +1,33 @@
+"""What Triton says of a step, by the paths of its owner's files: it runs copies of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from triton_ensemble.project import Project
+from triton_ensemble.repository.sources import copies
+
+# A place in a traceback, and the lines of code that are shown of it.
+OF_THE_ADAPTER = re.compile(
+    r'^  File "[^"\n]*/triton_adapter/[^"\n]*".*\n(?:    .*\n)*', re.MULTILINE
+)
+# Python names a file with an error of syntax without its folder.
+SYNTAX = re.compile(r"(?<=\()(\w+\.py)(?=, line \d+\))")
+
+
+def own_paths(text: str, repository: Path) -> str:
+    """Return a text without the adapter's part of tracebacks, and with paths that begin in the project of a repository."""
+    project = Project.of(repository)
+    if not project:
+        return text
+    root = project.root
+    own = {
+        str(copy): str(source.relative_to(root))
+        for copy, source in copies(project).items()
+        if source.is_relative_to(root)
+    }
+    in_it = re.compile(re.escape(str(repository)) + r"/[^\"\n]*?\.py\b")
+    text = in_it.sub(lambda path: own.get(path[0], path[0]), OF_THE_ADAPTER.sub("", text))
+    steps = {Path(path).name: path for path in own.values() if path.startswith("steps/")}
+    return SYNTAX.sub(lambda name: steps.get(name[0], name[0]), text)

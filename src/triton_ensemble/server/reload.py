@@ -1,0 +1,87 @@
+"""Loads models of a project anew when their owner changes a step or how a model file is made."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from tritonclient import grpc  # type: ignore[import-untyped]
+from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
+
+from triton_ensemble.project import Project
+from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.server.log import one_line
+
+LOAD_TIMEOUT_S = 300
+EACH_S = 1.0
+Files = dict[Path, tuple[int, int]]  # time of change and size, by path
+
+
+class Reloader:
+    """Watches steps/, models/ and src/*.py of a project that a Triton in explicit model control mode serves."""
+
+    def __init__(self, project: Project, triton: LocalTriton) -> None:
+        self._project, self._triton = project, triton
+        self._client = grpc.InferenceServerClient(triton.grpc_url.partition("://")[2])
+        self._seen, self._next = self._watched(), 0.0
+
+    def look(self) -> None:
+        """Complete the model repository after a change, and load the models that are others then; once a second."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + EACH_S
+        seen, now = self._seen, self._watched()
+        changed = [path for path in seen | now if seen.get(path) != now.get(path)]
+        self._seen = now
+        if changed:
+            print(
+                ", ".join(str(p.relative_to(self._project.root)) for p in sorted(changed)),
+                "changed",
+                flush=True,
+            )
+            before = self._served()
+            # In a process of its own: models/ may import what has changed.
+            command = [sys.executable, "-m", "triton_ensemble", "repository"]
+            if subprocess.run(command, cwd=self._project.root).returncode == 0:
+                after = self._served()
+                self.load(name for name in after if after[name] != before.get(name))
+
+    def load(self, models: Iterable[str]) -> None:
+        """Load models anew, and say how that went; of one that fails Triton goes on with what it had."""
+        for model in models:
+            for version in self._project.repository.glob(f"{model}/[0-9]*"):
+                version.touch()  # Triton leaves alone what is as it was
+            start = time.monotonic()
+            try:
+                self._client.load_model(model, client_timeout=LOAD_TIMEOUT_S)
+                text = f"loaded anew in {time.monotonic() - start:.1f} s"
+            except InferenceServerException as error:
+                reason = str(error.message()).partition(" state: ")[2] or str(error.message())
+                reason = self._triton.ours(
+                    one_line(reason.removeprefix("Internal: ").strip(";\n "))
+                )
+                text = f"can't be loaded, what was served goes on: {reason}"
+            print(f"{model}: {text}", flush=True)
+
+    def _watched(self) -> Files:
+        root = self._project.root
+        return _files(
+            [*(root / "steps").rglob("*"), *(root / "models").rglob("*"), *root.glob("src/*.py")]
+        )
+
+    def _served(self) -> dict[str, Files]:
+        repository = self._project.repository
+        return {name: _files((repository / name).rglob("*")) for name in self._project.models}
+
+
+def _files(paths: Iterable[Path]) -> Files:
+    """Return what tells a file from a later one; editors' files that are gone again are none."""
+    files: Files = {}
+    for path in paths:
+        if "__pycache__" not in path.parts and path.is_file():
+            status = path.stat()
+            files[path] = status.st_mtime_ns, status.st_size
+    return files

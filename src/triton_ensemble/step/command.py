@@ -1,0 +1,120 @@
+"""Runs one Python step on a sample request, in the foreground, and prints what it returns.
+
+The code is that of steps/, so breakpoints and tracebacks are in your files. Models whose outputs
+the step reads are asked first: by the server at TRITON_GRPC_URL or TRITON_URL, else by the one that
+`make serve` runs, else by a Triton that is started for them, without the step. What they answer is
+recorded, and taken again until a file that they are made of changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bdb
+import pdb
+import sys
+import traceback
+from pathlib import Path
+
+from triton_ensemble.client import Arrays, package
+from triton_ensemble.project import Project
+from triton_ensemble.samples.files import Sample, samples
+from triton_ensemble.server.local_triton import ServerError
+from triton_ensemble.step import StepError
+from triton_ensemble.step.foreground import ForegroundStep, from_owner
+from triton_ensemble.step.manifests import Served, served
+from triton_ensemble.step.recorded import Recorded
+from triton_ensemble.step.upstream import Upstream, sample_of_file
+
+SHOWN_ROWS, SHOWN_CHARACTERS = 8, 100
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The step, the sample, and whether to stop in the debugger."""
+    parser.add_argument("name", nargs="?", help="of a step with code in steps/")
+    parser.add_argument("--sample", help="of samples/, or a file like those; default: the first")
+    parser.add_argument("--debug", action="store_true", help="stop in pdb, where the step begins")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the step; 1 where it fails, 2 where it can't be run."""
+    project = Project.load(Path.cwd())
+    try:
+        step = served(project, arguments.name)
+        sample = _sample(project, step, arguments.sample)
+        recorded = Recorded(project, step, sample)
+        kept = None if Path(arguments.sample or "").is_file() else recorded.read()
+        with Upstream(project, step, kept or sample) as upstream:
+            tensors = upstream.tensors()
+            if kept:
+                print(f"as recorded in {recorded.path.relative_to(project.root)}:")
+            elif not upstream.own and upstream.is_whole(tensors):
+                recorded.write(tensors)
+            return _run(project, step, sample, upstream, tensors, arguments.debug)
+    except (OSError, ServerError, StepError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def _sample(project: Project, step: Served, name: str | None) -> Sample:
+    """Return the sample of this name or file, the first without one."""
+    if not name:
+        return samples(project)[0]
+    if Path(name).is_file():
+        return sample_of_file(project, step, Path(name))
+    known = {sample.name: sample for sample in samples(project)}
+    if name not in known:
+        raise StepError(f"samples/{name}.json: not found; SAMPLE is one of {', '.join(known)}")
+    return known[name]
+
+
+def _run(
+    project: Project,
+    step: Served,
+    sample: Sample,
+    upstream: Upstream,
+    tensors: Arrays,
+    debug: bool,
+) -> int:
+    inputs = upstream.seen(tensors)
+    print(f"step {step.name}, steps/{step.module}.py, on sample {sample.name}")
+    try:
+        foreground = ForegroundStep(project, step, upstream.call)
+        _show(project, foreground.inputs(inputs))
+        answers = foreground.run(inputs, debug=debug)
+    except bdb.BdbQuit:  # the owner has seen enough
+        return 0
+    except Exception as error:
+        return _failed(project, step, error, debug)
+    for answer in answers:
+        print("returned:")
+        _show(project, answer)
+    return 0
+
+
+def _show(project: Project, arrays: Arrays) -> None:
+    """Print each array: its type and shape, then its first rows, shortened."""
+    printing = package(project, "runtime.printing")
+    for name, array in arrays.items():
+        kind = "bytes" if array.dtype == object else array.dtype
+        print(f"  {name} {kind}{list(array.shape)}")
+        rows = printing.by_row(array)
+        for row in rows[:SHOWN_ROWS]:
+            text = printing.cells(row)
+            print(f"    {text[:SHOWN_CHARACTERS]}{' ...' * (len(text) > SHOWN_CHARACTERS)}")
+        if len(rows) > SHOWN_ROWS:
+            print(f"    ... {len(rows)} rows")
+
+
+def _failed(project: Project, step: Served, error: Exception, debug: bool) -> int:
+    """Say what went wrong; with a traceback where the step's code raised what it did not mean to."""
+    kind = type(error).__name__
+    trace = from_owner(project, error.__traceback__)
+    if kind not in ("InvalidRequest", "StepError") and (trace or isinstance(error, SyntaxError)):
+        sys.stdout.flush()
+        traceback.print_exception(error.with_traceback(trace))
+        if debug and trace:
+            pdb.post_mortem(trace)
+    else:
+        text = str(error).removeprefix(f"step {step.name}: ")
+        print(f"step {step.name}: {kind}: {text}", file=sys.stderr)
+    return 1

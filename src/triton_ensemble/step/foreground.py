@@ -1,0 +1,146 @@
+"""A step in this process: its code from the owner's steps/, between the adapter's arrays and checks."""
+
+from __future__ import annotations
+
+import asyncio
+import dis
+import importlib
+import json
+import pdb
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec, spec_from_file_location
+from inspect import isasyncgen, isawaitable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from triton_ensemble.client import Arrays
+from triton_ensemble.project import Project
+from triton_ensemble.step.manifests import Served
+from triton_ensemble.testing import fake_triton
+from triton_ensemble.testing.harness import config_json
+
+# What "next" of the debugger goes past: the code between Triton and the step.
+NOT_THE_OWNERS = ("triton_ensemble.*", "triton_adapter.*", "asyncio.*")
+
+
+class ForegroundStep:
+    """The steps of a model up to the one asked for, made as Triton would make them.
+
+    `call(model, inputs)` answers what steps ask of other models.
+    """
+
+    def __init__(self, project: Project, step: Served, call: fake_triton.Call) -> None:
+        fake_triton.InferenceRequest.call = staticmethod(call)
+        self._folder, self._fused = step.folder, "steps" in step.manifest
+        self._config = json.loads(config_json(step.folder.parent / "config.pbtxt"))
+        _import_from(project.root, step.folder)
+        self._adapter = importlib.import_module("triton_adapter.user_step")
+        library = importlib.import_module("triton_adapter.arrays").LIBRARIES
+        self._arrays = library[step.manifest["arrays"]]("cpu")
+        self._parts = [(part, self._made(part)) for part in step.parts]
+
+    def _made(self, part: Mapping[str, Any]) -> Any:
+        """Return the adapter's object for a step, whose constructor it calls."""
+        name, config = self._folder.parent.name, self._config
+        if self._fused:
+            fused = importlib.import_module("triton_adapter.fused")
+            part = {"threads": fused.threads_of(config), **part}
+            config = fused.config_of(part, config)
+        names = {"model_name": name, "model_instance_name": f"{name}_0"}
+        args = {"model_version": self._folder.name, "model_instance_kind": "CPU", **names}
+        return self._adapter.UserStep(part, args, config, self._arrays)
+
+    def inputs(self, tensors: Arrays) -> Arrays:
+        """Return what of the tensors the model reads."""
+        names = [tensor["name"] for tensor in self._config["input"]]
+        return {name: tensors[name] for name in names if name in tensors}
+
+    def run(self, tensors: Arrays, *, debug: bool = False) -> list[Arrays]:
+        """Return the checked answers to one request, several only of a decoupled step; raises whatever the step does."""
+        known: Arrays = dict(tensors)
+        for part, step in self._parts[:-1]:
+            [outputs] = self._answers(part, step, known)
+            known |= {tensor["tensor"]: outputs[tensor["name"]] for tensor in part["output"]}
+        part, step = self._parts[-1]
+        if not debug:
+            return self._answers(part, step, known)
+        code = self._adapter.step_class(part).__call__.__code__
+        return _debugged(code, lambda: self._answers(part, step, known))
+
+    def _answers(self, part: Mapping[str, Any], step: Any, known: Arrays) -> list[Arrays]:
+        given = self._read(part, known)
+        rows = self._adapter.rows_of(given) if self._config["max_batch_size"] else None
+        returned = step.start(given, self._first())
+        if isasyncgen(returned):
+            returned = asyncio.run(_listed(returned))
+        elif isawaitable(returned):
+            returned = asyncio.run(_awaited(returned))
+        decoupled = self._config.get("model_transaction_policy", {}).get("decoupled", False)
+        checked = (
+            [step.checked(one, None) for one in returned]
+            if decoupled
+            else [step.checked(returned, rows)]
+        )
+        return [self._written(outputs) for outputs in checked]
+
+    def _read(self, part: Mapping[str, Any], known: Arrays) -> list[Any]:
+        """Return the arrays of a step's arguments, in its library; None for one that is optional and left out."""
+        bound = {t["name"]: t["tensor"] for t in part["input"]} if self._fused else {}
+        names = [bound.get(name, name) for name in part["arguments"].values()]
+        tensors = [fake_triton.Tensor(n, known[n]) if n in known else None for n in names]
+        return [tensor and self._arrays.read(tensor) for tensor in tensors]
+
+    def _first(self) -> tuple[Any, ...]:
+        """Return what a step of sequences takes first: a request that is a sequence of its own."""
+        if "sequence_batching" not in self._config:
+            return ()
+        return (importlib.import_module("triton_step").SequencePosition(1, True, True),)
+
+    def _written(self, outputs: Mapping[str, Any]) -> Arrays:
+        return {n: self._arrays.tensor(n, array).as_numpy() for n, array in outputs.items()}
+
+
+async def _listed(returned: AsyncIterator[Any]) -> list[Any]:
+    return [one async for one in returned]
+
+
+async def _awaited(returned: Any) -> Any:
+    return await returned
+
+
+def _debugged(code: Any, run: Callable[[], list[Arrays]]) -> list[Arrays]:
+    """Call `run` in the debugger, which stops where `code` begins."""
+    lines = [line for _, line in dis.findlinestarts(code) if line]
+    first = next((line for line in lines if line > code.co_firstlineno), code.co_firstlineno)
+    debugger = pdb.Pdb(skip=NOT_THE_OWNERS)
+    debugger.set_break(code.co_filename, first, temporary=True)
+    debugger.rcLines.append("continue")  # it would stop before the step too
+    return debugger.runcall(run) or []
+
+
+def _import_from(root: Path, folder: Path) -> None:
+    """Let `steps` be the owner's folder, and the rest what the step has in Triton: no more of the project."""
+    sys.modules["triton_python_backend_utils"] = fake_triton
+    sys.path[:] = [
+        str(root / "src"),
+        str(folder),
+        *(p for p in sys.path if Path(p).resolve() != root),
+    ]
+    code = root / "steps" / "__init__.py"
+    spec = spec_from_file_location("steps", code) if code.exists() else None
+    spec = spec or ModuleSpec("steps", None, is_package=True)
+    spec.submodule_search_locations = [str(root / "steps")]
+    package = sys.modules["steps"] = module_from_spec(spec)
+    if spec.loader:
+        spec.loader.exec_module(package)
+
+
+def from_owner(project: Project, trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback from the owner's code on; None where that has no part in it."""
+    folders = [f"{project.root / name}/" for name in ("steps", "src")]
+    while trace and not trace.tb_frame.f_code.co_filename.startswith(tuple(folders)):
+        trace = trace.tb_next
+    return trace

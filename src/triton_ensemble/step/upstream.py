@@ -1,0 +1,233 @@
+"""What reaches a step of a sample request: the models before it are asked, and no other runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+from tritonclient import grpc  # type: ignore[import-untyped]
+from tritonclient.utils import (  # type: ignore[import-untyped]
+    InferenceServerException,
+    triton_to_np_dtype,
+)
+
+from triton_ensemble.bench.server import target
+from triton_ensemble.client import Arrays, package
+from triton_ensemble.config.message import type_name
+from triton_ensemble.config.repository import model_configs
+from triton_ensemble.project import Project
+from triton_ensemble.samples.ask import answer, ask, tensors
+from triton_ensemble.samples.files import Sample, read
+from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.server.ports import server_at, usual
+from triton_ensemble.step import StepError
+from triton_ensemble.step.manifests import Served
+
+TIMEOUT_S = 60
+Configs = Mapping[str, Any]
+
+
+def sample_of_file(project: Project, step: Served, path: Path) -> Sample:
+    """Read a request of the pipeline, or one of the model that serves a step, from a file; ValueError where it is none."""
+    config = model_configs(project.repository)[step.model]
+
+    def typed(arrays: Arrays) -> Arrays:
+        types = {tensor.name: _numpy_type(tensor) for tensor in config.input}
+        if types.keys() != arrays.keys():
+            of_the_pipeline: Arrays = package(project, "runtime.batches").arrays(arrays)
+            return of_the_pipeline
+        return {name: array.astype(types[name]) for name, array in arrays.items()}
+
+    return read(path, typed)
+
+
+def _numpy_type(tensor: Any) -> Any:
+    name = type_name(tensor)
+    return triton_to_np_dtype("BYTES" if name == "STRING" else name)
+
+
+class Upstream:
+    """Tensors for a step, and answers of the models that it calls, inside a `with` block.
+
+    `own` is whether the sample is a request of the step's model itself.
+    A server is asked only where the step needs one: that of the environment, one that runs, or one that is started.
+    """
+
+    def __init__(self, project: Project, step: Served, sample: Sample) -> None:
+        self._project, self._step = project, step
+        self._configs = model_configs(project.repository)
+        self._inputs = _few_enough(sample.inputs, project.max_batch_size)
+        self.own = self.is_whole(sample.inputs)
+        self._client: Any = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Upstream:
+        calls = [model["name"] for model in self._step.parts[-1]["calls"].values()]
+        before = (
+            () if self.own else _before(self._configs, self._project.ensemble, self._step.model)
+        )
+        if models := _loaded(self._project, [*before, *calls]):
+            self._client = self._stack.enter_context(self._connected(models))
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._stack.__exit__(*raised)
+
+    def _connected(self, models: list[str]) -> Any:
+        """Return a client of a server that has the models."""
+        if url := os.environ.get("TRITON_GRPC_URL") or os.environ.get("TRITON_URL"):
+            return grpc.InferenceServerClient(target(url), ssl=url.startswith(("https", "grpcs")))
+        running = grpc.InferenceServerClient(target("grpc://127.0.0.1"))
+        if _has(running, models):
+            port = usual("grpc")
+            then = "its models are as they were when it loaded them"
+            print(f"asks the Triton at port {port}, {server_at(port)}; {then}")
+            return running
+        running.close()
+        print(f"Starting a local Triton with {', '.join(models)} ...", flush=True)
+        args = ["--model-control-mode=explicit", *(f"--load-model={name}" for name in models)]
+        local = LocalTriton(self._project.repository, models[-1], server_args=args)
+        return grpc.InferenceServerClient(target(self._stack.enter_context(local).grpc_url))
+
+    def tensors(self) -> Arrays:
+        """Return the inputs of the step's model, as a request has them; StepError where none of the pipeline leads to them."""
+        if self.own:
+            return self._inputs
+        found = self._reaching(self._project.ensemble, self._inputs)
+        if found is None:
+            names = ", ".join(sorted(_names(self._configs[self._step.model].input)))
+            raise StepError(
+                f"step {self._step.name}: only other steps call it; write SAMPLE=file.json with {names}"
+            )
+        return found
+
+    def is_whole(self, tensors: Arrays) -> bool:
+        """Return whether these are all inputs of the step's model, optional ones too."""
+        return tensors.keys() == _names(self._configs[self._step.model].input)
+
+    def seen(self, tensors: Arrays) -> Arrays:
+        """Return the inputs of the step's model as it sees them."""
+        return _reshaped(self._configs[self._step.model], tensors)
+
+    def _reaching(self, model: str, inputs: Arrays) -> Arrays | None:
+        """Return what reaches the step's model if `model` is asked; None where that does not lead to it."""
+        config = self._configs[model]
+        if model == self._step.model:
+            return inputs
+        tensors = _reshaped(config, inputs)
+        path = _path(self._configs, model, self._step.model)
+        for called in path:
+            given = {
+                own: tensors[name] for own, name in called.input_map.items() if name in tensors
+            }
+            if called is path[-1]:
+                return self._reaching(called.model_name, given)
+            outputs = self.call(called.model_name, given)
+            tensors |= {
+                name: outputs[own] for own, name in called.output_map.items() if own in outputs
+            }
+        return None
+
+    def call(self, model: str, inputs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return a model's answer, the first of a decoupled one; RuntimeError where it refuses or fails."""
+        config = self._configs[model]
+        one = config.HasField("sequence_batching")
+        position = {"sequence_id": 1, "sequence_start": True, "sequence_end": True} if one else {}
+        asked = _streamed if config.model_transaction_policy.decoupled else ask
+        try:
+            return asked(self._client, model, inputs, client_timeout=TIMEOUT_S, **position)
+        except InferenceServerException as error:
+            text = " ".join(str(error.message()).split())
+            raise StepError(f"{model}, which runs before, has no answer: {text}") from None
+
+
+def _streamed(
+    client: Any, model: str, inputs: Arrays, client_timeout: int, **position: Any
+) -> Arrays:
+    """Return the first answer of a decoupled model."""
+    answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    client.start_stream(lambda result, error: answers.put((result, error)), client_timeout)
+    try:
+        client.async_stream_infer(model, tensors(inputs), **position)
+        result, error = answers.get(timeout=client_timeout)
+    except queue.Empty:
+        error = InferenceServerException(f"none within {client_timeout} s")
+    finally:
+        client.stop_stream(cancel_requests=True)
+    if error:
+        raise error
+    return answer(result)
+
+
+def _before(configs: Configs, model: str, wanted: str) -> Iterator[str]:
+    """Yield the models that must be asked before what reaches `wanted` is known."""
+    if model != wanted:
+        for called in (path := _path(configs, model, wanted)):
+            if called is path[-1]:
+                yield from _before(configs, called.model_name, wanted)
+            else:
+                yield called.model_name
+
+
+def _loaded(project: Project, models: list[str]) -> list[str]:
+    """Return models and those that their steps call, each once; Triton loads what an ensemble needs."""
+    for model in models:  # grows meanwhile
+        for path in project.repository.glob(f"{model}/*/step.json"):
+            manifest = json.loads(path.read_text())
+            for part in manifest.get("steps", [manifest]):
+                models += [c["name"] for c in part["calls"].values() if c["name"] not in models]
+    return list(dict.fromkeys(models))
+
+
+def _path(configs: Configs, ensemble: str, wanted: str) -> list[Any]:
+    """Return the steps of an ensemble that lead to a model, in the order of the data, that with the model last; empty where none has it."""
+    steps = list(configs[ensemble].ensemble_scheduling.step)
+    last = next((step for step in steps if _leads_to(configs, step.model_name, wanted)), None)
+    path: list[Any] = []
+    needed = [last] if last else []
+    while needed:
+        step = needed.pop(0)
+        path = [step, *(other for other in path if other is not step)]
+        reads = {*step.input_map.values()}
+        needed += [other for other in steps if reads & {*other.output_map.values()}]
+    return path
+
+
+def _leads_to(configs: Configs, model: str, wanted: str) -> bool:
+    inner = configs[model].ensemble_scheduling.step
+    return model == wanted or any(_leads_to(configs, step.model_name, wanted) for step in inner)
+
+
+def _reshaped(config: Any, arrays: Arrays) -> Arrays:
+    """Return inputs of a model as it sees them: `reshape` in its config says how."""
+    seen = dict(arrays)
+    for tensor in config.input:
+        if tensor.HasField("reshape") and tensor.name in seen:
+            array, first = seen[tensor.name], int(config.max_batch_size > 0)
+            open_dims = (
+                n for n, dim in zip(array.shape[first:], tensor.dims, strict=True) if dim < 0
+            )
+            shape = [next(open_dims) if dim < 0 else dim for dim in tensor.reshape.shape]
+            seen[tensor.name] = array.reshape([*array.shape[:first], *shape])
+    return seen
+
+
+def _few_enough(inputs: Arrays, max_batch_size: int) -> Arrays:
+    return {n: array[:max_batch_size] for n, array in inputs.items()} if max_batch_size else inputs
+
+
+def _names(tensors: Any) -> set[str]:
+    return {tensor.name for tensor in tensors}
+
+
+def _has(client: Any, models: list[str]) -> bool:
+    try:
+        return all(client.is_model_ready(model, client_timeout=2) for model in models)
+    except InferenceServerException:
+        return False

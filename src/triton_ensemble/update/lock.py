@@ -1,0 +1,141 @@
+"""Renews a project's locks: versions and hashes of what it declares, and of all that this needs.
+
+    python -m triton_ensemble.update.lock [--lacking | --set-up]
+
+With --lacking only where requirements.lock lacks what pipeline.yml or a backend asks for; with
+--set-up, where an install follows, not before its owner has chosen between 5 GB and less. The interpreter's environment gets uv, which keeps the versions that still fit. TORCH_INDEX in the
+environment is the address of a package index that PyTorch alone is taken from, for wheels without
+CUDA. The locks do not name it: pip gets it where they are installed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+LOCK, DEV_LOCK = Path("requirements.lock"), Path("requirements-dev.lock")
+FACTS, PYPROJECT = Path("vendor", "project.json"), Path("pyproject.toml")
+OPTIONS = ("--universal", "--python-version", "3.10", "--generate-hashes", "--no-emit-index-url")
+TORCH = ("torch", "torchvision", "torchaudio")  # what PyTorch's own indexes have besides its needs
+CHOICE = (
+    "for a CPU, write the address of an index with its CPU wheels as TORCH_INDEX into the Makefile"
+)
+HEAVY = "an environment of over 5 GB"
+
+
+class LockError(RuntimeError):
+    """What keeps the locks from being renewed: where, what, what to do."""
+
+
+def lacking(lock: str, requirements: Iterable[str]) -> list[str]:
+    """Return the requirements that a lock has no package for.
+
+    One of another version is none where `packaging` is installed, as beside Copier.
+    """
+    found = re.findall(r"^([\w.-]+)(?:\[.*?\])?==([^\s;]+)", lock, re.MULTILINE)
+    versions: dict[str, list[str]] = {}
+    for name, version in found:
+        versions.setdefault(_normalized(name), []).append(version)
+    return [each for each in requirements if not _fits(each, versions)]
+
+
+def _fits(requirement: str, versions: dict[str, list[str]]) -> bool:
+    locked = versions.get(_normalized(re.split(r"[^\w.-]", requirement)[0]), [])
+    try:
+        from packaging.requirements import Requirement
+    except ImportError:  # set-up asks before it has installed anything
+        return bool(locked)
+    specifier = Requirement(requirement).specifier
+    return any(specifier.contains(version, prereleases=True) for version in locked)
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def renew() -> None:
+    """Write both locks; LockError where pip can't fetch uv, or uv finds no versions."""
+    _run("pip", "--quiet", "--disable-pip-version-check", "install", "uv")
+    facts = json.loads(FACTS.read_text(encoding="utf-8"))
+    extras = [word for task in facts["packages"] for word in ("--extra", task)]
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, PYPROJECT.name)
+        own = PYPROJECT.read_text(encoding="utf-8")
+        source.write_text(own + _torch_index(own), encoding="utf-8")
+        toolkit = ("--no-emit-package", "triton-ensemble", "vendor/requirements.txt")
+        _compile(source, LOCK, *extras, *toolkit)
+        _compile(source, DEV_LOCK, "--extra", "dev", "--constraints", str(LOCK))
+    print(*_advice(facts), sep="\n", end="", flush=True)
+
+
+def _compile(source: Path, lock: Path, *options: str) -> None:
+    said = ("--no-annotate", "--custom-compile-command", "make lock")
+    _run("uv", "pip", "compile", "--quiet", *OPTIONS, *said, *options, "-o", str(lock), str(source))
+
+
+def _run(module: str, *arguments: str) -> None:
+    if subprocess.run([sys.executable, "-m", module, *arguments], stdout=sys.stderr).returncode:
+        raise LockError(f"{LOCK}: is not renewed, as {module} says above; then run: make lock")
+
+
+def _torch_index(pyproject: str) -> str:
+    """Return what tells uv of the index, and that it is for no other package; empty where the owner has such tables."""
+    url = os.environ.get("TORCH_INDEX")
+    if not url or "[tool.uv.sources]" in pyproject:
+        return ""
+    index = f'\n[[tool.uv.index]]\nname = "torch"\nurl = {json.dumps(url)}\nexplicit = true\n'
+    sources = (f'{name} = {{ index = "torch" }}\n' for name in TORCH)
+    return "".join([index, "\n[tool.uv.sources]\n", *sources])
+
+
+def _advice(facts: dict[str, Any]) -> list[str]:
+    """Return a line where a project without GPUs has packages for them in its lock."""
+    count = len({*re.findall(r"^(nvidia-(?!pytriton)[\w-]+)==", LOCK.read_text(), re.MULTILINE)})
+    if facts["gpu_count"] or not count:
+        return []
+    if os.environ.get("TORCH_INDEX"):
+        how = "they are needed by a package that takes torch from elsewhere; add torch to the requirements of its step"
+    else:
+        how = f"{CHOICE}, then run: make lock"
+    return [f"{LOCK}: has {count} NVIDIA packages, for GPUs: {HEAVY}; {how}", ""]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Renew the locks; 1 after a line where that can't be, or where the owner has to choose first.
+
+    After an update, --lacking, it is 0 then: the update is complete.
+    """
+    try:
+        if not arguments or _is_needed("--set-up" in arguments):
+            renew()
+    except LockError as error:
+        print(error, file=sys.stderr)
+        return int("--lacking" not in arguments)
+    return 0
+
+
+def _is_needed(installs: bool) -> bool:
+    """Say what the lock lacks; return whether it is anything. LockError before an install of what nobody chose."""
+    facts = json.loads(FACTS.read_text(encoding="utf-8"))
+    declared = dict.fromkeys(each for task in facts.get("packages", {}).values() for each in task)
+    # One that its owner removed stays so.
+    missing = LOCK.exists() and lacking(LOCK.read_text(encoding="utf-8"), declared)
+    if not missing:
+        return False
+    lacks = f"{LOCK}: lacks {', '.join(missing)}"
+    open_choice = not facts["gpu_count"] and not os.environ.get("TORCH_INDEX")
+    if installs and open_choice and any(re.match(rf"({'|'.join(TORCH)})\b", m) for m in missing):
+        raise LockError(f"{lacks}; {CHOICE}; to take those for GPUs, {HEAVY}, run: make lock")
+    print(f"{lacks}; renewing it, as `make lock` does", flush=True)
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
