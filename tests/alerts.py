@@ -60,7 +60,7 @@ class Case(NamedTuple):
     counts: str = ""  # requests a second at the last minute, as the rules record them
 
 
-UP = 'up{job="triton"}'
+UP = "up{}"
 REFUSED, FAILED = 'step_rejected_total{step="a"}', 'step_failed_total{step="a"}'
 WAITING = 'nv_inference_pending_request_count{model="a"}'
 QUEUE = {"default_queue_policy": {"max_queue_size": 10}}
@@ -269,13 +269,18 @@ def _unit_test(case: Case, metrics: dict[str, str]) -> dict[str, Any]:
     ]
     for name, count in (count.split("=") for count in case.counts.split()):
         rate = f"round(triton:{name}:rate2m, 0.01)"
-        asked.append(_expectation(rate, max(case.fires), {"{}": float(count)}))
+        asked.append(_expectation(rate, max(case.fires), {'{job="triton"}': float(count)}))
     return {
         "name": case.name,
         "interval": f"{SECONDS}s",
-        "input_series": [{"series": s, "values": v} for s, v in metrics.items() if v],
+        "input_series": [{"series": _scraped(s), "values": v} for s, v in metrics.items() if v],
         "promql_expr_test": asked,
     }
+
+
+def _scraped(series: str) -> str:
+    """Return a series with the label that Prometheus adds."""
+    return series.replace("{", '{job="triton",', 1)
 
 
 def _expectation(expression: str, minute: float, samples: dict[str, float]) -> dict[str, Any]:

@@ -14,7 +14,9 @@ from test_properties import drawn
 
 from triton_ensemble import catalog
 
-FIELDS: dict[str, dict[str, str]] = catalog.table("fields")
+FIELDS: dict[str, dict[str, str]] = {
+    k: v for k, v in catalog.table("fields").items() if k != "prompt"
+}
 EACH = 4  # answers made from a pipeline
 SIDES = ("inputs", "outputs")
 TYPES = list(catalog.data_types())
@@ -345,10 +347,11 @@ Value = Callable[[Scene], Any]
 OF_KIND: dict[str, Value] = {
     "project name": lambda s: s.one("p", "Awkward.names-2", "1", "a b", "", "x" * 101),
     "model name": lambda s: s.one("m", "A.b-c_1", "1", "expose_A", "a b", "", "größe", "x" * 101),
-    "starting pipeline": lambda s: s.one("my-own", "image-classification", "ad-ranking", "mine"),
+    "starting pipeline": lambda s: s.one("my-own", "digit-screening", "ad-ranking", "mine"),
     "release": lambda s: s.one(*catalog.releases(), 26.07, "27.01"),
     "natural": Scene.natural,
     "naturals": Scene.sizes,
+    "batch sizes": Scene.sizes,
     "microseconds": Scene.microseconds,
     "candidates": lambda s: s.one(0, 8, 10**7, 10**7 + 1),
     "state file": lambda s: s.one("state.bin", "a/b", "/etc/passwd", "../x"),
@@ -384,9 +387,9 @@ OF_KIND: dict[str, Value] = {
     "list of model name": lambda s: s.some(*(x["name"] for x in s.steps()), "nobody"),
     "requirements": Scene.requirements,
     "fuse": lambda s: s.one("auto", True, True, False, "never"),
-    "adapter": lambda s: s.one("none", "none", True),
     "type": Scene.type,
     "dims": Scene.changed_dims,
+    "sizes": Scene.changed_dims,
     "any dims": Scene.any_dims,
     "format": lambda s: s.one("NCHW", "NHWC", "NONE"),
     "tensor name": Scene.tensor_name,

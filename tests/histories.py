@@ -78,7 +78,8 @@ def retype(answers: Answers, n: int) -> None:
 
 
 def reorder(answers: Answers, n: int) -> None:
-    answers["steps"].reverse()
+    """Another order of fields, which means nothing."""
+    answers["steps"] = [dict(reversed(step.items())) for step in answers["steps"]]
 
 
 def rename_project(answers: Answers, n: int) -> None:
@@ -162,7 +163,8 @@ def move(template: Path) -> None:
     lines = (template / "README.md.jinja").read_text().splitlines(keepends=True)
     half = lines.index("{% if 'monitoring' in extras %}\n")
     (template / "README.md.jinja").write_text("".join(lines[:half]))
-    (template / "MORE.md.jinja").write_text("".join(lines[:1] + lines[half:]))
+    imports = [line for line in lines[:half] if " import " in line]
+    (template / "MORE.md.jinja").write_text("".join(imports + lines[half:]))
 
 
 def mark(folder: Path, version: str, *names: str | Path) -> None:

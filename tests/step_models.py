@@ -241,7 +241,8 @@ def __call__(self, IN):
         """
 def __call__(self, IN):
     import time
-    time.sleep(0.3)
+    self.context.logger.warning("sleeps")
+    time.sleep(max(0.3, float(IN.max())))
     self.context.metrics.counter("slow_rows_total", "Rows").add(len(IN))
     self.context.logger.warning("has slept, %s", self.context.version)
     return {"OUT": IN}

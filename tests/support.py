@@ -21,6 +21,7 @@ from copier.errors import UserMessageError
 from triton_ensemble.repository.sources import adapter_files
 
 ROOT = Path(__file__).resolve().parents[1]
+NOWHERE = "1"  # a port on which no server answers
 VENV = Path(sys.prefix)
 COPIER = VENV / "bin" / "copier"
 PREFIX = "'dict object' has no attribute "
@@ -80,7 +81,9 @@ class Project:
 
     def make_command(self, *arguments: str) -> list[str]:
         """Return `make` with the environment of this repository, which has all that a project needs."""
-        ready = (f"--assume-old={VENV / name}" for name in (".packages", ".toolkit", ".dev"))
+        ready = (
+            f"--assume-old={VENV / name}" for name in (".packages", ".toolkit", ".dev", ".push")
+        )
         return ["make", "--no-print-directory", *ready, f"VENV={VENV}", *arguments]
 
     def make(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -120,10 +123,10 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def serve(project: Project) -> Iterator[Server]:
+def serve(project: Project, *arguments: str) -> Iterator[Server]:
     """Run `make serve` on free ports, until Ctrl-C."""
     process = subprocess.Popen(
-        project.make_command("serve", "HTTP_PORT=0", "GRPC_PORT=0", "METRICS_PORT=0"),
+        project.make_command("serve", "HTTP_PORT=0", "GRPC_PORT=0", "METRICS_PORT=0", *arguments),
         cwd=project.path,
         env=variables(PYTHONPATH=f"src:{SOURCES}"),
         stdout=subprocess.PIPE,
@@ -194,9 +197,14 @@ PIPELINES: dict[str, dict[str, Any]] = {
         "starting_pipeline": "image-classification",
     },
     "my own": {"starting_pipeline": "my-own"},
-    "chain": {"starting_pipeline": "text-classification"},
-    "shared intermediate": {"starting_pipeline": "face-attributes"},
-    "fan that joins": {"starting_pipeline": "ad-ranking"},
+    "chain": {"starting_pipeline": "my-own", "topology": "chain"},
+    "shared intermediate": {"starting_pipeline": "my-own", "topology": "shared"},
+    "fan that joins": {"starting_pipeline": "my-own", "topology": "fan"},
+    "photographs": {"starting_pipeline": "torchscript-classification"},
+    "text embedding": {"starting_pipeline": "text-embedding"},
+    "text classification": {"starting_pipeline": "text-classification"},
+    "digit screening": {"starting_pipeline": "digit-screening"},
+    "second opinion": {"starting_pipeline": "second-opinion"},
     "torchscript": {
         "project_name": "torchscript",
         "starting_pipeline": "image-classification",

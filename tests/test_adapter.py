@@ -251,20 +251,34 @@ def test_the_harness_adds_the_control_tensors_of_a_sequence(repository: Path) ->
 
 
 def test_cancelled_requests_are_not_run(client: Client, triton: LocalTriton) -> None:
-    """The step is slow enough for the adapter to ask: of those that wait in a batch, none is run."""
+    """The step is slow enough for the adapter to ask: of those that wait for the first, none is run."""
+
+    def times(text: str) -> int:
+        return triton.log.read_text().count(text)
+
     asked(client, "slow", {"IN": four(0)})
-    before = metric(triton, "slow_rows_total")
-    first = client.async_infer("slow", as_inputs({"IN": four(0)}), lambda result, error: None)
+    wait_for(lambda: times("has slept") == times("sleeps"))  # their log goes through a queue
+    before = times("sleeps")
+    first = client.async_infer("slow", as_inputs({"IN": four(4)}), lambda result, error: None)
+    wait_for(lambda: times("sleeps") == before + 1)
     waiting = [
         client.async_infer("slow", as_inputs({"IN": four(0)}), lambda result, error: None)
-        for _ in range(4)
+        for _ in range(40)  # several batches
     ]
-    time.sleep(0.1)
+    time.sleep(1)
     for call in waiting:
         call.cancel()
     asked(client, "slow", {"IN": four(0)})
+    time.sleep(1)
     assert first
-    assert metric(triton, "slow_rows_total") - before == 2
+    assert times("has slept") - before == 2
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def metric(triton: LocalTriton, name: str, **labels: str) -> float:

@@ -138,6 +138,7 @@ DIGITS = {
     'output { name: "features" data_type: TYPE_FP32 dims: [64] }',
 }
 DIGITS_PIPELINE = """\
+# yaml-language-server: $schema=vendor/pipeline.schema.json
 # From the model repository repository, by triton-ensemble adopt.
 # preprocess: has no 1/model.py; put it at models/preprocess/1/model.py
 # classify: has no 1/model.onnx; put it at models/classify/1/model.onnx
@@ -572,7 +573,7 @@ NAMED: list[tuple[str, dict[str, str], dict[str, str], str]] = [
             "m/1/data/far.py": "import",
         },
         "m: imports opencv-python-headless, pyyaml, sentence-transformers, torch; "
-        "add them to its `requirements`, then run `make update` and `make lock`",
+        "add them to its `requirements`, then run `make update`",
     ),
     (
         "labels and warmup data that are missing",
@@ -615,6 +616,12 @@ NAMED: list[tuple[str, dict[str, str], dict[str, str], str]] = [
         "its library must be in models/m/ or in the image that TRITON_IMAGE names",
     ),
     (
+        "a backend that a script is to fill in",
+        alone(m=f'backend: "${{triton_backend}}" {TENSORS}'),
+        {},
+        "m: its backend is still ${triton_backend}; write the name of one, like tensorrtllm",
+    ),
+    (
         "an output that is declared twice alike",
         alone(m=PYTHON + OUT),
         {},
@@ -627,6 +634,13 @@ NAMED: list[tuple[str, dict[str, str], dict[str, str], str]] = [
         ),
         {},
         "m: has N without dims, and now with those that Triton adds, [1]",
+    ),
+    (
+        "rows that the model does not take",
+        {"e": f"max_batch_size: 8 {CHAIN}", "a": PYTHON, "b": PYTHON},
+        {},
+        "e/config.pbtxt:4: ensemble tensor IN: [-1,4] is inferred from model e while [4] is inferred from model a: "
+        "requests of more than one row are refused; write the rows as -1 in its dims, or max_batch_size: 1 in the ensemble",
     ),
     (
         "requests that the model does not answer",

@@ -65,7 +65,7 @@ def adopted(generate: Generate, tmp_path: Path, capsys: pytest.CaptureFixture[st
     return adopt
 
 
-QUICK = ("several versions", "version 3 alone", "BLS", "labels")
+QUICK = ("several versions", "BLS")
 
 
 @pytest.mark.parametrize("name", slow_but(*QUICK, names=REPOSITORIES))
@@ -236,11 +236,11 @@ def test_in_the_folder_of_the_repository(git_template: Path, tmp_path: Path, cap
         assert answers_of(server.urls["http"], made) == before
 
 
-def test_the_config_names_what_is_wrong_with_both(project: Project) -> None:
-    """Of a step, `adopted` and `adapter` are two places for one file."""
+def test_a_model_of_its_own_is_adopted_now(project: Project) -> None:
+    """v0.2.0 had it in steps/, by `adapter: none`."""
     from triton_ensemble.pipeline.rules import rules
 
     given = yaml.safe_load((project / "pipeline.yml").read_text())
     given["steps"][0]["adapter"] = "none"
-    line = "step a: is `adopted`, so its model.py is in models/a/; drop `adapter`"
+    line = "step a: has `adapter`, which is `adopted: true` now; move its folder of steps/ to models/NAME/1/"
     assert rules().problem(given) == line

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import copier
-import pexpect  # type: ignore[import-untyped]
 import pytest
 import yaml
 from copier.errors import UserMessageError
@@ -27,7 +25,8 @@ TYPES = (
 )
 QUESTIONS = (
     "project_name, ensemble_name, starting_pipeline, triton_release, gpu_count, max_batch_size, "
-    "max_queue_delay_us, extras, ci, gpu_runner, tensors, steps, inputs, outputs, ensemble"
+    "max_queue_delay_us, extras, ci, gpu_runner, tensors, steps, inputs, outputs, ensemble, "
+    "batching_goal, show_all, topology, flow"
 )
 
 
@@ -82,7 +81,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"starting_pipeline": "x"},
-        'starting_pipeline is "x"; write one of image-classification, text-classification, face-attributes, ad-ranking, my-own',
+        'starting_pipeline is "x"; write one of image-classification, torchscript-classification, text-embedding, text-classification, digit-screening, second-opinion, my-own',
     ),
     ({"triton_release": "26.99"}, "triton_release is 26.99; write one from 24.10 to 26.08"),
     ({"stepz": []}, "stepz: is no question; did you mean steps?"),
@@ -95,6 +94,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"tensors": {1: "FP32[1]", "1": "FP32[1]"}}, "tensor 1: stands twice; drop one"),
     (tensor("FP32"), 'tensor A: is "FP32"; write TYPE[dims], like FP32[3, 224, 224]'),
     (tensor("FP32[]"), 'tensor A: is "FP32[]"; write TYPE[dims], like FP32[3, 224, 224]'),
+    (
+        tensor("FP32[012]"),
+        'tensor A: is "FP32[012]"; write TYPE[dims], like FP32[3, 224, 224]',
+    ),
     (tensor(4), "tensor A: is 4; write TYPE[dims], like FP32[3, 224, 224]"),
     (tensor("FLOAT[4]"), "tensor A: has the type FLOAT, which Triton does not have; write FP32"),
     (tensor("fp32[4]"), "tensor A: has the type fp32, which Triton does not have; write FP32"),
@@ -130,6 +133,22 @@ BAD: list[tuple[dict[str, Any], str]] = [
         tensor({"type": "FP32", "dims": [4], "dim": [4]}),
         "tensor A: has the field `dim`, which is unknown; did you mean dims?",
     ),
+    (
+        tensor(f"FP32[{'1, ' * 32}4]"),
+        "tensor A: has 33 dims; write 31 or less",
+    ),
+    (
+        {"tensors": {"a\x85b": "FP32[1]"}},
+        "tensor a\x85b: has a control character in its name, like a line break, or more than 1000 characters; drop it",
+    ),
+    (
+        {"tensors": {"a\u2028b": "FP32[1]"}},
+        "tensor a\u2028b: has a control character in its name, like a line break, or more than 1000 characters; drop it",
+    ),
+    (
+        one({"a": "A", "\u2029": "A"}),
+        'step one: has a tensor named "\\u2029"; write a name',
+    ),
     # the list of steps
     ({"steps": "one"}, "steps: is no list; write one `- name: ...` for each step"),
     ({"steps": {"one": {}}}, "steps: is no list; write one `- name: ...` for each step"),
@@ -148,6 +167,28 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"steps": [step("it's", ["A"], ["B"])]},
         "step it's: name is \"it's\"; write a name of letters, digits, `_`, `-` and `.`",
     ),
+    (
+        {"steps": [step("__pycache__", ["A"], ["B"])]},
+        'step __pycache__: name is "__pycache__", which is left out of copies, as what Python compiles; write another name',
+    ),
+    (
+        {"ensemble_name": "e.pyc"},
+        'ensemble_name is "e.pyc", which is left out of copies, as what Python compiles; write another name',
+    ),
+    (
+        {"project_name": "__pycache__"},
+        'project_name is "__pycache__", which is left out of copies, as what Python compiles; write another name',
+    ),
+    (
+        one(versions="latest"),
+        'step one: versions is "latest"; write {latest: 2}, `all` or a list of versions',
+    ),
+    (one(warmup=[]), "step one: warmup is []; write a list that is not empty, or drop it"),
+    (
+        one(device="z" * 5000),
+        f'step one: device is "{"z" * 279} ... {"z" * 213}"; write one of cpu, gpu, auto, model',
+    ),
+    (one(backend="z" * 101), f'step one: backend is "{"z" * 101}"; write one of {BACKENDS}'),
     ({"steps": STEPS * 2}, "step one: stands twice; give one of them another name"),
     (one(backend="onnx"), 'step one: backend is "onnx"; did you mean onnxruntime?'),
     (one(backend="pytorhc"), 'step one: backend is "pytorhc"; did you mean pytorch?'),
@@ -202,7 +243,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
         'step one: lists "" among its tensors; write a name, or make the list a mapping',
     ),
     (one({"": "A"}), 'step one: has a tensor named ""; write a name, in quotes'),
-    (one(["A", "A"]), "step one: lists A twice in `inputs`; drop one"),
+    (one(["A", "A"]), "step one: A stands twice; drop one"),
     (one({"x": None}), "step one: x is no tensor; write the name of one"),
     (one({"x": {}}), "step one: x needs a `tensor`, or its `type` and `dims`"),
     (
@@ -211,7 +252,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         one({"a": "A", "x": {"type": "FP32", "dims": [4]}}),
-        "step one: x is not fed; give it a `tensor`, or make it `optional: true`",
+        "step one: x is not fed; give x a `tensor`, or make it `optional: true`",
     ),
     (
         one({"x": {"tensor": "A", "dims": [5]}}),
@@ -236,11 +277,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         steps(step("one", ["A"], ["B"]), step("two", ["A"], ["B"])),
-        "step two: writes B, which step one writes too; give one of them another tensor",
+        "step two: writes B, which step one writes too; rename the B of one of them",
     ),
     (
         steps(step("one", ["A"], {"x": "B", "y": "B"})),
-        "step one: writes B, which step one writes too; give one of them another tensor",
+        "step one: writes B, which step one writes too; rename the B of one of them",
     ),
     (
         steps(step("one", ["A"], ["B"]), C="FP32[1]"),
@@ -248,28 +289,28 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         steps(step("one", ["A"], ["A"])),
-        "steps: go in a circle, one -> one; let one of them read something else",
+        "step one: reads A, which it writes itself; let it read something else",
     ),
     (
         {
             "tensors": FOUR,
             "steps": [step("one", ["A", "C"], ["B"]), step("two", ["B"], ["C", "D"])],
         },
-        "steps: go in a circle, one -> two -> one; let one of them read something else",
+        "step one: reads C, which step two writes below; list two before one, or let it read something else",
     ),
     (
         steps(step("one", ["A"], ["B"]), step("two", ["B"], ["A"])),
-        "steps: go in a circle, one -> two -> one; let one of them read something else",
+        "step one: reads A, which step two writes below; list two before one, or let it read something else",
     ),
     (
         {"tensors": FOUR, "steps": [step("one", ["A"], ["B"]), step("two", ["C"], ["D"])]},
         "outputs: B depends on some of the inputs, and no step on all, and Triton deadlocks on "
-        "requests for a part of the outputs; make it a pipeline of its own, or write "
+        "requests for a part of the outputs; make B a pipeline of its own, or write "
         "`ensemble: {all_outputs: true}`",
     ),
     # what the ensemble returns
     ({"outputs": "B"}, 'outputs is "B"; write a list of names'),
-    ({"outputs": ["B", "B"]}, "outputs: names B twice; drop one"),
+    ({"outputs": ["B", "B"]}, "outputs B stands twice; drop one"),
     ({"outputs": ["A"]}, "outputs: no step writes A; add it to the `outputs` of a step"),
     (
         {"outputs": ["OTHER"]},
@@ -277,7 +318,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {**steps(step("one", ["A"], ["B", "C"]), C="FP32[1]"), "outputs": ["B"]},
-        "step one: writes C, which nothing reads; add it to `outputs`, "
+        "step one: writes C, which nothing reads; add C to `outputs`, "
         "or write its {type: ..., dims: ...} in place of its name",
     ),
 ]
@@ -371,8 +412,8 @@ def test_bad_answer_as_text(
 
 
 def test_good_answers_are_taken_as_values_and_as_text(generate: Generate) -> None:
-    values = generate(**GOOD, max_batch_size=4)
-    texts = generate(**as_text(GOOD), max_batch_size="4")
+    values = generate(**GOOD, max_batch_size=4, extras=["kubernetes"])
+    texts = generate(**as_text(GOOD), max_batch_size="4", extras="[kubernetes]")
     assert values.contents() == texts.contents()
 
 
@@ -401,65 +442,11 @@ def test_the_command_prints_one_line(
     assert not (tmp_path / "p").exists()
 
 
-ACCEPT = "\x1b\r"  # Esc, Enter: ends a text of several lines
-BACKSPACE = "\x7f"
-SINGLE_LINES = (
-    "Which pipeline do you start from",
-    "What is the project called",
-    "Under which name do clients",
-    "Which Triton release",
-    "How many GPUs",
-    "How many rows",
-    "How many microseconds may a request wait",
-    "What else should the project include",
-    "Which CI",
-)
-
-
-def answer_until_steps(template: Path, folder: Path) -> pexpect.spawn:
-    """Return a terminal in which all questions before `steps` were answered with Enter."""
-    command = ["copy", str(template), str(folder)]
-    # It would wait a second for each prompt's answer to a question about the cursor.
-    environment = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm"}
-    terminal = pexpect.spawn(
-        str(COPIER), command, dimensions=(60, 200), encoding="utf-8", timeout=20, env=environment
-    )
-    for question in SINGLE_LINES:
-        terminal.expect_exact(question)
-        terminal.send("\r")
-    terminal.expect_exact("Which tensors do steps take")
-    terminal.send(ACCEPT)
-    terminal.expect_exact("Which steps are there")
-    return terminal
-
-
 def test_an_example_refuses_what_its_code_cannot_do(generate: Generate) -> None:
     with pytest.raises(UserMessageError) as caught:
         generate(max_batch_size=0)
     line = "max_batch_size: the steps of image-classification take batches; write 1 or more, or "
     assert problem(caught.value).startswith(line)
-
-
-def test_prompt_with_all_defaults(template: Path, tmp_path: Path, default_project: Project) -> None:
-    terminal = answer_until_steps(template, tmp_path / "p")
-    terminal.send(ACCEPT)
-    terminal.expect_exact("image-classification is made")
-    terminal.expect(pexpect.EOF)
-    assert (tmp_path / "p/pipeline.yml").read_text() == (
-        default_project / "pipeline.yml"
-    ).read_text()
-
-
-def test_prompt_says_what_is_wrong_and_lets_correct_it(template: Path, tmp_path: Path) -> None:
-    terminal = answer_until_steps(template, tmp_path / "p")
-    terminal.send("S" + ACCEPT)  # behind the last word, SCORE
-    terminal.expect_exact(
-        "step label: writes SCORES, which is not in `tensors`; did you mean SCORE?"
-    )
-    terminal.send(BACKSPACE + ACCEPT)
-    terminal.expect_exact("image-classification is made")
-    terminal.expect(pexpect.EOF)
-    assert (tmp_path / "p/steps/label.py").exists()
 
 
 SAVED: list[tuple[dict[str, Any], str]] = [
@@ -474,7 +461,7 @@ SAVED: list[tuple[dict[str, Any], str]] = [
     (one(backend="onnx"), 'step one: backend is "onnx"; did you mean onnxruntime?'),
     (
         steps(step("one", ["A"], ["B"]), step("two", ["B"], ["A"])),
-        "steps: go in a circle, one -> two -> one; let one of them read something else",
+        "step one: reads A, which step two writes below; list two before one, or let it read something else",
     ),
     (
         {"triton_release": 26.07},

@@ -17,6 +17,7 @@ from triton_ensemble.bench.command import answered_levels
 from triton_ensemble.bench.critical_path import critical_path
 from triton_ensemble.bench.figures import Level, Load, ModelTimes
 from triton_ensemble.bench.levels import Bench
+from triton_ensemble.bench.open_dims import apart
 from triton_ensemble.bench.report import comparison
 from triton_ensemble.bench.runs import Run
 
@@ -114,6 +115,31 @@ def test_a_level_survives_json() -> None:
 
 
 RUN = Run("net", 1, 5.0, "local", 2, [level()])
+
+
+@pytest.mark.parametrize(
+    ("of_model", "dims", "is_named"),
+    [
+        ({"busy": 0.6, "batch": 1.1}, [-1, 4], True),
+        ({"busy": 0.6, "batch": 1.1}, [4, 4], False),
+        ({"busy": 0.6, "batch": 5.0}, [-1, 4], False),
+        ({"busy": 0.1, "batch": 1.1}, [-1, 4], False),
+    ],
+)
+def test_a_model_is_named_whose_requests_of_other_shapes_are_not_joined(
+    of_model: dict[str, float], dims: list[int], is_named: bool
+) -> None:
+    net = model_config_pb2.ModelConfig(dynamic_batching={})
+    net.input.add(name="IDS", dims=dims)
+    configs = {"idle": model_config_pb2.ModelConfig(), "net": net}
+    run = dataclasses.replace(RUN, levels=[level(**of_model)])
+    wanted = [
+        "net has 1.1 requests a batch, of 8 callers: dims of IDS vary, and Triton joins requests of "
+        "equal shapes only. Pad them to one size, or few, in the step before: `pad_to_bucket` of triton_step."
+    ]
+    assert [*apart(run, configs)] == (wanted if is_named else [])
+    net.input[0].allow_ragged_batch = True
+    assert [*apart(run, configs)] == []
 
 
 def test_a_run_survives_its_file(tmp_path: Path) -> None:

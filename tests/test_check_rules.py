@@ -18,11 +18,13 @@ from triton_ensemble.check.rules import RULES, TOPICS, Rule
 # Errors in what Triton 24.10 loads: it never answers, answers wrongly, dies of a request, or is too old.
 LOADED = {
     "ensemble-input-written",
+    "hidden-shape",
     "instance-passive",
     "input-twice",
     "map-key-lost",
     "metrics",
     "output-twice",
+    "python-async",
     "python-execute",
     "sequence-input",
     "sequence-state",
@@ -31,6 +33,7 @@ LOADED = {
 NOT_ASKED = {
     "config-made-up": "Triton makes one up",
     "repository-agents": "it dies of it",
+    "metric-tags": "it dies of it",
     "folder-name": "it waits for ever",
     "model-file": "it waits for ever for a model.py",
     "instance-gpus": "it is adapted to a machine without a GPU",

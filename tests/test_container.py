@@ -49,7 +49,7 @@ def test_the_base_image_is_that_of_the_release_and_the_backends(
     keeper: Gatekeeper, backend: str, image: str
 ) -> None:
     result = container(keeper, step("a", ["A"], ["B"], backend), triton_release="24.12")
-    assert result["image"] == f"nvcr.io/nvidia/tritonserver:{image}"
+    assert result["images"]["TRITON_IMAGE"] == f"nvcr.io/nvidia/tritonserver:{image}"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import sys
 import time
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from asking import Arrays, asked, connect, streamed
 from support import ROOT, Generate, Project, succeed
 
 from triton_ensemble.server.local_triton import LocalTriton
+from triton_step import InvalidRequest, pad_to_bucket
 
 EXAMPLES = {
     section.partition("\n")[0]: section
@@ -29,10 +32,13 @@ def blocks(language: str, text: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-def written(generate: Generate, title: str) -> Project:
+def written(generate: Generate, title: str, *of_steps: dict[str, Any]) -> Project:
     """Return the project of an example's pipeline, with its code."""
     [answers] = blocks("yaml", EXAMPLES[title])
-    project = generate(**yaml.safe_load(answers), project_name="docs")
+    pipeline = yaml.safe_load(answers)
+    for step, more in zip(pipeline["steps"], of_steps, strict=False):
+        step.update(more)
+    project = generate(**pipeline, project_name="docs")
     for code in blocks("python", EXAMPLES[title]):
         path, _, text = code.removeprefix("# ").partition("\n")
         assert (project / path).exists()
@@ -133,3 +139,51 @@ def test_a_step_on_a_gpu(generate: Generate) -> None:
     assert isinstance(answer, dict), answer
     assert answer["SCALED"].shape == (2, 3, 4, 4)
     assert (answer["SCALED"] == 1).all()
+
+
+def rows_a_batch(project: Project, sizes: str) -> float:
+    """Return the rows of a mean batch of the model that reads open dims, of requests that all have other lengths."""
+    code = (project / "steps/spell.py").read_text()
+    (project / "steps/spell.py").write_text(re.sub("SIZES = .*", f"SIZES = {sizes}", code))
+    succeed(project.make("repository"))
+    texts = ["é" * length for length in range(1, 65)]
+    random.Random(0).shuffle(texts)
+    with LocalTriton(project / "model_repository", "docs") as triton, connect(triton) as client:
+
+        def ask(text: str) -> float:
+            answer = asked(client, "docs", {"TEXT": np.array([[text.encode()]], dtype=object)})
+            assert isinstance(answer, dict), answer
+            return float(answer["MEAN"].item())
+
+        with ThreadPoolExecutor(len(texts)) as pool:
+            assert set(pool.map(ask, texts)) == {float(ord("é"))}
+        [counts] = client.get_inference_statistics("average").model_stats
+    return float(counts.inference_count / counts.execution_count)
+
+
+def test_requests_padded_to_few_sizes_share_batches(generate: Generate) -> None:
+    patient = {"batching": {"max_queue_delay_us": 50_000}}
+    title = "A step before tensors whose dims vary"
+    project = written(generate, title, {"batching": False}, patient)
+    sizes = ("tuple(range(257))", "(16, 64)", "(64,)")
+    alone, two, one = (rows_a_batch(project, each) for each in sizes)
+    print(
+        f"rows a batch: {alone:.1f} without padding, {two:.1f} with two sizes, {one:.1f} with one"
+    )
+    assert alone == 1
+    assert two > 1.5
+    assert one > 4
+
+
+def test_padding() -> None:
+    padded, mask = pad_to_bucket([[1, 2, 3], [4]], (8, 2, 4), dtype=np.int64, fill=-1)
+    assert padded.tolist() == [[1, 2, 3, -1], [4, -1, -1, -1]]
+    assert mask.tolist() == [[True] * 3 + [False], [True] + [False] * 3]
+    rows = [np.ones((2, 3), np.float32), np.ones((1, 3), np.float32)]
+    padded, mask = pad_to_bucket(rows, (2, 4), dtype=np.float32)
+    assert padded.dtype == np.float32
+    assert (padded.shape, mask.shape) == ((2, 2, 3), (2, 2))
+    assert [array.shape for array in pad_to_bucket([], (2, 4), dtype=np.int64)] == [(0, 2), (0, 2)]
+    line = "row 1 has a length of 5; send one of at most 4"
+    with pytest.raises(InvalidRequest, match=line):
+        pad_to_bucket([[1], [1] * 5], (2, 4), dtype=np.int64)

@@ -157,7 +157,6 @@ STANDALONE: dict[str, dict[str, Any]] = {
     "sequence": {"sequence": {"direct": {}}},
     "warmup": {"warmup": [{"inputs": {"M": "zero"}}]},
     "config": {"config": "# mine"},
-    "adapter": {"adapter": "none"},
     "adopted": {"adopted": True},
     "an environment": {"parameters": {"EXECUTION_ENV_PATH": "/env.tar.gz"}},
     "reshape": {"inputs": {"M": {"tensor": "M", "reshape": [2, 2]}}},
@@ -287,7 +286,7 @@ NOT_ALONE = {
     ),
     "its interface": (
         wired(step("a", ["A"], ["X"]), inputs={"A": {"dims": [-1]}}),
-        "A is FP32[-1] at its interface and FP32[4] at a step",
+        "a has A as FP32[4], the pipeline as FP32[-1]",
     ),
 }
 

@@ -20,8 +20,8 @@ from google.protobuf import json_format, text_format  # type: ignore[import-unty
 from support import ROOT, Generate, Project, step, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
+from triton_ensemble.server.environment import BACKENDS
 from triton_ensemble.server.local_repository import LocalRepository, gpu_count
-from triton_ensemble.server.local_triton import BACKENDS
 from triton_ensemble.server.log import of_backends
 
 ON_CPU = "GPU instances run on the CPU here"
@@ -116,6 +116,7 @@ def test_instances_where_there_are_gpus(
     assert (tmp_path / "links/a/1").exists()
 
 
+@pytest.mark.slow
 def test_serve_says_that_this_machine_has_fewer_gpus(generate: Generate, smi: Smi) -> None:
     """A line says so, also where no step names a GPU; its models go where Triton finds room: here, the CPU."""
     smi("GPU 0: A")

@@ -90,15 +90,12 @@ def wires(bindings: list[dict[str, Any]]) -> dict[str, str | None]:
     return {binding["name"]: binding["tensor"] for binding in bindings}
 
 
-def test_steps_stand_behind_those_they_read_from_in_whatever_order_they_were_given(
-    graph: Graph,
-) -> None:
-    steps = [step("c", ["B"], ["C"]), step("a", ["A"], ["B"]), step("b", ["C"], ["D"])]
-    tensors = dict.fromkeys("ABCD", "FP32[1]")
-    pipeline = graph(tensors, steps)
-    assert names(pipeline["steps"]) == ["a", "c", "b"]
-    assert pipeline["unordered"] == []
-    assert graph(tensors, steps[::-1]) == pipeline
+def test_steps_stand_in_the_order_in_which_they_are_given(graph: Graph) -> None:
+    steps = [step("c", ["A"], ["B"]), step("a", ["B"], ["C"]), step("b", ["B"], ["D"])]
+    pipeline = graph(dict.fromkeys("ABCD", "FP32[1]"), steps)
+    assert names(pipeline["steps"]) == ["c", "a", "b"]
+    assert [each["before"] for each in pipeline["steps"]] == [[], ["c"], ["c"]]
+    assert [each["after"] for each in pipeline["steps"]] == [["a", "b"], [], []]
 
 
 def test_what_no_step_writes_comes_in_and_what_no_step_reads_goes_out(graph: Graph) -> None:
@@ -117,7 +114,7 @@ def arrows(environment: SandboxedEnvironment, pipeline: dict[str, Any]) -> list[
 def test_a_fan_that_joins_again(graph: Graph, environment: SandboxedEnvironment) -> None:
     arms = [step(f"arm{i}", ["A"], [f"B{i}"]) for i in range(3)]
     join = step("join", ["B0", "B1", "B2"], ["C"])
-    pipeline = graph(dict.fromkeys(["A", "B0", "B1", "B2", "C"], "FP32[1]"), [join, *arms])
+    pipeline = graph(dict.fromkeys(["A", "B0", "B1", "B2", "C"], "FP32[1]"), [*arms, join])
     assert names(pipeline["steps"]) == ["arm0", "arm1", "arm2", "join"]
     assert arrows(environment, pipeline) == [
         *[f"in1 --> s{i}" for i in (1, 2, 3)],
@@ -172,18 +169,6 @@ def test_ways_to_write_a_tensor(graph: Graph, given: Any, type: str, dims: list[
     assert (pipeline["inputs"][0]["type"], pipeline["inputs"][0]["dims"]) == (type, dims)
 
 
-def test_the_steps_of_a_cycle_and_those_behind_it_are_unordered(graph: Graph) -> None:
-    steps = [
-        step("free", ["A"], ["B"]),
-        step("one", ["B", "D"], ["C"]),
-        step("two", ["C"], ["D"]),
-        step("behind", ["D"], ["E"]),
-    ]
-    pipeline = graph(dict.fromkeys("ABCDE", "FP32[1]"), steps)
-    assert names(pipeline["steps"]) == ["free"]
-    assert names(pipeline["unordered"]) == ["behind", "one", "two"]
-
-
 def test_a_step_has_the_batch_size_of_the_ensemble_unless_it_says_otherwise(graph: Graph) -> None:
     steps = [step("a", ["A"], ["B"]), step("b", ["B"], ["C"], max_batch_size=64)]
     pipeline = graph(dict.fromkeys("ABC", "FP32[1]"), steps, max_batch_size=16)
@@ -217,6 +202,18 @@ def test_the_example_gives_its_code_as_long_as_its_steps_are_unchanged(graph: Gr
     ]
     assert graph(tensors, steps)["example"] == "my-own"
     assert graph({**tensors, "INPUT": "FP32[5]"}, steps)["example"] == ""
+
+
+def test_the_example_stays_where_a_model_has_other_names_for_its_tensors(graph: Graph) -> None:
+    """Of its code the model file alone does not fit; a Python step's own names are its arguments."""
+    tensors = {"INPUT": "FP32[4]", "FEATURES": "FP32[4]", "OUTPUT": "FP32[2]"}
+    prepare = step("prepare", ["INPUT"], ["FEATURES"])
+    predict = step("predict", {"x": "FEATURES"}, {"y": "OUTPUT"}, "onnxruntime")
+    named = graph(tensors, [prepare, predict])
+    assert (named["example"], named["example_stubs"]) == ("my-own", ["predict"])
+    other = graph(tensors, [step("prepare", {"x": "INPUT"}, ["FEATURES"]), predict])
+    assert other["example"] == ""
+    assert named["stub_sample"]
 
 
 def test_what_a_python_step_takes(graph: Graph) -> None:
@@ -373,7 +370,8 @@ def test_no_two_names_have_the_same_identifier(
 def test_a_request_of_zeros_has_dims_that_all_steps_take(graph: Graph) -> None:
     """Where the interface leaves one open, it is that of a step, also of one in a nested ensemble."""
     pipeline = graph(**OPEN_DIMS)
-    assert pipeline["sample_dims"] == {"A": [3, 4, 1], "B": [5], "C": [1]}
+    sizes = {tensor["name"]: tensor.get("sizes") for tensor in pipeline["inputs"]}
+    assert sizes == {"A": [3, 4, 1], "B": [5], "C": None}
 
 
 def test_what_is_written_has_the_sizes_that_are_read(graph: Graph) -> None:
@@ -388,15 +386,21 @@ def test_what_is_written_has_the_sizes_that_are_read(graph: Graph) -> None:
     assert [output.get("sizes") for output in two["outputs"]] == [None]
 
 
-def test_what_the_client_calls_tensors_and_the_ensemble(graph: Graph) -> None:
+def test_what_the_client_calls_tensors_and_the_ensemble(
+    graph: Graph, environment: SandboxedEnvironment
+) -> None:
     """The client calls them as steps do, but for words that its methods have."""
     tensors = {"timeout": "FP32[1]", "timeout_": "FP32[1]", "a.b": "STRING[2]", "class": "BF16[1]"}
-    client = graph(
-        tensors,
-        [step("a", ["timeout", "timeout_", "a.b"], ["class"])],
-        ensemble_name="close",
-        inputs=["timeout", "timeout_", "a.b"],
-    )["client"]
+    stub = environment.get_template("hooks/stubs/client.jinja")
+
+    def client_of(pipeline: Any) -> Any:
+        module: Any = stub.make_module({"graph": pipeline})
+        return module.client
+
+    read = ["timeout", "timeout_", "a.b"]
+    client = client_of(
+        graph(tensors, [step("a", read, ["class"])], ensemble_name="close", inputs=read)
+    )
     assert (client["method"], client["result"]) == ("close_", "CloseResult")
     assert [binding["argument"] for binding in client["inputs"]] == [
         "timeout_",
@@ -407,7 +411,7 @@ def test_what_the_client_calls_tensors_and_the_ensemble(graph: Graph) -> None:
     assert [binding["annotation"] for binding in client["outputs"]] == ["NDArray[np.float32]"]
 
     def called(ensemble: str) -> tuple[str, str]:
-        client = graph(tensors, [step("a", ["class"], ["a.b"])], ensemble_name=ensemble)["client"]
+        client = client_of(graph(tensors, [step("a", ["class"], ["a.b"])], ensemble_name=ensemble))
         return client["method"], client["result"]
 
     assert called("1.5") == ("_1_x2e_5", "Result")
@@ -419,7 +423,7 @@ def test_what_the_client_calls_tensors_and_the_ensemble(graph: Graph) -> None:
 def test_a_chain_of_a_thousand_steps(graph: Graph) -> None:
     tensors = {f"T{i}": "FP32[1]" for i in range(1001)}
     steps = [step(f"s{i}", [f"T{i}"], [f"T{i + 1}"]) for i in range(1000)]
-    pipeline = graph(tensors, steps[::-1])
+    pipeline = graph(tensors, steps)
     assert names(pipeline["steps"]) == [f"s{i}" for i in range(1000)]
     assert (names(pipeline["inputs"]), names(pipeline["outputs"])) == (["T0"], ["T1000"])
 
@@ -427,6 +431,6 @@ def test_a_chain_of_a_thousand_steps(graph: Graph) -> None:
 def test_a_fan_of_two_thousand_tensors(graph: Graph) -> None:
     arms = [f"T{i}" for i in range(2000)]
     tensors = dict.fromkeys(["A", "B", *arms], "FP32[1]")
-    pipeline = graph(tensors, [step("join", arms, ["B"]), step("split", ["A"], arms)])
+    pipeline = graph(tensors, [step("split", ["A"], arms), step("join", arms, ["B"])])
     assert names(pipeline["steps"]) == ["split", "join"]
     assert (names(pipeline["inputs"]), names(pipeline["outputs"])) == (["A"], ["B"])

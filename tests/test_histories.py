@@ -18,8 +18,8 @@ from histories import FIGURES, Fresh, History, events, versions
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-# More, and others: HISTORIES=1000 SEED=7 python -m pytest tests/test_histories.py
-HISTORIES = int(os.environ.get("HISTORIES", 10))
+# More, and others: HISTORIES=1000 SEED=7 python -m pytest -m slow tests/test_histories.py
+HISTORIES = int(os.environ.get("HISTORIES", 5))
 SEED = int(os.environ.get("SEED", 0))
 
 

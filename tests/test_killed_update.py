@@ -71,6 +71,7 @@ def test_files_that_were_moved_go_back(project: Project, at: int) -> None:
     assert project.changes() == ""
 
 
+@pytest.mark.slow
 def test_the_next_update_goes_on(project: Project) -> None:
     kill(project, 3)
     process = update(project)
@@ -117,6 +118,7 @@ def test_the_way_back_is_one_too(project: Project) -> None:
     assert project.contents() == before
 
 
+@pytest.mark.slow
 def test_one_that_runs_is_not_undone(project: Project) -> None:
     """Its journal is locked."""
     code = KILLED.replace("signal.SIGKILL", "signal.SIGSTOP")

@@ -23,8 +23,9 @@ import tritonclient.grpc as triton_grpc  # type: ignore[import-untyped]
 import tritonclient.http as triton_http  # type: ignore[import-untyped]
 from support import ROOT, Generate, Project, assert_logged, step, succeed, variables
 
+from triton_ensemble.server.environment import BACKENDS
 from triton_ensemble.server.local_repository import LocalRepository
-from triton_ensemble.server.local_triton import BACKENDS, LocalTriton, ServerError
+from triton_ensemble.server.local_triton import LocalTriton, ServerError
 
 ALL = ["onnxruntime", "openvino", "python", "pytorch"]
 
@@ -366,6 +367,19 @@ def test_a_backend_that_only_the_file_tells(write: Write) -> None:
         LocalTriton(repository, "a").__enter__()
     _, line = str(caught.value).splitlines()
     assert re.search(r"a: Triton takes the backend tensorrt .*; write `backend: tensorrt`", line)
+
+
+def test_a_backend_that_is_still_to_be_filled_in(generate: Generate) -> None:
+    """It is a line of the check, and of the server, which would pass it to a shell."""
+    project = generate(
+        tensors=dict.fromkeys("AB", "FP32[1]"), steps=[step("net", ["A"], ["B"], "${backend}")]
+    )
+    checked, served = project.make("check"), project.make("serve")
+    [line, *_] = checked.stdout.splitlines()
+    what = "the backend is still ${backend}; write the name of one, like tensorrtllm"
+    assert line == f"model_repository/net/config.pbtxt:3: error: backend-misspelt: {what}"
+    assert f"  net: {what}" in served.stderr.splitlines()
+    assert checked.returncode == served.returncode == 2
 
 
 def test_models_cannot_import_what_pythonpath_has(

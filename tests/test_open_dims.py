@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
-from support import Generate, Project, step, succeed
+from support import Generate, Project, serve, step, succeed
 
 BACKENDS = ["python", "onnxruntime", "openvino", "pytorch", "auto", "tensorrt"]
 FILE = {"auto": {"file": "model.plan"}}
@@ -85,3 +86,52 @@ def test_an_optional_bf16_input_that_nothing_feeds_stops_nothing(generate: Gener
     )
     assert not json.loads((project / "vendor/project.json").read_text())["bf16"]
     assert "B: 0.0 0.0 0.0 0.0" in answers(project)
+
+
+def in_rows(backend: str) -> list[dict[str, Any]]:
+    """Return two steps without a batch dimension, and one that reads from them and has one."""
+    one, between, two, out = (f"{backend}_{what}" for what in ("one", "m", "two", "y"))
+    read, written = {"tensor": "A", "dims": [-1, 4]}, {"tensor": out, "dims": [-1, 4]}
+    more = {"max_batch_size": 0, **FILE.get(backend, {})}
+    return [
+        step(one, {"x": read}, {"y": between}, backend, **more),
+        step(two, {"x": between}, {"y": written}, backend, **more),
+        step(f"{backend}_last", [out], [backend], fuse=False),
+    ]
+
+
+@pytest.mark.slow
+def test_a_step_without_batch_dimension_answers_as_many_rows(generate: Generate) -> None:
+    """It has the rows in its dims, where others have a batch dimension; `bare` leaves both to the model file."""
+    project = generate(
+        project_name="rows",
+        max_batch_size=8,
+        tensors={
+            **dict.fromkeys(["A", "bare_y", *(f"{name}_y" for name in BACKENDS)], "FP32[4]"),
+            **{f"{name}_m": "FP32[-1, 4]" for name in BACKENDS},
+            **dict.fromkeys(["bare", *BACKENDS], "FP32[2]"),
+        },
+        steps=[
+            *(each for backend in BACKENDS for each in in_rows(backend)),
+            step("bare", ["A"], ["bare_y"], "onnxruntime", max_batch_size=0, declare=False),
+            step("bare_last", ["bare_y"], ["bare"], fuse=False),
+        ],
+    )
+    with serve(project) as server, project.client(server.urls["http"]) as client:
+        answer = client.infer({"A": np.ones((3, 4), np.float32)})
+    shapes = {name: array.shape for name, array in answer.items()}
+    assert shapes == dict.fromkeys(["bare", *BACKENDS], (3, 2))
+
+
+@pytest.mark.slow
+def test_a_project_of_such_steps_passes_its_tests(generate: Generate) -> None:
+    succeed(
+        generate(
+            tensors={
+                **dict.fromkeys(["A", "python_y"], "FP32[4]"),
+                "python_m": "FP32[-1, 4]",
+                "python": "FP32[2]",
+            },
+            steps=in_rows("python"),
+        ).make("test")
+    )

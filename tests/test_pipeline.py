@@ -108,6 +108,49 @@ def test_what_the_check_finds_in_the_configs(name: str, tmp_path: Path) -> None:
     assert message.startswith(f"{line}: error: {words}"), message
 
 
+SEVERAL = """\
+ci: gitlub
+tensors:
+  A: FP32[4]
+  B: FP33[4]
+  C: FP32[4]
+  D: FP32[4]
+  E: FP32[4]
+steps:
+  - {name: good, backend: python, inputs: [A], outputs: [E]}
+  - {name: one, backend: onnx, inputs: [A], outputs: [C]}
+  - {name: also, model: one, inputs: [A], outputs: [C]}
+  - {name: two, backend: python, inputs: [A], outputs: [B]}
+  - {name: three, backend: python, inputs: [C], outputs: [D], instances: -1}
+  - {name: four, backend: python, inputs: [Q], outputs: [F]}
+"""
+
+
+def test_independent_problems_are_said_at_once(tmp_path: Path) -> None:
+    """What shares the model of a step that is refused, and what comes of its tensors, is no problem of its own."""
+    path = tmp_path / "pipeline.yml"
+    path.write_text(SEVERAL)
+    found = [(each.line, each.what) for each in check_pipeline(path)]
+    assert found == [
+        (1, 'ci is "gitlub"'),
+        (4, "tensor B: has the type FP33, which Triton does not have"),
+        (10, 'step one: backend is "onnx"'),
+        (13, "step three: instances is -1"),
+        (14, "step four: reads Q, which is not in `tensors`"),
+    ]
+
+
+def test_no_more_than_ten_problems(tmp_path: Path) -> None:
+    steps = [
+        {"name": f"s{i}", "backend": "onnx", "inputs": ["A"], "outputs": [f"B{i}"]}
+        for i in range(20)
+    ]
+    tensors = {name: "FP32[1]" for name in ("A", *(f"B{i}" for i in range(20)))}
+    path = tmp_path / "pipeline.yml"
+    path.write_text(yaml.safe_dump({"tensors": tensors, "steps": steps}))
+    assert len(check_pipeline(path)) == 10
+
+
 def test_inner_ensembles(tmp_path: Path) -> None:
     inner = GOOD.partition("tensors:")[2].replace("\n", "\n    ").replace("x: B", "x: D")
     text = f"""\
@@ -125,31 +168,64 @@ steps:
 
 
 @pytest.mark.parametrize(
-    ("text", "line"),
-    [("", 1), ("- a\n", 1), ("a: 1\nb: [\n", 3), ("a: b: c", 1), ("a:\n  b: 1\n  b: 2\n", 3)],
+    ("text", "place"),
+    [
+        ("", "1: "),
+        ("- a\n", "1: "),
+        ("a: 1\nb: [\n", "3: column 1: "),
+        ("a: b: c", "1: column 5: "),
+        ("a:\n  b: 1\n  b: 2\n", "3: "),
+    ],
 )
-def test_what_has_no_answers(text: str, line: int, tmp_path: Path) -> None:
+def test_what_has_no_answers(text: str, place: str, tmp_path: Path) -> None:
+    line, _, column = place.partition(": ")
     [message] = lines(tmp_path, text)
-    assert message.startswith(f"{line}: error: answers: ")
+    assert message.startswith(f"{line}: error: answers: {column}")
+
+
+# Each level has the one before ten times: 10^7 values in a few hundred characters.
+WIDE = "a: &a [x]\n" + "".join(
+    f"{two}: &{two} [{', '.join([f'*{one}'] * 10)}]\n"
+    for one, two in zip("abcdefg", "bcdefgh", strict=True)
+)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "line", "said"),
     [
-        ("triton_release: 2026-13-01\n", "month must be in 1..12"),
-        ("2: x\n", "has no answers"),
-        ("ci: {2026-01-02: a}\n", "ci is {}; write one of github"),
-        ("tensors: !!set {A}\n", "tensors: is no mapping; write `NAME: TYPE[dims]`"),
-        ('ensemble: {parameters: {a: "\\ud800"}}\n', 'a: has "\\ud800", which is no text'),
-        ("inputs: {null: x}\n", "inputs has the key null; write it in quotes"),
-        ("steps: &s\n  - {steps: *s}\n", "Circular reference"),
-        (f"a: {'[' * 3000}\n", "maximum recursion depth"),
+        ("\ntriton_release: 2026-13-01\n", 2, "2026-13-01 can't be read: month must be in 1..12"),
+        ("\n\nci: !!int foo\n", 3, "foo can't be read: invalid literal"),
+        (
+            "gpu_count: 0\nmax_batch_size: 012\n",
+            2,
+            "012 is 10 to YAML; write 10, or a text in quotes",
+        ),
+        ("max_batch_size: 1:30\n", 1, "1:30 is 90 to YAML; write 90, or a text in quotes"),
+        ("ci: a\n2: x\n", 2, "has the key 2, which YAML reads as no text; write it in quotes"),
+        ("ci: a\n? [1, 2]\n: x\n", 2, "has a key that is a list or a mapping; write a text"),
+        ("ci: {2026-01-02: a}\n", 1, "ci is {}; write one of github"),
+        ("tensors: !!set {A}\n", 1, "tensors: is no mapping; write `NAME: TYPE[dims]`"),
+        ('ensemble: {parameters: {a: "\\ud800"}}\n', 1, 'a: has "\\ud800", which is no text'),
+        ("inputs: {null: x}\n", 1, "inputs has the key null; write it in quotes"),
+        ("steps: &s\n  - {steps: *s}\n", 1, "says more than 100000 values by its aliases"),
+        (WIDE, 6, "says more than 100000 values by its aliases; write out what they stand for"),
+        (f"a: {'[' * 3000}\n", 1, "goes too deep; drop some of its brackets"),
+        ("ci: a\nb: \x07\n", 2, "has the control character '\\x07'; drop it"),
     ],
 )
-def test_what_yaml_takes_and_no_answer_can_be(text: str, said: str, tmp_path: Path) -> None:
-    [line] = lines(tmp_path, text)
-    assert line.startswith("1: error: answers: ")
-    assert said in line
+def test_what_yaml_takes_and_no_answer_can_be(
+    text: str, line: int, said: str, tmp_path: Path
+) -> None:
+    [message] = lines(tmp_path, text)
+    assert message.startswith(f"{line}: error: answers: ")
+    assert said in message
+
+
+def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yml"
+    path.write_bytes(b"ci: none\nproject_name: caf\xe9\n")
+    [finding] = check_pipeline(path)
+    assert (finding.line, finding.what, finding.instead) == (2, "is not UTF-8", "save it as UTF-8")
 
 
 def test_numbers_and_tables_may_be_texts(tmp_path: Path) -> None:

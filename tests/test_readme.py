@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -11,7 +12,20 @@ import numpy as np
 import pytest
 import yaml
 from copier.errors import UserMessageError
-from support import COPIER, PIPELINES, ROOT, VENV, Generate, Project, problem, run, serve, succeed
+from support import (
+    COPIER,
+    PIPELINES,
+    ROOT,
+    UNUSUAL,
+    VENV,
+    Generate,
+    Project,
+    problem,
+    run,
+    serve,
+    slow_but,
+    succeed,
+)
 
 # A command, and the test that runs it, or where a test cannot, what it stands for.
 TESTED = {
@@ -25,8 +39,12 @@ TESTED = {
     r"make check( FORMAT=\w+)?": "test_check.py::test_make_check",
     r"make repository": "test_projects.py::test_repository_copies_code_anew_and_makes_models_once",
     r"make serve( \w+_PORT=\d+)*": "test_projects.py::test_a_bad_request_fails_alone",
+    r"(\.venv/bin/python -c .* \| )?curl .*": "test_readme.py::test_curl_of_a_generated_readme",
+    r"make serve RELOAD=1": "test_reload.py::test_a_step_that_changes_answers_otherwise",
     r"make infer": "test_projects.py::test_infer_prints_the_right_labels",
+    r"make step( \w+=\S+)*": "test_step.py::test_a_step_runs_on_what_the_steps_before_it_return",
     r"TRITON_URL=\S+ make (infer|test)": "test_projects.py::test_torchscript_serves_the_same_digits",
+    r"make sample( .*)?": "test_samples.py::test_a_file_is_copied_beside_the_sample_of_its_name",
     r"make golden": "test_smoke.py::test_golden_answers",
     r"\S*python -m \w+ infer .*": "test_client.py::test_command_line",
     r"(PYTHONPATH=\S+ )?\S*python3? -m triton_ensemble.container.health.*": "test_health.py::test_it_sees_what_the_server_does_not",
@@ -34,7 +52,10 @@ TESTED = {
     r"make tune( \w+=\S+)*": "test_tune.py::test_settings_are_found_and_written",
     r"TRITON_URL=grpc\S+ make (bench|tune)": "test_bench.py::test_two_runs_are_compared",
     r"tritonserver .* --model-control-mode=explicit .*": "test_tune.py::test_a_server_that_takes_no_configs",
+    r"make add-step": "test_new.py::test_a_step_is_added_to_a_project",
+    r"uvx --from '[^']+' triton-ensemble new myproj": "test_new.py::test_a_fan_is_told_step_by_step",
     r"make lock": "test_readme.py::test_lock",
+    r"make digests": "test_digests.py::test_a_project_takes_the_digest_of_its_tag_and_no_other",
     r"make update|copier update( --defaults --data-file \S+)?": "test_update.py::test_pipeline_yml_drives_an_update",
     r"make update ARGS=--vcs-ref=:current:": "test_update.py::test_the_version_can_stay",
     r"git (restore|clean) .*": "test_safe_update.py::test_a_conflict_is_one_of_git_and_the_way_back_works",
@@ -48,7 +69,8 @@ TESTED = {
     r"python -m (tools\.NAME|benchmarks\.\w+)": "test_architecture.py::test_the_files_that_a_page_names_exist",
     r"make wheel": "test_delivery.py::test_the_wheel_is_that_of_the_sources",
     r"PYTHONPATH=src \S*python scripts/check_page.py": "test_check_rules.py::test_the_page_is_made_of_the_rules",
-    r"\S*python -m pytest .*": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
+    r"PYTHONPATH=src \S*python scripts/schema.py": "test_schema.py::test_it_is_that_of_the_tables",
+    r"(\w+=\d+ )*\S*python -m pytest .*": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
     r"(uvx |pipx run |\S*bin/)?copier copy( --defaults)?( --vcs-ref \S+)? \S+ \S+": "test_rendering.py::test_from_git",
     r"(uvx |pipx run |\S*bin/)?copier copy --defaults --data-file \S+ \S+ \S+": "test_answers.py::test_the_command_prints_one_line",
     r"(python3? -m )?(pip|pipx|uv tool) install '?copier\S*": "test_answers.py::test_the_command_prints_one_line",
@@ -56,6 +78,17 @@ TESTED = {
     r"\.venv/bin/pip (uninstall --yes onnxruntime|install 'onnxruntime-gpu\S+')": "test_gpu.py::test_an_onnxruntime_without_cuda_says_so",
     r"make image( \w+=\S*)*": "docker/test_image.py::test_labels_say_what_the_image_is",
     r"(\w+=\w+ )?make (up|down)( \w+=\S*)*": "docker/test_image.py::test_make_up_serves_and_make_down_leaves_nothing",
+    r"kubectl (apply -k deploy/kubernetes|rollout status \S+|port-forward \S+ 8001)|docker push \S+": "cluster/test_kubernetes.py::test_each_combination_is_sound",
+    r"python -m venv \.venv-tir|\.venv-tir/bin/(pip install|python deploy/tir/create.py).*": "cluster/test_tir.py::test_the_sdk_sends_what_the_file_says_of_tirs_own_image",
+    r"TRITON_URL=grpc\S+ make infer": "docker/test_kubernetes.py::test_it_starts_answers_and_its_probes_see_a_dead_process",
+    r"kubectl (apply -k deploy/kserve|(create|annotate) secret .*|wait .* inferenceservice/\S+|port-forward deployment/\S+ 8000)|oc .*": "cluster/test_kserve.py::test_each_combination_is_sound",
+    r"pip install \. pyyaml notebook|URL=.* jupyter notebook \S+": "cluster/test_endpoints.py::test_a_notebook_is_answered_over_tls",
+    r"make (publish|shift|rollback|unload)( \w+=\S+)*|make serve CONTROL=explicit": "test_model_versions.py::test_no_request_fails_while_a_server_is_shifted_and_rolled_back",
+    r"(TRITON_URL=\S+ )?make gateway( WORKERS=\d)?": "test_gateway.py::test_one_command",
+    r"curl -F IMAGE=\S+ http://127.0.0.1:8080/predict": "test_gateway.py::test_files_are_rows_in_their_order",
+    r"make push( \w+=\S+)*": "test_push.py::test_a_version_is_complete_and_the_next_has_what_changed",
+    r"make test-browser": "browser/test_page.py::test_a_sample_is_asked",
+    r"make test-cluster( SLOW=1)?": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
     r"(REQUIRE_DOCKER=1 )?make test-docker": "docker/test_image.py::test_a_project_passes_its_container_tests",
 }
 
@@ -171,8 +204,10 @@ def test_lock(generate: Generate, environment: Path) -> None:
 
 
 def test_the_ci_runs_the_readmes_test_commands() -> None:
-    *_, test, slow, engine, docker = (ROOT / ".ci/run").read_text().splitlines()
-    assert (test, slow, engine) == ("make test", "make test-slow", "source .ci/engine")
+    *_, test, slow, cluster, browser, engine, docker = (ROOT / ".ci/run").read_text().splitlines()
+    assert (test, slow, cluster) == ("make test", "make test-slow", "make test-cluster")
+    assert browser == "make test-browser"
+    assert engine == "source .ci/engine"
     assert docker == "REQUIRE_DOCKER=1 make test-docker"
 
 
@@ -188,6 +223,53 @@ def test_python_of_a_generated_readme(default_project: Project) -> None:
         code = code.replace("...", "image").replace("http://127.0.0.1:8000", server.urls["http"])
         exec(code, names)
     assert names["answer"].LABEL.tolist() == [[b"7"]]
+
+
+@pytest.mark.parametrize(
+    "name",
+    slow_but(
+        "image in one process",
+        names=[
+            "fan that joins",
+            "awkward names",
+            "sequence",
+            "decoupled",
+            "image in one process",
+        ],
+    ),
+)
+def test_curl_of_a_generated_readme(generate: Generate, name: str) -> None:
+    """It is answered as it stands there, but for the port."""
+    project = generate(**(PIPELINES | UNUSUAL)[name])
+    command = blocks("sh", (project / "README.md").read_text())[1]
+    assert max(map(len, command.splitlines())) < 400
+    with serve(project) as server:
+        command = command.replace("http://127.0.0.1:8000", server.urls["http"])
+        command = command.replace(".venv/bin/python", sys.executable)
+        shell = f"set -o pipefail; {command.replace('curl', 'curl --silent --show-error --fail-with-body')}"
+        answer = succeed(project.run("bash", "-c", shell))
+    shown = next(iter(json.loads((project / "vendor/project.json").read_text())["outputs"]))
+    assert shown in answer
+
+
+def test_what_curl_can_not_send(generate: Generate) -> None:
+    readme = (generate(**UNUSUAL["BF16"]) / "README.md").read_text()
+    assert "(Triton has no JSON for FP16 and BF16, so curl is of no use)" in readme
+    assert "curl --" not in readme
+
+
+def test_the_first_screen_of_a_generated_readme(default_project: Project) -> None:
+    """What it is, three commands, a line for a shell and one for Python stand before any table."""
+    lines = (default_project / "README.md").read_text().splitlines()
+    first = "\n".join(lines[:45])
+    assert [command.split("#")[0].strip() for command in blocks("sh", first)[0].splitlines()] == [
+        "make infer",
+        "make serve",
+        "make test",
+    ]
+    assert "curl --data-binary @samples/digit-7.jpg" in first
+    assert "with Client(" in first
+    assert "\n|" not in first
 
 
 def test_copier_is_new_enough() -> None:

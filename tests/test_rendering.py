@@ -27,6 +27,8 @@ from support import (
 )
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
+from triton_ensemble import catalog
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -43,9 +45,9 @@ src/PACKAGE/runtime/clients.py src/PACKAGE/runtime/errors.py src/PACKAGE/runtime
 src/PACKAGE/runtime/grpc_transport.py src/PACKAGE/runtime/http_transport.py
 src/PACKAGE/runtime/printing.py src/PACKAGE/runtime/shared_memory.py
 src/PACKAGE/runtime/transport.py
-tests/conftest.py tests/test_live.py tests/test_steps.py
+tests/conftest.py tests/test_live.py tests/test_reference.py tests/test_steps.py
 tests/docker/conftest.py tests/docker/test_container.py
-vendor/copier.txt vendor/project.json vendor/requirements.txt WHEEL
+vendor/copier.txt vendor/push.txt vendor/pipeline.schema.json vendor/project.json vendor/requirements.txt WHEEL
 .github/workflows/ci.yml .github/workflows/update.yml
 model_repository/ENSEMBLE/config.pbtxt model_repository/ENSEMBLE/1/README.md
 deploy/Dockerfile deploy/compose.yaml deploy/compose.mounted.yaml deploy/serve.sh
@@ -94,7 +96,12 @@ def model(name: str, module: str | None = None) -> list[str]:
 def always(package: str, ensemble: str) -> list[str]:
     names = ALWAYS.replace("PACKAGE", package).replace("ENSEMBLE", ensemble)
     names = names.replace("WHEEL", f"vendor/{WHEEL}")
-    return names.split()
+    return [*names.split(), "samples/stub.json"]
+
+
+def example(package: str) -> list[str]:
+    """Return the files of each project whose starting pipeline has samples."""
+    return [path for path in always(package, package) if path != "samples/stub.json"]
 
 
 EXAMPLE = """
@@ -110,16 +117,26 @@ CLASSIFICATION = [
 ]
 INVENTORIES = {
     "default": [
-        *always("image_classification", "image_classification"),
+        *example("image_classification"),
         *CLASSIFICATION,
     ],
     "image in one process": [
-        *always("image_classification", "image_classification"),
+        *example("image_classification"),
         *EXAMPLE.split(),
         *shared("preprocess_to_label", "preprocess", "label"),
         "models/classify.py",
     ],
-    "torchscript": [*always("torchscript", "torchscript"), *CLASSIFICATION],
+    "torchscript": [*example("torchscript"), *CLASSIFICATION],
+    "text embedding": [
+        *example("text_embedding"),
+        *python_step("tokenize"),
+        "steps/tokenize/tokenizer.json",
+        *model("embed"),
+        *python_step("pool"),
+        *(f"samples/{name}.json" for name in ("sentence", "sentences", "too-long")),
+        "tests/reference/embeddings.json",
+        "tests/reference/original.py",
+    ],
     "my own": [
         *always("my_pipeline", "my_pipeline"),
         *python_step("prepare"),
@@ -183,6 +200,51 @@ def test_inventory_without_an_ensemble(generate: Generate) -> None:
     assert "src/step_types.py" not in files
 
 
+def test_real_names_of_a_models_tensors_keep_the_example(generate: Generate) -> None:
+    """But for the model file, whose names are others."""
+    given = (ROOT / "examples/image-classification/pipeline.yml").read_text()
+    given = given.replace("{pixels:", "{float_input:").replace("{logits:", "{probabilities:")
+    project = generate(starting_pipeline="image-classification", **yaml.safe_load(given))
+    assert {*EXAMPLE.split(), "models/classify.py"} < {*project.files()}
+    assert "samples/stub.json" not in project.files()
+    assert "# A stub: " in (project / "models/classify.py").read_text()
+    assert "# A stub: " not in (project / "steps/label.py").read_text()
+
+
+@pytest.mark.parametrize("name", catalog.table("examples"))
+def test_a_project_has_the_files_of_its_example(generate: Generate, name: str) -> None:
+    """Copier says nothing of a path that it does not write."""
+    project = generate(starting_pipeline=name)
+    folder = ROOT / "examples" / name
+    files = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.glob("*/**/*")
+        if path.is_file() and not re.search(r"\.pyc$|\.\w+\.py$", path.name)  # for another backend
+    }
+    owned = yaml.safe_load((project / ".copier-answers.yml").read_text())["owned"]
+    written = {
+        path: data for path, data in project.contents().items() if path.startswith(tuple(owned))
+    }
+    of_all = {"pipeline.yml", "requirements.lock", "requirements-dev.lock"}
+    if "code" in catalog.table("examples")[name]:
+        assert {path: data for path, data in written.items() if path not in of_all} == files
+    assert [path for path in owned if not (project / path).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("former", "name"), [("face-attributes", "digit-screening"), ("ad-ranking", "second-opinion")]
+)
+def test_a_former_name_of_a_starting_pipeline_is_that_of_today(
+    generate: Generate, former: str, name: str
+) -> None:
+    named = {"project_name": "p"}
+    of_former = generate(starting_pipeline=former, **named).contents()
+    of_today = generate(starting_pipeline=name, **named).contents()
+    differ = {path for path in of_today | of_former if of_today.get(path) != of_former.get(path)}
+    assert differ == {".copier-answers.yml", "pipeline.yml"}
+    assert f"starting_pipeline: {former}\n".encode() in of_former["pipeline.yml"]
+
+
 def test_no_empty_folders(project: Project) -> None:
     assert [
         str(path) for path in project.path.rglob("*") if path.is_dir() and not any(path.iterdir())
@@ -244,10 +306,12 @@ def test_no_litter_of_blanks(project: Project) -> None:
 
 
 def test_first_line_says_whose_a_file_is(project: Project) -> None:
-    silent = (".json", "1/README.md")  # a sample, a manifest, what keeps a version folder in git
+    silent = (".json", "1/README.md")  # a manifest, what keeps a version folder in git
     for name, text in texts(project).items():
-        if not name.endswith(silent):
-            assert re.match(r"(# |<!-- )(Managed by|Yours: )", text), name
+        if not name.endswith(silent) and not name.startswith("samples/"):
+            assert re.match(r"(# yaml-language-server.*\n)?(# |<!-- )(Managed by|Yours: )", text), (
+                name
+            )
 
 
 def test_each_file_can_be_read_as_what_it_is(project: Project) -> None:
@@ -275,7 +339,40 @@ def test_the_readme_names_the_arrays_that_steps_get(project: Project) -> None:
 
 @pytest.mark.parametrize("name", slow_but("default", names=PIPELINES | UNUSUAL))
 def test_the_project_passes_its_own_linters(generate: Generate, name: str) -> None:
-    succeed(generate(**(PIPELINES | UNUSUAL)[name]).make("lint"))
+    """What is managed is typed throughout, which projects do not ask of their owners."""
+    project = generate(**(PIPELINES | UNUSUAL)[name])
+    succeed(project.make("lint"))
+    strict = ("mypy", "--config-file=", "--strict", "--explicit-package-bases")
+    # An import alone finds steps/NAME/, not the steps/NAME.py beside it.
+    folders = [name for name in ("src", "steps") if (project / name).exists()]
+    succeed(project.run(sys.executable, "-m", *strict, *folders, MYPYPATH="src"))
+
+
+UNTYPED = """import nosuch
+import sklearn
+
+
+def scaled(values, by=2):
+    return [nosuch.scale(value) * by for value in values]
+
+
+def build(path):
+    path.write_bytes(bytes(scaled(sklearn.values)))
+"""
+CALL = """from models.own import scaled
+
+TWICE: list[int] = scaled([1])
+
+
+"""
+
+
+def test_what_owners_write_need_not_be_typed(generate: Generate) -> None:
+    project = generate(**PIPELINES["one model"])
+    (project / "models/own.py").write_text(UNTYPED)
+    test = project / "tests/test_own.py"
+    test.write_text(f"{CALL}def test_it():\n    assert scaled([1]) == [2]\n")
+    succeed(project.make("lint"))
 
 
 def test_ten_steps_pass_the_linters(generate: Generate) -> None:
@@ -389,6 +486,20 @@ def test_what_needs_no_gpu_says_so(generate: Generate) -> None:
     assert "KIND_CPU" not in (on_gpu / config).read_text()
 
 
+def test_a_config_says_what_a_bad_string_does(generate: Generate) -> None:
+    """It does so where requests bring texts, and share a batch of the Python backend."""
+    texts = step("read", ["A"], ["B"], fuse=False), step("write", ["B"], ["C"], fuse=False)
+    aside = step("count", ["A"], ["D"], batching=False), step("net", ["A"], ["E"], "onnxruntime")
+    project = generate(tensors=dict.fromkeys("ABCDE", "STRING[1]"), steps=[*texts, *aside])
+    said = {
+        path.parent.name
+        for path in project.path.glob("model_repository/*/config.pbtxt")
+        if "fails all requests of its batch: `batching: false` parts them.\ndynamic_batching {"
+        in path.read_text()
+    }
+    assert said == {"read"}
+
+
 @pytest.mark.parametrize("name", slow_but("default", "one model", names=PIPELINES))
 def test_pipeline_yml_gives_the_same_project_again(generate: Generate, name: str) -> None:
     project = generate(**PIPELINES[name])
@@ -412,6 +523,8 @@ def test_answers_survive_yaml(generate: Generate) -> None:
         "[x]",
         "0x10",
         "2026-01-01",
+        "x" * 129,
+        "y" * 1000,
     ]
     answers = {
         "tensors": {**dict.fromkeys(names, "FP32[1]"), "B": {"type": "STRING", "dims": [1]}},
@@ -422,6 +535,19 @@ def test_answers_survive_yaml(generate: Generate) -> None:
     assert {field: read[field] for field in answers} == answers
     saved = yaml.safe_load((project / ".copier-answers.yml").read_text())
     assert {field: saved[field] for field in answers} == answers
+
+
+@pytest.mark.parametrize("name", ["007", "1.0", "on", "null", "2026-01-02", "0x10", "1_000"])
+def test_names_survive_yaml(generate: Generate, name: str) -> None:
+    project = generate(project_name=name, ensemble_name=name, starting_pipeline="my-own")
+    read = yaml.safe_load((project / "pipeline.yml").read_text())
+    assert (read["project_name"], read["ensemble_name"]) == (name, name)
+
+
+def test_a_tensor_in_a_block_of_text(generate: Generate) -> None:
+    tensors = {"A": "FP32[4]\n", "B": " FP32[ 2, 2 ] \n"}
+    project = generate(tensors=tensors, steps=[step("one", ["A"], ["B"])])
+    assert "dims: [ 2, 2 ]" in (project / "model_repository/one/config.pbtxt").read_text()
 
 
 @pytest.mark.parametrize(
@@ -471,10 +597,3 @@ def test_from_a_folder_on_a_machine_without_git(
 
 def test_the_same_answers_give_the_same_bytes(generate: Generate) -> None:
     assert generate(**PIPELINES["fan"]).contents() == generate(**PIPELINES["fan"]).contents()
-
-
-def test_the_order_of_steps_means_nothing(generate: Generate) -> None:
-    steps = PIPELINES["fan"]["steps"]
-    one, two = (generate(**{**PIPELINES["fan"], "steps": order}) for order in (steps, steps[::-1]))
-    differing = [name for name, data in one.contents().items() if two.contents()[name] != data]
-    assert sorted(differing) == [".copier-answers.yml", "pipeline.yml"]

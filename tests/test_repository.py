@@ -91,6 +91,35 @@ def test_a_model_that_its_owner_put_there_needs_no_script(generate: Generate) ->
     assert model.read_text() == "mine"
 
 
+def test_files_of_a_step_go_to_its_model_alone(made: Project) -> None:
+    """Beside its code, where the line that docs/steps.md has opens them; a change of them is a change of it."""
+    for path, text in (
+        ("steps/prepare/words.txt", "one"),
+        ("steps/shared.txt", "all"),
+        ("steps/prepare.py", "from pathlib import Path\n" + READS),
+        ("models/predict/scale.txt", "2"),
+    ):
+        (made / path).parent.mkdir(exist_ok=True)
+        (made / path).write_text(text)
+    succeed(made.make("repository"))
+    repository = made / "model_repository"
+    assert [*repository.rglob("words.txt")] == [repository / "prepare/1/steps/prepare/words.txt"]
+    assert (repository / "prepare/1/steps/shared.txt").read_text() == "all"
+    reads = "from steps.prepare import WORDS; print(WORDS)"
+    said = run(sys.executable, "-c", reads, cwd=repository / "prepare/1")
+    assert succeed(said) == "one\n"
+    made_at = (repository / "predict/1/model.onnx").stat().st_mtime_ns
+    succeed(made.make("repository"))
+    assert (repository / "predict/1/model.onnx").stat().st_mtime_ns == made_at
+    (made / "models/predict/scale.txt").write_text("3")
+    (made / "steps/prepare/words.txt").write_text("two")
+    assert "model.onnx: made by models/predict.py" in succeed(made.make("repository"))
+    assert (repository / "prepare/1/steps/prepare/words.txt").read_text() == "two"
+
+
+READS = 'WORDS = (Path(__file__).with_suffix("") / "words.txt").read_text(encoding="utf-8")\n'
+
+
 def test_a_folder_of_no_model(made: Project) -> None:
     """It may hold what its owner put there."""
     model = made / "model_repository/former/1/model.onnx"

@@ -80,7 +80,15 @@ def test_each_question_that_is_asked_says_what_it_asks(
 
 def test_each_answer_is_checked(questions: dict[str, dict[str, Any]]) -> None:
     asked = {name for name, given in questions.items() if given.get("when") is not False}
-    assert catalog("fields")["answer"].keys() == asked
+    fields = catalog("fields")
+    assert fields["answer"].keys() | fields["prompt"].keys() == asked
+
+
+def test_the_problems_of_the_table_are_those_that_rules_say() -> None:
+    hooks = "".join(path.read_text() for path in sorted((ROOT / "hooks").rglob("*.jinja")))
+    calls = re.findall(r"\bsay\(([^,)]*)", hooks)
+    said = {rule for call in calls for rule in re.findall(r"'([a-z-]+)'", call)}
+    assert said == catalog("problems").keys()
 
 
 def test_paths_can_be_checked_out_on_windows() -> None:
@@ -109,9 +117,28 @@ def has_template_syntax(path: Path) -> bool:
     return path.is_file() and bool(re.search(rb"(?<!\$)\{\{|\{%|\{#", path.read_bytes()))
 
 
-def test_each_example_is_offered(questions: dict[str, dict[str, Any]]) -> None:
+def test_each_example_is_offered() -> None:
     folders = {path.parent.name for path in ROOT.glob("examples/*/pipeline.yml")}
-    assert set(questions["starting_pipeline"]["choices"].values()) == folders
+    assert catalog("examples").keys() == folders
+
+
+def test_each_folder_of_an_example_is_a_link_of_the_template() -> None:
+    links = [path for path in (ROOT / "template").rglob("*") if path.is_symlink()]
+    expected = {}
+    for name, row in catalog("examples").items():
+        for folder in map(Path, row.get("folders", [])):
+            conditional = f"{{% if graph.example == '{name}' %}}{folder.name}{{% endif %}}"
+            expected[ROOT / "template" / folder.parent / conditional] = (
+                ROOT / "examples" / name / folder
+            )
+    assert {path: path.resolve() for path in links} == expected
+
+
+def test_an_update_brings_no_file_of_an_example_again() -> None:
+    kept = yaml.safe_load((ROOT / "copier.yml").read_text())["_skip_if_exists"]
+    for row in catalog("examples").values():
+        for path in row.get("files", []) + row.get("folders", []):
+            assert f"/{path}".startswith(tuple(kept))
 
 
 def test_lock_files_name_versions_and_hashes_and_no_index() -> None:
@@ -166,5 +193,6 @@ def test_releases_are_texts_in_order() -> None:
 
 def test_each_field_of_the_grammar_is_documented() -> None:
     page = (ROOT / "docs/pipeline.md").read_text()
-    fields = {field for kind in catalog("fields").values() for field in kind}
+    kinds = {kind: row for kind, row in catalog("fields").items() if kind != "former step"}
+    fields = {field for row in kinds.values() for field in row}
     assert {field for field in fields if not re.search(rf"[`{{ ]{field}[`:,}}]", page)} == set()

@@ -148,14 +148,24 @@ def test_a_template_that_is_no_repository_changes_nothing(project: Project, orig
     assert_refused(project, "Updating is only supported in git-tracked templates")
 
 
-@pytest.mark.slow
-def test_a_relative_path_that_leads_nowhere_changes_nothing(project: Project) -> None:
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        (".", "is no template with the version v1.0.0"),
+        pytest.param("./template", "is no folder here", marks=pytest.mark.slow),
+    ],
+)
+def test_a_relative_path_that_leads_elsewhere_changes_nothing(
+    project: Project, path: str, what: str
+) -> None:
+    """As Copier records it of a copy that was made in the template's own folder."""
     answers = project / ".copier-answers.yml"
     lines = answers.read_text().splitlines()
     kept = [line for line in lines if not line.startswith("_src_path")]
-    answers.write_text("\n".join([*kept, "_src_path: ./template"]))
+    answers.write_text("\n".join([*kept, f"_src_path: {path}"]))
     commit(project.path)
-    assert_refused(project, ".copier-answers.yml: _src_path ./template: is no folder here")
+    instead = "write the template's URL or its absolute path, and commit"
+    assert_refused(project, f".copier-answers.yml: _src_path {path}: {what}; {instead}")
 
 
 @pytest.mark.slow
@@ -329,6 +339,9 @@ def test_an_update_says_what_it_has_done(project: Project, origin: Origin) -> No
     before = (project / ".git/index").read_bytes()
     assert succeed(update(project)) == (
         "p: v1.0.0 -> v1.1.0, 4 files changed; see `git status` and `git diff`, then `make test`\n"
+        "  moved    tools/three.sh -> tools/four/five.sh\n"
+        "  changed  .copier-answers.yml\n"
+        "  changed  tools/one.py\n"
     )
     assert (project / ".git/index").read_bytes() == before
     assert set(project.changes().splitlines()) == {
@@ -395,7 +408,9 @@ def test_a_conflict_is_one_of_git_and_the_way_back_works(project: Project, origi
     origin.release("v1.1.0", **NEW | CONFLICT)
     process = update(project)
     assert process.returncode == 1
-    assert process.stdout == "p: v1.0.0 -> v1.1.0, 4 files changed\n"
+    first, *table = process.stdout.splitlines()
+    assert first == "p: v1.0.0 -> v1.1.0, 4 files changed"
+    assert table[0] == "  conflict  tools/one.py"
     back, conflict = process.stderr.splitlines()
     assert conflict.startswith("tools/one.py: both you and the template changed lines")
     assert "UU tools/one.py" in project.changes()

@@ -30,6 +30,7 @@ from tritonclient.utils import InferenceServerException  # type: ignore[import-u
 
 from triton_ensemble.server import local_triton as serve
 from triton_ensemble.server.local_triton import EXIT_TIMEOUT_S, LocalTriton, ServerError
+from triton_ensemble.server.ports import taken
 
 TENSORS = """
 max_batch_size: 8
@@ -102,7 +103,10 @@ def server_id(repository: Path) -> str:
     while True:
         for command in processes("--model-repository="):
             options: dict[str, str] = dict(re.findall(r"--(id|model-repository)=(\S+)", command))
-            links = Path(options["model-repository"]).rglob("*")
+            served = Path(options["model-repository"])
+            links = (
+                [path for path in served.rglob("*") if path.is_symlink()] if "id" in options else []
+            )
             if any(link.resolve().is_relative_to(repository) for link in links):
                 return options["id"]
         time.sleep(0.01)
@@ -256,6 +260,39 @@ def test_port_in_use(identity: Path, served: LocalTriton, api: str) -> None:
     options: dict[str, Any] = {f"{api}_port": port}
     with pytest.raises(ServerError, match=rf"^port {port} is in use, by process \d+ \(triton"):
         LocalTriton(identity, "a", **options).__enter__()
+
+
+def test_all_ports_in_use_are_named_at_once(identity: Path, served: LocalTriton) -> None:
+    urls = {"http": served.http_url, "grpc": served.grpc_url}
+    ports: dict[str, Any] = {f"{api}_port": urlsplit(url).port for api, url in urls.items()}
+    with socket.create_server(("127.0.0.1", 0)) as mine:
+        ports["metrics_port"] = mine.getsockname()[1]
+        with pytest.raises(ServerError) as raised:
+            LocalTriton(identity, "a", **ports).__enter__()
+    http, grpc, metrics = ports.values()
+    assert re.fullmatch(
+        rf"ports {http}, {grpc} are in use, by process {served.pid} \(tritonserver .*\); "
+        rf"port {metrics} is in use, by process {os.getpid()} \(.*\); "
+        r"choose others, or free ones: HTTP_PORT=0 GRPC_PORT=0 METRICS_PORT=0",
+        str(raised.value),
+    )
+
+
+def test_a_container_that_has_a_port_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process is another user's. Containers of the folder that asks may have theirs."""
+    docker = tmp_path / "docker"
+    docker.write_text("#!/bin/sh\ncase $3 in publish=*) echo demo-triton-1 of /app/deploy;; esac\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("DOCKER", str(docker))
+    with socket.create_server(("127.0.0.1", 0)) as mine:
+        ports = {"http": mine.getsockname()[1], "grpc": 0}
+        assert taken(ports, ours="/other/deploy") == (
+            f"port {ports['http']} is in use, by container demo-triton-1 of /app/deploy; "
+            "choose others, or free ones: HTTP_PORT=0"
+        )
+        assert taken(ports, ours="/app/deploy") == ""
 
 
 @pytest.mark.parametrize("port", [-1, 65536])
@@ -462,6 +499,19 @@ def test_server_that_ends_by_itself(identity: Path) -> None:
     assert command.returncode == 1
     assert re.fullmatch(r"Triton ended with exit code -9\nlog: /.*/triton.log\n", errors)
     assert_nothing_left(name, *ports)
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_killed_command_leaves_no_triton(identity: Path, ready: bool) -> None:
+    """Nobody is left to stop it: kill -9 and the killer of a machine that is short of memory ask nobody."""
+    command = start_command(identity)
+    ports = ports_when_ready(command) if ready else []
+    name = server_id(identity)
+    time.sleep(0.5)  # also a start takes a moment until there is something to leave
+    command.kill()
+    command.communicate()
+    assert_nothing_left(name, *ports)
+    assert not list(Path(os.environ["TMPDIR"]).glob("triton-*"))
 
 
 def test_eight_start_at_once(identity: Path) -> None:

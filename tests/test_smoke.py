@@ -51,7 +51,7 @@ def made(generate: Generate, **more: Any) -> Project:
     project = generate(**{**ANSWERS, **more})
     (project / "steps/one.py").write_text(ONE)
     (project / "steps/two.py").write_text(TWO)
-    (project / "samples").mkdir()
+    (project / "samples").mkdir(exist_ok=True)
     sample = {"inputs": {"A": [[1, 2.5]], "TEXT": [["é"]]}, "outputs": {"X": [[4, 7]]}}
     (project / "samples/a.json").write_text(json.dumps(sample).replace("1,", "1.0,"))
     succeed(project.make("repository"))
@@ -99,6 +99,12 @@ MUTANTS: dict[str, tuple[str, str, str, set[str]]] = {
         "steps/two.py",
         r"M \* 2",
         "M[:1] * 2",
+        {"test_answers_as_many_rows_as_it_gets[4]", "test_more_rows_are_several_requests"},
+    ),
+    "a single row alone": (
+        "steps/two.py",
+        "return",
+        "assert len(M) == 1; return",
         {"test_answers_as_many_rows_as_it_gets[4]", "test_more_rows_are_several_requests"},
     ),
     "wrong rows in a batch": (
@@ -170,6 +176,27 @@ def test_a_sample_of_more_rows_than_a_request_may_have(project: Project) -> None
         assert failed(project) == set()
 
 
+@pytest.mark.parametrize(
+    ("dims", "most"), [([1], 256), pytest.param([8 << 20], 8, marks=pytest.mark.slow)]
+)
+def test_a_test_sends_no_more_rows_than_a_machine_can_take(
+    generate: Generate, dims: list[int], most: int
+) -> None:
+    """It says so: the server is not asked for all that the ensemble declares."""
+    project = generate(
+        max_batch_size=424242,
+        tensors={"A": {"type": "FP32", "dims": dims}, "X": "FP32[2]"},
+        steps=[step("one", ["A"], ["X"])],
+    )
+    succeed(project.make("repository"))
+    tests = " ".join(collected(project))
+    assert f"test_answers_as_many_rows_as_it_gets[http-{most}]" in tests
+    assert "test_more_rows_are_several_requests" not in tests
+    assert "too many rows" not in tests
+    printed = smoke(project, "-k", "http and rows")
+    assert f"max_batch_size is 424242; no test sends more than {most} rows" in printed
+
+
 def test_a_sample_that_is_refused_fails_once(project: Project) -> None:
     new = 'raise triton_step.InvalidRequest("A: is small")'
     refusing = [("import numpy as np", "import triton_step"), (r"return .*?\n", f"{new}\n")]
@@ -179,6 +206,7 @@ def test_a_sample_that_is_refused_fails_once(project: Project) -> None:
         assert failed(project) == {"test_answers_samples[a]"}
 
 
+@pytest.mark.slow
 def test_a_failing_step_leaves_its_traceback_and_the_log(project: Project) -> None:
     """It does so for a test, and for what else starts a server."""
     with edited(project, "steps/two.py", "return", 'raise RuntimeError("boom"); return'):
@@ -193,10 +221,26 @@ def test_a_failing_step_leaves_its_traceback_and_the_log(project: Project) -> No
         printed = done.stdout + done.stderr
         assert done.returncode != 0
         assert "step two failed; the server's log says why" in printed
-        assert "model_repository/two/1/steps/two.py" in printed
+        assert 'File "steps/two.py", line ' in printed
+        assert "triton_adapter" not in printed
         [log] = set(re.findall(r"^log: (\S+)$", printed, re.MULTILINE))
         assert "RuntimeError: boom" in Path(log).read_text()
         shutil.rmtree(Path(log).parent)
+
+
+@pytest.mark.parametrize("package", ["sklearn", "nosuch"], ids=["installed", "not installed"])
+def test_an_import_that_is_not_declared_is_named(project: Project, package: str) -> None:
+    """Also where it stops the owner's tests from being imported."""
+    distribution = {"sklearn": "scikit-learn"}.get(package, package)
+    with edited(project, "steps/two.py", "import numpy as np", f"import {package}"):
+        (project / "tests/test_own.py").write_text("# Yours.\nfrom steps.two import Step\n")
+        succeed(project.make("repository"))
+        tests = ("-p", "no:cacheprovider", "tests/test_contract.py", "tests/test_own.py")
+        done = project.run(sys.executable, "-m", "pytest", "-k", "declares", *tests)
+    (project / "tests/test_own.py").unlink()
+    assert done.returncode in (1, 2)
+    line = f"steps/two.py imports {package}; add {distribution} to the step's requirements in pipeline.yml"
+    assert done.stdout.count(f"\n{line}, then `make update`") == 1
 
 
 def test_only_what_a_cache_may_answer_shares_no_executions(generate: Generate) -> None:
@@ -294,6 +338,7 @@ def test_an_address_that_would_not_be_used_is_refused(project: Project) -> None:
     assert "TRITON_GRPC_URL is set and TRITON_URL is not" in process.stderr + process.stdout
 
 
+@pytest.mark.slow
 def test_what_no_address_is_given_of_is_skipped_and_said(project: Project) -> None:
     """The smoke tests ask a server elsewhere, over gRPC too where its address is given."""
     with served(project) as triton:

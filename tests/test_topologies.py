@@ -94,10 +94,10 @@ def test_each_topology_and_starting_choice_answers_as_numpy_does(
     ("choice", "edges"),
     [
         ("text-classification", "tokenize>classify classify>label"),
-        ("face-attributes", "align>estimate_age align>recognize_emotion"),
+        ("digit-screening", "preprocess>classify preprocess>screen"),
         (
-            "ad-ranking",
-            "featurize>predict_click featurize>predict_purchase predict_click>rank predict_purchase>rank",
+            "second-opinion",
+            "featurize>linear featurize>forest linear>join forest>join",
         ),
     ],
 )

@@ -18,7 +18,7 @@ from test_client import serving
 from tritonclient import grpc  # type: ignore[import-untyped]
 
 from triton_ensemble.config.repository import fused_steps, model_configs
-from triton_ensemble.tune.pipeline_file import replace, with_values
+from triton_ensemble.pipeline.file import replace, with_values
 from triton_ensemble.tune.settings import Settings, changed, configured, edits, tunable
 
 TEXT = """\

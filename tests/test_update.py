@@ -54,9 +54,9 @@ def copy(origin: Path, tmp_path: Path) -> Copy:
     return copy
 
 
-def update(project: Project, *, quiet: bool = True, **data: Any) -> None:
+def update(project: Project, **data: Any) -> None:
     copier.run_update(
-        str(project.path), data=data, defaults=True, overwrite=True, quiet=quiet, unsafe=False
+        str(project.path), data=data, defaults=True, overwrite=True, quiet=True, unsafe=False
     )
 
 
@@ -64,6 +64,13 @@ def make_update(project: Project, *arguments: str) -> subprocess.CompletedProces
     """Run `make update`, with the Copier of this repository."""
     assert "python -m triton_ensemble update" in (project / "Makefile").read_text()
     return project.run(sys.executable, "-m", "triton_ensemble", "update", *arguments)
+
+
+def change(project: Project, **data: Any) -> None:
+    """Write other answers into pipeline.yml, as far as they are those of a pipeline, and commit them."""
+    path = project / "pipeline.yml"
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | data))
+    project.commit()
 
 
 def release(origin: Path, version: str, **changed: str) -> None:
@@ -82,18 +89,21 @@ def without_version(project: Project) -> dict[str, bytes]:
 
 
 OWNED = [
+    "deploy/kserve/kustomization.yaml",
     "pipeline.yml",
     "steps/one.py",
     "models/two.py",
     "tests/test_steps.py",
+    "tests/test_reference.py",
     "requirements.lock",
     "requirements-dev.lock",
+    "deploy/kserve/rest.ipynb",
 ]
 
 
 def test_owned_files_stay_as_they_are(origin: Path, copy: Copy) -> None:
-    project = copy(**answers(ONE, TWO))
-    edited, deleted = OWNED[:3], OWNED[3:]
+    project = copy(**answers(ONE, TWO), extras=["kserve"])
+    edited, deleted = OWNED[:4], OWNED[4:]
     for name in edited:
         (project / name).write_text(f"# mine: {name}\n")
     for name in deleted:
@@ -151,6 +161,7 @@ def test_pipeline_yml_drives_an_update(copy: Copy, tmp_path: Path) -> None:
     assert "class Step" in (project / "steps/three.py").read_text()
 
 
+@pytest.mark.slow
 def test_what_pipeline_yml_leaves_out_is_the_default_again(copy: Copy) -> None:
     with_ensemble = copy(**answers(ONE, TWO))
     project = copy("alone", **answers(ONE, TWO), ensemble=False)
@@ -169,11 +180,14 @@ def test_what_pipeline_yml_leaves_out_is_the_default_again(copy: Copy) -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("steps: [unclosed\n", "pipeline.yml:2: expected ',' or ']'"),
-        ("a:\n\t- b\n", "pipeline.yml:2: found character '\\t' that cannot start any token"),
-        ("- a\n", "pipeline.yml: has no answers"),
+        ("steps: [unclosed\n", "pipeline.yml:2: column 1: expected ',' or ']'"),
+        (
+            "a:\n\t- b\n",
+            "pipeline.yml:2: column 1: found character '\\t' that cannot start any token",
+        ),
+        ("- a\n", "pipeline.yml:1: has no answers"),
         ("ci: github\nci: none\n", "pipeline.yml:2: 'ci' stands twice; drop one"),
-        ("", "pipeline.yml: has no answers"),
+        ("", "pipeline.yml:1: has no answers"),
         ("max_batch_size: -1\n", "max_batch_size"),
         ("tensors: {A: 'FLOAT[1]'}\n", "tensor A: has the type FLOAT"),
         ("tensor: {}\n", "tensor: is no question; did you mean tensors?"),
@@ -191,6 +205,7 @@ def test_a_pipeline_yml_that_is_wrong_is_one_line(copy: Copy, text: str, line: s
     assert project.changes() == ""
 
 
+@pytest.mark.slow
 def test_an_answer_to_a_question_that_is_no_more_stops_nothing(origin: Path, copy: Copy) -> None:
     """It is left out. In pipeline.yml it is refused, as the test above has it."""
     project = copy(**answers(ONE, TWO))
@@ -223,6 +238,7 @@ def test_make_update_undoes_one_that_was_killed(origin: Path, copy: Copy, tmp_pa
     assert process.stderr.startswith("update: one that was killed is undone; 3 files are as they")
 
 
+@pytest.mark.slow
 def test_the_version_can_stay(origin: Path, copy: Copy) -> None:
     project = copy(**answers(ONE, TWO))
     settings = (project / "pipeline.yml").read_text()
@@ -234,6 +250,7 @@ def test_the_version_can_stay(origin: Path, copy: Copy) -> None:
     assert "v1.1.0" not in (project / "src/step_types.py").read_text()
 
 
+@pytest.mark.slow
 def test_one_question_can_be_asked_again(copy: Copy) -> None:
     """The last answer is filled in."""
     project = copy(**answers(ONE, TWO))
@@ -277,14 +294,14 @@ def test_a_new_step_gets_its_stub_and_the_others_keep_their_code(copy: Copy) -> 
     assert (project / "model_repository/three/config.pbtxt").exists()
 
 
-def test_a_removed_step_keeps_its_code_and_is_named(
-    copy: Copy, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.slow
+def test_a_removed_step_keeps_its_code_and_is_named(copy: Copy) -> None:
     project = copy(**answers(ONE, TWO, THREE))
     (project / "steps/three.py").write_text("# mine\n")
-    project.commit()
-    update(project, quiet=False, **answers(ONE, TWO))
-    assert "kept because it is yours: steps/three.py" in capsys.readouterr().err
+    change(project, **answers(ONE, TWO))
+    printed = succeed(make_update(project))
+    assert "  gone     model_repository/three/: 3 files\n" in printed
+    assert "  kept     steps/three.py: yours, and of no step now; tests/test_steps.py" in printed
     assert (project / "steps/three.py").read_text() == "# mine\n"
     assert not (project / "model_repository/three").exists()
 
@@ -310,14 +327,15 @@ def test_a_renamed_step_keeps_its_code_where_its_owner_moved_it(copy: Copy) -> N
     assert not (project / "model_repository/one").exists()
 
 
-def test_a_renamed_step_whose_code_was_not_moved_is_noticed(
-    copy: Copy, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.slow
+def test_a_renamed_step_whose_code_was_not_moved_is_noticed(copy: Copy) -> None:
     project = copy(**answers(ONE, TWO))
     (project / "steps/one.py").write_text("# mine\n")
-    project.commit()
-    update(project, quiet=False, **answers({**ONE, "name": "first"}, TWO))
-    [command] = re.findall("git mv .*", capsys.readouterr().err)
+    change(project, **answers({**ONE, "name": "first"}, TWO))
+    process = make_update(project)
+    kept = "  kept     steps/one.py: yours, and of no step now; tests/test_steps.py imports\n"
+    assert kept in succeed(process)
+    [command] = re.findall("git mv .*", process.stderr)
     succeed(project.run(*command.split()))
     assert (project / "steps/first.py").read_text() == "# mine\n"
     assert not (project / "steps/one.py").exists()
@@ -331,31 +349,18 @@ def test_a_step_that_changes_its_backend_keeps_its_code(copy: Copy) -> None:
     assert not (project / "model_repository/one/1/model.py").exists()
 
 
-def test_a_model_of_its_own_becomes_a_step(copy: Copy) -> None:
-    """What was copied for the one is managed for the other."""
-    project = copy(**answers({**ONE, "adapter": "none"}))
-    (project / "steps/one").mkdir(parents=True)
-    (project / "steps/one/model.py").write_text("# mine\n")
-    succeed(project.make("repository"))
-    project.commit()
-    update(project, **answers(ONE))
-    succeed(project.make("repository"))
-    assert "TritonPythonModel" in (project / "model_repository/one/1/model.py").read_text()
-    assert (project / "steps/one/model.py").read_text() == "# mine\n"
-
-
-def test_an_adopted_model_becomes_a_step_and_goes(
-    copy: Copy, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.slow
+def test_an_adopted_model_becomes_a_step_and_goes(copy: Copy) -> None:
     """Its folder stays, and the update that drops it names it."""
     project = copy(**answers({**ONE, "adopted": True}, {**TWO, "adopted": True}))
     for path in ("models/one/1/model.py", "models/two/1/model.onnx"):
         (project / path).parent.mkdir(parents=True)
         (project / path).write_text("# mine\n")
     succeed(project.make("repository"))
-    project.commit()
-    update(project, quiet=False, **answers(ONE))
-    assert "kept because it is yours: models/one/, models/two/\n" in capsys.readouterr().err
+    change(project, **answers(ONE))
+    printed = succeed(make_update(project))
+    for name in ("one", "two"):
+        assert f"  kept     models/{name}/: yours, and of no step now\n" in printed
     succeed(project.make("repository"))
     assert "TritonPythonModel" in (project / "model_repository/one/1/model.py").read_text()
     assert (project / "models/one/1/model.py").read_text() == "# mine\n"
@@ -397,13 +402,6 @@ def test_steps_that_part_and_join_again_keep_their_code(copy: Copy) -> None:
     assert models() == together
     after = without_version(project)
     assert after == before
-
-
-def test_the_order_of_steps_in_the_answers_means_nothing(copy: Copy) -> None:
-    project = copy(**answers(ONE, TWO, THREE))
-    update(project, **answers(THREE, ONE, TWO))
-    changed = {line.split()[-1] for line in project.changes().splitlines()}
-    assert changed <= {".copier-answers.yml"}
 
 
 def test_refused_answers_change_nothing(copy: Copy) -> None:

@@ -11,7 +11,7 @@ from support import step
 
 ALL = {"ensemble": {"all_outputs": True}}
 PARTS = (
-    ", and Triton deadlocks on requests for a part of the outputs; make it a pipeline of its own, "
+    ", and Triton deadlocks on requests for a part of the outputs; make X a pipeline of its own, "
     "or write `ensemble: {all_outputs: true}`"
 )
 MIXED = "which does not; Triton puts no such tensors together, so let a write both"
@@ -46,6 +46,9 @@ def nested(inputs: Any, outputs: Any, **fields: Any) -> dict[str, Any]:
 def correlated(data_type: str) -> dict[str, Any]:
     control = {"kind": "CONTROL_SEQUENCE_CORRID", "data_type": data_type}
     return {"direct": {}, "control_input": [{"name": "ID", "control": [control]}]}
+
+
+STATE = {"input_name": "S", "output_name": "T", "data_type": "TYPE_FP32", "dims": [4]}
 
 
 def stateful(*initial: list[int], **fields: Any) -> dict[str, Any]:
@@ -85,6 +88,14 @@ def delayed(**policy: Any) -> dict[str, Any]:
 DELAYS = "step a: keeps the order of requests, so a timeout cannot delay one; write `timeout_action: REJECT`"
 OPEN = {"A": "FP32[4]", "M": "FP32[-1]", "X": "FP32[4]", "Y": "FP32[4]"}
 MAYBE = {"A": "FP32[4]", "B": {"type": "FP32", "dims": [4], "optional": True}, "X": "FP32[4]"}
+HALVES = {
+    "tensors": {"A": "FP32[4]", "B": "BF16[4]", "X": "FP32[4]"},
+    "steps": [
+        step("a", ["A"], ["B"], "tensorrt", device="auto"),
+        step("b", ["B"], ["X"], "tensorrt", device="auto"),
+    ],
+    "outputs": ["B", "X"],
+}
 
 # Each: the answers, and the line that refuses them; empty where they are accepted.
 WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
@@ -117,11 +128,11 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "two writers, of which one reads it too": (
         wired(step("a", ["A"], ["M"]), step("b", ["M"], ["M", "X"])),
-        "step b: writes M, which step a writes too; give one of them another tensor",
+        "step b: writes M, which step a writes too; rename the M of one of them",
     ),
     "two writers, of which one reads what the other needs": (
         wired(step("b", ["M"], ["X"]), step("a", ["X"], ["M"]), step("c", ["A"], ["M"])),
-        "step a: writes M, which step c writes too; give one of them another tensor",
+        "step b: reads M, which step a writes below; list a before b, or let it read something else",
     ),
     "unconnected steps": (
         wired(step("a", ["A"], ["X"]), step("b", ["B"], ["Y"])),
@@ -174,6 +185,15 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         "step b: reads M as FP32[4] in each row, but step c reads FP32[5] in each row; "
         "make them the same, or -1 where a dim varies",
     ),
+    "rows that a step has not": (
+        wired(step("a", ["A"], ["M"]), step("b", ["M"], ["X"], max_batch_size=0)),
+        "step b: reads M as FP32[4], but step a writes FP32[4] in each row, and Triton answers single rows alone; "
+        "begin the dims without rows with -1, or write `max_batch_size: 1`",
+    ),
+    "rows that a step has not, adopted": (
+        wired(step("a", ["A"], ["M"]), step("b", ["M"], ["X"], max_batch_size=0, adopted=True)),
+        "",
+    ),
     "one row, read in two ways": (
         wired(
             step("a", ["A"], ["M"]),
@@ -208,6 +228,10 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         wired(step("a", ["A"], ["X"]), outputs={"X": {"reshape": [5]}}),
         "the ensemble reshapes X from [4] to [5]; they must hold as many values",
     ),
+    "labels of the ensemble in a folder": (
+        wired(step("a", ["A"], ["X"]), outputs={"X": {"labels": "folder/labels.txt"}}),
+        "the ensemble has its labels in folder/labels.txt; write a file name, the file lies next to the config",
+    ),
     "an output of the ensemble reshaped for clients": (
         wired(step("a", ["A"], ["X"]), outputs={"X": {"dims": [2, 2], "reshape": [4]}}),
         "",
@@ -220,6 +244,11 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     "a format of an input of the ensemble": (
         wired(step("a", ["A"], ["X"]), inputs={"A": {"format": "NCHW"}}),
         "the ensemble has A of format NCHW, which needs 3 dims, not 1",
+    ),
+    "an output that is dropped, without dims, but with a reshape": (
+        wired(step("a", ["A"], {"X": "X", "Y": {"type": "BOOL", "dims": [], "reshape": []}}))
+        | {"tensors": {"A": "FP32[4]", "X": "FP32[4]"}},
+        "step a: has Y without dims; a single value is [1]",
     ),
     "an output of the ensemble without dims": (
         wired(step("a", ["A"], ["X"]), outputs={"X": {"dims": []}}),
@@ -245,7 +274,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     "a warmup of a dim that is left open": (
         wired(step("a", ["A"], ["X"], warmup=[{"inputs": {"A": {"data": "zero", "dims": [-1]}}}]))
         | {"tensors": {"A": "FP32[-1]", "X": "FP32[4]"}},
-        "step a: warms up its input A with the dims [-1]; write a size in place of -1",
+        "step a: warmup 1 inputs A has the dim -1; write a size, 1 or more",
     ),
     "a warmup of a dim that varies": (
         wired(step("a", ["A"], ["X"], warmup=[{"inputs": {"A": {"data": "zero", "dims": [7]}}}]))
@@ -266,12 +295,12 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "two controls of one name": (
         controlled("S", "S"),
-        "step a: has the control input S twice; write both `control` in one of them, or rename one",
+        "step a: sequence control_input S stands twice; write both `control` in one of them, or rename one",
     ),
     "two controls": (controlled("S", "E"), ""),
     "a sequence in batches of none": (
         wired(step("a", ["A"], ["X"], sequence={"oldest": {"preferred_batch_size": [0]}})),
-        "step a: prefers batches of 0; drop that size",
+        "step a: sequence oldest preferred_batch_size has 0; write whole numbers from 1 to 2147483647",
     ),
     "a queue that delays, and no timeout": (delayed(timeout_action="DELAY"), ""),
     "a queue that delays after a timeout": (
@@ -295,7 +324,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         "step a: has `declare: false`, but python adds no tensors to a config; drop it",
     ),
     "tensors that a model.py of one's own adds": (
-        wired(step("a", ["A"], ["X"], declare=False, adapter="none")),
+        wired(step("a", ["A"], ["X"], declare=False, adopted=True)),
         "",
     ),
     "tensors that ONNX Runtime finds": (
@@ -335,7 +364,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         wired(
             step("a", ["A"], ["N", "M"]), step("b", ["N", "K"], ["K", "Y"]), step("c", ["M"], ["X"])
         ),
-        "steps: go in a circle, b -> b; let one of them read something else",
+        "step b: reads K, which it writes itself; let it read something else",
     ),
     "a control that is an input": (
         wired(step("a", ["A", "ID"], ["X"], sequence=correlated("TYPE_UINT64"))),
@@ -345,6 +374,61 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         stateful(input_name="A"),
         "step a: has in `sequence` an input A, which Triton writes itself, over its own input of that name; give one of them another name",
     ),
+    "a state twice": (
+        wired(step("a", ["A"], ["X"], sequence={"state": [STATE, {**STATE, "output_name": "U"}]})),
+        "step a: sequence state S stands twice; rename its `input_name` in one of them",
+    ),
+    "texts as correlation ids": (
+        wired(step("a", ["A"], ["X"], sequence=correlated("TYPE_STRING"))),
+        "step a: has correlation ids of TYPE_STRING, which Triton 24.10 gives to no model; write TYPE_UINT64",
+    ),
+    "texts as correlation ids of a newer release": (
+        wired(step("a", ["A"], ["X"], sequence=correlated("TYPE_STRING")), triton_release="26.07"),
+        "",
+    ),
+    "an output that a Python model cannot copy": (
+        HALVES,
+        "outputs: B is read by a step too, and a Python model would copy it, which does not have BF16; "
+        "write `ensemble: {all_outputs: true}`, or drop it from `outputs`",
+    ),
+    "an output of all that a Python model cannot copy": (
+        {**HALVES, "ensemble": {"all_outputs": True}},
+        "",
+    ),
+    "an optional input alone": (
+        {
+            "tensors": MAYBE | {"Y": "FP32[4]"},
+            "steps": [
+                step("a", {"b": "B"}, ["X"], fuse=False),
+                step("c", ["A", "X"], ["Y"], fuse=False),
+            ],
+        },
+        "step a: reads B alone, which requests may leave out, and Triton starts no step without an input; "
+        "drop its `optional: true`, or let the step read another tensor too",
+    ),
+    "an optional input alone, in one model with another": (
+        {
+            "tensors": MAYBE | {"Y": "FP32[4]"},
+            "steps": [step("a", {"b": "B"}, ["X"]), step("c", ["A", "X"], ["Y"])],
+        },
+        "",
+    ),
+    "a bracket too much in config": (
+        wired(step("a", ["A"], ["X"], config="}")),
+        "step a: has in `config` one } without its other; add that, or drop it",
+    ),
+    "a bracket too few in config": (
+        wired(step("a", ["A"], ["X"], config="parameters { key: '}'")),
+        "step a: has in `config` one { without its other; add that, or drop it",
+    ),
+    "a quote too few in config": (
+        wired(step("a", ["A"], ["X"], config='default_model_filename: "x')),
+        'step a: has in `config` one " without its other; add that, or drop it',
+    ),
+    "a file of a step whose code is generated": (
+        wired(step("a", ["A"], ["X"], file="other.py")),
+        "step a: has the file other.py, but its model.py is generated; drop `file`, or write `adopted: true` where the model is your own",
+    ),
     "a state that is an output": (stateful(output_name="X"), ""),
     "an initial state": (stateful([4, 2]), ""),
     "an initial state of another size": (
@@ -353,11 +437,11 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an initial state of no size": (
         stateful([4, -1]),
-        "step a: has the state S of dims [4, -1], but its initial state s of [4, -1]; write sizes that fit",
+        "step a: sequence state S initial_state 1 has the dim -1; write a size, 1 or more",
     ),
     "two initial states": (
         stateful([4, 2], [4, 3]),
-        "step a: has the state S with 2 initial states; drop all but one",
+        "step a: sequence state S initial_state has 2 initial states; write 1 or less",
     ),
     "a file that Python can import": (
         wired(step("a", ["A"], ["X"], file="model.py")),

@@ -108,8 +108,10 @@ def test_github_keeps_forks_off_the_gpu(of_ci: Generate) -> None:
     assert [job["runs-on"] for job in gpu] == [["self-hosted", "gpu"]] * 2
     assert ci["jobs"]["gpu"]["if"] == (
         "github.event_name != 'pull_request' && !github.event.repository.fork"
+        " && !startsWith(github.ref, 'refs/tags/v')"
     )
-    assert ci["jobs"]["image"]["needs"] == "gpu"
+    image = "startsWith(github.ref, 'refs/tags/v') && !github.event.repository.fork"
+    assert ci["jobs"]["image"]["if"] == image
     assert "pull_request_target" not in ci[True]
 
 
@@ -120,7 +122,7 @@ def test_gitlab_keeps_forks_off_the_gpu(of_ci: Generate) -> None:
         "publish",
     ]
     assert ci["gpu"]["tags"] == ["gpu"]
-    assert ci["gpu"]["rules"] == [{"if": '$CI_PIPELINE_SOURCE == "push"'}]
+    assert ci["gpu"]["rules"] == [{"if": '$CI_PIPELINE_SOURCE == "push" && $CI_COMMIT_BRANCH'}]
     assert ci["publish"]["rules"] == [
         {"if": '$CI_COMMIT_TAG =~ /^v/ && $CI_PIPELINE_SOURCE == "push"'}
     ]
@@ -141,24 +143,46 @@ def test_without_a_gpu_there_is_no_job_for_one(of_ci: Generate, ci: str) -> None
     assert "gpu_runner" not in (project / "pipeline.yml").read_text()
 
 
-def test_an_image_has_an_inventory_and_a_provenance(of_ci: Generate) -> None:
-    github = read(of_ci(ci="github", gpu_count=0) / ".github/workflows/ci.yml")["jobs"]["image"]
-    assert github["if"] == "startsWith(github.ref, 'refs/tags/v')"
-    built = github["steps"][-1]["with"]
-    assert (built["sbom"], built["provenance"]) == (True, "mode=max")
-    script = "\n".join(
-        read(of_ci(ci="gitlab", gpu_count=0) / ".gitlab-ci.yml")["publish"]["script"]
-    )
-    assert {"--sbom=true", "--provenance=mode=max"} <= set(script.split())
+def test_a_gpu_has_one_job_at_a_time(of_ci: Generate) -> None:
+    """Others wait, and are not cancelled."""
+    github = read(of_ci(ci="github", gpu_count=2) / ".github/workflows/ci.yml")["jobs"]
+    one = {"group": "gpu", "queue": "max"}
+    assert [github[name].get("concurrency") for name in ("test", "gpu", "image")] == [
+        None,
+        one,
+        one,
+    ]
+    gitlab = read(of_ci(ci="gitlab", gpu_count=2) / ".gitlab-ci.yml")
+    groups = [gitlab[name].get("resource_group") for name in ("test", "gpu", "publish")]
+    assert groups == [None, "gpu", "gpu"]
+
+
+@pytest.mark.parametrize("gpu_count", [0, 2])
+def test_an_image_is_built_once_with_an_inventory_and_a_provenance(
+    of_ci: Generate, gpu_count: int
+) -> None:
+    """Its digest is tested, then gets the tag; docker/ runs these jobs."""
+    github = read(of_ci(ci="github", gpu_count=gpu_count) / ".github/workflows/ci.yml")["jobs"]
+    assert github["image"]["if"].startswith("startsWith(github.ref, 'refs/tags/v')")
+    steps = "\n".join(step.get("run", "") for step in github["image"]["steps"])
+    gitlab = read(of_ci(ci="gitlab", gpu_count=gpu_count) / ".gitlab-ci.yml")["publish"]
+    for script in (steps, "\n".join(gitlab["script"])):
+        assert script.count(" image DOCKER=") == 1
+        assert {"push-by-digest=true", "--cache-from", "--cache-to"} <= {*re.split("[ ,]", script)}
+        assert all(text in script for text in ("--sbom=true", "--provenance=mode=max"))
+        test, tag = re.search("make test-docker|--wait ", script), re.search("imagetools", script)
+        assert test
+        assert tag
+        assert script.index(" image DOCKER=") < test.start() < tag.start()
 
 
 def test_the_name_of_an_image_is_in_small_letters(of_ci: Generate, tmp_path: Path) -> None:
     """Docker takes no others, GitHub does."""
     steps = read(of_ci(ci="github", gpu_count=0) / ".github/workflows/ci.yml")["jobs"]["image"]
-    [script] = [step["run"] for step in steps["steps"] if "GITHUB_ENV" in step.get("run", "")]
-    of = {"GITHUB_REPOSITORY": "Me/P", "GITHUB_REF_NAME": "v1.0", "GITHUB_ENV": "env"}
+    [script] = [step["run"] for step in steps["steps"] if "REPOSITORY=" in step.get("run", "")]
+    of = {"GITHUB_REPOSITORY": "Me/P", "GITHUB_ENV": "env"}
     succeed(run("bash", "-e", "-c", script, cwd=tmp_path, **of))
-    assert (tmp_path / "env").read_text() == "IMAGE=ghcr.io/me/p:v1.0\n"
+    assert (tmp_path / "env").read_text() == "REPOSITORY=ghcr.io/me/p\n"
 
 
 @pytest.mark.parametrize("fails", ["nothing", "up", "bench"])
@@ -308,6 +332,8 @@ class Remote:
             BRANCH=BRANCH,
             RUNNER_TEMP=str(self.folder),
             GITHUB_OUTPUT=str(self.folder / "output"),
+            HTTPS_PROXY="http://127.0.0.1:9",  # no registry answers
+            https_proxy="http://127.0.0.1:9",
             CI_SERVER_PROTOCOL="https",
             CI_SERVER_HOST="git.example.org",
             CI_SERVER_FQDN="git.example.org",

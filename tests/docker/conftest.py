@@ -64,3 +64,8 @@ def options(triton_image: str) -> Iterator[list[str]]:
 @pytest.fixture(scope="session")
 def prometheus_image(_engine: None) -> str:
     return stand_in.prometheus()
+
+
+@pytest.fixture(scope="session")
+def grafana_image(_engine: None) -> str:
+    return stand_in.grafana()

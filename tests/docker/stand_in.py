@@ -6,6 +6,10 @@ instead of that of the release, no GPU, and ONNX Runtime served by the Python ba
 
 `prometheus`, for its own: Debian's package, with the paths and the user of the image.
 
+`grafana`, for its own: a server of one file, which answers the health check.
+
+`caddy`, for its own: Debian's package.
+
 Each is built once for what it is made of. `make down` of a project does not remove them.
 """
 
@@ -124,3 +128,11 @@ def _fill(server: Path) -> None:
 
 def prometheus() -> str:
     return build("prometheus", HERE / "prometheus", BASE=debian())
+
+
+def grafana() -> str:
+    return build("grafana", HERE / "grafana", BASE=debian())
+
+
+def caddy() -> str:
+    return build("caddy", HERE / "caddy", BASE=debian())

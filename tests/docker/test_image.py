@@ -2,55 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import socket
 import subprocess
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support import PIPELINES, Generate, Project, step, succeed
 
+from docker.checkouts import ALONE, compose_project, image_of, inspect, left, serving
 from docker.stand_in import docker
-
-# On free ports, and without the images of others.
-ALONE = ("HTTP_PORT=0", "GRPC_PORT=0", "METRICS_PORT=0", "COMPOSE_PROFILES=")
-
-
-def inspect(image: str) -> dict[str, Any]:
-    return dict(json.loads(docker("image", "inspect", image))[0])
-
-
-def compose_project(project: Project) -> str:
-    """Return the name of what `make up` starts: the image's, and a checksum of the folder's path."""
-    checksum = succeed(project.run("sh", "-c", "pwd -P | cksum"))
-    return f"{project.package.replace('_', '-')}-{checksum.split()[0]}"
-
-
-def left(name: str) -> list[str]:
-    """Return the containers, networks and volumes of a compose project."""
-    label = f"--filter=label=com.docker.compose.project={name}"
-    ids = [docker("ps", "--all", "--quiet", label)]
-    ids += [docker(kind, "ls", "--quiet", label) for kind in ("network", "volume")]
-    return " ".join(ids).split()
-
-
-@contextmanager
-def serving(project: Project, *options: str) -> Iterator[dict[str, str]]:
-    """Run `make up`, yield the URLs that it prints by protocol, and run `make down`, of the volumes too."""
-    try:
-        printed = succeed(project.make("up", *options, *ALONE))
-        yield dict(
-            reversed(pair) for pair in re.findall(r"^((http|grpc)://[\d.:]+)$", printed, re.M)
-        )
-    finally:
-        succeed(project.make("down", *options, "ARGS=--volumes"))
 
 
 @pytest.mark.parametrize("name", ["default", "my own", "image in one process"])
@@ -58,7 +22,7 @@ def test_a_project_passes_its_container_tests(
     generate: Generate, options: list[str], name: str
 ) -> None:
     project = generate(**PIPELINES[name])
-    image = project.package.replace("_", "-")
+    image = image_of(project)
     printed = succeed(project.make("test-docker", *options, REQUIRE_DOCKER="1"))
     print(printed[printed.index("test session starts") :])
     print(image, f"{inspect(image)['Size'] / 1e6:.0f} MB")
@@ -91,24 +55,22 @@ def test_two_checkouts_serve_beside_each_other(
         succeed(other.make("down", "ARGS=--volumes"))
     assert refused.returncode != 0
     holder = f"{compose_project(default_project)}[-_]triton[-_]1 of {default_project / 'deploy'};"
-    assert re.search(
-        f"is held by container {holder} a free one: HTTP_PORT=0 make up", refused.stderr
-    )
+    wanted = f"is in use, by container {holder} choose others, or free ones: HTTP_PORT=0"
+    assert re.search(wanted, refused.stderr)
 
 
 def test_the_data_of_prometheus_outlive_make_down(
-    generate: Generate, options: list[str], prometheus_image: str
+    generate: Generate, options: list[str], prometheus_image: str, grafana_image: str
 ) -> None:
-    """Another image stands in for Grafana's, which can't be had everywhere."""
     project = generate(project_name="kept")
     names = ("HTTP_PORT", "GRPC_PORT", "METRICS_PORT", "PROMETHEUS_PORT", "GRAFANA_PORT")
-    images = [f"{name}_IMAGE={prometheus_image}" for name in ("PROMETHEUS", "GRAFANA")]
+    images = (f"PROMETHEUS_IMAGE={prometheus_image}", f"GRAFANA_IMAGE={grafana_image}")
     succeed(project.make("up", *options, *images, *(f"{name}=0" for name in names)))
     succeed(project.make("down"))
     assert left(compose_project(project)) == [f"{compose_project(project)}_prometheus"]
     succeed(project.make("down", "ARGS=--volumes"))
     assert left(compose_project(project)) == []
-    docker("image", "rm", "kept")
+    docker("image", "rm", image_of(project))
 
 
 def build(project: Project, *options: str) -> str:
@@ -127,15 +89,15 @@ def test_a_change_of_code_builds_no_package_and_no_model_anew(
 ) -> None:
     project = generate(project_name="changed")
     build(project, *options)
-    before = inspect("changed")["RootFS"]["Layers"]
+    before = inspect(image_of(project))["RootFS"]["Layers"]
     source = project / "steps/label.py"
     source.write_text(f"{source.read_text()}# edited\n")
     assert len(re.findall(r"^#\d+ CACHED", build(project, *options), re.MULTILINE)) >= 3
-    after = inspect("changed")["RootFS"]["Layers"]
+    after = inspect(image_of(project))["RootFS"]["Layers"]
     assert after != before
     # The step's, that of the ensemble after it, the check, and what the health check needs.
     assert after[:-4] == before[:-4]
-    docker("image", "rm", "changed")
+    docker("image", "rm", image_of(project))
 
 
 def test_an_update_of_the_toolkit_builds_no_package_and_no_model_anew(
@@ -144,22 +106,22 @@ def test_an_update_of_the_toolkit_builds_no_package_and_no_model_anew(
     """The cache holds as long as what the build itself runs of the toolkit stays the same."""
     project = generate(project_name="updated")
     build(project, *options)
-    before = inspect("updated")["RootFS"]["Layers"]
+    before = inspect(image_of(project))["RootFS"]["Layers"]
     [wheel] = (project / "vendor").glob("*.whl")
     with zipfile.ZipFile(wheel, "a") as archive:
         archive.writestr("triton_ensemble/newer.py", "")
     build(project, *options)
-    after = inspect("updated")["RootFS"]["Layers"]
+    after = inspect(image_of(project))["RootFS"]["Layers"]
     assert after[:-1] == before[:-1]
     assert after != before
-    docker("image", "rm", "updated")
+    docker("image", "rm", image_of(project))
 
 
 def test_labels_say_what_the_image_is(
     default_project: Project, options: list[str], triton_image: str
 ) -> None:
     build(default_project, *options)
-    config = inspect("image-classification")["Config"]
+    config = inspect(image_of(default_project))["Config"]
     labels = {key.rpartition(".")[2]: value for key, value in config["Labels"].items()}
     assert labels["title"] == "image_classification"
     assert labels["name"] == triton_image
@@ -174,10 +136,10 @@ def test_nothing_but_what_is_served_is_in_the_image(
 ) -> None:
     """It holds no secret, no tool of the build and no test."""
     build(default_project, *options)
-    shell = ("run", "--rm", "--entrypoint=sh", "image-classification", "-c")
+    shell = ("run", "--rm", "--entrypoint=sh", image_of(default_project), "-c")
     before, after = (
         {*docker("run", "--rm", "--entrypoint=sh", image, "-c", FILES).split("\n")}
-        for image in (triton_image, "image-classification")
+        for image in (triton_image, image_of(default_project))
     )
     known = re.compile(
         r"/(models|opt/samples|usr/local/lib/python3[.\d]*/dist-packages)/"
@@ -197,9 +159,9 @@ def test_models_can_be_mounted(generate: Generate, options: list[str]) -> None:
     project = generate(project_name="mounted")
     with serving(project, *options, "MODELS=mounted") as urls:
         succeed(project.make("infer", TRITON_URL=urls["http"]))
-    listed = docker("run", "--rm", "--entrypoint=sh", "mounted", "-c", "ls /models || true")
+    listed = docker("run", "--rm", "--entrypoint=sh", image_of(project), "-c", "ls /models || true")
     assert listed == ""
-    docker("image", "rm", "mounted")
+    docker("image", "rm", image_of(project))
 
 
 def failure(project: Project, *options: str) -> str:
@@ -270,11 +232,11 @@ def test_a_server_that_cannot_start_is_explained_by_make_up(
             run = project.make("up", *options, port, *ALONE[1:])
         assert run.returncode != 0
         assert re.search("already (allocated|in use)", run.stderr)
-        held = rf"port \d+ is held by process {os.getpid()} \(.*\); a free one: HTTP_PORT=0 make up"
+        held = rf"port \d+ is in use, by process {os.getpid()} \(.*\); choose others, or free ones: HTTP_PORT=0"
         assert re.search(held, run.stderr)
     finally:
         succeed(project.make("down", "ARGS=--volumes"))
-    docker("image", "rm", "failing")
+    docker("image", "rm", image_of(project))
 
 
 def test_a_test_that_fails_shows_the_containers_log(generate: Generate, options: list[str]) -> None:
@@ -285,7 +247,7 @@ def test_a_test_that_fails_shows_the_containers_log(generate: Generate, options:
     run = project.make("test-docker", *options, PYTEST_ADDOPTS="-k test_fails")
     assert re.search(r"1 failed, \d+ deselected", run.stdout)
     assert "successfully loaded 'logged'" in run.stdout.partition("Triton's log")[2]
-    docker("image", "rm", "logged")
+    docker("image", "rm", image_of(project))
 
 
 @pytest.mark.skipif(not shutil.which("docker-compose"), reason="compose 1 is not installed")
@@ -298,6 +260,7 @@ def test_compose_1_reads_the_files(generate: Generate, gpus: str) -> None:
         f"--file={file}" for file in files if gpus != "0" or file.suffixes != [".gpu", ".yaml"]
     ]
     compose = ["docker-compose", "--profile=monitoring", *chosen, "config"]
-    run = subprocess.run(compose, capture_output=True, text=True)
+    named = os.environ | {"IMAGE": "digits"}
+    run = subprocess.run(compose, capture_output=True, text=True, env=named)
     succeed(run)
     assert ("capabilities" in run.stdout) is (gpus == "2")

@@ -1,0 +1,117 @@
+"""The jobs that publish an image, run here with a real registry: what gets the tag is what was tested, and built once."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+import yaml
+from support import ROOT, Generate, Project, run, succeed
+
+from docker.stand_in import docker
+from triton_ensemble.container import digests
+
+CONFIG = """
+version: 0.1
+storage: {{filesystem: {{rootdirectory: {folder}}}, delete: {{enabled: true}}}}
+http: {{addr: "127.0.0.1:{port}"}}
+log: {{level: error}}
+"""
+PORT = 5987
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield the address of Debian's registry, which is Docker's."""
+    if not (program := shutil.which("docker-registry")):
+        pytest.skip("docker-registry is not installed")
+    folder, address = tmp_path_factory.mktemp("registry"), f"127.0.0.1:{PORT}"
+    (folder / "config.yml").write_text(CONFIG.format(folder=folder / "data", port=PORT))
+    process = subprocess.Popen([program, "serve", str(folder / "config.yml")])
+    try:
+        for _ in range(100):
+            try:
+                urlopen(f"http://{address}/v2/", timeout=5).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def scripts(project: Project, ci: str, registry: str) -> list[str]:
+    """Return the commands of the job that publishes, in order; the registry takes the place of GitHub's."""
+    if ci == "gitlab":
+        job = yaml.safe_load((project / ".gitlab-ci.yml").read_text())["publish"]
+        return ["\n".join(job["script"])]
+    job = yaml.safe_load((project / ".github/workflows/ci.yml").read_text())["jobs"]["image"]
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    return [command.replace("ghcr.io", registry) for command in commands if "sudo" not in command]
+
+
+@pytest.mark.parametrize(("ci", "gpu_count"), [("github", 0), ("gitlab", 1)])
+def test_the_published_image_is_the_tested_one(
+    generate: Generate,
+    options: list[str],
+    registry: str,
+    tmp_path: Path,
+    ci: str,
+    gpu_count: int,
+) -> None:
+    project = generate(project_name="sent", ci=ci, gpu_count=gpu_count)
+    (tmp_path / "docker").symlink_to(ROOT / "tests/docker/buildx")
+    make = " ".join([shutil.which("make") or "", *project.make_command()[1:]])
+    (tmp_path / "make").write_text(f'#!/bin/sh\nexec {make} "$@"\n')
+    (tmp_path / "make").chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}:{Path(sys.prefix, 'bin')}:/usr/bin:/bin:/usr/sbin",
+        "ENGINE": os.environ["DOCKER"],
+        "DOCKER": "docker",
+        "ASKED": str(tmp_path / "asked"),
+        "GPUS": "0",
+        "PYTEST_ADDOPTS": "-k no_rights",
+        "GITHUB_REPOSITORY": "Me/sent",
+        "GITHUB_REF_NAME": "v1.2.3",
+        "GITHUB_ENV": str(tmp_path / "env"),
+        "GITHUB_SERVER_URL": "https://example.org",
+        "GITHUB_SHA": "abc",
+        "RUNNER_TEMP": str(tmp_path),
+        "CI_REGISTRY": registry,
+        "CI_REGISTRY_IMAGE": f"{registry}/me/sent",
+        "CI_COMMIT_TAG": "v1.2.3",
+        "CI_COMMIT_SHA": "abc",
+        "CI_PROJECT_URL": "https://example.org/Me/sent",
+        "CI_JOB_ID": "1",
+        **dict(option.split("=", 1) for option in options),
+    }
+    tested = ""
+    for script in scripts(project, ci, registry):
+        (tmp_path / "env").touch()
+        of_job = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines())
+        process = run(
+            "bash", "-eo", "pipefail", "-c", script, cwd=project.path, **environment | of_job
+        )
+        tested += succeed(process)
+    assert "1 passed" in tested
+    image = f"{registry}/me/sent:v1.2.3"
+    asked = (tmp_path / "asked").read_text()
+    [built] = re.findall(r"^build .*", asked, re.M)
+    [tagged] = re.findall(r"^imagetools create --tag (\S+) (\S+)@(\S+)", asked, re.M)
+    assert tagged == (image, f"{registry}/me/sent", digests.digest(image))
+    assert {"--sbom=true", "--provenance=mode=max", "--cache-from", "--cache-to"} <= {
+        *built.split()
+    }
+    labels = docker("inspect", "--format={{.Config.Labels}}", f"{tagged[1]}@{tagged[2]}")
+    assert "image.revision:abc" in labels
+    assert "image.version:v1.2.3" in labels
+    docker("image", "rm", "--force", image)

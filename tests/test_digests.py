@@ -1,0 +1,117 @@
+"""Images by digest: asked of a registry, kept in a file of the owner's, and used by the Makefile."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from support import Generate, succeed
+
+from triton_ensemble.container import digests
+
+MANIFEST = b'{"schemaVersion": 2}'
+DIGEST = f"sha256:{hashlib.sha256(MANIFEST).hexdigest()}"
+
+
+class Registry(BaseHTTPRequestHandler):
+    """One that wants a token, which anybody gets, and has `a/b:1` alone; docker/ has a real one."""
+
+    def do_GET(self) -> None:
+        host = self.headers["Host"]
+        scope = f'realm="http://{host}/token",service="r",scope="repository:a/b:pull"'
+        if self.path.startswith("/token"):
+            self.answer(200, b'{"token": "T"}' if "repository%3Aa%2Fb" in self.path else b"{}")
+        elif self.headers["Authorization"] != "Bearer T":
+            self.answer(401, b"", **{"WWW-Authenticate": f"Bearer {scope}"})
+        else:
+            self.answer(200 if self.path == "/v2/a/b/manifests/1" else 404, MANIFEST)
+
+    def answer(self, status: int, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in ({"Content-Length": str(len(body))} | headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def registry() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Registry)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("image", "url"),
+    [
+        (
+            "nvcr.io/nvidia/tritonserver:26.07-py3",
+            "nvcr.io/v2/nvidia/tritonserver/manifests/26.07-py3",
+        ),
+        ("prom/prometheus:v3.5.0", "registry-1.docker.io/v2/prom/prometheus/manifests/v3.5.0"),
+        ("debian:12", "registry-1.docker.io/v2/library/debian/manifests/12"),
+        ("r.example.org:5000/a:1", "r.example.org:5000/v2/a/manifests/1"),
+    ],
+)
+def test_an_image_is_asked_of_its_registry(image: str, url: str) -> None:
+    assert digests.address(image) == f"https://{url}"
+
+
+def test_what_answers_is_pinned_and_what_does_not_is_named(
+    registry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known, unknown, nowhere = f"{registry}/a/b:1", f"{registry}/a/b:2", "127.0.0.1:9/c:1"
+    lock = tmp_path / "images.lock"
+    lock.write_text(f"{unknown}@sha256:before\n{registry}/a/b:0@sha256:old\n")
+    assert digests.main(lock, [known, unknown, nowhere]) == 1
+    comment, *lines = lock.read_text().splitlines()
+    assert comment.startswith("# Yours: `make digests`")
+    assert lines == [f"{known}@{DIGEST}", f"{unknown}@sha256:before"]
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"{unknown}: its registry does not answer, its digest stays: ")
+    assert second.startswith(f"{nowhere}: its registry does not answer, it stays a tag: ")
+    assert digests.main(lock, [known]) == 0
+
+
+def test_a_file_without_an_answer_is_not_made(tmp_path: Path) -> None:
+    assert digests.main(tmp_path / "images.lock", ["127.0.0.1:9/c:1"]) == 1
+    assert not (tmp_path / "images.lock").exists()
+
+
+def test_a_project_takes_the_digest_of_its_tag_and_no_other(generate: Generate) -> None:
+    project = generate(triton_release="26.07")
+    image = "nvcr.io/nvidia/tritonserver:26.07-py3"
+    used = f"TRITON_IMAGE={image}"
+    assert f"{used} " in succeed(project.make("--dry-run", "image"))
+    lock = project / "deploy/images.lock"
+    for line in (f"{image}@sha256:1", "nvcr.io/nvidia/tritonserver:26.06-py3@sha256:0"):
+        lock.write_text(f"{digests.HEAD}{line}\n")
+        pinned = f"{used}@sha256:1 " if "26.07" in line else f"{used} "
+        assert pinned in succeed(project.make("--dry-run", "image"))
+    asked = succeed(project.make("--dry-run", "digests"))
+    images = set(re.findall(r"\S+:\S+", asked.partition("images.lock ")[2]))
+    compose = (project / "deploy/compose.yaml").read_text()
+    assert images == {image, *re.findall(r"_IMAGE:-(.*)}", compose)}
+    assert succeed(project.make("--dry-run", "image", TRITON_IMAGE="mine")).count("=mine ") == 1
+
+
+def test_the_wheel_asks_without_anything_installed(generate: Generate) -> None:
+    """Through a proxy where nobody listens: each registry is named, in a line."""
+    project = generate()
+    run = project.make(
+        "digests", HTTPS_PROXY="http://127.0.0.1:9", https_proxy="http://127.0.0.1:9"
+    )
+    assert run.returncode != 0
+    lines = [line for line in run.stderr.splitlines() if "does not answer, it stays a tag" in line]
+    assert len(lines) == 3
+    assert "Traceback" not in run.stderr

@@ -1,0 +1,213 @@
+"""Locks fit what is declared: renewed by `make update`, complete before an install, without CUDA where an index says so."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import socket
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import COPIER, SOURCES, VENV, Generate, Project, run, step, succeed
+
+from triton_ensemble.update.lock import lacking
+
+TORCHSCRIPT: dict[str, Any] = {
+    "starting_pipeline": "my-own",
+    "tensors": dict.fromkeys("AB", "FP32[4]"),
+    "steps": [step("net", ["A"], ["B"], "pytorch")],
+}
+LOCK = "requirements.lock"
+PYTHONS = ("cp310-cp310", "cp311-cp311", "cp312-cp312")
+OF_CPU = [
+    (version, f"{python}-{platform}")
+    for python in PYTHONS
+    for version, platform in (
+        ("2.13.0+cpu", "manylinux_2_28_x86_64"),
+        ("2.13.0+cpu", "win_amd64"),
+        ("2.13.0", "macosx_11_0_arm64"),
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def torch_index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Serve a package index that is laid out as PyTorch's own for CPUs; its wheels hold next to nothing."""
+    folder = tmp_path_factory.mktemp("index")
+    (folder / "cpu/torch").mkdir(parents=True)
+    links = [link(folder / "cpu/torch", *wheel) for wheel in OF_CPU]
+    (folder / "cpu/torch/index.html").write_text(f"<html><body>{''.join(links)}</body></html>")
+    # What is there as well must not be taken from there.
+    (folder / "cpu/numpy").mkdir()
+    other = link(folder / "cpu/numpy", "1.26.4+cpu", "py3-none-any", "numpy")
+    (folder / "cpu/numpy/index.html").write_text(f"<html><body>{other}</body></html>")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL) as server:
+        yield f"http://127.0.0.1:{port}/cpu"
+        server.terminate()
+
+
+def link(folder: Path, version: str, tag: str, name: str = "torch") -> str:
+    """Write a wheel; return the line of its index page."""
+    path, info = folder / f"{name}-{version}-{tag}.whl", f"{name}-{version}.dist-info"
+    files = {
+        f"{name}/__init__.py": f"__version__ = {version!r}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n",
+    }
+    files[f"{info}/RECORD"] = "".join(f"{file},,\n" for file in [*files, f"{info}/RECORD"])
+    with zipfile.ZipFile(path, "w") as archive:
+        for file, text in files.items():
+            archive.writestr(file, text)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    address = path.name.replace("+", "%2B")
+    return f'<a href="/cpu/{name}/{address}#sha256={digest}">{path.name}</a>\n'
+
+
+@pytest.fixture(scope="module")
+def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with `venv` and `venv-update`, which borrow our packages and get those of their own."""
+    folder = tmp_path_factory.mktemp("environments")
+    for name in ("venv", "venv-update"):
+        succeed(run(sys.executable, "-m", "venv", name, cwd=folder))
+        [packages] = folder.glob(f"{name}/lib/python*/site-packages")
+        [ours] = VENV.glob("lib/python*/site-packages")
+        (packages / "ours.pth").write_text(f"{SOURCES}\n{ours}\n")
+    pip = folder / "venv-update/bin/pip"  # all that it is to install is there
+    pip.unlink()
+    pip.write_text("#!/bin/sh\n")
+    pip.chmod(0o755)
+    return folder
+
+
+def make(project: Project, environments: Path, *words: str, **more: str) -> Any:
+    """Run `make` in a project, with the toolkit of the working tree."""
+    ready = f"--assume-old={environments / 'venv/.packages'}"
+    lock = (
+        f"LOCK=PYTHONPATH={SOURCES} {environments}/venv/bin/python -m triton_ensemble.update.lock"
+    )
+    options = ("--no-print-directory", ready, f"VENV={environments}/venv", lock)
+    return run("make", *options, *words, cwd=project.path, **more)
+
+
+def versions(lock: str) -> set[tuple[str, str]]:
+    """Return packages with their versions; one may have several, by Python version."""
+    return {*re.findall(r"^([\w.-]+)==(\S+)", lock, re.MULTILINE)}
+
+
+@pytest.mark.parametrize(
+    ("requirement", "is_there"),
+    [
+        ("torch", True),
+        ("torch==2.13.0", True),
+        ("torch>=2.14", False),
+        ("Py_YAML[extra]>6 ; python_version > '3'", True),
+        ("regex", False),
+    ],
+)
+def test_what_a_lock_lacks(requirement: str, is_there: bool) -> None:
+    lock = "torch==2.13.0+cpu ; sys_platform == 'linux' \\\n    --hash=sha256:0\npy-yaml==6.0.1\n"
+    assert lacking(lock, [requirement]) == [requirement] * (not is_there)
+
+
+def test_the_first_lock_has_what_the_default_project_declares(default_project: Project) -> None:
+    command = (sys.executable, "-m", "triton_ensemble.update.lock", "--lacking")
+    assert succeed(default_project.run(*command)) == ""
+
+
+def set_up(project: Project, venv: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the part of `make setup` that installs the lock, into a new environment, with what indexes have alone."""
+    lock = f"LOCK=PYTHONPATH={SOURCES} {venv}/bin/python -m triton_ensemble.update.lock"
+    command = ("make", f"{venv}/.packages", f"VENV={venv}", f"PYTHON={sys.executable}", lock)
+    options = {"PIP_FIND_LINKS": "", "PIP_NO_CACHE_DIR": "1"}
+    return run(*command, cwd=project.path, **options, **more)
+
+
+def test_set_up_asks_before_it_installs_cuda_for_a_cpu(generate: Generate, tmp_path: Path) -> None:
+    done = set_up(generate(**TORCHSCRIPT), tmp_path / "venv", TORCH_INDEX="")
+    assert done.returncode
+    assert done.stderr.startswith(
+        "requirements.lock: lacks torch==2.13.0; for a CPU, write the address of an index with its CPU wheels as "
+        "TORCH_INDEX into the Makefile; to take those for GPUs, an environment of over 5 GB, run: make lock\n"
+    )
+
+
+@pytest.mark.slow
+def test_torch_for_a_cpu(
+    generate: Generate, environments: Path, torch_index: str, tmp_path: Path
+) -> None:
+    """The local backend's torch is of the index that the Makefile names; all else is not, and no NVIDIA package is there."""
+    project = generate(**TORCHSCRIPT)
+    makefile = (project / "Makefile").read_text()
+    named = makefile.replace("TORCH_INDEX ?=\n", f"TORCH_INDEX ?= {torch_index}\n")
+    (project / "Makefile").write_text(named)
+    assert named != makefile
+    assert "NVIDIA" not in succeed(make(project, environments, "lock"))
+    lock = (project / LOCK).read_text()
+    locked = versions(lock)
+    assert {("torch", "2.13.0"), ("torch", "2.13.0+cpu"), ("numpy", "1.26.4")} <= locked
+    assert [name for name, _ in locked if name.startswith("nvidia-")] == ["nvidia-pytriton"]
+    assert "://" not in lock
+    # Set-up and the image's build take it from there, by its hash.
+    own = "\n\n".join(re.findall(r"^torch==.*(?:\n    --hash.*)+", lock, re.MULTILINE))
+    (project / LOCK).write_text(f"{own}\n")
+    (project / "vendor/project.json").write_text('{"packages": {}, "gpu_count": 0}')
+    for index, fits in (("", False), (torch_index, True)):
+        done = set_up(project, tmp_path / "venv", MAKEFLAGS=f"TORCH_INDEX={index}")
+        assert (done.returncode == 0) is fits, done.stderr
+        told = "its PyTorch is from an index that TORCH_INDEX in the Makefile has to name"
+        assert (told in done.stdout) is not fits
+    build = succeed(make(project, environments, "--dry-run", "image"))
+    assert f"--build-arg TORCH_INDEX={torch_index}" in build
+
+
+@pytest.mark.slow
+def test_torch_without_an_index_says_what_it_costs(generate: Generate, environments: Path) -> None:
+    project = generate(**TORCHSCRIPT)
+    printed = succeed(make(project, environments, "lock", "TORCH_INDEX="))
+    assert re.fullmatch(
+        r"requirements.lock: has \d\d NVIDIA packages, for GPUs: an environment of over 5 GB; for a CPU, write the "
+        r"address of an index with its CPU wheels as TORCH_INDEX into the Makefile, then run: make lock\n",
+        printed,
+    )
+
+
+@pytest.mark.slow
+def test_an_update_renews_the_locks(git_template: Path, environments: Path, tmp_path: Path) -> None:
+    """What was locked before keeps its version; where no index answers, a line says what is left to do."""
+    answers = (
+        "--data",
+        "starting_pipeline=my-own",
+        "--data",
+        "flow=only python: A FP32[4] -> B FP32[4]",
+    )
+    command = (str(COPIER), "copy", "--quiet", "--defaults", *answers, str(git_template), "p")
+    succeed(run(*command, cwd=tmp_path))
+    project = Project(tmp_path / "p")
+    pipeline = (project / "pipeline.yml").read_text()
+    declared = re.sub(r"(backend: python\n)", r"\1    requirements: [regex]\n", pipeline)
+    (project / "pipeline.yml").write_text(declared)
+    project.commit()
+    before = (project / LOCK).read_text()
+    updated = make(project, environments, "update", PIP_NO_INDEX="1", PIP_FIND_LINKS="")
+    lacks = "requirements.lock: lacks regex; renewing it, as `make lock` does"
+    assert lacks in succeed(updated)
+    assert updated.stderr.endswith(
+        "requirements.lock: is not renewed, as pip says above; then run: make lock\n"
+    )
+    assert (project / LOCK).read_text() == before
+    project.commit()
+    assert lacks in succeed(make(project, environments, "update"))
+    old, new = versions(before), versions((project / LOCK).read_text())
+    assert {name for name, _ in new - old} == {"regex"}
+    assert old <= new
+    project.commit()
+    assert lacks not in succeed(make(project, environments, "update"))

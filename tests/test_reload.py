@@ -1,0 +1,194 @@
+"""What `make serve` says while it serves, and `make serve RELOAD=1`: edit, and the next request has it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from support import SOURCES, Generate, Project, variables
+
+ADDRESSES = ("HTTP_PORT=0", "GRPC_PORT=0", "METRICS_PORT=0")
+
+
+class Serving(NamedTuple):
+    """A `make serve` that runs, and the file that it prints to."""
+
+    project: Project
+    output: Path
+    process: subprocess.Popen[bytes]
+
+    def says(self, pattern: str, after: int = 0) -> re.Match[str]:
+        """Wait for what is printed, from a position on; return the match."""
+        end = time.monotonic() + 60
+        while not (
+            match := re.compile(pattern, re.MULTILINE).search(self.output.read_text(), after)
+        ):
+            assert self.process.poll() is None, self.output.read_text()
+            assert time.monotonic() < end, f"{pattern!r} is not in\n{self.output.read_text()}"
+            time.sleep(0.05)
+        return match
+
+    def infer(self) -> str:
+        command = (sys.executable, "-m", "triton_ensemble", "infer")
+        done = self.project.run(*command, TRITON_URL=self.says(r"^http://\S+")[0])
+        return done.stdout + done.stderr
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        text = (self.project / name).read_text()
+        assert old in text
+        (self.project / name).write_text(text.replace(old, new))
+
+
+@contextmanager
+def serving(project: Project, output: Path, *options: str) -> Iterator[Serving]:
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            project.make_command("serve", *ADDRESSES, *options),
+            cwd=project.path,
+            env=variables(PYTHONPATH=f"src:{SOURCES}"),
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        serving = Serving(project, output, process)
+        serving.says("/metrics$")
+        yield serving
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def project(generate: Generate) -> Project:
+    return generate()
+
+
+@pytest.fixture(scope="module")
+def reloading(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with serving(project, tmp_path_factory.mktemp("serve") / "output", "RELOAD=1") as served:
+        yield served
+
+
+Change = Callable[[str, str, str], int]
+
+
+@pytest.fixture
+def change(reloading: Serving) -> Iterator[Change]:
+    """Return what edits a file and where the output then stood; the project is as before when the test ends."""
+    before: dict[str, str] = {}
+
+    def edit(name: str, old: str, new: str) -> int:
+        before.setdefault(name, (reloading.project / name).read_text())
+        printed = len(reloading.output.read_text())
+        reloading.edit(name, old, new)
+        return printed
+
+    yield edit
+    for name, text in before.items():
+        printed = len(reloading.output.read_text())
+        (reloading.project / name).write_text(text)
+        reloading.says(": loaded anew", printed)
+
+
+def kill(serving: Serving, model: str) -> None:
+    """Kill the process of a model's first instance."""
+    log = Path(serving.says(r"log: (\S+)$")[1])
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = file.read_bytes().decode()
+        except OSError:
+            continue
+        if str(log.parent) in command and f"{model}_0_0" in command:
+            os.kill(int(file.parent.name), signal.SIGKILL)
+
+
+def test_a_step_that_changes_answers_otherwise(reloading: Serving, change: Change) -> None:
+    printed = change("steps/label.py", '[b"0"', '[b"zero"')
+    change("steps/label.py", 'b"7"', 'b"seven"')
+    assert reloading.says(r"(.*) changed$", printed)[1] == "steps/label.py"
+    assert re.fullmatch(r"label: loaded anew in \d.\d s", reloading.says("^label: .*$", printed)[0])
+    assert "LABEL: seven" in reloading.infer()
+
+
+def test_what_a_step_logs_and_prints_comes_at_once(reloading: Serving, change: Change) -> None:
+    lines = 'logging.getLogger("label").info("12 rows"); print("é")'
+    body = "        best = "
+    printed = change("steps/label.py", body, f"        import logging; {lines}\n{body}")
+    reloading.says("^label: loaded anew", printed)
+    assert "LABEL: 7" in reloading.infer()
+    reloading.says("^12 rows$", printed)
+    reloading.says("^é$", printed)
+
+
+def test_an_error_has_the_path_of_the_owners_file(reloading: Serving, change: Change) -> None:
+    body = "        best = "
+    printed = change("steps/label.py", body, f"        LOGITS.nosuch\n{body}")
+    reloading.says("^label: loaded anew", printed)
+    assert "step label failed" in reloading.infer()
+    lines = r'^step label failed\nTraceback .*\n  File "steps/label.py", line \d+, in __call__\n'
+    reloading.says(lines, printed)
+    reloading.says("^AttributeError: .*nosuch", printed)
+    assert "triton_adapter" not in reloading.output.read_text()
+
+
+def test_a_step_that_does_not_load_leaves_the_one_before(
+    reloading: Serving, change: Change
+) -> None:
+    printed = change("steps/label.py", "        best = ", "        best = = ")
+    said = reloading.says("^label: (.*)$", printed)[1]
+    line = r"can't be loaded, what was served goes on: SyntaxError: invalid syntax \(steps/label.py, line \d+\)"
+    assert re.fullmatch(line, said)
+    assert "LABEL: 7" in reloading.infer()
+
+
+@pytest.mark.slow
+def test_a_model_file_is_made_anew(reloading: Serving, change: Change) -> None:
+    printed = change("models/classify.py", "OPSET = 17", "OPSET = 16")
+    reloading.says("^classify: loaded anew", printed)
+    assert "LABEL: 7" in reloading.infer()
+
+
+@pytest.mark.slow
+def test_a_model_script_that_fails_says_so_and_may_be_mended(
+    reloading: Serving, change: Change
+) -> None:
+    printed = change("models/classify.py", "OPSET = 17", "OPSET = nosuch")
+    reloading.says("^models/classify.py: failed", printed)
+    assert "LABEL: 7" in reloading.infer()
+
+
+def test_a_dead_process_is_loaded_anew(reloading: Serving) -> None:
+    printed = len(reloading.output.read_text())
+    kill(reloading, "label")
+    said = reloading.says("^label: its process .*$", printed)[0]
+    assert said == (
+        "label: its process has died (killed by SIGKILL); it is loaded anew; to see why: make step NAME=label"
+    )
+    reloading.says("^label: loaded anew", printed)
+    assert "LABEL: 7" in reloading.infer()
+
+
+def test_without_reload_a_dead_process_is_one_line(project: Project, tmp_path: Path) -> None:
+    with serving(project, tmp_path / "output") as served:
+        kill(served, "classify")
+        kill(served, "preprocess")
+        served.says("^preprocess: its process")
+        served.says("^classify: its process")
+        *_, first, second = sorted(served.output.read_text().splitlines()[-2:])
+        time.sleep(1)
+        assert served.output.read_text().count("has died") == 2
+    cause = (
+        "its process has died (killed by SIGKILL); requests to it fail until Triton is started anew"
+    )
+    assert first == f"classify: {cause}"
+    assert second == f"preprocess: {cause}; to see why: make step NAME=preprocess"

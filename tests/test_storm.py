@@ -1,0 +1,31 @@
+"""Short runs of benchmarks/storm, whose long ones are recorded in its README."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from benchmarks.storm.__main__ import RIGHT, SHARED, serving, storm
+from benchmarks.storm.requests import BAD_STRING, KINDS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("batching", "kinds", "ends"),
+    [
+        (True, [kind for kind in KINDS if kind != BAD_STRING], {RIGHT}),
+        (True, [BAD_STRING], {RIGHT, SHARED}),
+        (False, KINDS, {RIGHT}),
+    ],
+    ids=["batches", "batches and bad strings", "no batches"],
+)
+def test_malformed_requests_leave_others_alone(
+    batching: bool, kinds: list[str], ends: set[str]
+) -> None:
+    """A bad string alone fails others, those of its batch; without batches, none."""
+    with serving(batching=batching) as triton:
+        report = asyncio.run(storm(triton, 4, 50, kinds))
+    assert {*report.good} == ends, report.wrong()
+    assert not report.not_refused()
+    assert report.bad.keys() >= {(kind, "refused with 400") for kind in kinds if kind == BAD_STRING}
