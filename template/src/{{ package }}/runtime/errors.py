@@ -24,7 +24,7 @@ class InvalidInput(InferenceError, ValueError):
 
 
 class Unavailable(InferenceError, ConnectionError):
-    """No server answers, or it is too busy: the call was tried again, in vain."""
+    """No server answers, it is too busy, or another client's request failed this one: tried again, in vain."""
 
 
 class DeadlineExceeded(InferenceError, TimeoutError):
@@ -47,8 +47,16 @@ KINDS: dict[str, type[InferenceError]] = {
     "UNAVAILABLE": Unavailable,
 }
 
+# Triton's Python backend says so of a STRING that ends before its length, which no request of this
+# client has, and says it to all requests that share a batch with that one.
+OF_ANOTHER = "incomplete string data for inference input"
+# Of a Triton that ends, or that has not loaded the model yet: not found, by its status.
+NOT_LOADED = "has no available versions"
+
 
 def of_status(status: str | None, text: str | None) -> InferenceError:
     """The error of a status, `503` or `StatusCode.UNAVAILABLE`; ServerFailure for any other."""
+    if text and (OF_ANOTHER in text or NOT_LOADED in text):
+        return Unavailable(text)
     code = (status or "").removeprefix("StatusCode.")
     return KINDS.get(code, ServerFailure)(text or f"the server's answer has status {code}")

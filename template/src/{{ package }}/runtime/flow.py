@@ -66,7 +66,7 @@ def flow(rows: range, deadline: Deadline, retries: int) -> Flow:
     if isinstance(answer, InvalidInput) and len(rows) > 1:
         rows, answer = yield from _first_refused(rows, answer)
     if isinstance(answer, InferenceError):
-        raise _of_rows(answer, rows)
+        raise of_rows(answer, rows)
     assert answer is not None
     return answer
 
@@ -86,7 +86,7 @@ def _first_refused(
     return (suspects, answer) if isinstance(answer, InvalidInput) else (rows, error)
 
 
-def _of_rows(error: InferenceError, rows: range) -> InferenceError:
+def of_rows(error: InferenceError, rows: range) -> InferenceError:
     """The same error for the `rows` of the call; "row 0" of a request of one row becomes the call's row."""
     text = str(error)
     if len(rows) == 1 and rows.start:

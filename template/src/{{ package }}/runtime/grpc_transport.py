@@ -63,7 +63,7 @@ class GrpcTransport:
     async def infer(self, request: Request, region: Region | None = None) -> Arrays:
         with translated(request.deadline):
             inputs, outputs = encoded(grpc, request, region)
-            options = {"outputs": outputs, **request.options}
+            options = {"outputs": outputs, "headers": request.headers, **request.options}
             call = self.connection.infer
             result = await self._call(call, request.deadline, MODEL, inputs, **options)
             return decoded(result, request.outputs)
@@ -86,7 +86,8 @@ class GrpcTransport:
         await _settled(self.connection.close())
 
     async def _call(self, method: Any, deadline: Deadline, *arguments: Any, **options: Any) -> Any:
-        options |= {"headers": self.headers, "client_timeout": deadline.left()}
+        options["headers"] = {**self.headers, **options.get("headers", {})}
+        options["client_timeout"] = deadline.left()
         return await _settled(method(*arguments, **options))
 
 

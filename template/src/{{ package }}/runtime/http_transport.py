@@ -57,7 +57,7 @@ class HttpTransport:
         body, length = http.InferenceServerClient.generate_request_body(
             inputs, outputs=outputs, **request.options
         )
-        headers = {} if length is None else {LENGTH: str(length)}
+        headers = {**request.headers, **({} if length is None else {LENGTH: str(length)})}
         response, content = self._sent(f"{PATH}/infer", request.deadline, body, headers)
         length = response[LENGTH]
         try:

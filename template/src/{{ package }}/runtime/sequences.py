@@ -2,7 +2,7 @@
 """Clients of an ensemble that serves sequences: a request has one row, and a position in a sequence."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..tensors import OUTPUTS
@@ -50,10 +50,14 @@ class AsyncSequenceClient(BaseAsyncClient):
         *,
         outputs: Sequence[str] = tuple(OUTPUTS),
         timeout: float | None = None,
+        request_id: str = "",
+        headers: Mapping[str, str] | None = None,
     ) -> Arrays:
-        """One request as it is, a sequence of its own."""
-        alone = position(0, True, True)
-        return await self._sent(Request(inputs, outputs, self._begun(timeout), alone))
+        """One request as it is, a sequence of its own; see BaseAsyncClient.send."""
+        options = {"request_id": request_id, **position(0, True, True)}
+        return await self._sent(
+            Request(inputs, outputs, self._begun(timeout), options, headers or {})
+        )
 
 
 class SequenceClient(BaseClient):

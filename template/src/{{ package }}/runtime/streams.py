@@ -4,7 +4,7 @@
 They call over gRPC. A call is a stream; those of the synchronous client have a connection each.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
 from contextlib import closing
 from queue import SimpleQueue
 from typing import Any
@@ -39,11 +39,19 @@ class StreamClient(BaseClient):
         """All answers to a call, whether the ensemble is decoupled or not."""
         return self.stream(inputs, timeout=timeout)
 
-    def send_stream(self, inputs: Arrays, *, timeout: float | None = None) -> Generator[Arrays]:
-        """The same for a request as it is, not checked."""
+    def send_stream(
+        self,
+        inputs: Arrays,
+        *,
+        timeout: float | None = None,
+        request_id: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> Generator[Arrays]:
+        """The same for a request as it is, not checked; see BaseAsyncClient.send."""
         if not isinstance(self._transport, GrpcTransport):
             raise ValueError("a decoupled ensemble answers over gRPC; write grpc://host:port")
-        request = Request(inputs, tuple(OUTPUTS), self._begun(timeout))
+        options = {"request_id": request_id}
+        request = Request(inputs, tuple(OUTPUTS), self._begun(timeout), options, headers or {})
         return _streamed(self._transport, request)
 
 
@@ -53,13 +61,17 @@ def _streamed(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
         stream.start_stream(
             lambda result, error: answers.put((result, error)),
             stream_timeout=request.deadline.left(),
-            headers=transport.headers | STATUS,
+            headers={**transport.headers, **request.headers, **STATUS},
         )
         is_over = False
         try:
             tensors, outputs = encoded(grpc, request, None)
             stream.async_stream_infer(
-                MODEL, tensors, outputs=outputs, enable_empty_final_response=True
+                MODEL,
+                tensors,
+                outputs=outputs,
+                enable_empty_final_response=True,
+                **request.options,
             )
             while not is_over:
                 result, error = answers.get()
@@ -86,17 +98,29 @@ class AsyncStreamClient(BaseAsyncClient):
         return self.send_stream(arrays(inputs), timeout=timeout)
 
     async def send_stream(
-        self, inputs: Arrays, *, timeout: float | None = None
+        self,
+        inputs: Arrays,
+        *,
+        timeout: float | None = None,
+        request_id: str = "",
+        headers: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[Arrays]:
-        """The same for a request as it is, not checked."""
+        """The same for a request as it is, not checked; see BaseAsyncClient.send."""
         assert isinstance(self._transport, GrpcTransport)
         deadline = self._begun(timeout)
         with translated(deadline):
             tensors, outputs = encoded(grpc, Request(inputs, tuple(OUTPUTS), deadline), None)
             answers = self._transport.connection.stream_infer(
-                _once({"model_name": MODEL, "inputs": tensors, "outputs": outputs}),
+                _once(
+                    {
+                        "model_name": MODEL,
+                        "inputs": tensors,
+                        "outputs": outputs,
+                        "request_id": request_id,
+                    }
+                ),
                 stream_timeout=deadline.left(),
-                headers=self._transport.headers | STATUS,
+                headers={**self._transport.headers, **(headers or {}), **STATUS},
             )
             failed = None
             try:

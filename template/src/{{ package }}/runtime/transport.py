@@ -20,13 +20,14 @@ from .shared_memory import Region
 class Request(NamedTuple):
     """What goes to the server at once: the inputs, the names of the outputs, and when the answer must be there.
 
-    `options` are the request's place in a sequence.
+    `options` are tritonclient's: the request's id, its place in a sequence. `headers` go with this request alone.
     """
 
     inputs: Arrays
     outputs: Sequence[str]
     deadline: Deadline
     options: Mapping[str, Any] = {}
+    headers: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,212 @@
+"""Many clients, some of whose requests are malformed: what becomes of the good ones.
+
+python -m benchmarks.storm [--seconds 60] [--clients 200] [--without KIND] [--no-batching]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import copier
+
+from benchmarks.generation import template
+from benchmarks.storm.clients import Client, GrpcClient, HttpClient, Response
+from benchmarks.storm.requests import (
+    BAD_STRING,
+    BODIES,
+    GRPC,
+    HTTP,
+    KINDS,
+    MODEL,
+    REFUSED_TEXT,
+    Row,
+    answer,
+    inputs,
+    malformed,
+)
+from triton_ensemble.server.local_triton import LocalTriton
+
+MALFORMED_SHARE = 0.05
+# Of the Python backend, to all requests that share a batch with one of BAD_STRING.
+INCOMPLETE = b"incomplete string data for inference input"
+RIGHT, SHARED, REFUSED = "right", f"failed by another's {BAD_STRING}", "refused with"
+LONGEST_TEXT, MAX_ROWS = 10_000, 8
+STEPS = {
+    "shout": """
+    def __call__(self, TEXT):
+        lines = text(TEXT)
+        if (lines == REFUSED).any():
+            raise InvalidRequest("TEXT: is refused; send another")
+        return {"LOUD": np.array([[line.upper()] for line in lines.flat], object)}
+""",
+    "take": """
+    def __call__(self, NUMBERS):
+        return {"TAKEN": NUMBERS}
+""",
+    "say": """
+    def __call__(self, loud, numbers):
+        lines = zip(text(loud).flat, numbers.sum(axis=1))
+        return {"ANSWER": np.array([[f"{line} {total:.0f}"] for line, total in lines], object)}
+""",
+}
+HEAD = f"""import numpy as np
+from triton_step import InvalidRequest, text
+
+REFUSED = "{REFUSED_TEXT}"
+
+
+class Step:
+    def __init__(self, context):
+        pass
+"""
+
+
+def step(name: str, inputs: Any, output: str, **fields: Any) -> dict[str, Any]:
+    tensors = {"inputs": inputs, "outputs": [output]}
+    return {"name": name, "backend": "python", **tensors, "fuse": False, **fields}
+
+
+def answers(batching: bool, fan: bool) -> dict[str, Any]:
+    """A step that reads a text, and one that reads its output and numbers; in a `fan` another step reads the numbers."""
+    numbers = "TAKEN" if fan else "NUMBERS"
+    return {
+        "project_name": MODEL,
+        "max_batch_size": MAX_ROWS,
+        "tensors": {
+            **dict.fromkeys(["TEXT", "LOUD", "ANSWER"], "STRING[1]"),
+            **dict.fromkeys(["NUMBERS", numbers], "FP32[4]"),
+        },
+        "steps": [
+            step("shout", ["TEXT"], "LOUD", batching=batching),
+            *([step("take", ["NUMBERS"], "TAKEN")] if fan else []),
+            step("say", {"loud": "LOUD", "numbers": numbers}, "ANSWER"),
+        ],
+    }
+
+
+@contextmanager
+def serving(*, batching: bool = True, fan: bool = False) -> Iterator[LocalTriton]:
+    """The storm's ensemble; without `batching` the step that reads the text has no dynamic batching."""
+    with tempfile.TemporaryDirectory() as folder:
+        project, source = Path(folder) / MODEL, template(Path(folder) / "template")
+        copier.run_copy(source, project, data=answers(batching, fan), defaults=True, quiet=True)
+        for code in (project / "steps").glob("*.py"):
+            code.write_text(HEAD + STEPS[code.stem])
+        command = [sys.executable, "-m", "triton_ensemble", "repository"]
+        subprocess.run(command, cwd=project, check=True, stdout=subprocess.DEVNULL)
+        with LocalTriton(project / "model_repository", MODEL) as triton:
+            yield triton
+
+
+class Report:
+    """How many requests of each kind had which end, and the seconds that good ones took."""
+
+    def __init__(self) -> None:
+        self.good, self.bad = Counter[str](), Counter[tuple[str, str]]()
+        self.times: list[float] = []
+
+    def wrong(self) -> dict[str, int]:
+        """Ends of good requests that nothing excuses."""
+        return {end: number for end, number in self.good.items() if end not in (RIGHT, SHARED)}
+
+    def not_refused(self) -> dict[tuple[str, str], int]:
+        """Kinds and ends of malformed requests that the server did not call so."""
+        return {key: n for key, n in self.bad.items() if not key[1].startswith(REFUSED)}
+
+
+async def end_of(client: Client, body: Any, wanted: bytes | None) -> str:
+    """How a request ended; `wanted` is None for one that is malformed."""
+    try:
+        response = await client.ask(body)
+    except ConnectionAbortedError:
+        return f"{REFUSED} nothing, as the client had gone"
+    except (OSError, asyncio.TimeoutError) as error:
+        return f"{type(error).__name__}: {error}"
+    return end_of_response(response, wanted)
+
+
+def end_of_response(response: Response, wanted: bytes | None) -> str:
+    if response.right:
+        return RIGHT if response.data == wanted else f"answered {response.data[:60]!r}"
+    if wanted is None:
+        return f"{REFUSED} {response.status}"
+    return SHARED if INCOMPLETE in response.data else f"{response.status} {response.data[:200]!r}"
+
+
+def rows_of(numbers: random.Random) -> list[Row]:
+    """Mostly one row, so that many share a batch; most texts are short, a few have up to `LONGEST_TEXT` characters."""
+    return [
+        Row(
+            f"{i}-" + "é" * int(LONGEST_TEXT ** numbers.random()),
+            [numbers.randrange(1000) for _ in range(4)],
+        )
+        for i in range(numbers.choice([1, 1, 1, 1, 1, 1, 2, MAX_ROWS]))
+    ]
+
+
+async def storming(
+    client: Client, protocol: str, seed: int, end: float, kinds: list[str], report: Report
+) -> None:
+    numbers = random.Random(seed)
+    while time.perf_counter() < end:
+        rows = rows_of(numbers)
+        tensors = inputs(rows)
+        if numbers.random() < MALFORMED_SHARE:
+            kind = numbers.choice(kinds)
+            if body := malformed(kind, protocol, tensors):
+                report.bad[kind, await end_of(client, body, None)] += 1
+                continue
+        start = time.perf_counter()
+        report.good[await end_of(client, BODIES[protocol](tensors), answer(rows))] += 1
+        report.times.append(time.perf_counter() - start)
+    await client.close()
+
+
+async def storm(triton: LocalTriton, seconds: float, clients: int, kinds: Iterable[str]) -> Report:
+    """One client in four speaks gRPC; `kinds` are those of the malformed requests."""
+    report, end, tasks = Report(), time.perf_counter() + seconds, []
+    for i in range(clients):
+        client = HttpClient(triton.http_url) if i % 4 else GrpcClient(triton.grpc_url)
+        protocol = HTTP if i % 4 else GRPC
+        tasks.append(storming(client, protocol, i, end, list(kinds), report))
+    await asyncio.gather(*tasks)
+    return report
+
+
+def text_of(report: Report, seconds: float) -> Iterator[str]:
+    good = ", ".join(f"{number:,} {end}" for end, number in report.good.most_common())
+    middle, *_, late = statistics.quantiles(report.times, n=100)[49:99]
+    yield f"{report.good.total():,} good requests, {report.good.total() / seconds:.0f}/s: {good}"
+    yield f"they took {1000 * middle:.0f} ms (p50), {1000 * late:.0f} ms (p99)"
+    yield f"{report.bad.total():,} malformed requests:"
+    yield from (f"  {kind}: {number} {end}" for (kind, end), number in sorted(report.bad.items()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.storm", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--without", action="append", default=[], choices=KINDS, metavar="KIND")
+    parser.add_argument("--no-batching", action="store_true", help="of the step that reads TEXT")
+    parser.add_argument("--fan", action="store_true", help="two steps begin at the same time")
+    options = parser.parse_args()
+    kinds = [kind for kind in KINDS if kind not in options.without]
+    with serving(batching=not options.no_batching, fan=options.fan) as triton:
+        report = asyncio.run(storm(triton, options.seconds, options.clients, kinds))
+    print(*text_of(report, options.seconds), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
