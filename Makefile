@@ -23,11 +23,13 @@ $(VENV)/.ready: requirements.lock
 	@$(PIP) install --no-compile --no-deps --require-hashes --requirement requirements.lock
 	@touch $@
 
-# The package of src/ is installed editable.
+# The package of src/ is installed editable. Tests start thousands of processes, some with PYTHONDONTWRITEBYTECODE: what
+# they import is compiled once.
 $(VENV)/.dev: requirements-dev.lock pyproject.toml $(VENV)/.ready
 	@echo "Installing test tools and linters ..."
 	@$(PIP) install --no-deps --require-hashes --requirement requirements-dev.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(VENV)/bin/python -m compileall -q -j 0 $(VENV)/lib src
 	@touch $@
 
 # The TorchScript tests need torch, which is large: only `make test` installs it, with the version that generated projects ask for.
