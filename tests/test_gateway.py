@@ -148,6 +148,16 @@ def test_it_says_what_it_is(service: Service) -> None:
     assert metric(service, "gateway_requests_total", route="/predict", status="200")
 
 
+def test_each_step_counts_its_time(service: Service, digits: Server) -> None:
+    before = service.ask("GET", "/statistics.json").json()
+    service.upload(("IMAGE", "7.jpg", image(digits.project, "digit-7.jpg")))
+    after = service.ask("GET", "/statistics.json").json()
+    for name in ("preprocess", "classify", "label"):
+        grown = {kind: after[name][kind] - before[name][kind] for kind in after[name]}
+        assert grown["requests"] == 1
+        assert 0 < grown["compute_ns"] < 30e9
+
+
 def test_what_monitoring_asks_for_is_there(service: Service, digits: Server) -> None:
     """By name and labels; a real Prometheus evaluates the alerts of the same names in test_alerts.py."""
     service.upload(("IMAGE", "7.jpg", image(digits.project, "digit-7.jpg")))

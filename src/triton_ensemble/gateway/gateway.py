@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from opentelemetry import propagate
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
+from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from triton_ensemble.gateway import answers, bodies, observe
 from triton_ensemble.gateway.admission import Admission
@@ -54,6 +55,14 @@ class Gateway:
         if problem := await self._readiness.problem():
             raise Refusal(503, f"the pipeline does not answer: {problem}", retry_after_s=1)
         return JSONResponse({"status": "ready"})
+
+    async def statistics(self, request: Request) -> Response:
+        """Answer what Triton has counted of each model; Refusal 401, or 503 where it does not say."""
+        self.keys.check(request)
+        try:
+            return JSONResponse(await self._predictor.statistics())
+        except InferenceServerException:
+            raise Refusal(503, "Triton does not say what its models did") from None
 
     async def predict(self, request: Request) -> Response:
         """Answer a request; Refusal where it gets no outputs."""

@@ -62,6 +62,7 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
     app.get("/readyz", summary="Does the pipeline answer?", response_model=None)(gateway.ready)
     app.get("/metrics", include_in_schema=False, response_model=None)(_metrics)
     page.add(app, project, gateway.keys)
+    app.get("/statistics.json", include_in_schema=False, response_model=None)(gateway.statistics)
     app.exception_handler(Refusal)(_refused)
     app.add_middleware(observe.Observed)
     if settings.cors:
