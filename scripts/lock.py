@@ -34,7 +34,7 @@ UPDATE = ["copier", "tqdm"]
 HEAD = "# Managed by triton-ensemble-template: what `make {}` runs, by hash."
 # Of a generated project, by the command whose environment alone has them.
 GATEWAY = [
-    "fastapi",
+    "fastapi[opentelemetry]",
     "httptools",
     "orjson",
     "prometheus-client",

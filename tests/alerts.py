@@ -233,6 +233,56 @@ CASES_OF_ONE_MODEL = [
 ]
 
 
+def of_gateway(status: int) -> str:
+    return f'gateway_requests_total{{job="gateway",route="/predict",status="{status}"}}'
+
+
+def faster_than(seconds: str) -> str:
+    return f'gateway_request_seconds_bucket{{job="gateway",route="/predict",le="{seconds}"}}'
+
+
+# 20 requests a second; each takes under half a second. Of the probes half are refused, which says nothing of requests.
+PROBES = 'gateway_requests_total{job="gateway",route="/readyz",status="503"}'
+GATEWAY_UP = 'up{job="gateway"}'
+OF_GATEWAY = {
+    GATEWAY_UP: gauge((LONG, 1)),
+    of_gateway(200): steady(100),
+    PROBES: steady(100),
+    **{faster_than(seconds): steady(100) for seconds in ("0.5", "1", "2.5", "+Inf")},
+}
+CASES_OF_GATEWAY = [
+    Case("all is well", {5: "", 35: ""}, {}),
+    Case(
+        "it does not answer",
+        {2.4: "", 2.7: "GatewayDown", 5: ""},
+        {GATEWAY_UP: gauge((2, 1), (1, 0), (LONG, 1))},
+    ),
+    Case(
+        "4 of 100 requests fail, then 20, then none",
+        {10: "", 15: "GatewayErrors", 24: ""},
+        {of_gateway(500): counter((10, 4), (5, 10), (LONG, 0)), of_gateway(504): steady(0)},
+    ),
+    Case(
+        "it has neither Triton nor time",
+        {9: "GatewayErrors"},
+        {of_gateway(200): steady(0), of_gateway(503): steady(5), of_gateway(504): steady(5)},
+    ),
+    Case(
+        "all places are taken for five minutes",
+        {3: "", 8: "GatewayOverloaded", 14: ""},
+        {of_gateway(429): counter((4, 0), (5, 100), (LONG, 0))},
+    ),
+    Case("requests are wrong", {9: ""}, {of_gateway(400): steady(100)}),
+    Case(
+        "slow for two minutes, and later for twenty",
+        {4: "", 9: "", 24: "GatewaySlow", 34: ""},
+        {
+            faster_than(seconds): counter((2, 100), (2, 90), (6, 100), (15, 90), (LONG, 100))
+            for seconds in ("0.5", "1")
+        },
+    ),
+]
+
 OF_ENSEMBLE, OF_ONE_MODEL = healthy(E, "a", "b"), healthy("alone")
 
 
@@ -251,6 +301,11 @@ def one_model(generate: Generate) -> Project:
     """Generate that of the cases without an ensemble."""
     tensors, steps = dict.fromkeys("AB", "FP32[1]"), [step("a", ["A"], ["B"], batching=QUEUE)]
     return generate(ensemble_name="alone", ensemble=False, tensors=tensors, steps=steps)
+
+
+def with_gateway(generate: Generate) -> Project:
+    """Generate that of the gateway's cases."""
+    return generate(project_name="front", extras=["monitoring", "gateway"])
 
 
 def unit_tests(cases: list[Case], metrics: dict[str, str]) -> str:
@@ -280,7 +335,7 @@ def _unit_test(case: Case, metrics: dict[str, str]) -> dict[str, Any]:
 
 def _scraped(series: str) -> str:
     """Return a series with the label that Prometheus adds."""
-    return series.replace("{", '{job="triton",', 1)
+    return series if 'job="' in series else series.replace("{", '{job="triton",', 1)
 
 
 def _expectation(expression: str, minute: float, samples: dict[str, float]) -> dict[str, Any]:

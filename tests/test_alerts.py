@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -40,6 +41,7 @@ def promtool(folder: Path, *arguments: str) -> None:
     ("project", "cases", "metrics"),
     [
         pytest.param(alerts.ensemble, alerts.CASES, alerts.OF_ENSEMBLE, id="ensemble"),
+        pytest.param(alerts.with_gateway, alerts.CASES_OF_GATEWAY, alerts.OF_GATEWAY, id="gateway"),
         pytest.param(
             alerts.one_model, alerts.CASES_OF_ONE_MODEL, alerts.OF_ONE_MODEL, id="one model"
         ),
@@ -67,21 +69,25 @@ def test_rules_of_each_kind_of_project_are_sound(generate: Generate, name: str) 
 
 
 def test_each_alert_says_how_severe_it_is(generate: Generate) -> None:
-    text = (alerts.ensemble(generate) / "deploy/monitoring/alerts.yml").read_text()
-    rules = [rule for rule in yaml.safe_load(text)["groups"][0]["rules"] if "alert" in rule]
-    assert {rule["labels"]["severity"] for rule in rules} == {"critical", "warning"}
-    assert all(rule["for"] for rule in rules if rule["alert"] != "TritonRestarts")
-    fired = {
-        name for case in alerts.CASES for names in case.fires.values() for name in names.split()
-    }
-    assert {rule["alert"] for rule in rules} == fired
+    groups = [rules_of(alerts.ensemble(generate))[0], rules_of(alerts.with_gateway(generate))[1]]
+    for group, cases in zip(groups, (alerts.CASES, alerts.CASES_OF_GATEWAY), strict=True):
+        rules = [rule for rule in group if "alert" in rule]
+        assert {rule["labels"]["severity"] for rule in rules} == {"critical", "warning"}
+        assert all(rule["for"] for rule in rules if rule["alert"] != "TritonRestarts")
+        fired = {name for case in cases for names in case.fires.values() for name in names.split()}
+        assert {rule["alert"] for rule in rules} == fired
+
+
+def rules_of(project: Project) -> list[list[dict[str, Any]]]:
+    """Return the rules of each group."""
+    text = (project / "deploy/monitoring/alerts.yml").read_text()
+    return [group["rules"] for group in yaml.safe_load(text)["groups"]]
 
 
 def test_the_dashboard_shows_what_the_rules_record(generate: Generate) -> None:
     for project in (alerts.ensemble(generate), alerts.one_model(generate)):
-        rules = yaml.safe_load((project / "deploy/monitoring/alerts.yml").read_text())["groups"][0]
         dashboard = (project / "deploy/monitoring/dashboard.json").read_text()
-        recorded = {rule["record"] for rule in rules["rules"] if "record" in rule}
+        recorded = {rule["record"] for rule in rules_of(project)[0] if "record" in rule}
         assert set(re.findall(r"triton:\w+:rate2m", dashboard)) == recorded
 
 

@@ -136,6 +136,22 @@ def test_compose_files_keep_to_the_specification(generate: Generate, name: str) 
     assert reservations["devices"] == [{"driver": "nvidia", "count": 2, "capabilities": ["gpu"]}]
 
 
+def test_compose_publishes_the_gateway_in_place_of_triton(generate: Generate) -> None:
+    """Triton's ports are those of another file; docker/ starts both."""
+    deploy = generate(extras=["gateway"]) / "deploy"
+    files = [deploy / "compose.yaml", deploy / "compose.ports.yaml"]
+    ports = [
+        {
+            name: service.get("ports")
+            for name, service in yaml.safe_load(f.read_text())["services"].items()
+        }
+        for f in files
+    ]
+    usual = yaml.safe_load((generate(extras=[]) / "deploy/compose.yaml").read_text())
+    assert ports[0] == {"triton": None, "gateway": ["127.0.0.1:${GATEWAY_PORT:-8080}:8080"]}
+    assert ports[1] == {"triton": usual["services"]["triton"]["ports"]}
+
+
 def test_a_checkout_has_containers_of_its_own(generate: Generate, tmp_path: Path) -> None:
     """The same ones from whatever path that leads to it; docker/ has two of them run."""
     project = generate()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import sys
@@ -28,7 +29,7 @@ SLOW = """\
 
 @pytest.fixture(scope="module")
 def digits(generate: Generate) -> Iterator[Server]:
-    project = generate(extras=["gateway"])
+    project = generate(extras=["gateway", "monitoring"])
     succeed(project.make("repository"))
     with serve(project) as server:
         yield server
@@ -137,8 +138,36 @@ def test_it_says_what_it_is(service: Service) -> None:
     assert (
         body["multipart/form-data"]["schema"]["properties"]["IMAGE"]["items"]["format"] == "binary"
     )
+    examples = body["application/json"]["examples"]
+    assert {"digit-7", "digit-7-png", "digits-2-6"} == examples.keys()
+    ok = paths["/predict"]["post"]["responses"]["200"]["content"]["application/json"]
+    for name, example in examples.items():
+        answer = service.post(example["value"]).json()
+        assert answer["LABEL"] == ok["examples"][name]["value"]["LABEL"]
     assert service.ask("GET", "/readyz").json() == {"status": "ready"}
     assert metric(service, "gateway_requests_total", route="/predict", status="200")
+
+
+def test_each_step_counts_its_time(service: Service, digits: Server) -> None:
+    before = service.ask("GET", "/statistics.json").json()
+    service.upload(("IMAGE", "7.jpg", image(digits.project, "digit-7.jpg")))
+    after = service.ask("GET", "/statistics.json").json()
+    for name in ("preprocess", "classify", "label"):
+        grown = {kind: after[name][kind] - before[name][kind] for kind in after[name]}
+        assert grown["requests"] == 1
+        assert 0 < grown["compute_ns"] < 30e9
+
+
+def test_what_monitoring_asks_for_is_there(service: Service, digits: Server) -> None:
+    """By name and labels; a real Prometheus evaluates the alerts of the same names in test_alerts.py."""
+    service.upload(("IMAGE", "7.jpg", image(digits.project, "digit-7.jpg")))
+    monitoring = digits.project / "deploy/monitoring"
+    text = "".join((monitoring / name).read_text() for name in ("alerts.yml", "dashboard.json"))
+    for name in set(re.findall(r"gateway_[a-z_]+", text)):
+        assert f"\n{name}" in service.ask("GET", "/metrics").content.decode(), name
+    for labels in ({"status": "200"}, {"route": "/predict"}):
+        assert metric(service, "gateway_requests_total", **labels) > 0
+    assert metric(service, "gateway_request_seconds_bucket", route="/predict", le="+Inf") > 0
 
 
 def test_keys_rotate_without_a_restart(digits: Server, tmp_path: Path) -> None:

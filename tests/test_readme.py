@@ -76,6 +76,8 @@ TESTED = {
     r"(python3? -m )?(pip|pipx|uv tool) install '?copier\S*": "test_answers.py::test_the_command_prints_one_line",
     r"cd \S+|git (init|add --all|commit .*|clone .*)": "test_projects.py::test_a_fresh_clone_of_the_project_still_serves",
     r"\.venv/bin/pip (uninstall --yes onnxruntime|install 'onnxruntime-gpu\S+')": "test_gpu.py::test_an_onnxruntime_without_cuda_says_so",
+    r"make gateway-image": "docker/test_gateway.py::test_nothing_else_is_published",
+    r"make up TRITON_PORTS=1": "docker/test_gateway.py::test_tritons_ports_are_there_where_somebody_asks",
     r"make image( \w+=\S*)*": "docker/test_image.py::test_labels_say_what_the_image_is",
     r"(\w+=\w+ )?make (up|down)( \w+=\S*)*": "docker/test_image.py::test_make_up_serves_and_make_down_leaves_nothing",
     r"kubectl (apply -k deploy/kubernetes|rollout status \S+|port-forward \S+ 8001)|docker push \S+": "cluster/test_kubernetes.py::test_each_combination_is_sound",

@@ -76,6 +76,10 @@ def test_a_sample_is_asked(opened: Open, service: Service) -> None:
     assert two.split() == ["digit-2.jpg", "LABEL,", "SCORE", "2", "1.000"]
     assert six.split()[0] == "digit-6.jpg"
     assert re.match(r"\d+ ms, request [0-9a-f]{32}$", page.inner_text(".took"))
+    expect(page.locator(".steps dt")).to_have_text(["preprocess", "classify", "label"])
+    for name in ("preprocess", "classify", "label"):
+        told = page.locator(f".steps dt:text-is('{name}') + dd")
+        expect(told).to_have_text(re.compile(r"^\d+\.\d ms computing, \d+\.\d ms in the queue$"))
     picture(page, "answer")
     page.click("summary:text('JSON')")
     assert '"LABEL":[["2"],["6"]]' in page.inner_text("#answer pre")

@@ -99,9 +99,9 @@ def _through(model: Any) -> Callable[[dict[str, Any]], Any]:
 def _of_meaning(by_kind: Mapping[str, Manifest], manifests: list[Manifest]) -> Iterator[str]:
     deployment = by_kind["Deployment"]["spec"]
     pod = deployment["template"]["spec"]
-    [container] = pod["containers"]
+    container, *beside = pod["containers"]
     labels = deployment["template"]["metadata"]["labels"].items()
-    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    ports = {p["name"]: p["containerPort"] for c in pod["containers"] for p in c["ports"]}
     for manifest in manifests:
         spec, kind = manifest.get("spec", {}), manifest["kind"]
         selector = spec.get("selector", spec.get("podSelector", {}))
@@ -114,16 +114,18 @@ def _of_meaning(by_kind: Mapping[str, Manifest], manifests: list[Manifest]) -> I
                 for port in spec["ports"]
                 if port["targetPort"] not in ports
             )
-    yield from of_volumes(pod, container)
+    yield from of_volumes(pod, container, *beside)
     yield from of_resources(pod, container)
+    for other in beside:
+        yield from _of_beside(container, other)
     yield from _of_times(deployment, pod, container, ports)
     yield from _of_others(by_kind, manifests, ports)
 
 
-def of_volumes(pod: Manifest, container: Manifest) -> Iterator[str]:
-    """Yield where a pod's volumes are not those that its container mounts."""
+def of_volumes(pod: Manifest, *containers: Manifest) -> Iterator[str]:
+    """Yield where a pod's volumes are not those that its containers mount."""
     volumes = {volume["name"] for volume in pod["volumes"]}
-    mounts = {mount["name"] for mount in container["volumeMounts"]}
+    mounts = {mount["name"] for container in containers for mount in container["volumeMounts"]}
     if volumes != mounts:
         yield f"volumes {sorted(volumes)}, mounts {sorted(mounts)}"
 
@@ -139,6 +141,23 @@ def of_resources(pod: Manifest, container: Manifest) -> Iterator[str]:
         yield f"shared memory of {shm} in a limit of {limits['memory']}"
 
 
+def _of_beside(triton: Manifest, container: Manifest) -> Iterator[str]:
+    """Yield what is wrong with a container that asks the Triton of its pod."""
+    if container["securityContext"] != triton["securityContext"]:
+        yield f"{container['name']}: may do more than Triton"
+    if _waits(container) >= _waits(triton):
+        yield f"{container['name']}: Triton ends before it has answered"
+    ports = {port["name"] for port in container["ports"]}
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        if container[probe]["httpGet"]["port"] not in ports:
+            yield f"{container['name']}: {probe} asks another port"
+
+
+def _waits(container: Manifest) -> int:
+    """Return the seconds of preStop."""
+    return int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+
+
 def mebibytes(quantity: str) -> int:
     """Return a quantity of memory in MiB."""
     return int(quantity.removesuffix("Mi"))
@@ -152,9 +171,8 @@ def _of_times(
         yield f"startupProbe: asks port {probe['httpGet']['port']}"
     if deployment["progressDeadlineSeconds"] <= probe["periodSeconds"] * probe["failureThreshold"]:
         yield "the deadline of progress is over before the server may have started"
-    waits = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
     exit_timeout = 30  # graph.container.exit_timeout_s; the caller compares with serve.sh
-    if pod["terminationGracePeriodSeconds"] <= waits + exit_timeout:
+    if pod["terminationGracePeriodSeconds"] <= _waits(container) + exit_timeout:
         yield "the grace period is over before requests in flight have ended"
 
 
@@ -170,7 +188,7 @@ def _of_others(
                 yield f"{kind}: each apply sets replicas back"
     if "PodMonitor" in by_kind:
         for endpoint in by_kind["PodMonitor"]["spec"]["podMetricsEndpoints"]:
-            if endpoint["port"] not in ports:
+            if endpoint["port"] not in {*ports, "gateway"}:  # which is a component's
                 yield f"PodMonitor: port {endpoint['port']} is none of the container's"
     services = {
         (m["metadata"]["name"], port["port"])

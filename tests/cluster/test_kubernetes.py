@@ -24,9 +24,9 @@ CHOICES = (
 )
 
 
-def combinations(*, gpus: int) -> Iterator[list[str]]:
-    """Yield the components of each combination."""
-    for chosen in itertools.product(*CHOICES, ("", "mig") if gpus else ("",)):
+def combinations(*more: str) -> Iterator[list[str]]:
+    """Yield the components of each combination, also with some that not all projects have."""
+    for chosen in itertools.product(*CHOICES, *(("", name) for name in more)):
         yield [name for name in chosen if name]
 
 
@@ -66,7 +66,7 @@ def test_each_combination_is_sound(generate: Generate, name: str) -> None:
     assert not (project / "deploy/monitoring").exists()
     serve = (project / "deploy/serve.sh").read_text()
     assert "--exit-timeout-secs=30" in serve  # what the grace period is compared with
-    for components in combinations(gpus=answers.get("gpu_count", 0)):
+    for components in combinations(*["mig"] * bool(answers.get("gpu_count"))):
         assert not problems(choose(project, components)), components
     everything = ["monitoring", "hpa", "routes", *["mig"] * bool(answers.get("gpu_count"))]
     assert not problems(choose(project, everything), RELEASES)
@@ -84,6 +84,19 @@ def test_names_are_the_same_everywhere_and_differ_where_projects_do(generate: Ge
         assert alert == app
         names.add(app)
     assert len(names) == 2
+
+
+def test_the_gateway_runs_beside_triton_with_what_else_is_chosen(generate: Generate) -> None:
+    project = generate(extras=["kubernetes", "gateway"], project_name=LONG)
+    for components in combinations("gateway"):
+        assert not problems(choose(project, components)), components
+    manifests = choose(project, ["monitoring", "gateway"])
+    assert not problems(manifests, RELEASES)
+    by_kind = {m["kind"]: m for m in reversed(manifests)}
+    assert [c["name"] for c in pod(by_kind)["containers"]] == ["triton", "gateway"]
+    images = [c["image"] for c in pod(by_kind)["containers"]]
+    assert all(image.startswith("registry.example.com/") for image in images)
+    assert {8000, 8001, 8080} == {port["port"] for port in by_kind["Service"]["spec"]["ports"]}
 
 
 def test_the_bucket_is_that_of_the_owners_configmap(generate: Generate) -> None:
@@ -108,7 +121,7 @@ def test_nothing_of_it_is_written_where_nobody_asked(generate: Generate) -> None
 @pytest.mark.parametrize("name", ["default", "one model", "decoupled"])
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
 def test_its_rules_are_sound(generate: Generate, tmp_path: Path, name: str) -> None:
-    project = generate(**PROJECTS[name], extras=["kubernetes"])
+    project = generate(**PROJECTS[name], extras=["kubernetes", "gateway"])
     [rules] = [m["spec"] for m in choose(project, ["monitoring"]) if m["kind"] == "PrometheusRule"]
     file = tmp_path / "rules.yml"
     file.write_text(yaml.safe_dump(rules))
@@ -129,6 +142,9 @@ BROKEN: dict[str, Callable[[Any], Any]] = {
     "the deadline": lambda by: by["Deployment"]["spec"].update(progressDeadlineSeconds=60),
     "replicas": lambda by: by["Deployment"]["spec"].update(replicas=2),
     "a route": lambda by: by["HTTPRoute"]["spec"]["rules"][0]["backendRefs"][0].update(port=80),
+    "who ends first": lambda by: pod(by)["containers"][1]["lifecycle"]["preStop"]["exec"].update(command=["sleep", "15"]),
+    "a gateway that may write": lambda by: pod(by)["containers"][1]["securityContext"].pop("readOnlyRootFilesystem"),
+    "a probe of the gateway": lambda by: pod(by)["containers"][1]["livenessProbe"]["httpGet"].update(port="http"),
     "a name": lambda by: by["Service"]["metadata"].update(name="a.b"),
 }  # fmt: skip
 
@@ -143,7 +159,8 @@ def container(by_kind: dict[str, Any]) -> Any:
 
 @pytest.fixture(scope="module")
 def sound(generate: Generate) -> list[Manifest]:
-    return choose(generate(extras=["kubernetes"]), ["monitoring", "keda", "routes"])
+    project = generate(extras=["kubernetes", "gateway"])
+    return choose(project, ["monitoring", "keda", "routes", "gateway"])
 
 
 @pytest.mark.parametrize("name", BROKEN)

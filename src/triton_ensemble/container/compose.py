@@ -17,11 +17,14 @@ from triton_ensemble.server.ports import taken
 
 DOCKER = os.environ.get("DOCKER", "docker")
 MONITORED = "monitoring" in os.environ.get("COMPOSE_PROFILES", "")
+GATEWAY = "GATEWAY_PORT" in os.environ  # of the Makefile of a project that has one
 TIMEOUT_S = 600  # large models load for minutes
 PATIENCE_S = 20  # then what the health check prints is shown
 PORTS = {"http": "8000", "grpc": "8001", "metrics": "8002"}
-# Ports on this machine, by the variables that name others.
-DEFAULTS = {"http": 8000, "grpc": 8001, "metrics": 8002, "prometheus": 9090, "grafana": 3000}
+# Those of the services beside Triton. On this machine all are the same, unless variables name others.
+BESIDE = ({"gateway": "8080"} if GATEWAY else {}) | (
+    {"prometheus": "9090", "grafana": "3000"} if MONITORED else {}
+)
 TAKEN = re.compile(r"127\.0\.0\.1:\d+.*(already allocated|already in use)")
 # Errors of Docker, compose and containers, as patterns, and what to write instead.
 REMEDIES = {
@@ -69,8 +72,8 @@ def remedies(text: str) -> list[str]:
 
 def _taken() -> str:
     """Return which ports that compose publishes are in use, and by what, other than containers of this folder."""
-    names = DEFAULTS if MONITORED else PORTS
-    ports = {api: int(os.environ.get(f"{api.upper()}_PORT") or DEFAULTS[api]) for api in names}
+    usual = PORTS | BESIDE
+    ports = {api: int(os.environ.get(f"{api.upper()}_PORT") or usual[api]) for api in usual}
     return taken(ports, ours=str(Path("deploy").resolve()))
 
 
@@ -184,9 +187,10 @@ def main(compose: Sequence[str]) -> int:
     """Start the compose project of a command, print the addresses; return the exit status."""
     try:
         triton = up(compose)
-        print(f"http://{triton.address('http')}", f"grpc://{triton.address('grpc')}", sep="\n")
-        print(f"http://{triton.address('metrics')}/metrics")
-        for service, port in (("prometheus", "9090"), ("grafana", "3000")) if MONITORED else ():
+        if triton.inspect()["HostConfig"]["PortBindings"]:
+            print(f"http://{triton.address('http')}", f"grpc://{triton.address('grpc')}", sep="\n")
+            print(f"http://{triton.address('metrics')}/metrics")
+        for service, port in BESIDE.items():
             print(f"http://{output(*compose, 'port', service, port).strip()} {service}")
     except ContainerError as error:
         print(error, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Installs packages into the image: `python3 packages.py requirements.lock 'pillow>=10.1'`.
+"""Installs packages into the image: `python3 packages.py requirements.lock 'pillow>=10.1'`, or all of a lock.
 
 pip checks hashes only of a list that names each package with its version, and the lock names more
 than an image needs: so pip says first what it would take, then installs that by the lock's entries.
@@ -51,7 +51,10 @@ def entries_of(lock: str) -> dict[str, list[str]]:
 
 
 def main(lock: str, requirements: Sequence[str]) -> None:
-    """Install what the requirements need on this Python, at the lock's versions and hashes."""
+    """Install what the requirements need on this Python, at the lock's versions and hashes; without any, all of it."""
+    if not requirements:
+        pip("install", "--no-deps", "--require-hashes", "--requirement", lock)
+        return
     entries = entries_of(Path(lock).read_text())
     with tempfile.TemporaryDirectory() as folder:
         versions, chosen = Path(folder, "versions.txt"), Path(folder, "chosen.txt")

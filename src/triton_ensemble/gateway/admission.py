@@ -27,7 +27,8 @@ class Admission:
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
         """Hold one of the places that Triton's requests have; Refusal 429 where none is free in time."""
-        await (self._waited() if self._places.locked() else self._places.acquire())
+        with observe.TRACER.start_as_current_span("queue"):
+            await (self._waited() if self._places.locked() else self._places.acquire())
         try:
             with observe.COMPUTING.track_inprogress():
                 yield

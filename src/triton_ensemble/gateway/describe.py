@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 from pydantic import TypeAdapter
+
+from triton_ensemble.client import Arrays
+from triton_ensemble.gateway.answers import outputs_as_json
+from triton_ensemble.samples.files import Sample
+
+EXAMPLE_BYTES = 16_384  # a larger one hides the description
 
 REFUSALS = {
     400: "An input is wrong, or all rows are refused",
@@ -19,24 +26,37 @@ REFUSALS = {
 }
 
 
-def predict(client: Any, inputs: Any, answer: Any) -> dict[str, Any]:
-    """Return what FastAPI takes to describe a route."""
+def predict(client: Any, inputs: Any, answer: Any, samples: list[Sample]) -> dict[str, Any]:
+    """Return what FastAPI takes to describe a route; its examples are `samples`."""
     body = _schema(inputs)
     form = {"type": "object", "properties": {}, "required": body.get("required", [])}
     for name, tensor in client.tensors.INPUTS.items():
         form["properties"][name] = _parts(tensor, bool(client.tensors.MAX_BATCH_SIZE))
-    content = {"application/json": {"schema": body}, "multipart/form-data": {"schema": form}}
+    requests = _examples({sample.name: sample.inputs for sample in samples})
+    content = {
+        "application/json": {"schema": body, **requests},
+        "multipart/form-data": {"schema": form},
+    }
     responses: dict[int | str, Any] = {
         status: {"description": text} for status, text in REFUSALS.items()
     }
+    answers = _examples({sample.name: sample.outputs for sample in samples})
     ok = {
         "description": "The outputs",
-        "content": {"application/json": {"schema": _schema(answer)}},
+        "content": {"application/json": {"schema": _schema(answer), **answers}},
     }
     return {
         "responses": {200: ok, **responses},
         "openapi_extra": {"requestBody": {"required": True, "content": content}},
     }
+
+
+def _examples(by_name: dict[str, Arrays]) -> dict[str, Any]:
+    """Return the values of samples as JSON has them, of an answer what is recorded of it."""
+    texts = {name: outputs_as_json(arrays) for name, arrays in by_name.items() if arrays}
+    short = {name: text for name, text in texts.items() if len(text) <= EXAMPLE_BYTES}
+    examples = {name: {"value": orjson.loads(text)} for name, text in short.items()}
+    return {"examples": examples} if examples else {}
 
 
 def _schema(kind: Any) -> dict[str, Any]:

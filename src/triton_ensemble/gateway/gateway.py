@@ -11,8 +11,10 @@ from typing import Any
 
 import anyio
 from fastapi import FastAPI
+from opentelemetry import propagate
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
+from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from triton_ensemble.gateway import answers, bodies, observe
 from triton_ensemble.gateway.admission import Admission
@@ -54,19 +56,28 @@ class Gateway:
             raise Refusal(503, f"the pipeline does not answer: {problem}", retry_after_s=1)
         return JSONResponse({"status": "ready"})
 
+    async def statistics(self, request: Request) -> Response:
+        """Answer what Triton has counted of each model; Refusal 401, or 503 where it does not say."""
+        self.keys.check(request)
+        try:
+            return JSONResponse(await self._predictor.statistics())
+        except InferenceServerException:
+            raise Refusal(503, "Triton does not say what its models did") from None
+
     async def predict(self, request: Request) -> Response:
         """Answer a request; Refusal where it gets no outputs."""
         async with self._admitted(request) as (given, names), _unless_gone(request):
-            options = _options(request)
-            with self._translated(request):
+            with observe.TRACER.start_as_current_span("triton"), self._translated(request):
+                options = _options(request)
                 answer = await self._predictor.answer(given, self._settings.timeout_s, options)
         refused = len(answer.errors)
         request.state.seen = {"rows": answer.rows, "refused": refused}
         observe.ROWS.labels("answered").inc(answer.rows - refused)
         observe.ROWS.labels("refused").inc(refused)
-        if found := answers.image(answer, request.headers.get("accept", "")):
-            return Response(found.content, media_type=found.kind)
-        return Response(answers.as_json(answer, names), media_type="application/json")
+        with observe.TRACER.start_as_current_span("answer"):
+            if found := answers.image(answer, request.headers.get("accept", "")):
+                return Response(found.content, media_type=found.kind)
+            return Response(answers.as_json(answer, names), media_type="application/json")
 
     async def stream(self, request: Request) -> Response:
         """Answer a request to a decoupled pipeline by server-sent events, one for each of its answers."""
@@ -123,6 +134,7 @@ class Gateway:
 def _options(request: Request) -> dict[str, Any]:
     """Return what Triton learns of a request: its id, and the trace that it is a part of."""
     trace = {name: request.headers[name] for name in TRACE if name in request.headers}
+    propagate.inject(trace)  # where spans are exported, Triton's belong to the one that is open
     return {"request_id": request.state.id, "headers": trace}
 
 

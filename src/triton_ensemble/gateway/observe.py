@@ -1,4 +1,4 @@
-"""What is seen of requests: ids, a line of JSON each, and metrics."""
+"""What is seen of requests: ids, a line of JSON each, metrics, and spans of OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from fastapi.telemetry import TelemetryConfig
+from opentelemetry import trace
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -24,7 +26,7 @@ from starlette.datastructures import Headers, MutableHeaders
 ID = re.compile(r"[\x21-\x7e]{1,128}")
 QUIET = {"/healthz", "/metrics", "/readyz"}
 LOG = logging.getLogger("gateway.access")
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
 REQUESTS = Counter("gateway_requests", "Requests by route and status", ["route", "status"])
 DURATION = Histogram(
@@ -33,6 +35,15 @@ DURATION = Histogram(
 ROWS = Counter("gateway_rows", "Rows that were answered or refused", ["outcome"])
 COMPUTING = Gauge("gateway_computing", "Requests at Triton", multiprocess_mode="livesum")
 WAITING = Gauge("gateway_waiting", "Requests that wait for a place", multiprocess_mode="livesum")
+
+# Exported where OTEL_EXPORTER_OTLP_ENDPOINT is set, as are FastAPI's metrics; logs could have what requests hold.
+TRACER = trace.get_tracer("triton_ensemble.gateway")
+TELEMETRY: TelemetryConfig = {
+    "auto_configure": True,
+    "logs": False,
+    "operation_spans": False,
+    "exclude": lambda scope: scope["path"] in QUIET,
+}
 
 Scope = MutableMapping[str, Any]
 Call = Callable[[Any], Awaitable[None]]

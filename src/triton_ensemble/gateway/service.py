@@ -43,8 +43,8 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
     """
     settings = Settings.read()
     project = Project.load(Path.cwd())
-    sample = next(iter(samples(project)))
-    gateway = Gateway(client, settings, os.environ.get("TRITON_URL") or URL, sample)
+    requests = samples(project)
+    gateway = Gateway(client, settings, os.environ.get("TRITON_URL") or URL, requests[0])
     name = client.tensors.MODEL
     app = FastAPI(
         title=name,
@@ -52,8 +52,9 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
         root_path=settings.root_path,
         docs_url=None,
         redoc_url=None,
+        telemetry=observe.TELEMETRY,
     )
-    description = describe.predict(client, inputs, answer)
+    description = describe.predict(client, inputs, answer, requests)
     app.post("/predict", summary=f"Ask {name}", response_model=None, **description)(
         gateway.stream if project.decoupled else gateway.predict
     )
@@ -61,6 +62,7 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
     app.get("/readyz", summary="Does the pipeline answer?", response_model=None)(gateway.ready)
     app.get("/metrics", include_in_schema=False, response_model=None)(_metrics)
     page.add(app, project, gateway.keys)
+    app.get("/statistics.json", include_in_schema=False, response_model=None)(gateway.statistics)
     app.exception_handler(Refusal)(_refused)
     app.add_middleware(observe.Observed)
     if settings.cors:

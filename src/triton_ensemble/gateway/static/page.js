@@ -5,6 +5,7 @@ import { curl, python } from "./code.js";
 import { copyable, element, shape } from "./dom.js";
 import { Form } from "./form.js";
 import { drawing } from "./graph.js";
+import { times } from "./steps.js";
 
 const at = (id) => document.getElementById(id);
 const narrow = matchMedia("(max-width: 640px)");
@@ -96,6 +97,7 @@ async function send(form) {
   at("send").disabled = true;
   at("answer").setAttribute("aria-busy", "true");
   try {
+    const before = await statistics();
     const began = performance.now();
     const response = await ask("predict", { method: "POST", body: form.body() });
     if (response.headers.get("content-type")?.startsWith("text/event-stream"))
@@ -104,11 +106,18 @@ async function send(form) {
     const id = response.headers.get("x-request-id");
     const took = `${Math.round(performance.now() - began)} ms${id ? `, request ${id}` : ""}`;
     at("answer").append(element("p", { class: "quiet took" }, took));
+    at("answer").append(...times(before, await statistics(), form.facts));
     if (response.status === 401) askForKey();
   } finally {
     at("send").disabled = false;
     at("answer").removeAttribute("aria-busy");
   }
+}
+
+/** Return what Triton has counted by model; nothing where it does not answer. */
+async function statistics() {
+  const response = await ask("statistics.json");
+  return response.ok ? response.json() : {};
 }
 
 function show(text, response, form, names) {

@@ -1,0 +1,25 @@
+// What each model took for a request: Triton's statistics after it, less those before it.
+
+import { element } from "./dom.js";
+
+/** Return a list of models by the order of the steps; with others' requests meanwhile the times are means of all. */
+export function times(before, after, facts) {
+  const order = new Map(facts.steps.map((step, i) => [step.name, i]));
+  const worked = Object.entries(after)
+    .map(([name, counters]) => [name, since(before[name], counters)])
+    .filter(([, done]) => done.requests > 0 && done.queue_ns + done.compute_ns > 0)
+    .sort(([one], [other]) => (order.get(one) ?? Infinity) - (order.get(other) ?? Infinity));
+  const steps = worked.length > 1 ? worked.filter(([name]) => name !== facts.name) : worked; // not the ensemble
+  const rows = steps.flatMap(([name, done]) => [element("dt", {}, name), element("dd", {}, told(done))]);
+  return rows.length ? [element("h3", {}, "Time by step"), element("dl", { class: "steps" }, ...rows)] : [];
+}
+
+function since(before, after) {
+  return Object.fromEntries(Object.entries(after).map(([name, count]) => [name, count - (before?.[name] ?? 0)]));
+}
+
+function told({ requests, queue_ns, compute_ns }) {
+  const ms = (ns) => `${(ns / requests / 1e6).toFixed(1)} ms`;
+  const mean = requests > 1 ? `, mean of ${requests} requests` : "";
+  return `${ms(compute_ns)} computing, ${ms(queue_ns)} in the queue${mean}`;
+}

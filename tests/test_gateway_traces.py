@@ -1,0 +1,99 @@
+"""Spans that the gateway exports, as a collector of OpenTelemetry gets them by OTLP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+from gateway_service import gateway
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from support import Generate, Server, serve, step, succeed
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+QUICK = {"OTEL_BSP_SCHEDULE_DELAY": "100"}  # ms until spans are sent
+
+
+class Collector(ThreadingHTTPServer):
+    """What is sent to /v1/traces, span by span, and the paths of all that is sent."""
+
+    def __init__(self) -> None:
+        self.spans: list[Any] = []
+        self.paths: set[str] = set()
+        super().__init__(("127.0.0.1", 0), _Received)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def wait_for(self, name: str) -> dict[str, Any]:
+        """Return the spans by name once there is one of this name."""
+        end = time.monotonic() + 20
+        while name not in (found := {span.name: span for span in self.spans}):
+            assert time.monotonic() < end, list(found)
+            time.sleep(0.05)
+        return found
+
+
+class _Received(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.paths.add(self.path)
+        if self.path == "/v1/traces":
+            for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+                for scope in resource.scope_spans:
+                    self.server.spans += scope.spans
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *arguments: object) -> None: ...
+
+
+@contextmanager
+def collecting() -> Iterator[Collector]:
+    with Collector() as collector:
+        Thread(target=collector.serve_forever, daemon=True).start()
+        yield collector
+        collector.shutdown()
+
+
+@pytest.fixture(scope="module")
+def server(generate: Generate) -> Iterator[Server]:
+    tensors = {"INPUT": "FP32[1]", "OUTPUT": "FP32[1]"}
+    steps = [step("echo", ["INPUT"], ["OUTPUT"])]
+    project = generate(project_name="traced", tensors=tensors, steps=steps, extras=["gateway"])
+    succeed(project.make("repository"))
+    with serve(project) as server:
+        yield server
+
+
+def test_a_request_is_a_trace_of_whoever_sent_it(server: Server) -> None:
+    with collecting() as collector:
+        settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, **QUICK}
+        with gateway(server.project, server.urls["grpc"], **settings) as service:
+            trace = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
+            assert service.ask("GET", "/readyz").status == 200
+            assert service.post({"INPUT": [[1.0]]}, **trace).status == 200
+            spans = collector.wait_for("POST /predict")
+    assert spans.keys() == {"POST /predict", "queue", "triton", "answer"}
+    assert {span.trace_id.hex() for span in spans.values()} == {TRACE}
+    request = spans.pop("POST /predict")
+    assert request.parent_span_id.hex() == PARENT
+    assert {span.parent_span_id for span in spans.values()} == {request.span_id}
+    assert "/v1/logs" not in collector.paths  # they could have what requests hold
+
+
+def test_nothing_is_sent_where_nobody_asks(server: Server) -> None:
+    with (
+        collecting() as collector,
+        gateway(server.project, server.urls["grpc"], **QUICK) as service,
+    ):
+        assert service.post({"INPUT": [[1.0]]}).status == 200
+        assert service.process.poll() is None
+    assert not collector.paths
