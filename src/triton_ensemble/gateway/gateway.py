@@ -91,9 +91,7 @@ class Gateway:
                 request.state.seen = {"answers": count}
 
     @asynccontextmanager
-    async def _admitted(
-        self, request: Request
-    ) -> AsyncIterator[tuple[dict[str, Any], bodies.Names]]:
+    async def _admitted(self, request: Request) -> AsyncIterator[bodies.Given]:
         """Yield what a request with a key has sent, while it has a place at Triton."""
         self.keys.check(request)
         length = request.headers.get("content-length")
@@ -102,7 +100,7 @@ class Gateway:
             async with self._admission.place():
                 yield read
 
-    async def _read(self, request: Request) -> tuple[dict[str, Any], bodies.Names]:
+    async def _read(self, request: Request) -> bodies.Given:
         try:
             with anyio.fail_after(self._settings.body_s):
                 return await bodies.inputs(request, self._client, self._settings.max_rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -11,6 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+import orjson
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -80,7 +80,7 @@ class Observed:
             "status": status,
         }
         line |= {"ms": round(seconds * 1000, 1), "bytes": size, **scope["state"].get("seen", {})}
-        LOG.info(json.dumps(line))
+        LOG.info(orjson.dumps(line).decode())
 
 
 def metrics() -> bytes:
