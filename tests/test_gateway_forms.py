@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -55,23 +56,21 @@ def test_a_form_is_what_starlette_reads(form: list[tuple[str, Any]]) -> None:
 
 
 @given(FORMS, st.data())
-def test_what_is_cut_or_garbled_is_a_value_error_or_a_form(
+def test_what_is_cut_or_garbled_is_a_form_or_a_value_error(
     form: list[Any], data: st.DataObject
 ) -> None:
     body, content_type = encode_multipart_formdata(form)
     start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(body))] * 2)))
     garbled = body[:start] + data.draw(st.binary()) + body[end:]
-    try:
+    with suppress(ValueError):
         assert all(part.name for part in parts(content_type, garbled))
-    except ValueError as error:
-        assert str(error).startswith(("it ", "a part "))
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"--x", b"a", HEAD, HEAD + b"a\r\n--x", b"--x\r\n\r\n\r\n--x--"]
 )
 def test_what_has_no_end_no_beginning_or_no_name_is_no_form(body: bytes) -> None:
-    with pytest.raises(ValueError, match="it |a part "):
+    with pytest.raises(ValueError, match=r"^(it|a part) "):
         list(parts("multipart/form-data; boundary=x", body))
 
 

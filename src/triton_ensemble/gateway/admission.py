@@ -34,9 +34,13 @@ class Admission:
         finally:
             self._places.release()
 
-    async def _waited(self) -> None:
-        if self._waiting >= self._settings.waiting:
+    def check(self) -> None:
+        """Raise Refusal 429 where none may wait: before a request is read, that costs the least."""
+        if self._places.locked() and self._waiting >= self._settings.waiting:
             raise _too_many()
+
+    async def _waited(self) -> None:
+        self.check()
         self._waiting += 1
         try:
             with observe.WAITING.track_inprogress(), anyio.fail_after(self._settings.wait_s):

@@ -94,6 +94,7 @@ class Gateway:
     async def _admitted(self, request: Request) -> AsyncIterator[bodies.Given]:
         """Yield what a request with a key has sent, while it has a place at Triton."""
         self.keys.check(request)
+        self._admission.check()
         length = request.headers.get("content-length")
         with self._admission.memory(request.receive, length) as receive:
             read = await self._read(Request(request.scope, receive))
