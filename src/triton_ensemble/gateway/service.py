@@ -19,6 +19,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from triton_ensemble.gateway import describe, observe, page
+from triton_ensemble.gateway.admission import Guard
 from triton_ensemble.gateway.gateway import Gateway
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
@@ -70,6 +71,7 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
     app.get("/metrics", include_in_schema=False, response_model=None)(_metrics)
     page.add(app, project, gateway.keys)
     app.exception_handler(Refusal)(_refused)
+    app.add_middleware(Guard, admission=gateway.admission)
     app.add_middleware(observe.Observed)
     if settings.cors:
         origins = [origin.strip() for origin in settings.cors.split(",")]
@@ -101,5 +103,4 @@ async def _metrics() -> Response:
 
 async def _refused(request: Request, refusal: Exception) -> Response:
     assert isinstance(refusal, Refusal)
-    body = refusal.body(request.state.id)
-    return Response(body, refusal.status, refusal.headers, media_type="application/json")
+    return refusal.response(request.state.id)
