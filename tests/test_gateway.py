@@ -134,9 +134,8 @@ def test_it_says_what_it_is(service: Service) -> None:
     paths = service.ask("GET", "/openapi.json").json()["paths"]
     body = paths["/predict"]["post"]["requestBody"]["content"]
     assert body["application/json"]["schema"]["required"] == ["IMAGE"]
-    assert (
-        body["multipart/form-data"]["schema"]["properties"]["IMAGE"]["items"]["format"] == "binary"
-    )
+    files = body["multipart/form-data"]["schema"]["properties"]["IMAGE"]
+    assert (files["items"]["format"], files["minItems"]) == ("binary", 1)
     assert service.ask("GET", "/readyz").json() == {"status": "ready"}
     assert metric(service, "gateway_requests_total", route="/predict", status="200")
 
