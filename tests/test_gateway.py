@@ -135,9 +135,8 @@ def test_it_says_what_it_is(service: Service) -> None:
     paths = service.ask("GET", "/openapi.json").json()["paths"]
     body = paths["/predict"]["post"]["requestBody"]["content"]
     assert body["application/json"]["schema"]["required"] == ["IMAGE"]
-    assert (
-        body["multipart/form-data"]["schema"]["properties"]["IMAGE"]["items"]["format"] == "binary"
-    )
+    files = body["multipart/form-data"]["schema"]["properties"]["IMAGE"]
+    assert (files["items"]["format"], files["minItems"]) == ("binary", 1)
     examples = body["application/json"]["examples"]
     assert {"digit-7", "digit-7-png", "digits-2-6"} == examples.keys()
     ok = paths["/predict"]["post"]["responses"]["200"]["content"]["application/json"]

@@ -19,9 +19,9 @@ class Load:
     """Sends the same request over `concurrency` connections, each anew as soon as it is answered."""
 
     def __init__(self, url: str, request: bytes) -> None:
-        self._address = (urlsplit(url).hostname or "", urlsplit(url).port or 0)
+        self.address = (urlsplit(url).hostname or "", urlsplit(url).port or 0)
         self._request = request
-        with socket.create_connection(self._address) as connection:
+        with socket.create_connection(self.address) as connection:
             connection.sendall(self._request)
             self._length = response_length(connection)
 
@@ -29,7 +29,7 @@ class Load:
         """Answers a second."""
         with selectors.DefaultSelector() as selector:
             for _ in range(concurrency):
-                connection = socket.create_connection(self._address)
+                connection = socket.create_connection(self.address)
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 # What is still to come of the answer: all of them have the same length.
                 selector.register(connection, selectors.EVENT_READ, [self._length])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -35,9 +35,13 @@ class Admission:
         finally:
             self._places.release()
 
-    async def _waited(self) -> None:
-        if self._waiting >= self._settings.waiting:
+    def check(self) -> None:
+        """Raise Refusal 429 where none may wait: before a request is read, that costs the least."""
+        if self._places.locked() and self._waiting >= self._settings.waiting:
             raise _too_many()
+
+    async def _waited(self) -> None:
+        self.check()
         self._waiting += 1
         try:
             with observe.WAITING.track_inprogress(), anyio.fail_after(self._settings.wait_s):
@@ -73,6 +77,22 @@ class Admission:
 
     def _too_large(self) -> Refusal:
         return Refusal(413, f"a request may have {self._settings.max_bytes} bytes; send fewer")
+
+
+class Guard:
+    """ASGI middleware: what no place is left for is refused before anything else is done with it, which costs the least."""
+
+    def __init__(self, app: Any, admission: Admission) -> None:
+        self._app, self._admission = app, admission
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"].endswith("/predict"):
+            try:
+                self._admission.check()
+            except Refusal as refusal:
+                await refusal.response(scope["state"]["id"])(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 def _too_many() -> Refusal:

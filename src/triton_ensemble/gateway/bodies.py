@@ -8,27 +8,29 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
-from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
+from triton_ensemble.gateway.forms import Part, parts
 from triton_ensemble.gateway.refusal import Refusal
 
 BASE64 = "base64"
 Names = list[str | None]  # of the files that are rows, for errors
+Given = tuple[dict[str, Any], Names]
 
 
-async def inputs(request: Request, client: Any, max_rows: int) -> tuple[dict[str, Any], Names]:
+async def inputs(request: Request, client: Any, max_rows: int) -> Given:
     """Return the values of a request by input, and what its rows are called; Refusal 400, 413 or 415."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content_type = request.headers.get("content-type", "")
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind not in ("multipart/form-data", "application/json", ""):
+        raise Refusal(415, f"{kind} can't be read; send application/json or multipart/form-data")
     try:
-        if kind == "multipart/form-data":
-            return await _of_form(request, client, max_rows)
-        if kind in ("application/json", ""):
-            return _of_json(await request.body(), client), []
+        body = await request.body()
     except ClientDisconnect:
         raise Refusal(400, "the request ended before its end") from None
-    raise Refusal(415, f"{kind} can't be read; send application/json or multipart/form-data")
+    if kind == "multipart/form-data":
+        return _of_form(content_type, body, client, max_rows)
+    return _of_json(body, client), []
 
 
 def _of_json(body: bytes, client: Any) -> dict[str, Any]:
@@ -57,23 +59,22 @@ def _texts(name: str, value: Any) -> Any:
         raise Refusal(400, f'{name}: {error}; write a text, or {{"{BASE64}": TEXT}}') from None
 
 
-async def _of_form(request: Request, client: Any, max_rows: int) -> tuple[dict[str, Any], Names]:
+def _of_form(content_type: str, body: bytes, client: Any, max_rows: int) -> Given:
     """Return the parts of a form: each is a row of the input of its name, or that input where there is no batch."""
     most = max_rows * len(client.tensors.INPUTS)
     given: dict[str, list[Any]] = {}
     names: Names = []
     try:
-        # The request as a whole has a limit, so its parts need none.
-        async with request.form(max_files=most, max_fields=most, max_part_size=1 << 31) as form:
-            for name, part in form.multi_items():
-                rows = given.setdefault(name, [])
-                rows.append(await _row(name, part, client))
-                if isinstance(part, UploadFile) and part.filename:
-                    names += [None] * (len(rows) - len(names))
-                    names[len(rows) - 1] = part.filename
-    except HTTPException as error:
-        status = 413 if error.detail.startswith("Too many") else 400
-        raise Refusal(status, f"the form can't be read: {error.detail}") from None
+        for count, part in enumerate(parts(content_type, body), 1):
+            if count > most:
+                raise Refusal(413, f"the form has more than {most} parts; send fewer")
+            rows = given.setdefault(part.name, [])
+            rows.append(_row(part, client))
+            if part.filename:
+                names += [None] * (len(rows) - len(names))
+                names[len(rows) - 1] = part.filename
+    except ValueError as error:
+        raise Refusal(400, f"the form can't be read: {error}") from None
     if client.tensors.MAX_BATCH_SIZE:
         return given, names
     for name, rows in given.items():
@@ -82,14 +83,13 @@ async def _of_form(request: Request, client: Any, max_rows: int) -> tuple[dict[s
     return {name: rows[0] for name, rows in given.items()}, names
 
 
-async def _row(name: str, part: UploadFile | str, client: Any) -> Any:
+def _row(part: Part, client: Any) -> Any:
     """Return what a part stands for: its bytes where a row is one text, else JSON."""
-    content: str | bytes = await part.read() if isinstance(part, UploadFile) else part
-    tensor = client.tensors.INPUTS.get(name)
+    tensor = client.tensors.INPUTS.get(part.name)
     if tensor is None or (tensor.datatype == "BYTES" and tensor.dims == (1,)):
-        return content
+        return part.content
     try:
-        row = orjson.loads(content)
+        row = orjson.loads(part.content)
     except orjson.JSONDecodeError as error:
-        raise Refusal(400, f"{name}: is no JSON: {error}") from None
-    return _texts(name, row) if tensor.datatype == "BYTES" else row
+        raise Refusal(400, f"{part.name}: is no JSON: {error}") from None
+    return _texts(part.name, row) if tensor.datatype == "BYTES" else row

@@ -71,4 +71,4 @@ def _parts(tensor: Any, batch: bool) -> dict[str, Any]:
         if is_text
         else {"type": "string", "description": "JSON"}
     )
-    return {"type": "array", "items": row} if batch else row
+    return {"type": "array", "items": row, "minItems": 1} if batch else row

@@ -36,7 +36,7 @@ class Gateway:
     def __init__(self, client: ModuleType, settings: Settings, url: str, sample: Sample) -> None:
         self.keys = Keys(settings)
         self._client, self._settings, self._url = client, settings, url
-        self._admission = Admission(settings)
+        self.admission = Admission(settings)
         self._sample = sample
 
     @asynccontextmanager
@@ -102,18 +102,16 @@ class Gateway:
                 request.state.seen = {"answers": count}
 
     @asynccontextmanager
-    async def _admitted(
-        self, request: Request
-    ) -> AsyncIterator[tuple[dict[str, Any], bodies.Names]]:
+    async def _admitted(self, request: Request) -> AsyncIterator[bodies.Given]:
         """Yield what a request with a key has sent, while it has a place at Triton."""
         self.keys.check(request)
         length = request.headers.get("content-length")
-        with self._admission.memory(request.receive, length) as receive:
+        with self.admission.memory(request.receive, length) as receive:
             read = await self._read(Request(request.scope, receive))
-            async with self._admission.place():
+            async with self.admission.place():
                 yield read
 
-    async def _read(self, request: Request) -> tuple[dict[str, Any], bodies.Names]:
+    async def _read(self, request: Request) -> bodies.Given:
         try:
             with anyio.fail_after(self._settings.body_s):
                 return await bodies.inputs(request, self._client, self._settings.max_rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -11,6 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+import orjson
 from fastapi.telemetry import TelemetryConfig
 from opentelemetry import trace
 from prometheus_client import (
@@ -91,7 +91,7 @@ class Observed:
             "status": status,
         }
         line |= {"ms": round(seconds * 1000, 1), "bytes": size, **scope["state"].get("seen", {})}
-        LOG.info(json.dumps(line))
+        LOG.info(orjson.dumps(line).decode())
 
 
 def metrics() -> bytes:

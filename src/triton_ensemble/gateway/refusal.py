@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from starlette.responses import Response
+
 
 class Refusal(Exception):
     """A request is answered by `status` and `{"error": text}`, with other fields where they help."""
@@ -20,6 +22,11 @@ class Refusal(Exception):
     def body(self, request_id: str) -> bytes:
         """Return the JSON that answers the request of an id."""
         return json.dumps({**self.content, "id": request_id}).encode()
+
+    def response(self, request_id: str) -> Response:
+        """Return what answers the request of an id."""
+        kind = "application/json"
+        return Response(self.body(request_id), self.status, self.headers, media_type=kind)
 
 
 def of_inference(error: Exception, client: Any) -> Refusal:
