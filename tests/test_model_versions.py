@@ -10,6 +10,8 @@ import pytest
 from support import NOWHERE, Generate, Project, step, succeed
 from versions_of_a_step import STEP, command, copied, published, refused, tracked, write_step
 
+from triton_ensemble.versions.attempt import alone
+
 
 @pytest.fixture(scope="module")
 def first(git_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
@@ -94,7 +96,10 @@ def test_a_version_that_fails_a_test_is_not_shifted_to(project: Project) -> None
         ("publish NAME=two_versions VERSION=1", "is the ensemble, whose version says nothing"),
         ("publish NAME=net VERSION=2", "make publish NAME=net VERSION=1 FROM=HEAD"),
         ("publish NAME=one VERSION=01", "'01' is no version; write VERSION=1, 2, 3 ..."),
-        ("publish NAME=one", "the following arguments are required: VERSION"),
+        ("publish NAME=one", "'' is no version; write VERSION=1, 2, 3 ..."),
+        ("shift VERSION=2", "no NAME is given; write NAME=one of net, one"),
+        ("publish NAME=one VERSION=3 FROM=HEAD FILE=x", "FROM and FILE: write one of them"),
+        ("publish NAME=one VERSION=3 FROM=nowhere", "git: not a valid object name: nowhere"),
         ("publish NAME=one VERSION=3 FILE=x.onnx", "step one: has no model file; leave FILE out"),
         ("shift NAME=one VERSION=3", "version 3 is not published (published: 1, 2)"),
         ("shift NAME=one VERSION=1", "the ensemble asks for version 1 already"),
@@ -162,6 +167,13 @@ def test_an_interrupted_change_is_undone(project: Project, end: str) -> None:
         refused_later = command(project, "unload", "NAME=one", "VERSION=1")
         assert refused_later.returncode
     assert tracked(project) == before
+
+
+def test_two_at_once_do_not_undo_each_other(project: Project) -> None:
+    with alone(project.path):
+        line = refused(project, "unload", "NAME=one", "VERSION=2")
+    assert line == "another command changes this project's versions; wait for its end"
+    succeed(command(project, "unload", "NAME=one", "VERSION=2"))
 
 
 def test_a_fused_step_is_told_to_part(generate: Generate) -> None:

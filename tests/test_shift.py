@@ -234,6 +234,18 @@ def test_a_server_with_a_key_for_administrators_is_asked_with_it(
 
 
 @pytest.mark.slow
+def test_a_server_that_does_not_say_what_it_serves(second: Project, tmp_path: Path) -> None:
+    project = copied(second, tmp_path)
+    succeed(command(project, "repository"))
+    flags = (*EXPLICIT["server_args"], "--grpc-restricted-protocol=model-config:admin-key=secret")
+    with LocalTriton(project / "model_repository", "two_versions", server_args=flags) as triton:
+        url = {"TRITON_URL": triton.grpc_url}
+        printed = succeed(command(project, "shift", "NAME=one", "VERSION=2", **url))
+        assert "has loaded it, and does not say which versions it serves" in printed
+        assert answered(project, triton.http_url) == 2
+
+
+@pytest.mark.slow
 def test_a_server_with_a_response_cache_is_started_anew(git_template: Path, tmp_path: Path) -> None:
     project = published(git_template, tmp_path, ensemble={"cache": True})
     succeed(command(project, "publish", "NAME=one", "VERSION=2"))

@@ -55,9 +55,19 @@ class Running:
                 if any(word in reason for word in CLOSED):
                     raise NotMoved(f"{self._named}: serves what it did ({reason})") from None
                 raise VersionError(f"{self._named}: does not load {model}: {reason}") from None
-        if not holds(self):
+        if not self._says(holds):
             raise NotMoved(f"{self._named}: has a model repository of its own, which is as it was")
         return f"{self._named}: serves it"
+
+    def _says(self, holds: Callable[[Running], bool]) -> bool:
+        try:
+            return holds(self)
+        except InferenceServerException as error:
+            reason = " ".join(str(error.message()).split())
+            if any(word in reason for word in CLOSED):
+                what = f"has loaded it, and does not say which versions it serves ({reason})"
+                raise NotMoved(f"{self._named}: {what}") from None
+            raise VersionError(f"{self._named}: does not answer any more: {reason}") from None
 
     def _check_served(self) -> None:
         try:
