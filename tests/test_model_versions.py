@@ -3,81 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 import sys
-import time
-from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
-from typing import Any
 
-import copier
-import numpy as np
 import pytest
-from support import NOWHERE, Generate, Project, serve, step, succeed
+from support import NOWHERE, Generate, Project, step, succeed
+from versions_of_a_step import STEP, command, copied, published, refused, tracked, write_step
 
-# The versions of step `one` answer 1, 2 ...: an answer says which version it is of.
-STEP = """from triton_step import Context
-
-
-class Step:
-    def __init__(self, context: Context) -> None:
-        pass
-
-    def __call__(self, B):
-        return {{"C": B * 0 + {version}}}
-"""
-ANSWERS: dict[str, Any] = {
-    "project_name": "two-versions",
-    "tensors": dict.fromkeys(["A", "B", "C"], "FP32[2]"),
-    "steps": [step("net", ["A"], ["B"], "onnxruntime"), step("one", ["B"], ["C"])],
-}
-
-
-def command(project: Project, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return project.make(*arguments, **{"GRPC_PORT": NOWHERE, "HTTP_PORT": NOWHERE, **more})
-
-
-def refused(project: Project, *arguments: str) -> str:
-    """Return the line of a command that changes nothing."""
-    before = tracked(project)
-    process = command(project, *arguments)
-    assert process.returncode, process.stdout
-    assert tracked(project) == before
-    assert "Traceback" not in process.stderr
-    lines = process.stderr.splitlines()
-    return "\n".join(line for line in lines if not line.startswith("make: "))
-
-
-def tracked(project: Project) -> dict[str, bytes]:
-    """Return the files that git knows or would add, but for the store, which only grows."""
-    listed = succeed(project.run("git", "ls-files", "-co", "--exclude-standard")).split()
-    return {
-        name: (project / name).read_bytes()
-        for name in listed
-        if not name.startswith("versions/") and (project / name).is_file()
-    }
-
-
-def write_step(project: Project, version: int) -> None:
-    (project / "steps" / "one.py").write_text(STEP.format(version=version))
+from triton_ensemble.versions.attempt import alone
 
 
 @pytest.fixture(scope="module")
 def first(git_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Return a project whose step `one` has version 1 published, and 2 in the working tree."""
-    folder = tmp_path_factory.mktemp("versions") / "p"
-    copier.run_copy(str(git_template), folder, data=ANSWERS, defaults=True, quiet=True)
-    project = Project(folder)
-    write_step(project, 1)
-    project.commit()
-    write_step(project, 2)
-    succeed(command(project, "publish", "NAME=one", "VERSION=1", "FROM=HEAD"))
-    return project
+    return published(git_template, tmp_path_factory.mktemp("versions"))
 
 
 @pytest.fixture(scope="module")
@@ -89,78 +27,9 @@ def second(first: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
     return project
 
 
-def copied(project: Project, folder: Path) -> Project:
-    return Project(Path(shutil.copytree(project.path, folder / "p", symlinks=True)))
-
-
 @pytest.fixture
 def project(second: Project, tmp_path: Path) -> Project:
     return copied(second, tmp_path)
-
-
-class Load:
-    """Calls of the ensemble by several clients at once, until the block ends."""
-
-    def __init__(self, project: Project, url: str) -> None:
-        self.errors: list[str] = []
-        self.answers: list[tuple[float, float, int]] = []  # begin, end, version
-        self._project, self._url, self._ended = project, url, Event()
-
-    def ask(self) -> None:
-        with self._project.client(self._url) as client:
-            while not self._ended.is_set():
-                begin = time.monotonic()
-                try:
-                    answer = client.infer({"A": np.zeros((1, 2), np.float32)})["C"]
-                    self.answers.append((begin, time.monotonic(), round(float(answer[0, 0]))))
-                except Exception as error:
-                    self.errors.append(repr(error))
-                time.sleep(0.01)  # the candidate's tests need the processor too
-
-    @contextmanager
-    def running(self, clients: int = 2) -> Iterator[None]:
-        with ThreadPoolExecutor(clients) as pool:
-            asking: list[Future[None]] = [pool.submit(self.ask) for _ in range(clients)]
-            try:
-                yield
-            finally:
-                self._ended.set()
-        for each in asking:
-            each.result()
-
-    def by_version(self) -> Counter[int]:
-        return Counter(version for _, _, version in self.answers)
-
-
-@pytest.mark.slow
-def test_no_request_fails_while_a_server_is_shifted_and_rolled_back(
-    first: Project, tmp_path: Path
-) -> None:
-    project = copied(first, tmp_path)
-    with serve(project, "CONTROL=explicit") as server:
-        url = {"TRITON_URL": server.urls["grpc"]}
-        succeed(command(project, "publish", "NAME=one", "VERSION=2", **url))
-        load = Load(project, server.urls["http"])
-        with load.running():
-            time.sleep(1)
-            shifted = succeed(command(project, "shift", "NAME=one", "VERSION=2", **url))
-            now = time.monotonic()
-            time.sleep(1)
-            back = succeed(command(project, "rollback", **url))
-            again = time.monotonic()
-            time.sleep(1)
-        print(shifted, back, load.by_version(), f"{len(load.errors)} errors", sep="\n")
-        assert load.errors == []
-        assert load.by_version().keys() == {1, 2}
-        assert "serves it" in shifted
-        assert {v for begin, end, v in load.answers if now < begin and end < now + 1} == {2}
-        assert {v for begin, _, v in load.answers if begin > again} == {1}
-        succeed(command(project, "shift", "NAME=one", "VERSION=2", **url))
-        unloaded = succeed(command(project, "unload", "NAME=one", "VERSION=1", **url))
-        assert "serves it" in unloaded
-    with serve(project) as server:
-        [answer] = project.client(server.urls["http"]).answers({"A": np.zeros((1, 2), np.float32)})
-        assert answer["C"][0, 0] == 2
 
 
 def test_publishing_leaves_the_ensemble_where_it_is(project: Project) -> None:
@@ -227,7 +96,10 @@ def test_a_version_that_fails_a_test_is_not_shifted_to(project: Project) -> None
         ("publish NAME=two_versions VERSION=1", "is the ensemble, whose version says nothing"),
         ("publish NAME=net VERSION=2", "make publish NAME=net VERSION=1 FROM=HEAD"),
         ("publish NAME=one VERSION=01", "'01' is no version; write VERSION=1, 2, 3 ..."),
-        ("publish NAME=one", "the following arguments are required: VERSION"),
+        ("publish NAME=one", "'' is no version; write VERSION=1, 2, 3 ..."),
+        ("shift VERSION=2", "no NAME is given; write NAME=one of net, one"),
+        ("publish NAME=one VERSION=3 FROM=HEAD FILE=x", "FROM and FILE: write one of them"),
+        ("publish NAME=one VERSION=3 FROM=nowhere", "git: not a valid object name: nowhere"),
         ("publish NAME=one VERSION=3 FILE=x.onnx", "step one: has no model file; leave FILE out"),
         ("shift NAME=one VERSION=3", "version 3 is not published (published: 1, 2)"),
         ("shift NAME=one VERSION=1", "the ensemble asks for version 1 already"),
@@ -295,6 +167,13 @@ def test_an_interrupted_change_is_undone(project: Project, end: str) -> None:
         refused_later = command(project, "unload", "NAME=one", "VERSION=1")
         assert refused_later.returncode
     assert tracked(project) == before
+
+
+def test_two_at_once_do_not_undo_each_other(project: Project) -> None:
+    with alone(project.path):
+        line = refused(project, "unload", "NAME=one", "VERSION=2")
+    assert line == "another command changes this project's versions; wait for its end"
+    succeed(command(project, "unload", "NAME=one", "VERSION=2"))
 
 
 def test_a_fused_step_is_told_to_part(generate: Generate) -> None:

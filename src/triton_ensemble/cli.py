@@ -37,7 +37,9 @@ COMMANDS = {
     "shift": ("versions.shift", "move the ensemble to a published version, also where it runs"),
     "rollback": ("versions.rollback", "move it back to the version before"),
     "unload": ("versions.unload", "take a version out of pipeline.yml and the server"),
+    "store": ("versions.store", "copy files of published versions from and to a bucket"),
     "push": ("push.command", "upload the model repository to a bucket, as a new version"),
+    "tir": ("tir.command", "make the model endpoint of deploy/tir/endpoint.yml"),
     "update": ("update.command", "apply pipeline.yml and the template's newest version"),
 }
 

@@ -25,7 +25,7 @@ from urllib.request import Request, urlopen
 import pytest
 import yaml
 from cluster.served import running, smoke_tests
-from support import Generate, Project, run, step, succeed
+from support import SOURCES, Generate, Project, run, step, succeed
 
 from benchmarks.restart.pods import Pod
 
@@ -76,9 +76,9 @@ def write(project: Project, **fields: Any) -> None:
 
 
 def create(project: Project, *arguments: str, **more: str) -> tuple[int, str]:
-    """Return the exit status of create.py and what it said."""
+    """Return the exit status of the command and what it said."""
     python = SDK if not arguments else sys.executable
-    process = run(python, "deploy/tir/create.py", *arguments, cwd=project.path, **more)
+    process = project.run(python, "-m", "triton_ensemble", "tir", *arguments, **more)
     assert "Traceback" not in process.stderr
     return process.returncode, process.stdout + process.stderr
 
@@ -164,7 +164,7 @@ PLAN = {"series": "C3", "sku_type": "x", "cpu": 4, "memory": 8, "gpu": 0, "sku_i
 
 
 def through_the_sdk(project: Project, refuse: bool = False) -> tuple[dict[str, Any], int, str]:
-    """Return what the SDK sends TIR to make the endpoint, and the end of create.py."""
+    """Return what the SDK sends TIR to make the endpoint, and the end of the command."""
     sent: list[dict[str, Any]] = []
 
     def handle(request: Any, body: bytes) -> tuple[int, dict[str, str], bytes]:
@@ -302,6 +302,14 @@ def test_its_answer_to_a_missing_sdk_is_a_line(plain: Project, tmp_path: Path) -
     write(plain, models="s3://bucket/plain/1")
     blocked = tmp_path / "e2enetworks.py"
     blocked.write_text("raise ModuleNotFoundError(\"No module named 'e2enetworks'\")\n")
-    process = run(sys.executable, "deploy/tir/create.py", cwd=plain.path, PYTHONPATH=str(tmp_path))
+    command = (sys.executable, "-m", "triton_ensemble", "tir")
+    process = run(*command, cwd=plain.path, PYTHONPATH=f"{tmp_path}:{SOURCES}")
     assert process.returncode == 1
-    assert process.stderr == "No module named 'e2enetworks'; run: pip install e2enetworks==1.4.9\n"
+    assert process.stderr == (
+        "No module named 'e2enetworks'; in a project run: make tir, elsewhere: pip install e2enetworks==1.4.9\n"
+    )
+
+
+def test_make_tir_prints_the_call(plain: Project) -> None:
+    write(plain, models="s3://bucket/plain/1")
+    assert "create_triton" in json.loads(succeed(plain.make("tir", "PRINT=1")))

@@ -84,6 +84,11 @@ class Bucket:
 
         self._transfer(TransferConfig(), start, files, progress)
 
+    def download(self, name: str, path: Path) -> None:
+        """Download a file."""
+        with _one_line(self.address):
+            self._client.download_file(self.address.bucket, self._key(name), str(path))
+
     def copy(self, files: dict[str, tuple[str, Content]], progress: Callable[[int], None]) -> None:
         """Copy files of the folder inside of the store: a name there, by the new one."""
         from boto3.s3.transfer import TransferConfig

@@ -8,7 +8,6 @@ finds them: in the environment, ~/.aws, or from the machine's role.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,14 +15,11 @@ from typing import TYPE_CHECKING
 
 from triton_ensemble.progress import Progress
 from triton_ensemble.project import Project, ProjectError
-from triton_ensemble.push import PushError
+from triton_ensemble.push import NO_BOTO3, PushError
 from triton_ensemble.s3.address import Address, AddressError
 
 if TYPE_CHECKING:
     from triton_ensemble.push.versions import Plan
-
-ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-NO_BOTO3 = "push: boto3 is not installed; in a project run: make push TO=s3://bucket/prefix, elsewhere: pip install boto3"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,14 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Push; 1 and a line for each reason where that can't be."""
     try:
-        project, address = Project.load(Path.cwd()), _address(arguments.to)
-        _push(project, address, _version(arguments.version))
+        project, to = Project.load(Path.cwd()), _address(arguments.to)
+        _push(project, to, _version(arguments.version))
     except (PushError, AddressError) as error:
         print(error, file=sys.stderr)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("boto3", "botocore", "s3transfer"):
             raise
-        print(NO_BOTO3, file=sys.stderr)
+        print(f"push: {NO_BOTO3}", file=sys.stderr)
     except OSError as error:
         print(f"push: {error}", file=sys.stderr)
     else:
@@ -55,8 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _address(text: str | None) -> Address:
     if not text:
         raise ProjectError("push: say where to: make push TO=s3://bucket/prefix")
-    endpoint = next(filter(None, map(os.environ.get, ENDPOINTS)), "")
-    return Address.parse(text).at(endpoint).with_known_characters()
+    return Address.given(text)
 
 
 def _version(text: str | None) -> int | None:
@@ -65,7 +60,7 @@ def _version(text: str | None) -> int | None:
     return int(text) if text else None
 
 
-def _push(project: Project, address: Address, wanted: int | None) -> None:
+def _push(project: Project, to: Address, wanted: int | None) -> None:
     from triton_ensemble.push import references, versions
     from triton_ensemble.push.bucket import Bucket
     from triton_ensemble.push.files import files
@@ -73,10 +68,10 @@ def _push(project: Project, address: Address, wanted: int | None) -> None:
     _refuse_errors(project)
     with Progress("Reading the model repository"):
         content = files(project)
-    bucket = Bucket(address)
-    with Progress(f"Asking {address}"):
+    bucket = Bucket(to)
+    with Progress(f"Asking {to}"):
         plan = versions.plan(bucket, content, wanted)
-    there = address / str(plan.version)
+    there = to / str(plan.version)
     if plan.complete:
         print(f"{there}: has this repository already; nothing is uploaded", flush=True)
     else:
@@ -91,7 +86,7 @@ def _push(project: Project, address: Address, wanted: int | None) -> None:
 
             versions.carry_out(bucket, plan, content, project.repository, show)
         print(f"{there}: {_summary(plan)}", flush=True)
-    named = [*references.rewrite(project.root, address, plan.version)]
+    named = [*references.rewrite(project.root, to, plan.version)]
     print(*(named or _who_could(project.root, there)), sep="\n")
 
 

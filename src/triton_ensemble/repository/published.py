@@ -68,9 +68,14 @@ def keep(root: Path, path: Path, name: str) -> str:
         place.parent.mkdir(parents=True, exist_ok=True)
         unfinished = place.with_suffix(".new")
         shutil.copyfile(path, unfinished)
-        unfinished.chmod(0o444)  # large ones are linked into the model repository
-        unfinished.replace(place)
+        take(unfinished, place)
     return known
+
+
+def take(unfinished: Path, place: Path) -> None:
+    """Give the store a file that is complete."""
+    unfinished.chmod(0o444)  # large ones are linked into the model repository
+    unfinished.replace(place)
 
 
 def _place(root: Path, name: str, known: str) -> Path:
@@ -124,6 +129,15 @@ def frozen(project: Project) -> dict[Path, Frozen]:
     return found
 
 
+def kept_files(root: Path) -> Iterator[Frozen]:
+    """Yield what the store must have, also of versions that are not served."""
+    for model, entry in read(root).items():
+        for version, one in entry["versions"].items():
+            for name, known in one["files"].items():
+                said = f"{name} of {model}'s version {version}"
+                yield Frozen(_place(root, name, known), known, said)
+
+
 def folders(project: Project) -> set[Path]:
     """Return the version folders that are published, and served."""
     return {project.repository / model / version for model, version, _ in _published(project)}
@@ -158,7 +172,7 @@ def _same(target: Path, blob: Path) -> bool:
 def _problem(file: Frozen, root: Path) -> str:
     where = file.blob.relative_to(root)
     if not file.blob.is_file():
-        there = "copy it from where that was published"
+        there = "copy it from where that was published, or name the bucket that has it: STORE=s3://bucket/prefix"
         return f"{where}: is missing, which is {file.said}; {there}"
     if digest(file.blob) != file.digest:
         return f"{where}: is damaged, which is {file.said}; copy it again from where that was published"

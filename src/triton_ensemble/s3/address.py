@@ -6,6 +6,7 @@ after a minute at best. So such names are refused.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 PREFIX = re.compile(r"[0-9a-zA-Z._-]+(/[0-9a-zA-Z._-]+)*")
 FORMS = "s3://BUCKET/PREFIX or s3://https://HOST:PORT/BUCKET/PREFIX"
 PORTS = {"http": 80, "https": 443}
+ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
 class AddressError(ValueError):
@@ -43,6 +45,12 @@ class Address:
         scheme, host, port = match["scheme"] or "http://", match["host"], match["port"]
         address = cls(bucket, prefix.removesuffix("/"), f"{scheme}{host}:{port}" if host else "")
         return address.with_known_characters() if host and address.prefix else address
+
+    @classmethod
+    def given(cls, text: str) -> Address:
+        """Read an address to write to; where it names no host, it is at the endpoint of the environment."""
+        endpoint = next(filter(None, map(os.environ.get, ENDPOINTS)), "")
+        return cls.parse(text).at(endpoint).with_known_characters()
 
     def with_known_characters(self) -> Address:
         """Return this address; AddressError where its prefix is one that Triton does not read at each endpoint."""

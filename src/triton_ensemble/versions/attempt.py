@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from triton_ensemble.project import ProjectError
@@ -22,15 +25,31 @@ def version(text: str) -> int:
     return int(text)
 
 
+@contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """Keep other commands from a project's versions: what one reads, another must not change before it writes."""
+    folder = os.open(root, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        what = "another command changes this project's versions; wait for its end"
+        raise VersionError(what) from None
+    finally:
+        os.close(folder)
+
+
 def attempt(action: Callable[[], None]) -> int:
     """Return 0, or 1 after a line on why an action was not done; 130 where it was interrupted."""
     interruptible()
+    root = Path.cwd()
     try:
-        for line in undo_killed(Path.cwd()):
-            print(line.removeprefix("update: "), file=sys.stderr)
-        action()
+        with alone(root):
+            for line in undo_killed(root):
+                print(line.removeprefix("update: "), file=sys.stderr)
+            action()
     except (VersionError, RepositoryError, ProjectError, UpdateError, OSError) as error:
-        print(error, file=sys.stderr)
+        print(str(error).removeprefix("update: "), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(

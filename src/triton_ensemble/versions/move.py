@@ -1,23 +1,86 @@
-"""The running server, after a change of versions: what it has to load, and whether it serves it then."""
+"""A change of versions, and the servers that run: told by the model control API, else started anew by ROLL.
+
+ROLL is a command of the project's owner that lets the servers have what the files say, one after the other, and
+waits for that, as `kubectl apply` and `kubectl rollout status` do.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
+from argparse import ArgumentParser
 from collections.abc import Iterable
+from pathlib import Path
 
 from triton_ensemble.project import Project
+from triton_ensemble.update.stage import Stage
+from triton_ensemble.versions import VersionError
+from triton_ensemble.versions.change import Changes, bring
 from triton_ensemble.versions.pipeline import Pipeline
-from triton_ensemble.versions.running import Running
+from triton_ensemble.versions.running import NotMoved, Running
+
+# What `make shift` was given is nothing for the `make` in ROLL: it has a VERSION of its own.
+OURS = ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "NAME", "VERSION")
+HOW = "one that runs follows by ROLL=command, which starts it anew (docs/versions.md)"
 
 
-def move(pipeline: Pipeline, name: str, changes: Iterable[str]) -> str:
-    """Let the server load what has changed; return a line on what became of it. VersionError where it does not."""
+class RollError(VersionError):
+    """Raised where ROLL has failed."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"ROLL has failed (exit status {status})")
+
+
+def add_roll(parser: ArgumentParser) -> None:
+    """Declare the command that starts servers anew."""
+    what = "run where no server takes it by the model control API: starts them anew, and waits"
+    parser.add_argument("--roll", metavar="COMMAND", default="", help=what)
+
+
+def follow(stage: Stage, pipeline: Pipeline, name: str, changes: Changes, roll: str) -> str:
+    """Write the changes and let the servers follow; return a line on that.
+
+    Where they do not, VersionError: the files are as they were, and ROLL has let the servers have these again.
+    """
+    lines: list[str] = []
+    try:
+        bring(
+            stage,
+            pipeline.root,
+            changes,
+            lambda: lines.append(_moved(pipeline, name, changes, roll)),
+        )
+    except RollError as error:
+        try:
+            _rolled(pipeline.root, roll)
+        except RollError:
+            back = "it fails with them too, so see what the servers serve"
+        else:
+            back = "it has ended well with them"
+        raise VersionError(f"{error}; the files are as they were, and {back}") from error
+    return lines[0]
+
+
+def _moved(pipeline: Pipeline, name: str, changes: Iterable[str], roll: str) -> str:
+    try:
+        return _told(pipeline, name, changes)
+    except NotMoved as reason:
+        if not roll:
+            return f"{reason}; {HOW}"
+        print(f"{reason}; so ROLL starts it anew: {roll}", flush=True)
+    _rolled(pipeline.root, roll)
+    return "ROLL has ended well: the servers serve it"
+
+
+def _told(pipeline: Pipeline, name: str, changes: Iterable[str]) -> str:
+    """Let the server load what has changed, by the model control API; NotMoved where that is not for it."""
     graph = pipeline.answered["graph"]
     ensembles = [each["name"] for each in reversed(graph["ensembles"])]  # those inside come first
     changed = {path.split("/")[1] for path in changes if path.startswith("model_repository/")}
     callers = sorted(changed - {name} - {*ensembles})
     cached = [e["name"] for e in graph["ensembles"] if "response_cache" in e["settings"]]
     if cached:
-        return f"{', '.join(cached)}: has a cache, which would go on with old answers; start the server anew"
+        raise NotMoved(f"{', '.join(cached)}: has a cache, which would go on with old answers")
 
     def holds(server: Running) -> bool:
         asked, loaded = server.asked(ensembles, name), server.versions(name)
@@ -25,3 +88,9 @@ def move(pipeline: Pipeline, name: str, changes: Iterable[str]) -> str:
 
     project = Project.load(pipeline.root)
     return Running(project).load([name, *callers, *(e for e in ensembles if e in changed)], holds)
+
+
+def _rolled(root: Path, roll: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in OURS}
+    if status := subprocess.run(roll, shell=True, cwd=root, env=environment).returncode:
+        raise RollError(status)

@@ -51,7 +51,8 @@ class Pipeline:
         if name not in steps:
             known = ", ".join(steps)
             what = "is the ensemble, whose version says nothing" if name == self._ensemble else ""
-            raise VersionError(f"{name}: {what or 'is no step'}; write NAME=one of {known}")
+            wrong = f"{name}: {what or 'is no step'}" if name else "no NAME is given"
+            raise VersionError(f"{wrong}; write NAME=one of {known}")
         if why := self._unversioned(steps[name]):
             raise VersionError(f"step {name}: {why}")
         return steps[name]

@@ -44,6 +44,10 @@ def run(arguments: Namespace) -> int:
 
 def _publish(root: Path, arguments: Namespace) -> None:
     name, number = arguments.name, arguments.version
+    if arguments.commit and arguments.file:
+        raise VersionError(
+            "FROM and FILE: write one of them; a version has its files from one place"
+        )
     before = Pipeline(root)
     before.check_applied()
     before.step(name)

@@ -14,20 +14,22 @@ from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.attempt import attempt
 from triton_ensemble.versions.candidates import GOLDEN
 from triton_ensemble.versions.change import Changes
+from triton_ensemble.versions.move import add_roll
 from triton_ensemble.versions.shift import shift
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the step, which is not needed where one alone was shifted."""
     parser.add_argument("name", metavar="NAME", nargs="?", help="a step that was shifted")
+    add_roll(parser)
 
 
 def run(arguments: Namespace) -> int:
     """Shift back; 1 and a line where it can't be."""
-    return attempt(lambda: _rollback(Path.cwd(), arguments.name))
+    return attempt(lambda: _rollback(Path.cwd(), arguments.name, arguments.roll))
 
 
-def _rollback(root: Path, name: str | None) -> None:
+def _rollback(root: Path, name: str | None, roll: str) -> None:
     record = published.read(root)
     shifted = [model for model, entry in record.items() if "previous" in entry]
     if not name and len(shifted) != 1:
@@ -39,7 +41,7 @@ def _rollback(root: Path, name: str | None) -> None:
             f"{name}: was not shifted; write NAME=one of {', '.join(shifted) or 'none'}"
         )
     previous = record[name]["previous"]
-    shift(root, name, int(previous["version"]), more=_golden(root, previous))
+    shift(root, name, int(previous["version"]), more=_golden(root, previous), roll=roll)
 
 
 def _golden(root: Path, previous: dict[str, Any]) -> Changes:

@@ -19,7 +19,10 @@ LOAD_TIMEOUT_S = 600
 TIMEOUT_S = 10
 # What Triton says of a server that is in another mode, or whose APIs ask for a key.
 CLOSED = ("not allowed", "restricted", "is disabled")
-RESTART = "start it anew: `make serve` or `make up` again, `kubectl rollout restart` of a cluster (docs/versions.md)"
+
+
+class NotMoved(RuntimeError):
+    """Raised where a server goes on with what it serves, and why: one that is started anew serves the change."""
 
 
 class Running:
@@ -36,33 +39,43 @@ class Running:
             self._client = grpc.InferenceServerClient(target(self.url), ssl=secure)
 
     def load(self, models: Sequence[str], holds: Callable[[Running], bool]) -> str:
-        """Load models anew, in this order; return a line on what became of the server.
+        """Load models anew, in this order; return a line that the server serves them.
 
-        `holds` says whether it serves what it should. VersionError where it does not load a model.
+        `holds` says whether it serves what it should. NotMoved where it is none to be told, VersionError where it
+        does not load a model.
         """
         if not self.url:
-            return "no server runs here; the next one that starts serves it"
-        if problem := self._missing():
-            return problem
+            raise NotMoved("no server runs here; the next one that starts serves it")
+        self._check_served()
         for model in models:
             try:
                 self._client.load_model(model, headers=_key(), client_timeout=LOAD_TIMEOUT_S)
             except InferenceServerException as error:
                 reason = " ".join(str(error.message()).split())
                 if any(word in reason for word in CLOSED):
-                    return f"{self._named}: serves what it did ({reason}); {RESTART}"
+                    raise NotMoved(f"{self._named}: serves what it did ({reason})") from None
                 raise VersionError(f"{self._named}: does not load {model}: {reason}") from None
-        if not holds(self):
-            return f"{self._named}: has a model repository of its own, which is as it was; bring it the new one and {RESTART}"
+        if not self._says(holds):
+            raise NotMoved(f"{self._named}: has a model repository of its own, which is as it was")
         return f"{self._named}: serves it"
 
-    def _missing(self) -> str:
+    def _says(self, holds: Callable[[Running], bool]) -> bool:
+        try:
+            return holds(self)
+        except InferenceServerException as error:
+            reason = " ".join(str(error.message()).split())
+            if any(word in reason for word in CLOSED):
+                what = f"has loaded it, and does not say which versions it serves ({reason})"
+                raise NotMoved(f"{self._named}: {what}") from None
+            raise VersionError(f"{self._named}: does not answer any more: {reason}") from None
+
+    def _check_served(self) -> None:
         try:
             self._client.is_model_ready(self._project.ensemble, client_timeout=TIMEOUT_S)
             self._client.get_model_metadata(self._project.ensemble, client_timeout=TIMEOUT_S)
         except InferenceServerException as error:
-            return f"{self._named}: does not serve {self._project.ensemble} ({error.message()}), and was not asked"
-        return ""
+            what = f"does not serve {self._project.ensemble} ({error.message()})"
+            raise NotMoved(f"{self._named}: {what}, and was not asked") from None
 
     def versions(self, model: str) -> set[int]:
         """Return the versions of a model that are loaded."""

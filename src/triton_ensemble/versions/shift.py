@@ -4,7 +4,7 @@ A candidate is served by the local Triton first, with the new configs: a version
 whose live tests or golden answers fail, is never shifted to. Then pipeline.yml and the configs are written,
 and a server that runs is moved: at TRITON_URL, else at the usual port, by the model control API. A request
 in flight is answered by the version that it began with. ADMIN_KEY_FILE names the key of a server that asks
-for one.
+for one. Where the API is closed or no server runs here, --roll names the command that starts servers anew.
 
 With --golden the new version's answers to the samples become the golden ones; `make rollback` brings back
 the former ones too.
@@ -22,8 +22,8 @@ from triton_ensemble.update.stage import Stage, staged
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.attempt import attempt, version
 from triton_ensemble.versions.candidates import GOLDEN, check
-from triton_ensemble.versions.change import Changes, bring, candidate, changes_to, write
-from triton_ensemble.versions.move import move
+from triton_ensemble.versions.change import Changes, candidate, changes_to, write
+from triton_ensemble.versions.move import add_roll, follow
 from triton_ensemble.versions.pipeline import Pipeline
 
 NONE: Changes = {}
@@ -34,17 +34,23 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="a step with published versions")
     parser.add_argument("version", type=version, metavar="VERSION", help="the one to ask for")
     parser.add_argument("--golden", action="store_true", help="record its answers as golden ones")
+    add_roll(parser)
 
 
 def run(arguments: Namespace) -> int:
     """Shift to a version; 1 and a line where it can't be."""
-    return attempt(
-        lambda: shift(Path.cwd(), arguments.name, arguments.version, record=arguments.golden)
-    )
+    name, number, roll = arguments.name, arguments.version, arguments.roll
+    return attempt(lambda: shift(Path.cwd(), name, number, record=arguments.golden, roll=roll))
 
 
 def shift(
-    root: Path, name: str, number: int, *, record: bool = False, more: Changes = NONE
+    root: Path,
+    name: str,
+    number: int,
+    *,
+    record: bool = False,
+    more: Changes = NONE,
+    roll: str = "",
 ) -> None:
     """Move the ensemble of the project in `root` to a version; VersionError, with nothing written, where it can't be.
 
@@ -62,13 +68,12 @@ def shift(
         previous = _previous(root, before.served(name), changes)
         known[name] = {**known[name], "previous": previous}
         changes[published.FILE] = published.text(known).encode()
-        lines: list[str] = []
-        bring(stage, root, changes, lambda: lines.append(move(after, name, changes)))
+        line = follow(stage, after, name, changes, roll)
     was = before.served(name)
     print(
         f"{name}: the ensemble asks for version {number}; it was {was}, to which `make rollback NAME={name}` goes back"
     )
-    print(*lines)
+    print(line)
 
 
 def _previous(root: Path, version: int, changes: Changes) -> dict[str, Any]:

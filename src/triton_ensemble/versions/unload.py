@@ -11,8 +11,8 @@ from pathlib import Path
 from triton_ensemble.update.stage import staged
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.attempt import attempt, version
-from triton_ensemble.versions.change import bring, changes_to
-from triton_ensemble.versions.move import move
+from triton_ensemble.versions.change import changes_to
+from triton_ensemble.versions.move import add_roll, follow
 from triton_ensemble.versions.pipeline import Pipeline
 
 
@@ -20,14 +20,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the step and the version."""
     parser.add_argument("name", metavar="NAME", help="a step with several versions")
     parser.add_argument("version", type=version, metavar="VERSION", help="the one to unload")
+    add_roll(parser)
 
 
 def run(arguments: Namespace) -> int:
     """Unload a version; 1 and a line where it can't be."""
-    return attempt(lambda: _unload(Path.cwd(), arguments.name, arguments.version))
+    name, number, roll = arguments.name, arguments.version, arguments.roll
+    return attempt(lambda: _unload(Path.cwd(), name, number, roll))
 
 
-def _unload(root: Path, name: str, number: int) -> None:
+def _unload(root: Path, name: str, number: int, roll: str) -> None:
     before = Pipeline(root)
     before.check_applied()
     versions = before.versions(name)
@@ -40,8 +42,7 @@ def _unload(root: Path, name: str, number: int) -> None:
         )
     left = [each for each in versions if each != number]
     after = before.with_versions(name, left, before.served(name))
-    changes, lines = changes_to(before, after), list[str]()
     with staged(root) as stage:
-        bring(stage, root, changes, lambda: lines.append(move(after, name, changes)))
+        line = follow(stage, after, name, changes_to(before, after), roll)
     print(f"{name}: version {number} is not loaded any more; {', '.join(map(str, left))} is left")
-    print(*lines)
+    print(line)

@@ -1,0 +1,5 @@
+"""A model endpoint on TIR, the platform of E2E Networks, by its own SDK."""
+
+
+class EndpointError(ValueError):
+    """Raised where an endpoint can't be made: where, what, what to write instead."""

@@ -1,0 +1,66 @@
+"""Makes the model endpoint of deploy/tir/endpoint.yml on TIR, by TIR's own SDK.
+
+The SDK reads E2E_TIR_API_KEY, E2E_TIR_ACCESS_TOKEN, E2E_TIR_TEAM_ID, E2E_TIR_PROJECT_ID and E2E_TIR_LOCATION.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import io
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from triton_ensemble.project import Project
+from triton_ensemble.tir import EndpointError
+from triton_ensemble.tir.endpoint import call, read
+
+MISSING = "in a project run: make tir, elsewhere: pip install e2enetworks==1.4.9"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Whether to ask TIR."""
+    parser.add_argument("--print", action="store_true", help="print the SDK's call alone")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Make the endpoint, or print the call that would; 1 and a line where it can't be."""
+    try:
+        project = Project.load(Path.cwd())
+        method, given = call(read(project.root), project.ensemble)
+        if arguments.print:
+            print(json.dumps({method: given}, indent=2))
+            return 0
+        answer = _made(method, given)
+    except EndpointError as error:
+        print(error, file=sys.stderr)
+        return 1
+    number = getattr(answer, "id", "ID")
+    print(f"endpoint {given['endpoint_name']}, number {number}: TIR shows when it runs")
+    return 0
+
+
+def _made(method: str, arguments: dict[str, Any]) -> Any:
+    """Return what TIR answers; EndpointError for a refusal, and where the SDK lacks something."""
+    said = io.StringIO()  # the SDK prints each address, with the key in it
+    try:
+        with contextlib.redirect_stdout(said):
+            tir: Any = importlib.import_module("e2enetworks.cloud.tir")
+            made, answer = getattr(tir.EndPoints(), method)(**arguments)
+    except ModuleNotFoundError as error:
+        raise EndpointError(f"{error}; {MISSING}") from None
+    except Exception as error:  # whatever the SDK and its HTTP client raise
+        text = " ".join(str(error).split())
+        if text == arguments["plan"]:
+            text = f"plan {text}: TIR has none of that name now; list_plans prints those it has"
+        raise EndpointError(
+            re.sub(r"apikey=[^&\s]*", "apikey=...", text) or type(error).__name__
+        ) from None
+    if not made:
+        refusals = [line for line in said.getvalue().splitlines() if line.startswith("ERROR:")]
+        raise EndpointError(f"TIR refuses it: {' '.join(refusals) or 'it says no more'}")
+    return answer

@@ -1,0 +1,77 @@
+"""Files of published versions in a bucket, by their digests, beside versions/.
+
+Brings those that versions/ lacks. With --send, the bucket gets those that it lacks too. Keys are taken as
+`make push` takes them.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from pathlib import Path
+
+from triton_ensemble.progress import Progress
+from triton_ensemble.push import NO_BOTO3, PushError
+from triton_ensemble.push.bucket import Bucket
+from triton_ensemble.push.files import content
+from triton_ensemble.repository import RepositoryError, published
+from triton_ensemble.repository.published import Frozen
+from triton_ensemble.s3.address import Address, AddressError
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which bucket, and whether to write into it."""
+    parser.add_argument("store", metavar="STORE", help="s3://BUCKET/PREFIX, as for `push`")
+    parser.add_argument("--send", action="store_true", help="what the bucket lacks")
+
+
+def run(arguments: Namespace) -> int:
+    """Copy what is missing; 1 and a line where that can't be."""
+    try:
+        _copy(Path.cwd(), Address.given(arguments.store), send=arguments.send)
+    except (PushError, AddressError, RepositoryError, OSError) as error:
+        print(error, file=sys.stderr)
+    except ModuleNotFoundError:
+        print(f"store: {NO_BOTO3}", file=sys.stderr)
+    else:
+        return 0
+    return 1
+
+
+def _copy(root: Path, store: Address, *, send: bool) -> None:
+    files = {each.digest: each for each in published.kept_files(root)}
+    missing = [each for each in files.values() if not each.blob.exists()]
+    if not missing and not send:
+        return
+    bucket = Bucket(store)
+    there, _ = bucket.names()
+    _fetch(bucket, [each for each in missing if each.digest in there])
+    if send:
+        _send(bucket, [e for e in files.values() if e.blob.exists() and e.digest not in there])
+
+
+def _fetch(bucket: Bucket, files: Iterable[Frozen]) -> None:
+    """Bring files; PushError for one that is not what its digest says."""
+    for file in files:
+        file.blob.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = file.blob.with_suffix(".new")
+        with Progress(f"Bringing {file.said}"):
+            bucket.download(file.digest, unfinished)
+        if published.digest(unfinished) != file.digest:
+            unfinished.unlink()
+            where = bucket.address / file.digest
+            raise PushError(f"{where}: is damaged, which is {file.said}; send it again")
+        published.take(unfinished, file.blob)
+        print(f"{file.said}: brought from {bucket.address}", flush=True)
+
+
+def _send(bucket: Bucket, files: Iterable[Frozen]) -> None:
+    """Upload files; RepositoryError for one that is not what its digest says."""
+    for file in files:
+        known = content(file.blob)
+        if known.sha256 != file.digest:
+            raise RepositoryError(f"{file.blob}: is damaged, which is {file.said}")
+        with Progress(f"Sending {file.said}"):
+            bucket.upload({file.digest: (file.blob, known)}, lambda _: None)
+        print(f"{file.said}: sent to {bucket.address}", flush=True)
