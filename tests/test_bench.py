@@ -89,6 +89,7 @@ def test_requests_of_several_rows(digits: Server, tmp_path: Path) -> None:
     assert all(float(batch) == 8 for batch in batches)
 
 
+@pytest.mark.slow
 def test_levels_grow_until_throughput_does_not(digits: Server) -> None:
     levels = concurrencies(bench(digits.project, SHORT, TRITON_URL=digits.urls["grpc"]))
     assert levels == [2**i for i in range(len(levels))]

@@ -161,6 +161,7 @@ def rows_a_batch(project: Project, sizes: str) -> float:
     return float(counts.inference_count / counts.execution_count)
 
 
+@pytest.mark.slow
 def test_requests_padded_to_few_sizes_share_batches(generate: Generate) -> None:
     patient = {"batching": {"max_queue_delay_us": 50_000}}
     title = "A step before tensors whose dims vary"

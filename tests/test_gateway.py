@@ -258,6 +258,7 @@ def test_who_leaves_frees_the_place(slow: Server) -> None:
         wait_for(service, "gateway_requests_total", 1, status="499")
 
 
+@pytest.mark.slow
 def test_a_stop_waits_for_what_is_under_way(slow: Server) -> None:
     with gateway(slow.project, slow.urls["grpc"], "--workers=1") as service:
         with ThreadPoolExecutor(1) as pool:

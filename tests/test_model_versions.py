@@ -42,6 +42,7 @@ def test_publishing_leaves_the_ensemble_where_it_is(project: Project) -> None:
         assert frozen.read_text() == STEP.format(version=version)
 
 
+@pytest.mark.slow
 def test_an_update_finds_nothing_to_do(project: Project) -> None:
     succeed(command(project, "shift", "NAME=one", "VERSION=2"))
     project.commit()

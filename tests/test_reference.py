@@ -80,6 +80,7 @@ def test_what_is_equal_passes(project: Project) -> None:
         assert f"test_a_model_file_answers_as_its_original[weigh-{rows} rows] PASSED" in printed
 
 
+@pytest.mark.slow
 def test_an_export_with_two_inputs_swapped_is_found(project: Project) -> None:
     with edited(project / "models/weigh.py", '("first", "second")]', '("second", "first")]'):
         assert " 5 passed" in tried(project)  # a model's inputs go by their names

@@ -204,6 +204,7 @@ def test_zeros_of_a_large_tensor_are_its_shape(generate: Generate) -> None:
     assert message(facts).body == of_a_stub
 
 
+@pytest.mark.slow
 def test_a_strict_step_refuses_what_is_made_up_and_no_test_fails(texts: Project) -> None:
     """Without a request, unit tests of what reads texts are skipped, and `make infer` says what to do."""
     pytests = ("-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "tests")

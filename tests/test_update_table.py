@@ -45,6 +45,7 @@ def replaced(project: Project, name: str, *pairs: tuple[str, str]) -> None:
     (project / name).write_text(text)
 
 
+@pytest.mark.slow
 def test_a_step_that_its_owner_moves_is_neither_new_nor_left(copy: Copy) -> None:  # noqa: F811
     project = copy(**answers(ONE, TWO))
     succeed(project.run("git", "mv", "steps/one.py", "steps/first.py"))
