@@ -104,6 +104,7 @@ REFUSED: dict[str, tuple[int, Any, str]] = {
     "no image": (400, {"IMAGE": [["a"]]}, "in ensemble 'image_classification', step preprocess: IMAGE, row 0"),
     "rows": (413, {"IMAGE": [["a"]] * 65}, "65 rows; a request may have 64"),
     "deep": (400, b"[" * 100_000, "the request is no JSON"),
+    "almost as deep": (400, b'{"IMAGE": %s%s}' % (b"[" * 1000, b"]" * 1000), "the request is nested too deep"),
 }  # fmt: skip
 
 
@@ -208,6 +209,7 @@ def test_what_is_more_than_the_places_is_told_so(slow: Server) -> None:
             answers = list(pool.map(lambda _: service.post(seconds(2)), range(12)))
         assert Counter(answer.status for answer in answers) == {200: 2, 429: 10}
         assert {a.headers["Retry-After"] for a in answers if a.status == 429} == {"1"}
+        assert metric(service, "gateway_requests_total", route="/predict", status="429") == 10
         assert service.post(seconds(0)).status == 200
 
 

@@ -22,6 +22,7 @@ PIECES = st.sampled_from([b"\r", b"\n", b"\r\n\r\n", b"--", b"\r\n--", b"boundar
 CONTENTS = st.lists(PIECES | st.binary()).map(b"".join)
 FORMS = st.lists(st.tuples(NAMES, st.tuples(NAMES, CONTENTS) | CONTENTS), min_size=1)
 HEAD = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n'
+LONG = HEAD.replace(b'"a"', b'"%s"' % (b"a" * 10_000))
 
 
 def by_starlette(content_type: str, body: bytes) -> list[Part]:
@@ -67,7 +68,8 @@ def test_what_is_cut_or_garbled_is_a_form_or_a_value_error(
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"--x", b"a", HEAD, HEAD + b"a\r\n--x", b"--x\r\n\r\n\r\n--x--"]
+    "body",
+    [b"", b"--x", b"a", HEAD, HEAD + b"a\r\n--x", b"--x\r\n\r\n\r\n--x--", LONG + b"\r\n--x--"],
 )
 def test_what_has_no_end_no_beginning_or_no_name_is_no_form(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"^(it|a part) "):

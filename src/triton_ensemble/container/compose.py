@@ -17,7 +17,7 @@ from triton_ensemble.server.ports import taken
 
 DOCKER = os.environ.get("DOCKER", "docker")
 MONITORED = "monitoring" in os.environ.get("COMPOSE_PROFILES", "")
-GATEWAY = "GATEWAY_PORT" in os.environ  # of the Makefile of a project that has one
+GATEWAY = "GATEWAY_IMAGE" in os.environ  # of the Makefile of a project that has one
 TIMEOUT_S = 600  # large models load for minutes
 PATIENCE_S = 20  # then what the health check prints is shown
 PORTS = {"http": "8000", "grpc": "8001", "metrics": "8002"}
@@ -72,7 +72,8 @@ def remedies(text: str) -> list[str]:
 
 def _taken() -> str:
     """Return which ports that compose publishes are in use, and by what, other than containers of this folder."""
-    usual = PORTS | BESIDE
+    tritons = not GATEWAY or "compose.ports.yaml" in os.environ.get("COMPOSE_FILES", "")
+    usual = (PORTS if tritons else {}) | BESIDE
     ports = {api: int(os.environ.get(f"{api.upper()}_PORT") or usual[api]) for api in usual}
     return taken(ports, ours=str(Path("deploy").resolve()))
 
@@ -161,12 +162,12 @@ def others(triton: Container) -> list[Container]:
     return [container for container in containers if container.service != triton.service]
 
 
-def up(compose: Sequence[str]) -> Container:
-    """Start the compose project; ContainerError unless all of it serves.
+def up(compose: Sequence[str], *services: str) -> Container:
+    """Start the compose project, or some of its services; ContainerError unless all of it serves.
 
     What ends is stopped, for Docker would start it again and again.
     """
-    output(*compose, "up", "--detach")
+    output(*compose, "up", "--detach", *services)
     triton = find(compose)
     if pids := os.environ.get("PIDS"):
         output(DOCKER, "update", "--pids-limit", pids, triton.id)

@@ -82,17 +82,22 @@ class Admission:
 class Guard:
     """ASGI middleware: what no place is left for is refused before anything else is done with it, which costs the least."""
 
-    def __init__(self, app: Any, admission: Admission) -> None:
-        self._app, self._admission = app, admission
+    def __init__(self, app: Any, admission: Admission, route: Any) -> None:
+        self._app, self._admission, self._route = app, admission, route
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Any) -> None:
-        if scope["type"] == "http" and scope["path"].endswith("/predict"):
+        if scope["type"] == "http" and self._is_of_route(scope):
             try:
                 self._admission.check()
             except Refusal as refusal:
+                scope["route"] = self._route
                 await refusal.response(scope["state"]["id"])(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    def _is_of_route(self, scope: MutableMapping[str, Any]) -> bool:
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        return path == self._route.path and scope["method"] in self._route.methods
 
 
 def _too_many() -> Refusal:

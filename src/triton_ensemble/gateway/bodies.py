@@ -41,7 +41,10 @@ def _of_json(body: bytes, client: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise Refusal(400, "the request is no object; write {NAME: [...]}, by input")
     texts = {name for name, tensor in client.tensors.INPUTS.items() if tensor.datatype == "BYTES"}
-    return {n: _texts(n, value) if n in texts else value for n, value in given.items()}
+    try:
+        return {n: _texts(n, value) if n in texts else value for n, value in given.items()}
+    except RecursionError:
+        raise Refusal(400, "the request is nested too deep; write [batch, *dims]") from None
 
 
 def _texts(name: str, value: Any) -> Any:

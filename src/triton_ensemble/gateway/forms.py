@@ -8,8 +8,11 @@ from typing import NamedTuple
 
 BOUNDARY = re.compile(r';\s*boundary=(?:"([^"]+)"|([^;\s"]+))', re.IGNORECASE)
 DISPOSITION = re.compile(rb"(?:^|\r\n)content-disposition:([^\r\n]*)", re.IGNORECASE)
-PARAMETER = re.compile(rb';\s*(name|filename)=(?:"((?:\\"|[^"])*)"|([^;\s"]+))', re.IGNORECASE)
+PARAMETER = re.compile(
+    rb';\s*(name|filename)=(?:"([^"\\]*(?:\\.[^"\\]*)*)"|([^;\s"]+))', re.IGNORECASE
+)
 END_OF_HEAD = b"\r\n\r\n"
+HEAD_BYTES = 8192  # of a part
 
 
 class Part(NamedTuple):
@@ -29,11 +32,11 @@ def parts(content_type: str, body: bytes) -> Iterator[Part]:
         raise ValueError("it does not begin with its boundary")
     at = len(delimiter) - 2
     while not body.startswith(b"--", at):
-        head = body.find(END_OF_HEAD, at)
+        head = body.find(END_OF_HEAD, at, at + HEAD_BYTES)
         content = head + len(END_OF_HEAD)
         end = body.find(delimiter, content)
         if head < 0 or end < 0 or not body.startswith(b"\r\n", at):
-            raise ValueError("it ends within a part")
+            raise ValueError("it ends within a part, or the headers of one are too long")
         yield Part(*_names(body[at:head]), body[content:end])
         at = end + len(delimiter)
 

@@ -67,13 +67,14 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
         route_class_override=Plain,
         **description,
     )
+    predict = app.router.routes[-1]
     app.get("/healthz", summary="Is the service alive?")(_alive)
     app.get("/readyz", summary="Does the pipeline answer?", response_model=None)(gateway.ready)
     app.get("/metrics", include_in_schema=False, response_model=None)(_metrics)
     page.add(app, project, gateway.keys)
     app.get("/statistics.json", include_in_schema=False, response_model=None)(gateway.statistics)
     app.exception_handler(Refusal)(_refused)
-    app.add_middleware(Guard, admission=gateway.admission)
+    app.add_middleware(Guard, admission=gateway.admission, route=predict)
     app.add_middleware(observe.Observed)
     if settings.cors:
         origins = [origin.strip() for origin in settings.cors.split(",")]

@@ -112,7 +112,7 @@ def test_shared_memory_that_is_too_small_is_named(
     command = (*compose, f"--project-name={docker_compose_project_name}-small")
     try:
         with pytest.raises(ContainerError, match=r"(?i)shared memory"):
-            up(command)
+            up(command, "triton")
     finally:
         output(*command, "down", "--volumes", "--remove-orphans")
 

@@ -54,7 +54,9 @@ def read(root: Path) -> dict[str, Any]:
         if value is None and name in OPTIONAL:
             continue
         if type(value) is not kind or not re.fullmatch(form, str(value)):
-            raise EndpointError(f"{FILE}: {name} is {json.dumps(value)}; write {write}")
+            raise EndpointError(
+                f"{FILE}: {name} is {json.dumps(value, default=str)}; write {write}"
+            )
     if problem := _problem(fields):
         raise EndpointError(f"{FILE}: {problem}")
     return fields

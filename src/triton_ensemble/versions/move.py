@@ -92,5 +92,10 @@ def _told(pipeline: Pipeline, name: str, changes: Iterable[str]) -> str:
 
 def _rolled(root: Path, roll: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in OURS}
-    if status := subprocess.run(roll, shell=True, cwd=root, env=environment).returncode:
+    try:
+        status = subprocess.run(roll, shell=True, cwd=root, env=environment).returncode
+    except KeyboardInterrupt:
+        what = "the files are as they were, and the servers may serve either; run it again"
+        raise VersionError(f"ROLL was interrupted; {what}: {roll}") from None
+    if status:
         raise RollError(status)
