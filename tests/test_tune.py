@@ -13,7 +13,18 @@ from typing import Any
 
 import pytest
 import yaml
-from support import PIPELINES, SOURCES, UNUSUAL, Generate, Project, serve, step, succeed, variables
+from support import (
+    MATRIX,
+    PIPELINES,
+    SOURCES,
+    UNUSUAL,
+    Generate,
+    Project,
+    serve,
+    step,
+    succeed,
+    variables,
+)
 from test_client import serving
 from tritonclient import grpc  # type: ignore[import-untyped]
 
@@ -101,7 +112,7 @@ QUICK = {("default", min), ("default", max), ("steps in one process", max)}
 @pytest.mark.parametrize(
     ("name", "choose"),
     [
-        pytest.param(*pair, marks=[pytest.mark.slow] * (pair not in QUICK))
+        pytest.param(*pair, marks=MATRIX * (pair not in QUICK))
         for pair in (("default", min), *((name, max) for name in NAMES))
     ],
 )

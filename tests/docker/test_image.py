@@ -17,7 +17,9 @@ from docker.checkouts import ALONE, compose_project, image_of, inspect, left, se
 from docker.stand_in import docker
 
 
-@pytest.mark.parametrize("name", ["default", "my own", "image in one process"])
+@pytest.mark.parametrize(
+    "name", ["default", pytest.param("my own", marks=pytest.mark.matrix), "image in one process"]
+)
 def test_a_project_passes_its_container_tests(
     generate: Generate, options: list[str], name: str
 ) -> None:
