@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pexpect  # type: ignore[import-untyped]
 import pytest
-from support import AUTHOR, COPIER
+from support import AUTHOR, COPIER, MATRIX
 
 ENTER, SPACE, DOWN, UP, BACKSPACE = "\r", " ", "\x1b[B", "\x1b[A", "\x7f"
 ESCAPE, INTERRUPT, END, CLEAR = "\x1b", "\x03", "\x04", "\x15"
@@ -16,7 +16,7 @@ SIZES = pytest.mark.parametrize(
     "size",
     [
         pytest.param((24, 80), id="80x24"),
-        pytest.param((40, 120), id="120x40", marks=pytest.mark.slow),
+        pytest.param((40, 120), id="120x40", marks=MATRIX),
     ],
 )
 

@@ -33,7 +33,7 @@ TESTED = {
     r"make demo": "test_readme.py::test_demo",
     r"make test": "test_projects.py::test_the_default_project_passes_its_own_tests",
     r"make test-slow": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
-    r"make test test-slow": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
+    r"make test test-slow( ALL=1)?": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
     r"make setup": "test_readme.py::test_demo",
     r"make lint": "test_rendering.py::test_the_project_passes_its_own_linters",
     r"make check( FORMAT=\w+)?": "test_check.py::test_make_check",

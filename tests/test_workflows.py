@@ -16,7 +16,7 @@ from typing import Any
 import copier
 import pytest
 import yaml
-from support import COPIER, ROOT, SOURCES, Generate, Project, run, succeed
+from support import COPIER, MATRIX, ROOT, SOURCES, Generate, Project, run, succeed
 
 KINDS = [(ci, gpu_count) for ci in ("github", "gitlab", "none") for gpu_count in (0, 2)]
 OWN = sorted(ROOT.glob(".github/workflows/*.yml"))
@@ -373,7 +373,7 @@ class Remote:
         return path.read_text().splitlines() if path.exists() else []
 
 
-@pytest.fixture(params=["github", pytest.param("gitlab", marks=pytest.mark.slow)])
+@pytest.fixture(params=["github", pytest.param("gitlab", marks=MATRIX)])
 def remote(request: pytest.FixtureRequest, tmp_path: Path, git_template: Path) -> Remote:
     return Remote(tmp_path, git_template, request.param)
 
