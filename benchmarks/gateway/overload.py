@@ -1,6 +1,6 @@
 """Four times the load that the gateway has places for: what becomes of each request, how late, and the memory.
 
-python -m benchmarks.gateway.overload [--minutes 5] [--workers 2] [--factor 4]
+python -m benchmarks.gateway.overload [digits | photo] [--minutes 5] [--workers 2] [--factor 4]
 
 First as many clients as there are places, each of which asks again when it is answered: their p99 and rate are what
 it can do. Then requests at so many times that rate, whether earlier ones are answered or not.
@@ -15,75 +15,102 @@ import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
+import uvloop
 from urllib3 import encode_multipart_formdata
 
 from benchmarks.fusion.__main__ import processes
 from benchmarks.fusion.works import CORES, image, jpeg, project
+from benchmarks.gateway.__main__ import WORKS
 from benchmarks.gateway.service import Service, gateway
 from benchmarks.generation import template
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.server.local_triton import LocalTriton
 
 HUNG_S = 40.0  # after all deadlines of the gateway
-Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Connection(asyncio.Protocol):
+    """Posts one request after the other; a protocol, since streams took half of the cores for themselves."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._began = 0.0
+        self._answer = b""
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def ask(self, began: float) -> None:
+        self._began, self._answer = began, b""
+        self._transport.write(self._load.request)
+
+    def data_received(self, data: bytes) -> None:
+        self._answer += data
+        head, _, body = self._answer.partition(b"\r\n\r\n")
+        length = head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]
+        if length and len(body) == int(length):
+            self._end(head[9:12].decode())
+            self._load.idle.append(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._began:
+            self._end("no answer")
+        elif self in self._load.idle:  # the gateway ends those that nobody uses
+            self._load.idle.remove(self)
+
+    def _end(self, status: str) -> None:
+        self._load.seconds[status].append(time.perf_counter() - self._began)
+        self._began = 0.0
 
 
 class Load:
-    """Posts one request over connections that are kept; `seconds` has how long answers took, by status."""
+    """A request to a port, and how long its answers took, by status."""
 
     def __init__(self, port: int, body: bytes, content_type: str) -> None:
         head = f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: {content_type}\r\n"
-        self._request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        self.request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
         self._port = port
-        self._idle: list[Connection] = []
+        self.idle: list[Connection] = []
+        self._connecting: set[asyncio.Future[None]] = set()
         self.seconds: dict[str, list[float]] = defaultdict(list)
 
-    async def ask(self) -> None:
-        """Send the request, and note its answer."""
-        began = time.perf_counter()
-        try:
-            status = await asyncio.wait_for(self._asked(), HUNG_S)
-        except (TimeoutError, OSError, EOFError) as error:
-            status = type(error).__name__
-        self.seconds[status].append(time.perf_counter() - began)
-
-    async def _asked(self) -> str:
-        reader, writer = await self._connected()
-        writer.write(self._request)
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]
-        await reader.readexactly(int(length))
-        self._idle.append((reader, writer))
-        return head[9:12].decode()
-
-    async def _connected(self) -> Connection:
-        """Return a connection that waits for a request, or a new one."""
-        while self._idle:
-            reader, writer = self._idle.pop()
-            if not reader.at_eof():  # the gateway ends those that nobody uses
-                return reader, writer
-        return await asyncio.open_connection("127.0.0.1", self._port)
-
-    async def closed_loop(self, clients: int, seconds: float) -> None:
-        """Let clients ask that wait for their answers."""
-        end = time.perf_counter() + seconds
-
-        async def client() -> None:
-            while time.perf_counter() < end:
-                await self.ask()
-
-        await asyncio.gather(*[client() for _ in range(clients)])
-
-    async def open_loop(self, rate: float, seconds: float) -> None:
-        """Ask at a rate, however long answers take; then wait for the last."""
+    async def run(self, rate: float, seconds: float, clients: int = 0) -> None:
+        """Ask at a rate, however long answers take, or as so many clients that wait for theirs; then wait for the last."""
         began, asked = time.perf_counter(), 0
-        async with asyncio.TaskGroup() as tasks:
-            while (now := time.perf_counter() - began) < seconds:
-                for _ in range(int(now * rate) - asked):
-                    tasks.create_task(self.ask())
-                    asked += 1
-                await asyncio.sleep(0.002)
+        while (now := time.perf_counter() - began) < seconds:
+            due = min(int(now * rate), self._answered() + (clients or int(1e9))) - asked
+            for _ in range(due):
+                self._ask(time.perf_counter())
+            asked += max(due, 0)
+            await asyncio.sleep(0.001)
+        end = time.perf_counter() + HUNG_S
+        while self._answered() < asked and time.perf_counter() < end:
+            await asyncio.sleep(0.1)
+        self.seconds["hung"] += [HUNG_S] * (asked - self._answered())
+
+    def _answered(self) -> int:
+        return sum(map(len, self.seconds.values()))
+
+    def _ask(self, began: float) -> None:
+        if self.idle:
+            self.idle.pop().ask(began)
+        else:
+            task = asyncio.ensure_future(self._connected(began))
+            self._connecting.add(task)
+            task.add_done_callback(self._connecting.discard)
+
+    async def _connected(self, began: float) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+            _, connection = await loop.create_connection(
+                lambda: Connection(self), "127.0.0.1", self._port
+            )
+        except OSError:
+            self.seconds["no connection"].append(time.perf_counter() - began)
+        else:
+            connection.ask(began)
 
 
 def memory_mib(service: Service) -> float:
@@ -110,16 +137,18 @@ async def measured(
 ) -> None:
     """Print what becomes of the requests."""
     port = int(service.url.rpartition(":")[2])
-    await Load(port, *request).closed_loop(8, 5)  # warms up
+    await Load(port, *request).run(1e6, 5, clients=8)  # warms up
     calm, load = Load(port, *request), Load(port, *request)
-    await calm.closed_loop(Settings.concurrency * options.workers, 20)
+    await calm.run(1e6, 20, clients=Settings.concurrency * options.workers)
     rate, unloaded = len(calm.seconds["200"]) / 20, p99_ms(calm.seconds["200"])
     print(f"{rate:.0f} answers/s, p99 {unloaded:.0f} ms with a client for each place", flush=True)
     samples: list[float] = []
     watch = asyncio.ensure_future(watched(service, samples))
-    await load.open_loop(options.factor * rate, 60 * options.minutes)
+    await load.run(options.factor * rate, 60 * options.minutes)
     watch.cancel()
     for status, seconds in sorted(load.seconds.items()):
+        if not seconds:
+            continue
         print(
             f"{status}: {len(seconds)} requests, p99 {p99_ms(seconds):.0f} ms, last {max(seconds):.2f} s"
         )
@@ -131,11 +160,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.gateway.overload", description=__doc__
     )
+    parser.add_argument("work", nargs="?", choices=WORKS, default="photo")
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--workers", type=int, default=CORES)
     parser.add_argument("--factor", type=float, default=4.0)
     options = parser.parse_args()
-    answers = {**image("digits", 1, 1, 1), "extras": ["gateway"]}
+    answers = {**image(options.work, 1, 1, 1), "extras": ["gateway"]}
     request = encode_multipart_formdata([("IMAGE", ("a.jpg", jpeg(answers)))])
     with tempfile.TemporaryDirectory() as folder:
         path = project(template(Path(folder, "template")), answers, Path(folder, "project"))
@@ -143,7 +173,7 @@ def main() -> None:
             LocalTriton(path / "model_repository", "served") as triton,
             gateway(path, triton.grpc_url, options.workers) as service,
         ):
-            asyncio.run(measured(service, request, options))
+            uvloop.run(measured(service, request, options))
 
 
 if __name__ == "__main__":

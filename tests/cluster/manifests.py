@@ -198,6 +198,6 @@ def _of_others(
     }
     for manifest in manifests:
         for rule in manifest["spec"]["rules"] if manifest["kind"] in UNCHECKED else []:
-            for ref in rule["backendRefs"]:
+            for ref in rule.get("backendRefs", []):
                 if (ref["name"], ref["port"]) not in services:
                     yield f"{manifest['kind']}: {ref} is no Service"

@@ -90,7 +90,7 @@ def test_the_gateway_runs_beside_triton_with_what_else_is_chosen(generate: Gener
     project = generate(extras=["kubernetes", "gateway"], project_name=LONG)
     for components in combinations("gateway"):
         assert not problems(choose(project, components)), components
-    manifests = choose(project, ["monitoring", "gateway"])
+    manifests = choose(project, ["monitoring", "gateway", "gateway-route"])
     assert not problems(manifests, RELEASES)
     by_kind = {m["kind"]: m for m in reversed(manifests)}
     assert [c["name"] for c in pod(by_kind)["containers"]] == ["triton", "gateway"]

@@ -62,6 +62,11 @@ def options(triton_image: str) -> Iterator[list[str]]:
 
 
 @pytest.fixture(scope="session")
+def python_image(_engine: None) -> str:
+    return stand_in.debian()
+
+
+@pytest.fixture(scope="session")
 def prometheus_image(_engine: None) -> str:
     return stand_in.prometheus()
 

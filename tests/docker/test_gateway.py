@@ -13,7 +13,6 @@ import pytest
 from gateway_service import Answer, form
 from support import Generate, Project, succeed
 
-from docker import stand_in
 from docker.checkouts import ALONE, compose_project, image_of, left
 from docker.stand_in import docker
 
@@ -45,19 +44,16 @@ class Up:
 
 
 @pytest.fixture(scope="module")
-def base(_engine: None) -> str:
-    """Return an image with Python, in place of that of the registry."""
-    return stand_in.debian()
-
-
-@pytest.fixture(scope="module")
 def up(
-    generate: Generate, options: list[str], base: str, tmp_path_factory: pytest.TempPathFactory
+    generate: Generate,
+    options: list[str],
+    python_image: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Up]:
     project = generate(extras=["gateway"])
     keys = tmp_path_factory.mktemp("keys") / "keys"
     keys.write_text(f"{KEY}\n")
-    given = [f"PYTHON_IMAGE={base}", "GATEWAY_PORT=0", f"GATEWAY_API_KEYS_FILE={keys}"]
+    given = [f"PYTHON_IMAGE={python_image}", "GATEWAY_PORT=0", f"GATEWAY_API_KEYS_FILE={keys}"]
     try:
         yield Up(project, [*options, *ALONE, *given])
     finally:

@@ -63,12 +63,13 @@ def scripts(project: Project, ci: str, registry: str) -> list[str]:
 def test_the_published_image_is_the_tested_one(
     generate: Generate,
     options: list[str],
+    python_image: str,
     registry: str,
     tmp_path: Path,
     ci: str,
     gpu_count: int,
 ) -> None:
-    project = generate(project_name="sent", ci=ci, gpu_count=gpu_count)
+    project = generate(project_name="sent", ci=ci, gpu_count=gpu_count, extras=["gateway"])
     (tmp_path / "docker").symlink_to(ROOT / "tests/docker/buildx")
     make = " ".join([shutil.which("make") or "", *project.make_command()[1:]])
     (tmp_path / "make").write_text(f'#!/bin/sh\nexec {make} "$@"\n')
@@ -79,7 +80,7 @@ def test_the_published_image_is_the_tested_one(
         "DOCKER": "docker",
         "ASKED": str(tmp_path / "asked"),
         "GPUS": "0",
-        "PYTEST_ADDOPTS": "-k no_rights",
+        "PYTEST_ADDOPTS": "-k 'no_rights or gateway'",
         "GITHUB_REPOSITORY": "Me/sent",
         "GITHUB_REF_NAME": "v1.2.3",
         "GITHUB_ENV": str(tmp_path / "env"),
@@ -92,6 +93,7 @@ def test_the_published_image_is_the_tested_one(
         "CI_COMMIT_SHA": "abc",
         "CI_PROJECT_URL": "https://example.org/Me/sent",
         "CI_JOB_ID": "1",
+        "PYTHON_IMAGE": python_image,
         **dict(option.split("=", 1) for option in options),
     }
     tested = ""
@@ -102,16 +104,21 @@ def test_the_published_image_is_the_tested_one(
             "bash", "-eo", "pipefail", "-c", script, cwd=project.path, **environment | of_job
         )
         tested += succeed(process)
-    assert "1 passed" in tested
-    image = f"{registry}/me/sent:v1.2.3"
+    assert "2 passed" in tested
     asked = (tmp_path / "asked").read_text()
-    [built] = re.findall(r"^build .*", asked, re.M)
-    [tagged] = re.findall(r"^imagetools create --tag (\S+) (\S+)@(\S+)", asked, re.M)
-    assert tagged == (image, f"{registry}/me/sent", digests.digest(image))
-    assert {"--sbom=true", "--provenance=mode=max", "--cache-from", "--cache-to"} <= {
-        *built.split()
-    }
-    labels = docker("inspect", "--format={{.Config.Labels}}", f"{tagged[1]}@{tagged[2]}")
-    assert "image.revision:abc" in labels
-    assert "image.version:v1.2.3" in labels
-    docker("image", "rm", "--force", image)
+    built = re.findall(r"^build .*", asked, re.M)
+    tagged = re.findall(r"^imagetools create --tag (\S+) (\S+)@(\S+)", asked, re.M)
+    for name, command, (tag, *tested_image) in zip(
+        ("sent", "sent-gateway"), built, tagged, strict=True
+    ):
+        assert [tag, *tested_image] == [
+            f"{registry}/me/{name}:v1.2.3",
+            f"{registry}/me/{name}",
+            digests.digest(tag),
+        ]
+        options_of_build = {"--sbom=true", "--provenance=mode=max", "--cache-from", "--cache-to"}
+        assert options_of_build <= {*command.split()}
+        labels = docker("inspect", "--format={{.Config.Labels}}", "@".join(tested_image))
+        assert "image.revision:abc" in labels
+        assert "image.version:v1.2.3" in labels
+        docker("image", "rm", "--force", tag)

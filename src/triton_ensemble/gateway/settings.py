@@ -20,8 +20,8 @@ class Settings:
     """The variables by their names without GATEWAY_ and in small letters: concurrency is GATEWAY_CONCURRENCY."""
 
     concurrency: int = 32  # requests that Triton computes at once, for each worker
-    waiting: int = 64  # requests that wait for one of these places, for each worker
-    wait_s: float = 0.2  # how long they may
+    waiting: int = 16  # requests that wait for one of these places, for each worker
+    wait_s: float = 0.1  # how long they may
     timeout_s: float = 30.0  # from the request's last byte to the answer
     body_s: float = 30.0  # from the request's first byte to its last
     max_bytes: int = 64 * MIB  # of a request

@@ -14,7 +14,14 @@ from urllib.request import urlopen
 import pytest
 
 from triton_ensemble.client import protocols
-from triton_ensemble.container.compose import DOCKER, Container, ContainerError, output, up
+from triton_ensemble.container.compose import (
+    DOCKER,
+    GATEWAY,
+    Container,
+    ContainerError,
+    output,
+    up,
+)
 from triton_ensemble.testing.under_test import PROJECT, only_where
 
 PYTHON_STEPS = bool(PROJECT.step_modules)
@@ -102,6 +109,22 @@ def test_a_python_process_that_is_killed_ends_requests_with_an_error(triton: Con
     assert answer.returncode == 0 or "not healthy" in answer.stderr
     assert "Traceback" not in answer.stderr
     eventually(lambda: triton.state()[0] == "running" and infer(triton).returncode == 0)
+
+
+@only_where(GATEWAY)
+def test_the_gateway_gets_an_answer(
+    triton: Container, compose: tuple[str, ...], docker_compose_project_name: str
+) -> None:
+    command = (*compose, f"--project-name={docker_compose_project_name}")
+    output(*command, "up", "--detach", "--no-recreate", "gateway")
+    address = output(*command, "port", "gateway", "8080").strip()
+
+    def ready() -> bool:
+        with contextlib.suppress(OSError), urlopen(f"http://{address}/readyz", timeout=10):
+            return True
+        return False
+
+    eventually(ready)
 
 
 @only_where(PYTHON_STEPS)
