@@ -8,7 +8,7 @@ DEMO := build/demo
 TOOLKIT := $(shell find src hooks examples/*/pipeline.yml pyproject.toml -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-docker test-cluster test-browser lint lock wheel
+.PHONY: help setup demo test test-slow test-docker test-cluster test-browser lint lock dist wheel
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -72,6 +72,11 @@ lint: setup ## ruff and mypy over the template, its tests and examples
 	@$(VENV)/bin/python -m ruff check .
 	@$(VENV)/bin/python -m ruff format --check .
 	@$(VENV)/bin/python -m mypy src scripts tests examples benchmarks
+
+dist: wheel ## the wheel that projects have and its sources, in dist/, as a release has them
+	@rm -rf dist
+	@$(VENV)/bin/python -m hatchling build --target sdist --directory dist
+	@cp template/vendor/*.whl dist
 
 wheel: template/vendor/requirements.txt ## build the wheel that generated projects have, when its sources changed
 

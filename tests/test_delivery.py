@@ -64,6 +64,16 @@ def test_two_builds_are_the_same_bytes(tmp_path: Path) -> None:
     assert first.read_bytes() == second.read_bytes()
 
 
+def test_the_sources_of_a_release_give_its_wheel(tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "hatchling", "build", "--directory")
+    succeed(run(*command, str(tmp_path), "--target", "sdist", cwd=ROOT))
+    [sources] = tmp_path.glob("*.tar.gz")
+    shutil.unpack_archive(sources, tmp_path, filter="data")
+    succeed(run(*command, str(tmp_path), "--target", "wheel", cwd=tmp_path / sources.name[:-7]))
+    [wheel] = tmp_path.glob("*.whl")
+    assert record(wheel) == record(build(tmp_path / "built"))
+
+
 def test_the_hash_beside_the_wheel_is_its_own(default_project: Project) -> None:
     [path, digest] = re.findall(
         r"^\./(\S+\.whl)\S* --hash=sha256:(\w+)$",

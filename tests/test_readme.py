@@ -67,6 +67,7 @@ TESTED = {
     r"git rm .*|rm -rf model_repository|copier copy --defaults --overwrite .*|git status": "test_adopted_projects.py::test_in_the_folder_of_the_repository",
     r"\S*triton-ensemble (--help|[A-Z]+|\w+)": "test_cli.py::test_help",
     r"python -m (tools\.NAME|benchmarks\.\w+)": "test_architecture.py::test_the_files_that_a_page_names_exist",
+    r"make dist": "test_delivery.py::test_the_sources_of_a_release_give_its_wheel",
     r"make wheel": "test_delivery.py::test_the_wheel_is_that_of_the_sources",
     r"PYTHONPATH=src \S*python scripts/check_page.py": "test_check_rules.py::test_the_page_is_made_of_the_rules",
     r"PYTHONPATH=src \S*python scripts/schema.py": "test_schema.py::test_it_is_that_of_the_tables",
