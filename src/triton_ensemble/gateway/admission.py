@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -27,7 +27,7 @@ class Admission:
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
         """Hold one of the places that Triton's requests have; Refusal 429 where none is free in time."""
-        with observe.TRACER.start_as_current_span("queue"):
+        with observe.span("queue"):
             await (self._waited() if self._places.locked() else self._places.acquire())
         try:
             with observe.COMPUTING.track_inprogress():
@@ -77,27 +77,6 @@ class Admission:
 
     def _too_large(self) -> Refusal:
         return Refusal(413, f"a request may have {self._settings.max_bytes} bytes; send fewer")
-
-
-class Guard:
-    """ASGI middleware: what no place is left for is refused before anything else is done with it, which costs the least."""
-
-    def __init__(self, app: Any, admission: Admission, route: Any) -> None:
-        self._app, self._admission, self._route = app, admission, route
-
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Any) -> None:
-        if scope["type"] == "http" and self._is_of_route(scope):
-            try:
-                self._admission.check()
-            except Refusal as refusal:
-                scope["route"] = self._route
-                await refusal.response(scope["state"]["id"])(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
-
-    def _is_of_route(self, scope: MutableMapping[str, Any]) -> bool:
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
-        return path == self._route.path and scope["method"] in self._route.methods
 
 
 def _too_many() -> Refusal:

@@ -67,14 +67,14 @@ class Gateway:
     async def predict(self, request: Request) -> Response:
         """Answer a request; Refusal where it gets no outputs."""
         async with self._admitted(request) as (given, names), _unless_gone(request):
-            with observe.TRACER.start_as_current_span("triton"), self._translated(request):
+            with observe.span("triton"), self._translated(request):
                 options = _options(request)
                 answer = await self._predictor.answer(given, self._settings.timeout_s, options)
         refused = len(answer.errors)
         request.state.seen = {"rows": answer.rows, "refused": refused}
         observe.ROWS.labels("answered").inc(answer.rows - refused)
         observe.ROWS.labels("refused").inc(refused)
-        with observe.TRACER.start_as_current_span("answer"):
+        with observe.span("answer"):
             if found := answers.image(answer, request.headers.get("accept", "")):
                 return Response(found.content, media_type=found.kind)
             return Response(answers.as_json(answer, names), media_type="application/json")

@@ -8,6 +8,7 @@ import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import orjson
@@ -44,6 +45,7 @@ TELEMETRY: TelemetryConfig = {
     "operation_spans": False,
     "exclude": lambda scope: scope["path"] in QUIET,
 }
+EXPORTED = any(name.startswith("OTEL_EXPORTER_OTLP") for name in os.environ)
 
 Scope = MutableMapping[str, Any]
 Call = Callable[[Any], Awaitable[None]]
@@ -92,6 +94,12 @@ class Observed:
         }
         line |= {"ms": round(seconds * 1000, 1), "bytes": size, **scope["state"].get("seen", {})}
         LOG.info(orjson.dumps(line).decode())
+
+
+def span(name: str) -> AbstractContextManager[object]:
+    """Return the context of a part of the request; one that nobody records is as much work as any other, and so is none."""
+    recording = trace.get_current_span().is_recording()
+    return TRACER.start_as_current_span(name) if recording else nullcontext()
 
 
 def metrics() -> bytes:
