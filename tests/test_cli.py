@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import signal
+
 import pytest
 
 from triton_ensemble import __version__
@@ -46,3 +49,11 @@ def test_a_wrong_line_is_answered_by_one(
     assert (status, out) == (2, "")
     assert err.startswith("triton-ensemble")
     assert err.count("\n") == 1
+
+
+def test_an_interrupt_while_a_command_is_imported_is_no_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib, "import_module", lambda _: signal.raise_signal(signal.SIGINT))
+    assert main(["shift", "label", "2"]) == 130
+    assert capsys.readouterr().err == ""

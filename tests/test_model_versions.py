@@ -138,6 +138,8 @@ def test_a_model_file_is_published_by_its_digest(project: Project, tmp_path: Pat
     succeed(command(project, "publish", "NAME=net", "VERSION=2", f"FILE={other}"))
     assert (project / "model_repository/net/1/model.onnx").read_bytes() == made
     assert (project / "model_repository/net/2/model.onnx").read_bytes() == other.read_bytes()
+    again = command(project, "publish", "NAME=net", "VERSION=2", f"FILE={other}")
+    assert succeed(again) == "net: version 2 is published already, with the same files\n"
     assert "versions/models" not in project.changes()
 
 

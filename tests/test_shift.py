@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
+import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from support import ROOT, Generate, Project, serve, step, succeed
+from support import ROOT, SOURCES, Generate, Project, serve, step, succeed, variables
 from versions_of_a_step import Load, answered, command, copied, published, refused
 
 from triton_ensemble.server.command import EXPLICIT
@@ -106,6 +108,70 @@ def test_a_roll_that_fails_is_run_with_the_files_as_they_were(
     assert line.startswith("ROLL has failed (exit status 1); the files are as they were, and ")
     assert end in line
     assert rolled.read_text() == before.replace("[1, 2]", "[1]") + before
+
+
+def test_a_roll_that_is_interrupted_leaves_the_files_as_they_were(
+    second: Project, tmp_path: Path
+) -> None:
+    """Ctrl-C reaches the command while its ROLL, a shell, runs."""
+    project = copied(second, tmp_path)
+    line = refused(project, "unload", "NAME=one", "VERSION=2", "ROLL=kill -INT $$PPID; sleep 9")
+    said = "ROLL was interrupted; the files are as they were, and the servers may serve either; "
+    assert line == f"{said}run it again: kill -INT $PPID; sleep 9"
+    assert not list(project.path.glob(".make-update-*"))
+
+
+WAITS = """import time
+from pathlib import Path
+
+from triton_step import Context
+
+PIPELINE, WAITING = Path({pipeline!r}), Path({waiting!r})
+
+
+class Step:
+    def __init__(self, context: Context) -> None:
+        if not WAITING.exists() and "version: 2" in PIPELINE.read_text():
+            WAITING.touch()
+            while "version: 2" in PIPELINE.read_text():
+                time.sleep(0.1)
+
+    def __call__(self, B):
+        return {{"C": B * 0 + 2}}
+"""
+
+
+@pytest.mark.slow
+def test_an_interrupt_while_a_server_loads_says_that_it_may_serve_either(
+    project: Project, tmp_path: Path
+) -> None:
+    pipeline, waiting = project / "pipeline.yml", tmp_path / "waiting"
+    code = WAITS.format(pipeline=str(pipeline), waiting=str(waiting))
+    (project / "steps" / "one.py").write_text(code)
+    succeed(command(project, "publish", "NAME=one", "VERSION=2"))
+    with serve(project, "CONTROL=explicit") as server:
+        url = server.urls["grpc"]
+        shift = subprocess.Popen(
+            project.make_command("shift", "NAME=one", "VERSION=2"),
+            cwd=project.path,
+            env=variables(PYTHONPATH=f"src:{SOURCES}", TRITON_URL=url),
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
+        while not waiting.exists():
+            assert shift.poll() is None
+            time.sleep(0.1)
+        os.killpg(shift.pid, signal.SIGINT)
+        line, *_ = shift.communicate(timeout=60)[1].splitlines()
+        assert (
+            line
+            == f"{url}: interrupted; the files are as they were, and it may serve either: run it again"
+        )
+        assert "version: 1" in pipeline.read_text()
+        again = command(project, "shift", "NAME=one", "VERSION=2", TRITON_URL=url)
+        assert "serves it" in succeed(again)
+        assert answered(project, url) == 2
 
 
 NOTED = """#!/bin/sh

@@ -48,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status. Errors of the user are one line on stderr."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     chosen = next((word for word in words if word in COMMANDS), None)
-    parsed = _parser(chosen).parse_args(words)
     try:
+        parsed = _parser(chosen).parse_args(words)
         return int(parsed.run(parsed))
     except ProjectError as error:
         print(error, file=sys.stderr)

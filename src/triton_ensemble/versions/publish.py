@@ -101,6 +101,7 @@ def _of_working_tree(
     ).get("versions", {}):
         _empty(project, folder, after)
     if file:
+        (project.repository / ".built").unlink(missing_ok=True)  # else it takes the file for one to make anew
         _put(project, folder, file)
     complete(project, lambda line: print(line, flush=True))
     return project, folder

@@ -50,6 +50,9 @@ class Running:
         for model in models:
             try:
                 self._client.load_model(model, headers=_key(), client_timeout=LOAD_TIMEOUT_S)
+            except KeyboardInterrupt:  # the server goes on with it
+                what = "interrupted; the files are as they were, and it may serve either"
+                raise VersionError(f"{self._named}: {what}: run it again") from None
             except InferenceServerException as error:
                 reason = " ".join(str(error.message()).split())
                 if any(word in reason for word in CLOSED):
