@@ -82,6 +82,7 @@ TESTED = {
     r"make image( \w+=\S*)*": "docker/test_image.py::test_labels_say_what_the_image_is",
     r"(\w+=\w+ )?make (up|down)( \w+=\S*)*": "docker/test_image.py::test_make_up_serves_and_make_down_leaves_nothing",
     r"kubectl (apply -k deploy/kubernetes|rollout status \S+|port-forward \S+ 8001)|docker push \S+": "cluster/test_kubernetes.py::test_each_combination_is_sound",
+    r"make \.venv/\.tir|PYTHONPATH=\.venv/tir .*list_plans.*": "cluster/test_tir.py::test_the_sdk_lists_plans_as_the_file_names_them",
     r"make tir( PRINT=1)?": "cluster/test_tir.py::test_the_sdk_sends_what_the_file_says_of_tirs_own_image",
     r"TRITON_URL=grpc\S+ make infer": "docker/test_kubernetes.py::test_it_starts_answers_and_its_probes_see_a_dead_process",
     r"kubectl (apply -k deploy/kserve|(create|annotate) secret .*|wait .* inferenceservice/\S+|port-forward deployment/\S+ 8000)|oc .*": "cluster/test_kserve.py::test_each_combination_is_sound",

@@ -25,7 +25,7 @@ from urllib.request import Request, urlopen
 import pytest
 import yaml
 from cluster.served import running, smoke_tests
-from support import SOURCES, Generate, Project, run, step, succeed
+from support import ROOT, SOURCES, Generate, Project, run, step, succeed
 
 from benchmarks.restart.pods import Pod
 
@@ -70,7 +70,7 @@ def plain(generate: Generate) -> Project:
 def write(project: Project, **fields: Any) -> None:
     """Change fields of endpoint.yml, as its owner would; None takes one out."""
     file = project / "deploy/tir/endpoint.yml"
-    plan = {"plan": "CPU-C3-4-8-0"}
+    plan = {"plan": "CPU-C3-4-8GB-0"}
     given = yaml.safe_load(file.read_text()) | plan | fields
     file.write_text(yaml.safe_dump({k: v for k, v in given.items() if v is not None}))
 
@@ -90,8 +90,14 @@ def test_nothing_of_it_is_written_where_nobody_asked(generate: Generate) -> None
 def test_the_owner_says_which_plan_and_the_image_is_one_with_the_packages(project: Project) -> None:
     first = create(project, "--print")
     assert first[0] == 1
-    assert re.search(r"endpoint.yml: plan is .*; write the name of a plan", first[1])
+    assert re.search(
+        r"endpoint.yml: plan is .*; write the name of a plan, as CPU-C3-4-8GB-0", first[1]
+    )
     write(project)
+    status, printed = create(project, "--print")
+    assert status == 1
+    assert 'image is "NAMESPACE/image-classification:1"; write namespace/name:tag' in printed
+    write(project, image="mine/image-classification:1")
     status, printed = create(project, "--print")
     assert status == 0
     [(method, arguments)] = json.loads(printed).items()
@@ -135,6 +141,19 @@ def test_the_check_says_what_tirs_own_image_lacks(generate: Generate) -> None:
     )
 
 
+def test_tirs_own_image_lacks_what_only_another_of_nvidias_has(generate: Generate) -> None:
+    steps = [step("m", ["A"], ["B"], "vllm")]
+    project = generate(tensors=dict.fromkeys("AB", "STRING[1]"), steps=steps, extras=["tir"])
+    file = project / "deploy/tir/endpoint.yml"
+    assert "image" in yaml.safe_load(file.read_text())
+    assert "tir-image" not in project.make("check").stdout
+    write(project, image=None)
+    assert (
+        "TIR's own image lacks the backend vllm; make a custom image"
+        in project.make("check").stdout
+    )
+
+
 @contextmanager
 def answering(handle: Any) -> Iterator[str]:
     """Yield the address of a server whose requests `handle` answers: method, path, headers, body -> status, body."""
@@ -160,7 +179,16 @@ def answering(handle: Any) -> Iterator[str]:
         server.shutdown()
 
 
-PLAN = {"series": "C3", "sku_type": "x", "cpu": 4, "memory": 8, "gpu": 0, "sku_id": 77}
+PLAN = {"series": "CPU-C3", "sku_type": "x", "cpu": 4, "memory": 8, "gpu": 0, "sku_id": 77}
+PLAN |= {"is_inventory_available": True, "is_free": False}
+PLANS: dict[str, Any] = {"data": {"CPU": [PLAN], "GPU": []}}
+
+
+def account(url: str) -> dict[str, str]:
+    """Return the SDK's environment, with which it asks the server that stands for TIR."""
+    variables = {"API_KEY": "KEY", "ACCESS_TOKEN": "TOKEN", "TEAM_ID": "5", "PROJECT_ID": "6"}
+    more = {"LOCATION": "Delhi", "API_HOST": url}
+    return {f"E2E_TIR_{name}": value for name, value in {**variables, **more}.items()}
 
 
 def through_the_sdk(project: Project, refuse: bool = False) -> tuple[dict[str, Any], int, str]:
@@ -168,7 +196,7 @@ def through_the_sdk(project: Project, refuse: bool = False) -> tuple[dict[str, A
     sent: list[dict[str, Any]] = []
 
     def handle(request: Any, body: bytes) -> tuple[int, dict[str, str], bytes]:
-        answer: dict[str, Any] = {"data": {"CPU": [{**PLAN, "series": "CPU-C3"}], "GPU": []}}
+        answer: dict[str, Any] = PLANS
         if request.command == "POST":
             sent.append(json.loads(body))
             assert request.headers["Authorization"] == "Bearer TOKEN"
@@ -177,9 +205,7 @@ def through_the_sdk(project: Project, refuse: bool = False) -> tuple[dict[str, A
         return 400 if refuse and sent else 200, {}, json.dumps(answer).encode()
 
     with answering(handle) as url:
-        variables = {"API_KEY": "KEY", "ACCESS_TOKEN": "TOKEN", "TEAM_ID": "5", "PROJECT_ID": "6"}
-        more = {f"E2E_TIR_{k}": v for k, v in {**variables, "LOCATION": "Delhi"}.items()}
-        status, printed = create(project, **more, E2E_TIR_API_HOST=url)
+        status, printed = create(project, **account(url))
     assert "KEY" not in printed
     [payload] = sent or [{}]
     return payload, status, printed
@@ -189,6 +215,15 @@ has_sdk = pytest.mark.skipif(
     "TIR_PYTHON" not in os.environ and not importlib.util.find_spec("e2enetworks"),
     reason="TIR's SDK is not installed; TIR_PYTHON names a Python that has it",
 )
+
+
+@has_sdk
+def test_the_sdk_lists_plans_as_the_file_names_them(project: Project) -> None:
+    [code] = re.findall("-c '(.*)'", (ROOT / "docs/tir.md").read_text())
+    with answering(lambda *_: (200, {}, json.dumps(PLANS).encode())) as url:
+        listed = succeed(project.run(SDK, "-c", code, **account(url))).splitlines()
+    write(project, plan=listed[-1], image="mine/image-classification:1")
+    assert create(project, "--print")[0] == 0
 
 
 @has_sdk
@@ -218,11 +253,11 @@ def test_the_sdk_sends_what_the_file_says_of_tirs_own_image(plain: Project) -> N
 
 @has_sdk
 def test_the_sdk_sends_the_image_and_its_ports(project: Project) -> None:
-    write(project, plan="CPU-C3-x-4-8-0", registry_namespace=3)
+    write(project, plan="CPU-C3-x-4-8-0", image="mine/image-classification:1", registry_namespace=3)
     payload, status, _ = through_the_sdk(project)
     assert status == 0
     container = payload["custom_endpoint_details"]["container"]
-    assert container["container_name"].endswith("/NAMESPACE/image-classification:1")
+    assert container["container_name"].endswith("/mine/image-classification:1")
     assert container["private_image_details"] == {"registry_namespace_id": 3}
     args = yaml.safe_load(base64.b64decode(payload["detailed_info"]["args"]))
     assert args == ["--http-port=8080", "--grpc-port=9000", "--metrics-port=8082"]
@@ -252,7 +287,7 @@ def test_the_smoke_tests_pass_with_tirs_own_arguments(project: Project) -> None:
 
 
 def test_the_image_takes_tirs_ports(project: Project) -> None:
-    write(project)
+    write(project, image="mine/image-classification:1")
     [arguments] = json.loads(create(project, "--print")[1]).values()
     with serving(project, args=arguments["args"]) as pod:
         assert is_ready(pod, arguments["probe_url"])

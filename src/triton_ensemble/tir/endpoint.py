@@ -23,8 +23,12 @@ NUMBER = (int, r"\d+", "a number")
 # By field: its type, its form, and what to write.
 FIELDS: dict[str, tuple[type, str, str]] = {
     "name": (str, r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", "small letters, digits and -"),
-    "plan": (str, r"[A-Z0-9]\S*-\d+-\d+-\d+", "the name of a plan, as list_plans prints it"),
-    "image": (str, r"\S+/\S+:[\w.\-]+", "NAMESPACE/NAME:TAG, or leave it out for TIR's own"),
+    "plan": (str, r"[A-Z0-9]\S*-\d+-\d+(GB)?-\d+", "the name of a plan, as CPU-C3-4-8GB-0"),
+    "image": (
+        str,
+        r"[a-z0-9._\-:]+/[a-z0-9._\-/]+:[\w.\-]+",
+        "namespace/name:tag in small letters, or leave it out for TIR's own",
+    ),
     "registry_namespace": NUMBER,
     "model_repository": NUMBER,
     "models": (str, MODELS, "s3://bucket/prefix/version, the bucket in small letters"),

@@ -101,7 +101,8 @@ def _of_working_tree(
     ).get("versions", {}):
         _empty(project, folder, after)
     if file:
-        (project.repository / ".built").unlink(missing_ok=True)  # else it takes the file for one to make anew
+        # Else the file is taken for one that was built, and made anew.
+        (project.repository / ".built").unlink(missing_ok=True)
         _put(project, folder, file)
     complete(project, lambda line: print(line, flush=True))
     return project, folder

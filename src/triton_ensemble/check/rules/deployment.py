@@ -121,7 +121,7 @@ def repository_writable(repository: Repository) -> Iterator[Problem]:
 @warning(
     "tir-image",
     of=projects,
-    triton="`deploy/tir/endpoint.yml` names no image, and TIR's newest own one is 24.02: it lacks packages of steps and "
+    triton="`deploy/tir/endpoint.yml` names no image, and TIR's newest own one is 24.02: it lacks packages of steps, some backends and "
     "later fields of a config, and starts Triton without a cache",
     fails={**CACHED, TIR: "name: m\n"},
     passes={**CACHED, TIR: "name: m\nimage: namespace/m:1\n"},
@@ -137,6 +137,9 @@ def tir_image(repository: Repository) -> Iterator[Problem]:
             if field.name in AFTER_24_02:
                 what = f"{field.name} came after Triton 24.02, which is TIR's newest image"
                 yield Problem(model.path, field.line, what, instead)
+        if catalog.backends().get(model.config.backend, catalog.Backend()).image:
+            what = f"TIR's own image lacks the backend {model.config.backend}"
+            yield Problem(model.path, 1, what, instead)
         if model.config.response_cache.enable:
             yield Problem(model.path, 1, "TIR's own image caches no answers", instead)
     for step in repository.answers.get("steps") or []:
