@@ -88,6 +88,7 @@ TESTED = {
     r"kubectl (apply -k deploy/kserve|(create|annotate) secret .*|wait .* inferenceservice/\S+|port-forward deployment/\S+ 8000)|oc .*": "cluster/test_kserve.py::test_each_combination_is_sound",
     r"pip install \. pyyaml notebook|URL=.* jupyter notebook \S+": "cluster/test_endpoints.py::test_a_notebook_is_answered_over_tls",
     r"make shift( \w+=\S+)* ROLL=.*": "cluster/test_rolling_shift.py::test_a_shift_and_a_rollback_roll_the_pods",
+    r"uri=.*|kubectl wait deployment/.*": "cluster/test_kserve_roll.py::test_the_documented_roll_waits_for_the_controller",
     r"tag=\S+ \S+|sed -i .*": "test_shift.py::test_the_documented_roll_of_an_image_changes_its_tag",
     r"make publish .* STORE=\S+": "test_version_store.py::test_what_is_published_is_in_the_bucket_by_its_digest",
     r"make (publish|shift|rollback|unload)( \w+=\S+)*|make serve CONTROL=explicit": "test_shift.py::test_no_request_fails_while_a_server_is_shifted_and_rolled_back",
