@@ -112,6 +112,25 @@ def test_names_are_the_same_everywhere_and_those_of_kubernetes(generate: Generat
     assert 'model!="' in metric["external"]["metric"]["query"]
 
 
+@pytest.mark.parametrize("components", ["", "grpc"])
+def test_a_copy_of_another_name_has_its_own_runtime_and_account(
+    generate: Generate, components: str
+) -> None:
+    """As docs/kserve.md has it, for a share of the requests."""
+    deploy = generate(extras=["kserve"]) / "deploy"
+    chosen = yaml.safe_load((deploy / "kserve/kustomization.yaml").read_text())
+    chosen |= {"namePrefix": "next-", "resources": ["../kserve/base"]}
+    chosen["components"] = [f"../kserve/components/{name}" for name in components.split()]
+    (deploy / "kserve-next").mkdir()
+    (deploy / "kserve-next/kustomization.yaml").write_text(yaml.safe_dump(chosen))
+    manifests = built(deploy / "kserve-next")
+    assert not problems(manifests)
+    assert all(m["metadata"]["name"].startswith("next-") for m in manifests)
+    [predictor] = [m["spec"]["predictor"] for m in manifests if m["kind"] == "InferenceService"]
+    accounts = [m["metadata"]["name"] for m in manifests if m["kind"] == "ServiceAccount"]
+    assert accounts == [predictor["serviceAccountName"]]
+
+
 def test_nothing_of_it_is_written_where_nobody_asked(generate: Generate) -> None:
     assert not (generate(extras=["kubernetes"]) / "deploy/kserve").exists()
 
