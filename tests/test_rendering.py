@@ -297,6 +297,15 @@ def test_nothing_is_left_of_the_template_engine(project: Project) -> None:
         assert not re.search(r"\{%|(?<!\d)%\}|(?<!\$)\{\{[^}]*\}\}|\{#", text), name
 
 
+def test_git_takes_no_secret(generate: Generate) -> None:
+    project = generate()
+    project.commit()
+    for name in ("secrets/admin-key", ".env"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text("a secret")
+    assert project.changes() == ""
+
+
 def test_no_litter_of_blanks(project: Project) -> None:
     for name, text in texts(project).items():
         assert not re.search(r"[ \t]+$", text, re.MULTILINE), name
