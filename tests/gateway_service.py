@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from support import SOURCES, Project, variables
@@ -37,9 +39,9 @@ class Answer:
 
 
 class Service:
-    """A gateway that runs, its log, and its process."""
+    """A gateway that runs, and its process."""
 
-    def __init__(self, port: int, process: subprocess.Popen[str]) -> None:
+    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
         self.port, self.process = port, process
 
     def connect(self, timeout: float = 60) -> HTTPConnection:
@@ -81,27 +83,29 @@ def gateway(project: Project, url: str, *options: str, **environment: str) -> It
     port = free_port()
     command = [sys.executable, "-m", "triton_ensemble", "gateway", f"--port={port}", *options]
     given = variables(PYTHONPATH=f"src:{SOURCES}", TRITON_URL=url, **environment)
-    with subprocess.Popen(
-        command, cwd=project.path, env=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True,
-    ) as process:  # fmt: skip
+    with (
+        NamedTemporaryFile() as log,  # a pipe that nobody reads would be full at some time
+        subprocess.Popen(
+            command, cwd=project.path, env=given, stdout=log, stderr=log, start_new_session=True
+        ) as process,
+    ):
         service = Service(port, process)
         try:
-            _wait(service)
+            _wait(service, Path(log.name))
             yield service
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGINT)
-            process.communicate(timeout=60)
+            process.wait(60)
 
 
-def _wait(service: Service) -> None:
+def _wait(service: Service, log: Path) -> None:
     end = time.monotonic() + 60
     while True:
         try:
             assert service.ask("GET", "/healthz").status == 200
         except OSError:
-            assert service.process.poll() is None, service.process.communicate()[0]
+            assert service.process.poll() is None, log.read_text()
             assert time.monotonic() < end
             time.sleep(0.1)
         else:

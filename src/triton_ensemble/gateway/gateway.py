@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from types import ModuleType
@@ -27,6 +28,9 @@ from triton_ensemble.samples.files import Sample
 
 LOG = logging.getLogger("gateway")
 TRACE = ("traceparent", "tracestate")  # W3C's
+TRACED = re.compile(
+    r"[\x20-\x7e]{1,512}"
+)  # the values that gRPC takes, and no longer than W3C wants them
 GONE = 499  # as nginx has it: who asked left before the answer
 
 
@@ -131,7 +135,8 @@ class Gateway:
 
 def _options(request: Request) -> dict[str, Any]:
     """Return what Triton learns of a request: its id, and the trace that it is a part of."""
-    trace = {name: request.headers[name] for name in TRACE if name in request.headers}
+    given = {name: request.headers.get(name, "") for name in TRACE}
+    trace = {name: value for name, value in given.items() if TRACED.fullmatch(value)}
     propagate.inject(trace)  # where spans are exported, Triton's belong to the one that is open
     return {"request_id": request.state.id, "headers": trace}
 
