@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ SERVING: dict[str, Any] = {
     "access_log": False,
     "timeout_graceful_shutdown": 30,
     "server_header": False,
+    "ws": "none",  # a request that asks for a WebSocket would be one that waits for ever
 }
 SERVING["log_config"] = {
     "version": 1,
@@ -64,11 +66,12 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         import uvicorn
 
+        from triton_ensemble.gateway.protocol import Protocol
         from triton_ensemble.gateway.settings import Settings, SettingsError
     except ImportError as error:
         raise ProjectError(f"the gateway needs {error.name}; run: make gateway") from None
     try:
-        Settings.read()
+        protocol = partial(Protocol, head_s=Settings.read().body_s)
     except SettingsError as error:
         raise ProjectError(str(error)) from None
     if held := taken({"gateway": arguments.port}):
@@ -83,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
             package(project)  # where it is not installed, the application finds it in src/ now
             more = {"workers": arguments.workers} if arguments.workers else RELOAD
             where = {"host": arguments.host, "port": arguments.port, "app_dir": str(project.root)}
-            uvicorn.run(APP, **where, **more, **SERVING)
+            uvicorn.run(APP, http=protocol, **where, **more, **SERVING)  # type: ignore[arg-type]
     except KeyboardInterrupt:
         return 0
     except ServerError as error:

@@ -1,0 +1,55 @@
+"""HTTP/1.1 as uvicorn reads it, with limits on heads and on requests that wait: it keeps whatever comes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEAD_BYTES = 64 << 10
+WAITING = 64  # requests of one connection behind the one that is answered
+
+
+class Protocol(HttpToolsProtocol):
+    """A connection, closed when a request's head is not there `head_s` after it was opened or answered last."""
+
+    def __init__(self, *arguments: Any, head_s: float, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._head_s = head_s
+        self._head_bytes = 0  # that came since the last ones of a body
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_is_late.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._head_bytes > HEAD_BYTES:
+            self.send_400_response(f"The headers have more than {HEAD_BYTES} bytes.")
+        elif len(self.pipeline) > WAITING:
+            self.send_400_response(f"More than {WAITING} requests wait for their answers.")
+
+    def on_headers_complete(self) -> None:
+        self._head_is_late.cancel()
+        self._head_bytes = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._head_bytes = 0
+        super().on_body(body)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.timeout_keep_alive_task:  # else the next request is there
+            self._await_head()
+
+    def _await_head(self) -> None:
+        self._head_is_late = self.loop.call_later(self._head_s, self.transport.close)
