@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hmac
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from starlette.requests import Request
 
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
+
+CHANGING_NS = 1_000_000_000  # after a change of their file
 
 
 class Keys:
@@ -37,12 +41,17 @@ class Keys:
 
     def _keys(self) -> list[bytes]:
         if self._file:
-            try:
-                changed = self._file.stat().st_mtime_ns
-                if changed != self._read_at:
-                    lines = self._file.read_bytes().splitlines()
-                    self._given = [line.strip() for line in lines if line.strip()]
-                    self._read_at = changed
-            except OSError:
-                pass  # replaced at this moment: the keys of before hold
+            with suppress(OSError):  # replaced at this moment: the keys of before hold
+                self._read(self._file)
         return self._given
+
+    def _read(self, file: Path) -> None:
+        """Read it if it has changed, or may be changing: its time is coarse, and `cat new > keys` empties it first."""
+        changed = file.stat().st_mtime_ns
+        changing = abs(time.time_ns() - changed) < CHANGING_NS
+        if changed == self._read_at and not changing:
+            return
+        keys = [line.strip() for line in file.read_bytes().splitlines() if line.strip()]
+        if keys or not changing:
+            self._given = keys
+        self._read_at = 0 if changing else changed

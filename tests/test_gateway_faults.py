@@ -1,0 +1,204 @@
+"""What happens to requests that are under way while something changes: more load than places, keys, a Triton that ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+import pytest
+from gateway_service import Answer, Service, free_port, gateway, wait_for
+from support import Generate, Project, Server, serve, step, succeed
+
+from triton_ensemble.server.local_triton import LocalTriton
+
+# Each instance is a process.
+STEP = """
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+
+COMPUTING = Path({folder!r})
+
+
+class Step:
+    def __init__(self, context):
+        pass
+
+    def __call__(self, SECONDS):
+        mine = COMPUTING / str(os.getpid())
+        mine.touch()
+        time.sleep(float(SECONDS.max()) / 2)
+        together = len(list(COMPUTING.iterdir()))
+        time.sleep(float(SECONDS.max()) / 2)
+        mine.unlink()
+        return {{"TOGETHER": np.full(SECONDS.shape, together, np.float32)}}
+"""
+
+
+@pytest.fixture(scope="module")
+def project(generate: Generate, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Return a pipeline that takes as many seconds as its input says, and answers how many requests it computes then."""
+    wait = step("wait", ["SECONDS"], ["TOGETHER"], batching=False, instances=4)
+    tensors = dict.fromkeys(["SECONDS", "TOGETHER"], "FP32[1]")
+    project = generate(project_name="slow", tensors=tensors, steps=[wait], extras=["gateway"])
+    folder = tmp_path_factory.mktemp("computing")
+    (project / "steps/wait.py").write_text(STEP.format(folder=str(folder)))
+    succeed(project.make("repository"))
+    return project
+
+
+@pytest.fixture(scope="module")
+def server(project: Project) -> Iterator[Server]:
+    with serve(project) as server:
+        yield server
+
+
+PLACES = {"GATEWAY_BATCH": "0", "GATEWAY_CONCURRENCY": "2", "GATEWAY_WAITING": "3"}
+
+
+@pytest.fixture(scope="module")
+def few_places(server: Server) -> Iterator[Service]:
+    """Run a gateway that has two places, and lets three wait."""
+    with gateway(server.project, server.urls["grpc"], **PLACES, GATEWAY_WAIT_S="20") as service:
+        yield service
+
+
+def ask(service: Service, seconds: float, **headers: str) -> Answer:
+    return service.post({"SECONDS": [[seconds]]}, **headers)
+
+
+def together(answers: list[Answer]) -> float:
+    """Return how many of the requests that were answered were computed at once."""
+    return max(float(answer.json()["TOGETHER"][0][0]) for answer in answers if answer.status == 200)
+
+
+def test_no_more_than_the_places_are_computed_and_others_are_told_so(few_places: Service) -> None:
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda _: ask(few_places, 1), range(12)))
+    assert Counter(answer.status for answer in answers) == {200: 5, 429: 7}
+    assert {a.headers["Retry-After"] for a in answers if a.status == 429} == {"1"}
+    assert together(answers) == 2
+
+
+def test_what_has_no_place_is_refused_before_it_is_read(few_places: Service) -> None:
+    head = b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n"
+    with ThreadPoolExecutor(5) as pool:
+        computed = [pool.submit(ask, few_places, 1) for _ in range(5)]
+        wait_for(few_places, "gateway_waiting", 3)
+        with socket.create_connection(("127.0.0.1", few_places.port), timeout=5) as connection:
+            connection.sendall(head)
+            assert connection.recv(12) == b"HTTP/1.1 429"
+    assert {answer.result().status for answer in computed} == {200}
+
+
+def test_who_leaves_takes_no_place_along(few_places: Service) -> None:
+    """Whenever it is: while the request comes, waits or is computed."""
+
+    def leave(after_s: float) -> None:
+        connection = few_places.connect()
+        connection.request("POST", "/predict", b'{"SECONDS": [[0.1]]}')
+        time.sleep(after_s)
+        connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(leave, [i / 1000 for i in range(200)]))
+        wait_for(few_places, "gateway_waiting", 0)
+        wait_for(few_places, "gateway_computing", 0)
+        answers = list(pool.map(lambda _: ask(few_places, 0.5), range(5)))
+    assert {answer.status for answer in answers} == {200}
+    assert together(answers) == 2
+
+
+class Load:
+    """Clients that ask, each again when it is answered; `seen` has the statuses, `longest_s` how long one waited."""
+
+    def __init__(self, service: Service, **headers: str) -> None:
+        self.seen: Counter[int] = Counter()
+        self.longest_s = 0.0
+        self._ends = Event()
+        self._service, self._headers = service, headers
+
+    def ask(self) -> None:
+        """Be a client until it ends."""
+        while not self._ends.is_set():
+            began = time.monotonic()
+            self.seen[ask(self._service, 0.01, **self._headers).status] += 1
+            self.longest_s = max(self.longest_s, time.monotonic() - began)
+
+    def end(self) -> None:
+        self._ends.set()
+
+    def wait_for(self, status: int) -> None:
+        """Wait until so many more have this status that all that were under way are answered."""
+        until, end = self.seen[status] + 10, time.monotonic() + 60
+        while self.seen[status] < until:
+            assert time.monotonic() < end, self.seen
+            time.sleep(0.01)
+
+
+@contextmanager
+def load(service: Service, **headers: str) -> Iterator[Load]:
+    """Ask a gateway by four clients."""
+    load = Load(service, **headers)
+    with ThreadPoolExecutor(4) as pool:
+        asking = [pool.submit(load.ask) for _ in range(4)]
+        try:
+            yield load
+        finally:
+            load.end()
+    for client in asking:
+        client.result()
+
+
+def test_keys_that_change_lose_no_request(server: Server, tmp_path: Path) -> None:
+    """By the documented command, and by another file in its place: the new one holds at once, the old one no more."""
+    file, new = tmp_path / "keys", tmp_path / "new"
+    file.write_text("stays\nkey-0\n")
+    url = server.urls["grpc"]
+    with gateway(server.project, url, GATEWAY_API_KEYS_FILE=str(file)) as service:
+        with load(service, X_API_Key="stays") as asked:
+            for count in range(1, 31):
+                new.write_text(f"stays\nkey-{count}\n")
+                rotate = "mv new keys" if count % 3 == 0 else "cat new > keys"
+                subprocess.run(rotate, shell=True, check=True, cwd=tmp_path)
+                assert ask(service, 0, X_API_Key=f"key-{count}").status == 200
+                assert ask(service, 0, X_API_Key=f"key-{count - 1}").status == 401
+            asked.wait_for(200)
+        assert asked.seen.keys() == {200}
+        file.write_text("")
+        time.sleep(1.1)  # until then it may be one that is being written
+        assert ask(service, 0, X_API_Key="stays").status == 401
+
+
+@pytest.mark.slow
+def test_a_triton_that_hangs_is_killed_and_comes_back(project: Project) -> None:
+    """Each request is answered in time, and the gateway is the same all the while."""
+    port = free_port()
+    repository, ensemble = project / "model_repository", "slow"
+    with (
+        gateway(project, f"grpc://127.0.0.1:{port}", GATEWAY_TIMEOUT_S="1") as service,
+        load(service) as asked,
+    ):
+        asked.wait_for(503)
+        for _ in range(2):
+            with LocalTriton(repository, ensemble, grpc_port=port) as triton:
+                asked.wait_for(200)
+                os.kill(triton.pid, signal.SIGSTOP)
+                asked.wait_for(504)
+                os.kill(triton.pid, signal.SIGCONT)
+                asked.wait_for(200)
+                os.kill(triton.pid, signal.SIGKILL)
+                asked.wait_for(503)
+    assert asked.seen.keys() == {200, 503, 504}
+    assert asked.longest_s < 3
