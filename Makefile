@@ -60,12 +60,12 @@ $(VENV)/.cluster: requirements-cluster.lock $(VENV)/.dev
 test-cluster: $(VENV)/.cluster wheel ## manifests for Kubernetes and KServe, against their schemas; what of them runs without a cluster
 	@PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "$(if $(SLOW),,not )slow" tests/cluster
 
-# Playwright: for these tests alone. Chromium is the machine's.
+# Playwright and Schemathesis: for these tests alone. Chromium is the machine's.
 $(VENV)/.browser: requirements-browser.lock $(VENV)/.dev
 	@$(PIP) install --no-deps --require-hashes --requirement requirements-browser.lock
 	@touch $@
 
-test-browser: $(VENV)/.browser wheel ## the page of the gateway, in Chromium; PICTURES=docs renews the pictures of docs/
+test-browser: $(VENV)/.browser wheel ## the page of the gateway, in Chromium, and its OpenAPI; PICTURES=docs renews the pictures of docs/
 	@PICTURES=$(PICTURES) $(VENV)/bin/python -m pytest tests/browser
 
 lint: setup ## ruff and mypy over the template, its tests and examples

@@ -83,7 +83,7 @@ CLUSTER = [
     "nbclient",
 ]
 # Of `make test-browser`.
-BROWSER = ["playwright"]
+BROWSER = ["playwright", "schemathesis"]
 # Resolved without nvidia-pytriton: with it and versions given, uv 0.13 finds no solution.
 APART = [*GATEWAY, "matplotlib", "numpy<2", "python-dateutil<3"]  # the last as kserve wants it
 
