@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from gateway_service import Answer, Service, free_port, gateway, wait_for
+from gateway_service import Answer, Service, free_port, gateway, metric, wait_for
 from support import Generate, Project, Server, serve, step, succeed
 
 from triton_ensemble.server.local_triton import LocalTriton
@@ -202,3 +202,23 @@ def test_a_triton_that_hangs_is_killed_and_comes_back(project: Project) -> None:
                 asked.wait_for(503)
     assert asked.seen.keys() == {200, 503, 504}
     assert asked.longest_s < 3
+
+
+BROKEN = """
+
+@router.get("/broken")
+async def broken() -> None:
+    raise RuntimeError("secret")
+"""
+
+
+def test_a_route_that_fails_is_counted_and_has_its_id(server: Server) -> None:
+    """Also one of the owner's; its log alone says why."""
+    routes = server.project / "gateway/routes.py"
+    routes.write_text(routes.read_text() + BROKEN)
+    with gateway(server.project, server.urls["grpc"]) as service:
+        answer = service.ask("GET", "/broken", X_Request_ID="mine")
+        assert (answer.status, answer.json()["id"]) == (500, "mine")
+        assert answer.headers["X-Request-ID"] == "mine"
+        assert b"secret" not in answer.content
+        assert metric(service, "gateway_requests_total", route="/broken", status="500") == 1

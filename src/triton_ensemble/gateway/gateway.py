@@ -31,7 +31,6 @@ TRACE = ("traceparent", "tracestate")  # W3C's
 TRACED = re.compile(
     r"[\x20-\x7e]{1,512}"
 )  # the values that gRPC takes, and no longer than W3C wants them
-GONE = 499  # as nginx has it: who asked left before the answer
 
 
 class Gateway:
@@ -158,4 +157,4 @@ async def _unless_gone(request: Request) -> AsyncIterator[None]:
         finally:
             gone.cancel()
     if scope.cancelled_caught:
-        raise Refusal(GONE, "who asked has left")
+        raise Refusal(observe.GONE, "who asked has left")

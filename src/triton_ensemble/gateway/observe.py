@@ -24,7 +24,11 @@ from prometheus_client import (
 )
 from starlette.datastructures import Headers, MutableHeaders
 
+from triton_ensemble.gateway.refusal import Refusal
+
 ID = re.compile(r"[\x21-\x7e]{1,128}")
+FAILED = Refusal(500, "the gateway failed at this request; the log says why, by its id")
+GONE = 499  # who asked left before the answer, as nginx has it
 QUIET = {"/healthz", "/metrics", "/readyz"}
 LOG = logging.getLogger("gateway.access")
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -65,7 +69,7 @@ class Observed:
         scope.setdefault("state", {})["id"] = request_id = (
             given if ID.fullmatch(given) else uuid.uuid4().hex
         )
-        began, status, size = time.perf_counter(), 499, 0  # as nginx has it: the client left
+        began, status, size = time.perf_counter(), GONE, 0
 
         async def counted(message: MutableMapping[str, Any]) -> None:
             nonlocal status, size
@@ -77,6 +81,11 @@ class Observed:
 
         try:
             await self._app(scope, receive, counted)
+        except Exception:
+            if status != GONE:
+                raise  # it has begun to answer
+            LOG.exception("%s: failed", request_id)
+            await FAILED.response(request_id)(scope, receive, counted)
         finally:
             self._record(scope, status, size, time.perf_counter() - began)
 
