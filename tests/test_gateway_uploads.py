@@ -169,6 +169,15 @@ def test_whatever_is_sent_has_an_answer(
     assert answer.status == 200 or {"error", "id"} <= json.loads(answer.content).keys()
 
 
+def test_another_protocol_that_is_offered_is_not_taken(service: Service) -> None:
+    """Java's client and Spring's offer HTTP/2 with each request."""
+    offer = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMAAA"}
+    length = {"Content-Type": FORM, "Content-Length": str(len(ONE[1]))}
+    answer = sent(service, request(offer | length, ONE[1]))
+    assert answer
+    assert answer.status == 200, answer
+
+
 @settings(deadline=None)
 @given(CONTENTS, st.floats(0, 1), st.integers(-9, 9))
 def test_who_hangs_up_or_miscounts_is_let_go(

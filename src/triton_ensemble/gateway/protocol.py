@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_BYTES = 64 << 10
+# Java's client offers HTTP/2, and the parser takes the body of such a request for that.
+UPGRADE = re.compile(rb"\A((?:[^\r\n]+\r\n)+?)Upgrade:", re.IGNORECASE)
 WAITING = 64  # requests of one connection behind the one that is answered
 
 
@@ -29,6 +32,8 @@ class Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._head_bytes += len(data)
+        if not self._head_is_late.cancelled():
+            data = UPGRADE.sub(rb"\1X-Upgrade:", data)
         super().data_received(data)
         if self.transport.is_closing():
             return
