@@ -222,3 +222,37 @@ def test_a_route_that_fails_is_counted_and_has_its_id(server: Server) -> None:
         assert answer.headers["X-Request-ID"] == "mine"
         assert b"secret" not in answer.content
         assert metric(service, "gateway_requests_total", route="/broken", status="500") == 1
+
+
+WORDS = """
+import numpy as np
+
+
+class Step:
+    def __init__(self, context):
+        pass
+
+    def __call__(self, COUNT):
+        for _ in range(int(COUNT[0])):
+            yield {"WORD": np.array(["a" * 1_000_000], object)}
+"""
+
+
+@pytest.mark.slow
+def test_who_reads_no_more_keeps_no_place(generate: Generate) -> None:
+    """Of a stream, whose answers are sent while it has one."""
+    words = step("words", ["COUNT"], ["WORD"], decoupled=True)
+    tensors = {"COUNT": "INT32[1]", "WORD": "STRING[1]"}
+    project = generate(
+        project_name="stream", tensors=tensors, steps=[words], max_batch_size=0, extras=["gateway"]
+    )
+    (project / "steps/words.py").write_text(WORDS)
+    succeed(project.make("repository"))
+    limits = {"GATEWAY_CONCURRENCY": "1", "GATEWAY_TIMEOUT_S": "1"}
+    with serve(project) as server, gateway(project, server.urls["grpc"], **limits) as service:
+        connection = service.connect()
+        connection.request("POST", "/predict", b'{"COUNT": [100]}')
+        wait_for(service, "gateway_computing", 1)
+        wait_for(service, "gateway_computing", 0)
+        assert service.post({"COUNT": [1]}).status == 200
+        connection.close()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from opentelemetry import propagate
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Message, Send
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from triton_ensemble.gateway import answers, bodies, observe
@@ -86,9 +87,9 @@ class Gateway:
         """Answer a request to a decoupled pipeline by server-sent events, one for each of its answers."""
         events = self._events(request)
         first = await anext(events, b"")  # a request that is refused has a status of its own
-        return StreamingResponse(_after(first, events), media_type="text/event-stream")
+        return _Events(first, events, self._settings.timeout_s)
 
-    async def _events(self, request: Request) -> AsyncIterator[bytes]:
+    async def _events(self, request: Request) -> AsyncGenerator[bytes, None]:
         count = 0
         async with self._admitted(request) as (given, _):
             stream = self._predictor.stream(given, self._settings.timeout_s, _options(request))
@@ -138,6 +139,23 @@ def _options(request: Request) -> dict[str, Any]:
     trace = {name: value for name, value in given.items() if TRACED.fullmatch(value)}
     propagate.inject(trace)  # where spans are exported, Triton's belong to the one that is open
     return {"request_id": request.state.id, "headers": trace}
+
+
+class _Events(StreamingResponse):
+    """Server-sent events, which end where one is not read in time: they hold a place."""
+
+    def __init__(self, first: bytes, events: AsyncGenerator[bytes, None], read_s: float) -> None:
+        super().__init__(_after(first, events), media_type="text/event-stream")
+        self._events, self._read_s = events, read_s
+
+    async def stream_response(self, send: Send) -> None:
+        async def in_time(message: Message) -> None:
+            with anyio.fail_after(self._read_s):
+                await send(message)
+
+        async with aclosing(self._events):
+            with suppress(TimeoutError):
+                await super().stream_response(in_time)
 
 
 async def _after(first: bytes, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
