@@ -29,9 +29,7 @@ from triton_ensemble.samples.files import Sample
 
 LOG = logging.getLogger("gateway")
 TRACE = ("traceparent", "tracestate")  # W3C's
-TRACED = re.compile(
-    r"[\x20-\x7e]{1,512}"
-)  # the values that gRPC takes, and no longer than W3C wants them
+TRACED = re.compile(r"[\x20-\x7e]{1,512}")  # other values fail a call by gRPC
 
 
 class Gateway:
