@@ -568,6 +568,27 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         ),
         "step b: is served by the model of b, which is no step beside it with a model of its own",
     ),
+    "an input that the shared model does not have": (
+        wired(
+            step("a", {"text": "A"}, {"score": "M"}),
+            {"name": "b", "model": "a", "inputs": {"texts": "M"}, "outputs": {"score": "X"}},
+        ),
+        "step b: reads M as texts, but its model a has no such tensor; did you mean text?",
+    ),
+    "an output that the shared model does not have": (
+        wired(
+            step("a", {"text": "A"}, {"score": "M"}),
+            {"name": "b", "model": "a", "inputs": {"text": "M"}, "outputs": {"scores": "X"}},
+        ),
+        "step b: writes X as scores, but its model a has no such tensor; did you mean score?",
+    ),
+    "an input of the shared model without a tensor": (
+        wired(
+            step("a", {"text": "A", "hint": "H"}, {"score": "M"}),
+            {"name": "b", "model": "a", "inputs": {"text": "M"}, "outputs": {"score": "X"}},
+        ),
+        "step b: does not feed hint, which its model a needs; add it to `inputs`",
+    ),
 }
 
 
