@@ -44,7 +44,7 @@ demo: $(VENV)/.ready wheel ## generate the default project in build/demo, serve 
 	@$(MAKE) --no-print-directory --directory $(DEMO) --assume-old=$(VENV)/.packages $(if $(wildcard $(VENV)/.dev),--assume-old=$(VENV)/.toolkit) VENV=$(VENV) infer
 
 test: $(VENV)/.torch wheel lint ## lint, and the tests that take under a quarter of an hour together
-	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+	@$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-slow: $(VENV)/.torch wheel ## the rest of them; ALL=1: in each case, as before a release
 	@$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "slow$(if $(ALL),, and not matrix)"
