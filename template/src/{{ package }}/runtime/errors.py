@@ -42,6 +42,7 @@ KINDS: dict[str, type[InferenceError]] = {
     "502": Unavailable,
     "503": Unavailable,
     "504": DeadlineExceeded,  # from a proxy in front of the server
+    "CANCELLED": Unavailable,  # by a server that ends: who cancels a call gets no status
     "INVALID_ARGUMENT": InvalidInput,
     "OUT_OF_RANGE": InvalidInput,
     "UNAVAILABLE": Unavailable,
