@@ -1,6 +1,6 @@
 """Four times the load that the gateway has places for: what becomes of each request, how late, and the memory.
 
-python -m benchmarks.gateway.overload [digits | photo] [--minutes 5] [--workers 2] [--factor 4]
+python -m benchmarks.gateway.overload [digits | photo] [--minutes 5] [--workers 2] [--factor 4] [--apart]
 
 First as many clients as there are places, each of which asks again when it is answered: their p99 and rate are what
 it can do. Then requests at so many times that rate, whether earlier ones are answered or not.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import statistics
 import tempfile
 import time
@@ -147,11 +148,8 @@ async def measured(
     await load.run(options.factor * rate, 60 * options.minutes)
     watch.cancel()
     for status, seconds in sorted(load.seconds.items()):
-        if not seconds:
-            continue
-        print(
-            f"{status}: {len(seconds)} requests, p99 {p99_ms(seconds):.0f} ms, last {max(seconds):.2f} s"
-        )
+        last = max(seconds, default=0)
+        print(f"{status}: {len(seconds)} requests, p99 {p99_ms(seconds):.0f} ms, last {last:.2f} s")
     print(f"p99 of admitted / unloaded: {p99_ms(load.seconds['200']) / unloaded:.2f}")
     print("MiB, by 10 s:", *[round(sample) for sample in samples])
 
@@ -164,16 +162,19 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--workers", type=int, default=CORES)
     parser.add_argument("--factor", type=float, default=4.0)
+    parser.add_argument("--apart", action="store_true", help="the last core is Triton's alone")
     options = parser.parse_args()
     answers = {**image(options.work, 1, 1, 1), "extras": ["gateway"]}
     request = encode_multipart_formdata([("IMAGE", ("a.jpg", jpeg(answers)))])
     with tempfile.TemporaryDirectory() as folder:
         path = project(template(Path(folder, "template")), answers, Path(folder, "project"))
-        with (
-            LocalTriton(path / "model_repository", "served") as triton,
-            gateway(path, triton.grpc_url, options.workers) as service,
-        ):
-            uvloop.run(measured(service, request, options))
+        cores = os.sched_getaffinity(0)
+        tritons = {max(cores)} if options.apart else cores
+        os.sched_setaffinity(0, tritons)  # of what is started from here on, too
+        with LocalTriton(path / "model_repository", "served") as triton:
+            os.sched_setaffinity(0, (cores - tritons) or cores)
+            with gateway(path, triton.grpc_url, options.workers) as service:
+                uvloop.run(measured(service, request, options))
 
 
 if __name__ == "__main__":
