@@ -41,10 +41,11 @@ GATEWAY = [
     "python-multipart",
     "typing-extensions",
     "uvicorn",
+    "uvloop ; sys_platform != 'win32'",
 ]
 OWN = {
     "copier": ("update", UPDATE),
-    "gateway": ("gateway", [*GATEWAY, "uvloop ; sys_platform != 'win32'"]),
+    "gateway": ("gateway", GATEWAY),
     "push": ("push", ["boto3"]),
 }
 # Each has a lock of its own, for the projects that need it.
