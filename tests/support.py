@@ -7,6 +7,7 @@ import importlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -52,6 +53,13 @@ def succeed(process: subprocess.CompletedProcess[str]) -> str:
     """Return what a command printed; fail, with all of it, unless the command succeeded."""
     assert process.returncode == 0, f"{process.args}\n{process.stdout}\n{process.stderr}"
     return process.stdout
+
+
+def free_port() -> int:
+    """Return a port on which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 class Project:

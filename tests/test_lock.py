@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import socket
 import subprocess
 import sys
 import zipfile
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import COPIER, SOURCES, VENV, Generate, Project, run, step, succeed
+from support import COPIER, SOURCES, VENV, Generate, Project, free_port, run, step, succeed
 
 from triton_ensemble.update.lock import lacking
 
@@ -46,9 +45,7 @@ def torch_index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (folder / "cpu/numpy").mkdir()
     other = link(folder / "cpu/numpy", "1.26.4+cpu", "py3-none-any", "numpy")
     (folder / "cpu/numpy/index.html").write_text(f"<html><body>{other}</body></html>")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)]
     with subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL) as server:
         yield f"http://127.0.0.1:{port}/cpu"

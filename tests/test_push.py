@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,7 +17,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from bucket import Store, store
-from support import NOWHERE, SOURCES, VENV, Generate, Project, succeed, variables
+from support import NOWHERE, SOURCES, VENV, Generate, Project, free_port, succeed, variables
 
 from triton_ensemble.server import environment
 
@@ -286,12 +285,6 @@ def test_triton_loads_what_was_pushed_and_answers(
     with triton(address, tmp_path, **s3.keys) as (process, url, log):
         wait_until_ready(process, url, log)
         assert "LABEL: 7" in succeed(project.make("infer", TRITON_URL=url))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:

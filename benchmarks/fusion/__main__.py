@@ -23,6 +23,7 @@ from benchmarks.fusion.works import (
     CORES,
     Answers,
     baseline_request,
+    free_port,
     images,
     project,
     triton_request,
@@ -72,9 +73,7 @@ def session_of(triton: LocalTriton) -> int:
 @contextmanager
 def baseline(python: str, answers: Answers, folder: Path) -> Iterator[Target]:
     """FastAPI with a worker for each core, on the files of a project."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     [model] = folder.glob("model_repository/*/1/**/model.onnx")
     shutil.copy(HERE / "baseline.py", folder)
     command = [python, "-m", "uvicorn", "baseline:app", "--no-access-log", "--log-level=error"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.request import urlopen
+
+from benchmarks.fusion.works import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,9 +28,7 @@ class Service(NamedTuple):
 @contextmanager
 def gateway(project: Path, triton: str, workers: int, **settings: object) -> Iterator[Service]:
     """Serve a project's gateway with so many workers; `settings` are variables without GATEWAY_, in small letters."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "triton_ensemble", "gateway", f"--port={port}"]
     given = {f"GATEWAY_{name.upper()}": str(value) for name, value in settings.items()}
     process = subprocess.Popen(
