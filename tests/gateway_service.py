@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,16 +15,9 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from support import SOURCES, Project, variables
+from support import SOURCES, Project, free_port, variables
 
 BOUNDARY = "a boundary of parts"
-
-
-def free_port() -> int:
-    """Return a port on which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Answer:
@@ -41,11 +33,17 @@ class Answer:
 class Service:
     """A gateway that runs, and its process."""
 
-    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, port: int, process: subprocess.Popen[Any]) -> None:
         self.port, self.process = port, process
 
     def connect(self, timeout: float = 60) -> HTTPConnection:
         return HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    def is_alive(self) -> bool:
+        try:
+            return self.ask("GET", "/healthz").status == 200
+        except OSError:
+            return False
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         connection = self.connect()
@@ -101,15 +99,10 @@ def gateway(project: Project, url: str, *options: str, **environment: str) -> It
 
 def _wait(service: Service, log: Path) -> None:
     end = time.monotonic() + 60
-    while True:
-        try:
-            assert service.ask("GET", "/healthz").status == 200
-        except OSError:
-            assert service.process.poll() is None, log.read_text()
-            assert time.monotonic() < end
-            time.sleep(0.1)
-        else:
-            return
+    while not service.is_alive():
+        assert service.process.poll() is None, log.read_text()
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def metric(service: Service, name: str, **labels: str) -> float:

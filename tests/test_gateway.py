@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
-import signal
-import socket
 import sys
-from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_service import Service, gateway, metric, wait_for
+from gateway_service import Service, gateway, metric
 from support import UNUSUAL, Generate, Project, Server, run, serve, step, succeed
-
-SLOW = """\
-        if (INPUT < 0).any():
-            raise InvalidRequest("INPUT: is below 0; send seconds")
-        if (INPUT > 1000).any():
-            raise RuntimeError("secret")
-        time.sleep(float(INPUT.max()))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -38,23 +27,6 @@ def digits(generate: Generate) -> Iterator[Server]:
 def service(digits: Server) -> Iterator[Service]:
     with gateway(digits.project, digits.urls["grpc"]) as service:
         yield service
-
-
-@pytest.fixture(scope="module")
-def slow(generate: Generate) -> Iterator[Server]:
-    """Serve a pipeline that takes as many seconds as its input says."""
-    tensors = {"INPUT": "FP32[1]", "OUTPUT": "FP32[1]"}
-    steps = [step("wait", ["INPUT"], ["OUTPUT"], batching=False)]
-    project = generate(project_name="slow", tensors=tensors, steps=steps, extras=["gateway"])
-    file = project / "steps/wait.py"
-    code = file.read_text().replace("import Context", "import Context, InvalidRequest")
-    code = code.replace("import numpy as np", "import time\n\nimport numpy as np")
-    file.write_text(
-        code.replace("        rows = len(INPUT)\n", f"{SLOW}        rows = len(INPUT)\n")
-    )
-    succeed(project.make("repository"))
-    with serve(project) as server:
-        yield server
 
 
 def image(project: Project, name: str) -> bytes:
@@ -182,91 +154,26 @@ def test_keys_rotate_without_a_restart(digits: Server, tmp_path: Path) -> None:
         file.write_text("second\nthird\n")
         assert statuses("first", "second", "third") == [401, 400, 400]
         assert service.ask("GET", "/healthz").status == 200
+        file.write_text("clé\n")
+        assert statuses("clé".encode().decode("latin-1"), "cl") == [400, 401]
+        [predict] = service.ask("GET", "/openapi.json").json()["paths"]["/predict"].values()
+        assert "examples" not in predict["requestBody"]["content"]["application/json"]
 
 
-def test_a_wrong_setting_is_a_line(digits: Server) -> None:
-    process = digits.project.run(
-        sys.executable,
-        "-m",
-        "triton_ensemble",
-        "gateway",
-        GATEWAY_CONCURRENCY="many",
-        TRITON_URL="grpc://127.0.0.1:1",
+def test_what_no_route_takes_is_a_line_with_an_id(service: Service) -> None:
+    for method, path, status in (("GET", "/nothing", 404), ("GET", "/predict", 405)):
+        answer = service.ask(method, path, X_Request_ID="mine")
+        assert (answer.status, answer.json()["id"]) == (status, "mine")
+        assert answer.json()["error"]
+    assert answer.headers["Allow"] == "POST"
+
+
+def test_a_compressed_request_is_refused(service: Service) -> None:
+    answer = service.post(gzip.compress(b"{}"), Content_Encoding="gzip")
+    assert (answer.status, answer.json()["error"]) == (
+        415,
+        "gzip can't be read; send the request uncompressed",
     )
-    assert process.stderr == "GATEWAY_CONCURRENCY is many; write a number\n"
-
-
-def seconds(*values: float) -> dict[str, Any]:
-    return {"INPUT": [[value] for value in values]}
-
-
-def test_what_is_more_than_the_places_is_told_so(slow: Server) -> None:
-    limits = {"GATEWAY_CONCURRENCY": "2", "GATEWAY_WAITING": "2", "GATEWAY_WAIT_S": "0.2"}
-    with gateway(slow.project, slow.urls["grpc"], GATEWAY_BATCH="0", **limits) as service:
-        with ThreadPoolExecutor(12) as pool:
-            answers = list(pool.map(lambda _: service.post(seconds(2)), range(12)))
-        assert Counter(answer.status for answer in answers) == {200: 2, 429: 10}
-        assert {a.headers["Retry-After"] for a in answers if a.status == 429} == {"1"}
-        assert metric(service, "gateway_requests_total", route="/predict", status="429") == 10
-        assert service.post(seconds(0)).status == 200
-
-
-def test_deadlines_failures_and_bytes(slow: Server) -> None:
-    limits = {"GATEWAY_TIMEOUT_S": "0.5", "GATEWAY_MAX_BYTES": "1000", "GATEWAY_BODY_S": "1"}
-    with gateway(slow.project, slow.urls["grpc"], **limits) as service:
-        failed = service.post(seconds(2000))
-        assert (failed.status, b"secret" in failed.content) == (500, False)
-        assert service.post(seconds(2)).status == 504
-        assert service.post(b" " * 1001).status == 413
-        chunks = (b" " * 500 for _ in range(10))
-        connection = service.connect()
-        connection.request(
-            "POST", "/predict", chunks, {"Content-Type": "application/json"}, encode_chunked=True
-        )
-        assert connection.getresponse().status == 413
-        connection.close()
-        with socket.create_connection(("127.0.0.1", service.port)) as half:
-            half.sendall(b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{")
-            assert half.recv(100).startswith(b"HTTP/1.1 408")
-
-
-def test_rows_that_are_refused_fail_alone_also_in_shared_calls(slow: Server) -> None:
-    with gateway(slow.project, slow.urls["grpc"]) as service, ThreadPoolExecutor(24) as pool:
-        given = [
-            [-1.0] if i % 5 == 0 else [0.05, -1.0] if i % 5 == 1 else [0.05] for i in range(48)
-        ]
-        answers = list(pool.map(lambda values: service.post(seconds(*values)), given))
-        for values, answer in zip(given, answers, strict=True):
-            assert answer.status == (400 if values == [-1.0] else 200)
-            if len(values) == 2:
-                assert answer.json()["OUTPUT"] == [[0.0], None]
-                assert answer.json()["errors"][0]["row"] == 1
-
-
-def test_who_leaves_frees_the_place(slow: Server) -> None:
-    with gateway(
-        slow.project, slow.urls["grpc"], GATEWAY_CONCURRENCY="1", GATEWAY_BATCH="0"
-    ) as service:
-        connection = service.connect()
-        connection.request(
-            "POST", "/predict", json.dumps(seconds(20)), {"Content-Type": "application/json"}
-        )
-        wait_for(service, "gateway_computing", 1)
-        assert service.post(seconds(0)).status == 429
-        connection.close()
-        wait_for(service, "gateway_computing", 0)
-        wait_for(service, "gateway_requests_total", 1, status="499")
-
-
-@pytest.mark.slow
-def test_a_stop_waits_for_what_is_under_way(slow: Server) -> None:
-    with gateway(slow.project, slow.urls["grpc"], "--workers=1") as service:
-        with ThreadPoolExecutor(1) as pool:
-            answer = pool.submit(service.post, seconds(3))
-            wait_for(service, "gateway_computing", 1)
-            service.process.send_signal(signal.SIGTERM)
-            assert answer.result().status == 200
-        assert service.process.wait(20) == 0
 
 
 def test_a_triton_that_is_not_there(digits: Server) -> None:

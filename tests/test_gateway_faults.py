@@ -15,8 +15,8 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from gateway_service import Answer, Service, free_port, gateway, metric, wait_for
-from support import Generate, Project, Server, serve, step, succeed
+from gateway_service import Answer, Service, gateway, metric, wait_for
+from support import Generate, Project, Server, free_port, serve, step, succeed
 
 from triton_ensemble.server.local_triton import LocalTriton
 
@@ -89,6 +89,7 @@ def test_no_more_than_the_places_are_computed_and_others_are_told_so(few_places:
     assert Counter(answer.status for answer in answers) == {200: 5, 429: 7}
     assert {a.headers["Retry-After"] for a in answers if a.status == 429} == {"1"}
     assert together(answers) == 2
+    assert metric(few_places, "gateway_requests_total", route="/predict", status="429") == 7
 
 
 def test_what_has_no_place_is_refused_before_it_is_read(few_places: Service) -> None:

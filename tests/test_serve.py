@@ -323,11 +323,11 @@ def test_port_that_only_triton_finds_in_use(identity: Path) -> None:
 
 
 def test_free_port_that_is_taken_meanwhile(identity: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = serve._free_ports
+    chosen = serve.free_ports
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         taken = iter([{"grpc": silent.getsockname()[1]}, {}])
-        monkeypatch.setattr(serve, "_free_ports", lambda wanted: chosen(wanted) | next(taken))
+        monkeypatch.setattr(serve, "free_ports", lambda wanted: chosen(wanted) | next(taken))
         with LocalTriton(identity, "a"):
             pass
 

@@ -24,7 +24,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]
 
 from triton_ensemble.server import environment
 from triton_ensemble.server.environment import copy_backends
-from triton_ensemble.server.local_triton import HOST, _free_ports
+from triton_ensemble.server.local_triton import HOST, free_ports
 
 SIZES = (4, 1, 2, 5, 8)  # what is open in dims is one of them: a request is good if one answers
 LOAD_S, UNLOAD_S, ANSWER_S = 30, 5, 10
@@ -60,7 +60,7 @@ class Judge:
 
     def start(self, *flags: str) -> str:
         """Start a server; return the end of its log if it ends at once."""
-        ports = _free_ports({"http": 0, "grpc": 0, "metrics": 0})
+        ports = free_ports({"http": 0, "grpc": 0, "metrics": 0})
         self.repository.mkdir(exist_ok=True)
         command = [
             str(self.binary), f"--model-repository={self.repository}", f"--backend-directory={self.folder / 'backends'}",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -19,8 +20,7 @@ from typing import Any
 
 from triton_ensemble.client import package
 from triton_ensemble.project import Project, ProjectError
-from triton_ensemble.server.local_triton import LocalTriton, ServerError
-from triton_ensemble.server.ports import taken
+from triton_ensemble.server.local_triton import LocalTriton, ServerError, free_ports
 
 APP = "gateway.app:app"
 RELOAD: dict[str, Any] = {"reload": True, "reload_dirs": ["gateway"]}
@@ -52,7 +52,7 @@ SERVING["log_config"] = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where it listens, and by how many processes."""
     parser.add_argument("--host", default="127.0.0.1", help="127.0.0.1 by default")
-    parser.add_argument("--port", type=int, default=8080, help="8080 by default")
+    parser.add_argument("--port", type=int, default=8080, help="8080 by default; 0: a free one")
     parser.add_argument("--workers", type=int, default=0, help="processes; 0: one, which reloads")
 
 
@@ -74,18 +74,17 @@ def run(arguments: argparse.Namespace) -> int:
         protocol = partial(Protocol, head_s=Settings.read().body_s)
     except SettingsError as error:
         raise ProjectError(str(error)) from None
-    if held := taken({"gateway": arguments.port}):
-        raise ProjectError(held)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that Triton is stopped, too
     try:
+        [port] = free_ports({"gateway": arguments.port}).values()
         with _triton(project) as url, tempfile.TemporaryDirectory() as metrics:
             os.environ |= {"TRITON_URL": url}
             if arguments.workers > 1:
                 os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics
-            _say(f"{project.ensemble} at http://{arguments.host}:{arguments.port}; Ctrl-C stops it")
+            _say(f"{project.ensemble} at http://{arguments.host}:{port}; Ctrl-C stops it")
             package(project)  # where it is not installed, the application finds it in src/ now
             more = {"workers": arguments.workers} if arguments.workers else RELOAD
-            where = {"host": arguments.host, "port": arguments.port, "app_dir": str(project.root)}
+            where = {"host": arguments.host, "port": port, "app_dir": str(project.root)}
             uvicorn.run(APP, http=protocol, **where, **more, **SERVING)  # type: ignore[arg-type]
     except KeyboardInterrupt:
         return 0
@@ -98,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _triton(project: Project) -> Iterator[str]:
     if url := os.environ.get("TRITON_URL"):
-        if not url.startswith("grpc"):
+        if not re.match(r"grpcs?://[^/]", url):
             raise ProjectError(f"TRITON_URL is {url}; the gateway asks by gRPC: grpc://HOST:PORT")
         yield url
         return

@@ -35,7 +35,8 @@ class Keys:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         key = request.headers.get("x-api-key") or (token if kind.lower() == "bearer" else "")
         # Each is compared, in constant time: how long it takes tells nothing.
-        known = [hmac.compare_digest(key.strip().encode(), one) for one in self._keys()]
+        sent = key.strip().encode("latin-1")  # as a header's bytes were read
+        known = [hmac.compare_digest(sent, one) for one in self._keys()]
         if not any(known):
             raise Refusal(401, "no key, or none that is known; send it as X-API-Key")
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeAlias
 from fastapi import FastAPI
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import WithJsonSchema
+from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
@@ -51,12 +52,13 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
     app = FastAPI(
         title=name,
         lifespan=gateway.running,
-        root_path=settings.root_path,
         docs_url=None,
         redoc_url=None,
         telemetry=observe.TELEMETRY if observe.EXPORTED else None,
     )
-    description = describe.predict(client, inputs, answer, requests)
+    app.root_path = settings.root_path  # as an argument it is deprecated
+    shown = [] if gateway.keys.are_asked else requests  # the description is for everybody
+    description = describe.predict(client, inputs, answer, shown)
     app.router.add_api_route(
         "/predict",
         gateway.stream if project.decoupled else gateway.predict,
@@ -72,6 +74,7 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
     page.add(app, project, gateway.keys)
     app.get("/statistics.json", include_in_schema=False, response_model=None)(gateway.statistics)
     app.exception_handler(Refusal)(_refused)
+    app.exception_handler(HTTPException)(_not_routed)
     app.add_middleware(observe.Observed)
     if settings.cors:
         origins = [origin.strip() for origin in settings.cors.split(",")]
@@ -124,4 +127,12 @@ async def _metrics() -> Response:
 
 async def _refused(request: Request, refusal: Exception) -> Response:
     assert isinstance(refusal, Refusal)
+    return refusal.response(request.state.id)
+
+
+async def _not_routed(request: Request, error: Exception) -> Response:
+    """Answer what no route takes, or what one of the owner's raises, as all others that get no outputs."""
+    assert isinstance(error, HTTPException)
+    refusal = Refusal(error.status_code, error.detail)
+    refusal.headers.update(error.headers or {})
     return refusal.response(request.state.id)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 MIB = 1 << 20
+MAY_BE_0 = ("waiting", "wait_s", "batch")
+ORIGIN = r" *(\*|https?://[^/\s,]+) *"
+FORMS = {  # what such a setting looks like, and in words
+    "batch": (re.compile("[01]"), "1 or 0"),
+    "api_keys": (re.compile(r"(?s).*[^,\s].*"), "keys with commas between them, or unset it"),
+    "cors": (re.compile(f"{ORIGIN}(,{ORIGIN})*"), "origins as https://HOST, or *"),
+    "root_path": (re.compile(r"(/[^/\s]+)+"), "a path as /api"),
+}
 
 
 class SettingsError(ValueError):
@@ -42,7 +51,11 @@ class Settings:
         for field in fields(cls):
             variable = f"GATEWAY_{field.name.upper()}"
             if text := environment.get(variable, ""):
-                given[field.name] = _value(variable, text, type(field.default))
+                value = given[field.name] = _value(variable, text, type(field.default))
+                if value == 0 and field.name not in MAY_BE_0:
+                    raise SettingsError(f"{variable} is 0, and lets nothing in; write more")
+                if field.name in FORMS and not FORMS[field.name][0].fullmatch(text):
+                    raise SettingsError(f"{variable} is {text}; write {FORMS[field.name][1]}")
         settings = cls(**given)
         if settings.api_keys_file and not Path(settings.api_keys_file).is_file():
             raise SettingsError(f"GATEWAY_API_KEYS_FILE: there is no file {settings.api_keys_file}")

@@ -79,7 +79,7 @@ class LocalTriton:
         free = 0 in self._wanted_ports.values()
         for tries_left in (2, 1, 0):
             try:
-                self._start(_free_ports(self._wanted_ports))
+                self._start(free_ports(self._wanted_ports))
                 break
             except ServerError as error:
                 # Another program may take a free port before Triton does.
@@ -258,7 +258,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _free_ports(wanted: dict[str, int]) -> dict[str, int]:
+def free_ports(wanted: dict[str, int]) -> dict[str, int]:
     """Replace each 0 by a free port; ServerError if another one is taken, or no port."""
     for number, (api, port) in enumerate(wanted.items()):
         if not 0 <= port < 2**16 or port in {*[*wanted.values()][:number]} - {0}:

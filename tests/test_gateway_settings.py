@@ -1,0 +1,85 @@
+"""Settings of the gateway that can't be used: a line says so, before anything is served."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+from gateway_service import Service
+from support import SOURCES, Generate, Project, free_port, variables
+
+
+@pytest.fixture(scope="module")
+def project(generate: Generate) -> Project:
+    return generate(extras=["gateway"])
+
+
+@contextmanager
+def started(project: Project, port: int, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """Run the gateway, and kill it."""
+    command = [sys.executable, "-m", "triton_ensemble", "gateway", f"--port={port}"]
+    given = {"PYTHONPATH": f"src:{SOURCES}", "TRITON_URL": "grpc://127.0.0.1:1"} | environment
+    with subprocess.Popen(
+        command,
+        cwd=project.path,
+        env=variables(**given),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def refused(project: Project, port: int, **environment: str) -> str:
+    """Return the line that the gateway ends with."""
+    with started(project, port, **environment) as process:
+        return process.communicate(timeout=20)[1]
+
+
+WRONG = {
+    ("GATEWAY_CONCURRENCY", "many"): "GATEWAY_CONCURRENCY is many; write a number",
+    ("GATEWAY_CONCURRENCY", "0"): "GATEWAY_CONCURRENCY is 0, and lets nothing in; write more",
+    ("GATEWAY_TIMEOUT_S", "0"): "GATEWAY_TIMEOUT_S is 0, and lets nothing in; write more",
+    ("GATEWAY_BATCH", "2"): "GATEWAY_BATCH is 2; write 1 or 0",
+    ("GATEWAY_ROOT_PATH", "api"): "GATEWAY_ROOT_PATH is api; write a path as /api",
+    ("GATEWAY_ROOT_PATH", "/api/"): "GATEWAY_ROOT_PATH is /api/; write a path as /api",
+    ("GATEWAY_CORS", "a.example"): "GATEWAY_CORS is a.example; write origins as https://HOST, or *",
+    (
+        "GATEWAY_API_KEYS",
+        " ,",
+    ): "GATEWAY_API_KEYS is  ,; write keys with commas between them, or unset it",
+    ("TRITON_URL", "grpc:"): "TRITON_URL is grpc:; the gateway asks by gRPC: grpc://HOST:PORT",
+}
+
+
+@pytest.mark.parametrize("setting", WRONG, ids="=".join)
+def test_a_wrong_setting_is_a_line(project: Project, setting: tuple[str, str]) -> None:
+    variable, value = setting
+    assert refused(project, free_port(), **{variable: value}) == WRONG[setting] + "\n"
+
+
+def test_a_port_that_is_none_is_a_line(project: Project) -> None:
+    line = "gateway can't have port 99999; choose another, or 0 for a free one\n"
+    assert refused(project, 99999) == line
+
+
+def test_port_0_is_a_free_one(project: Project) -> None:
+    with started(project, 0) as process:
+        assert process.stdout
+        [port] = re.findall(r"http://127.0.0.1:([1-9]\d+)", process.stdout.readline())
+        service, end = Service(int(port), process), time.monotonic() + 30
+        while not service.is_alive():
+            assert time.monotonic() < end
+            time.sleep(0.1)
