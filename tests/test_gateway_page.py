@@ -41,6 +41,16 @@ def test_nothing_is_run_that_is_not_of_the_service(service: Service, path: str) 
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
+def test_a_proxy_may_drop_the_path_that_it_has_the_service_at(project: Project) -> None:
+    with gateway(project, TRITON, GATEWAY_ROOT_PATH="/api") as service:
+        for path in [*FILES, "healthz", "openapi.json"]:
+            for sent in (f"/{path}", f"/api/{path}"):
+                assert service.ask("GET", sent).status == 200, sent
+        assert service.ask("GET", "/openapi.json").json()["servers"] == [{"url": "/api"}]
+        assert service.ask("GET", "/static/none").status == 404
+        assert service.ask("GET", "/static/%2e%2e/page.py").status == 404
+
+
 def test_the_facts_are_those_of_the_project(service: Service, project: Project) -> None:
     facts = service.ask("GET", "/pipeline.json").json()
     assert facts.pop("samples") == ["digit-7-png", "digit-7", "digits-2-6"]

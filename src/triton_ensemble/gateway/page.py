@@ -67,10 +67,15 @@ class Page:
 
 def add(app: FastAPI, project: Project, keys: Keys) -> None:
     """Add the page of a project to its service."""
-    page = Page(project, keys)
-    app.mount("/static", _Static(directory=STATIC))
-    for path, file in {"/": "page.html", "/docs": "docs.html"}.items():
-        app.get(path, include_in_schema=False)(_sent(file))
+    page, static = Page(project, keys), _Static(directory=STATIC)
+
+    async def file(request: Request, name: str) -> Response:
+        return await static.get_response(name, request.scope)
+
+    # As a mount it would be lost behind a proxy that drops the root path.
+    app.get("/static/{name:path}", include_in_schema=False, response_model=None)(file)
+    for path, html in {"/": "page.html", "/docs": "docs.html"}.items():
+        app.get(path, include_in_schema=False)(_sent(html))
     app.get("/pipeline.json", include_in_schema=False, response_model=None)(page.pipeline)
     app.get("/samples/{name:path}", include_in_schema=False, response_model=None)(page.sample)
 
