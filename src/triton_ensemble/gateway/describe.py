@@ -13,6 +13,7 @@ from triton_ensemble.samples.files import Sample
 
 EXAMPLE_BYTES = 16_384  # a larger one hides the description
 
+DESCRIPTION = "Inputs by name, as JSON or as the fields and files of a form"
 REFUSALS = {
     400: "An input is wrong, or all rows are refused",
     401: "No key, or none that is known",
@@ -46,6 +47,7 @@ def predict(client: Any, inputs: Any, answer: Any, samples: list[Sample]) -> dic
         "content": {"application/json": {"schema": _schema(answer), **answers}},
     }
     return {
+        "description": DESCRIPTION,
         "responses": {200: ok, **responses},
         "openapi_extra": {"requestBody": {"required": True, "content": content}},
     }
