@@ -193,6 +193,7 @@ def test_a_decoupled_pipeline_streams(generate: Generate) -> None:
     with serve(project) as server, gateway(project, server.urls["grpc"]) as service:
         answer = service.post({"PROMPT": ["a"]})
         assert answer.headers["Content-Type"].startswith("text/event-stream")
+        assert answer.headers["X-Accel-Buffering"] == "no"  # nginx would hold events back
         events = answer.content.decode().split("\n\n")
         assert json.loads(events[0].removeprefix("data: "))["TEXT"] is not None
         assert service.post({"PROMPTS": ["a"]}).status == 400

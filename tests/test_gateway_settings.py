@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
-from gateway_service import Service
+from gateway_service import Service, gateway
 from support import SOURCES, Generate, Project, free_port, variables
 
 
@@ -48,6 +48,7 @@ def refused(project: Project, port: int, **environment: str) -> str:
         return process.communicate(timeout=20)[1]
 
 
+KEY = "x-api-key"
 WRONG = {
     ("GATEWAY_CONCURRENCY", "many"): "GATEWAY_CONCURRENCY is many; write a number",
     ("GATEWAY_CONCURRENCY", "0"): "GATEWAY_CONCURRENCY is 0, and lets nothing in; write more",
@@ -83,3 +84,16 @@ def test_port_0_is_a_free_one(project: Project) -> None:
         while not service.is_alive():
             assert time.monotonic() < end
             time.sleep(0.1)
+
+
+def test_a_page_of_an_origin_that_is_named_may_ask_and_read(project: Project) -> None:
+    origin = "https://a.example"
+    with gateway(project, "grpc://127.0.0.1:1", GATEWAY_CORS=f"{origin}, https://b.example") as it:
+        asks = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": KEY}
+        before = it.ask("OPTIONS", "/predict", Origin=origin, **asks)
+        assert before.headers["Access-Control-Allow-Origin"] == origin
+        assert KEY in before.headers["Access-Control-Allow-Headers"].lower()
+        other = it.ask("OPTIONS", "/predict", Origin="https://c.example", **asks)
+        assert (other.status, other.headers["Access-Control-Allow-Origin"]) == (400, None)
+        answer = it.ask("GET", "/readyz", Origin=origin)
+        assert answer.headers["Access-Control-Expose-Headers"] == "Retry-After, X-Request-ID"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from gateway_service import gateway
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from support import Generate, Server, serve, step, succeed
+from support import ROOT, SOURCES, Generate, Server, run, serve, step, succeed
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 QUICK = {"OTEL_BSP_SCHEDULE_DELAY": "100"}  # ms until spans are sent
@@ -97,3 +98,11 @@ def test_nothing_is_sent_where_nobody_asks(server: Server) -> None:
         assert service.post({"INPUT": [[1.0]]}).status == 200
         assert service.process.poll() is None
     assert not collector.paths
+
+
+def test_an_endpoint_that_is_empty_is_none() -> None:
+    """As compose has it where nobody wrote one."""
+    code = "from triton_ensemble.gateway.observe import EXPORTED; print(EXPORTED)"
+    for endpoint, exported in {"": "False", "http://127.0.0.1:4318": "True"}.items():
+        given = {"PYTHONPATH": str(SOURCES), "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
+        assert succeed(run(sys.executable, "-c", code, cwd=ROOT, **given)).strip() == exported

@@ -31,6 +31,11 @@ LOG = logging.getLogger("gateway")
 TRACE = ("traceparent", "tracestate")  # W3C's
 TRACED = re.compile(r"[\x20-\x7e]{1,512}")  # other values fail a call by gRPC
 
+UNBUFFERED = {
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",
+}  # events; the latter is nginx's
+
 
 class Gateway:
     """A worker's connection to the Triton at `url`, its places and keys; `sample` is what readiness sends."""
@@ -143,7 +148,7 @@ class _Events(StreamingResponse):
     """Server-sent events, which end where one is not read in time: they hold a place."""
 
     def __init__(self, first: bytes, events: AsyncGenerator[bytes, None], read_s: float) -> None:
-        super().__init__(_after(first, events), media_type="text/event-stream")
+        super().__init__(_after(first, events), 200, UNBUFFERED, "text/event-stream")
         self._events, self._read_s = events, read_s
 
     async def stream_response(self, send: Send) -> None:

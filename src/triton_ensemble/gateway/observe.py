@@ -49,7 +49,7 @@ TELEMETRY: TelemetryConfig = {
     "operation_spans": False,
     "exclude": lambda scope: scope["path"] in QUIET,
 }
-EXPORTED = any(name.startswith("OTEL_EXPORTER_OTLP") for name in os.environ)
+EXPORTED = any(value for name, value in os.environ.items() if name.startswith("OTEL_EXPORTER_OTLP"))
 
 Scope = MutableMapping[str, Any]
 Call = Callable[[Any], Awaitable[None]]

@@ -83,6 +83,7 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
             allow_origins=origins,
             allow_methods=["GET", "POST"],
             allow_headers=["*"],
+            expose_headers=["Retry-After", "X-Request-ID"],
         )
     if not gateway.keys.are_asked:
         logging.getLogger("gateway").warning("everybody may ask: there is no GATEWAY_API_KEYS_FILE")
