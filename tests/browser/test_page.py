@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from browser.pages import Open, answers, picture, row, send
 from gateway_service import Service, gateway
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 from support import SOURCES, UNUSUAL, Generate, Server, run, serve, step, succeed
 
 MIXED = {
@@ -219,6 +219,29 @@ def test_python_of_texts_and_numbers(opened: Open, mixed: Service, tmp_path: Pat
         ["bash", "-c", f"{command} --silent"], cwd=tmp_path, capture_output=True, text=True
     )
     assert r"it's \"one\"\nor \\two; $HOME é" in answered.stdout
+
+
+def test_the_answer_is_that_of_the_last_request(opened: Open, service: Service) -> None:
+    page, held = opened(service), list[Route]()
+    page.route("**/predict", lambda route: route.continue_() if held else held.append(route))
+    with page.expect_request("**/predict"):
+        page.get_by_role("button", name="digits-2-6").click()
+    page.get_by_role("button", name="digit-7", exact=True).click()
+    answers(page)
+    held[0].continue_()
+    page.wait_for_timeout(1000)
+    [answer] = answers(page)
+    assert "digit-7.jpg" in answer
+
+
+def test_triton_that_does_not_say_what_it_did_keeps_nobody_waiting(
+    opened: Open, service: Service
+) -> None:
+    page = opened(service)
+    page.route("**/statistics.json", lambda _: None)  # no answer, as of a Triton that hangs
+    page.get_by_role("button", name="digit-7", exact=True).click()
+    assert len(answers(page)) == 1  # within Playwright's 5 s
+    expect(page.locator(".steps")).to_have_count(0)
 
 
 def test_a_path_of_a_proxy(opened: Open, digits: Server) -> None:

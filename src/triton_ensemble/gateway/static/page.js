@@ -9,7 +9,9 @@ import { times } from "./steps.js";
 
 const at = (id) => document.getElementById(id);
 const narrow = matchMedia("(max-width: 640px)");
+const STATISTICS_MS = 1000;
 let key = "";
+let asking = new AbortController(); // a later request ends it: the answer is that of what the form has
 
 /** Ask the service; addresses are relative, for proxies that have it under a path. */
 function ask(path, options = {}) {
@@ -92,32 +94,46 @@ function sampleButton(form, name) {
 }
 
 async function send(form) {
+  asking.abort();
+  const { signal } = (asking = new AbortController());
   const names = form.names();
   at("problem").textContent = "";
   at("send").disabled = true;
   at("answer").setAttribute("aria-busy", "true");
   try {
     const before = await statistics();
+    signal.throwIfAborted();
     const began = performance.now();
-    const response = await ask("predict", { method: "POST", body: form.body() });
+    const response = await ask("predict", { method: "POST", body: form.body(), signal });
     if (response.headers.get("content-type")?.startsWith("text/event-stream"))
       await showEvents(response, form, names);
     else show(await response.text(), response, form, names);
     const id = response.headers.get("x-request-id");
     const took = `${Math.round(performance.now() - began)} ms${id ? `, request ${id}` : ""}`;
     at("answer").append(element("p", { class: "quiet took" }, took));
-    at("answer").append(...times(before, await statistics(), form.facts));
+    const after = await statistics();
+    signal.throwIfAborted();
+    if (before && after) at("answer").append(...times(before, after, form.facts));
     if (response.status === 401) askForKey();
+  } catch (error) {
+    if (!signal.aborted) throw error;
   } finally {
-    at("send").disabled = false;
-    at("answer").removeAttribute("aria-busy");
+    if (signal === asking.signal) {
+      at("send").disabled = false;
+      at("answer").removeAttribute("aria-busy");
+    }
   }
 }
 
-/** Return what Triton has counted by model; nothing where it does not answer. */
+/** Return what Triton has counted by model; null where it does not say so soon. */
 async function statistics() {
-  const response = await ask("statistics.json");
-  return response.ok ? response.json() : {};
+  try {
+    const response = await ask("statistics.json", { signal: AbortSignal.timeout(STATISTICS_MS) });
+    return response.ok ? await response.json() : null;
+  } catch (error) {
+    if (error.name === "TimeoutError") return null;
+    throw error;
+  }
 }
 
 function show(text, response, form, names) {
