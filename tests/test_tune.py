@@ -220,7 +220,7 @@ def tune(project: Project, seconds: int, **more: str) -> str:
 @pytest.mark.slow
 def test_settings_are_found_and_written(waiting: Project) -> None:
     before = (waiting / "pipeline.yml").read_text()
-    printed = tune(waiting, 60)
+    printed = tune(waiting, 90)
     after = (waiting / "pipeline.yml").read_text()
     (waiting / "pipeline.yml").write_text(before)
     assert re.search(r"^only.instances: 1 -> 2$", printed, re.MULTILINE)
@@ -241,7 +241,7 @@ def test_settings_that_fail_a_live_test_are_not_written(waiting: Project) -> Non
         "    with grpc.InferenceServerClient(address) as client:\n"
         "        assert client.get_model_config('only').config.instance_group[0].count == 1\n"
     )
-    printed = tune(waiting, 60)
+    printed = tune(waiting, 90)
     mine.unlink()
     assert "(refused: smoke test: FAILED tests/test_live_mine.py::test_one_instance" in printed
     assert "Nothing that was tried beats the present settings" in printed
