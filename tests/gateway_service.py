@@ -75,17 +75,27 @@ def form(*parts: tuple[str, str, bytes]) -> bytes:
     return b"".join(lines) + f"--{BOUNDARY}--\r\n".encode()
 
 
+def launch(
+    project: Project, output: Any, *options: str, **environment: str
+) -> subprocess.Popen[Any]:
+    """Start `triton-ensemble gateway` in a session of its own, and do not wait for it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "triton_ensemble", "gateway", *options],
+        cwd=project.path,
+        env=variables(PYTHONPATH=f"src:{SOURCES}", **environment),
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+    )
+
+
 @contextmanager
 def gateway(project: Project, url: str, *options: str, **environment: str) -> Iterator[Service]:
     """Run `triton-ensemble gateway` for the Triton at `url`, until Ctrl-C."""
     port = free_port()
-    command = [sys.executable, "-m", "triton_ensemble", "gateway", f"--port={port}", *options]
-    given = variables(PYTHONPATH=f"src:{SOURCES}", TRITON_URL=url, **environment)
     with (
         NamedTemporaryFile() as log,  # a pipe that nobody reads would be full at some time
-        subprocess.Popen(
-            command, cwd=project.path, env=given, stdout=log, stderr=log, start_new_session=True
-        ) as process,
+        launch(project, log, f"--port={port}", *options, TRITON_URL=url, **environment) as process,
     ):
         service = Service(port, process)
         try:

@@ -7,7 +7,6 @@ import importlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ import pytest
 from copier.errors import UserMessageError
 
 from triton_ensemble.repository.sources import adapter_files
+from triton_ensemble.server.local_triton import free_ports
 
 ROOT = Path(__file__).resolve().parents[1]
 NOWHERE = "1"  # a port on which no server answers
@@ -57,9 +57,7 @@ def succeed(process: subprocess.CompletedProcess[str]) -> str:
 
 def free_port() -> int:
     """Return a port on which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_ports({"": 0})[""]
 
 
 class Project:

@@ -6,14 +6,15 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
-from gateway_service import Service, gateway
-from support import SOURCES, Generate, Project, free_port, variables
+from gateway_service import Service, gateway, launch
+from support import NOWHERE, Generate, Project, free_port
+
+TRITON = f"grpc://127.0.0.1:{NOWHERE}"
 
 
 @pytest.fixture(scope="module")
@@ -22,19 +23,10 @@ def project(generate: Generate) -> Project:
 
 
 @contextmanager
-def started(project: Project, port: int, **environment: str) -> Iterator[subprocess.Popen[str]]:
+def started(project: Project, port: int, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run the gateway, and kill it."""
-    command = [sys.executable, "-m", "triton_ensemble", "gateway", f"--port={port}"]
-    given = {"PYTHONPATH": f"src:{SOURCES}", "TRITON_URL": "grpc://127.0.0.1:1"} | environment
-    with subprocess.Popen(
-        command,
-        cwd=project.path,
-        env=variables(**given),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
+    given = {"TRITON_URL": TRITON} | environment
+    with launch(project, subprocess.PIPE, f"--port={port}", **given) as process:
         try:
             yield process
         finally:
@@ -45,7 +37,7 @@ def started(project: Project, port: int, **environment: str) -> Iterator[subproc
 def refused(project: Project, port: int, **environment: str) -> str:
     """Return the line that the gateway ends with."""
     with started(project, port, **environment) as process:
-        return process.communicate(timeout=20)[1]
+        return str(process.communicate(timeout=20)[1], "utf-8")
 
 
 KEY = "x-api-key"
@@ -79,7 +71,7 @@ def test_a_port_that_is_none_is_a_line(project: Project) -> None:
 def test_port_0_is_a_free_one(project: Project) -> None:
     with started(project, 0) as process:
         assert process.stdout
-        [port] = re.findall(r"http://127.0.0.1:([1-9]\d+)", process.stdout.readline())
+        [port] = re.findall(rb"http://127.0.0.1:([1-9]\d+)", process.stdout.readline())
         service, end = Service(int(port), process), time.monotonic() + 30
         while not service.is_alive():
             assert time.monotonic() < end
@@ -88,7 +80,7 @@ def test_port_0_is_a_free_one(project: Project) -> None:
 
 def test_a_page_of_an_origin_that_is_named_may_ask_and_read(project: Project) -> None:
     origin = "https://a.example"
-    with gateway(project, "grpc://127.0.0.1:1", GATEWAY_CORS=f"{origin}, https://b.example") as it:
+    with gateway(project, TRITON, GATEWAY_CORS=f"{origin}, https://b.example") as it:
         asks = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": KEY}
         before = it.ask("OPTIONS", "/predict", Origin=origin, **asks)
         assert before.headers["Access-Control-Allow-Origin"] == origin

@@ -17,9 +17,10 @@ from urllib.request import Request, urlopen
 
 import pytest
 from bucket import Store, store
-from support import NOWHERE, SOURCES, VENV, Generate, Project, free_port, succeed, variables
+from support import NOWHERE, SOURCES, VENV, Generate, Project, succeed, variables
 
 from triton_ensemble.server import environment
+from triton_ensemble.server.local_triton import free_ports
 
 SERVE = "import sys; from triton_ensemble.container.serve import main; main(sys.argv[1:])"
 
@@ -255,7 +256,7 @@ def triton(
     """Start the local Triton as the container does, from a bucket; yield its process, URL and log."""
     wheel = environment.site_packages() / "pytriton/tritonserver"
     environment.copy_backends(wheel, folder / "backends", ())
-    ports = {api: free_port() for api in ("http", "grpc", "metrics")}
+    ports = free_ports(dict.fromkeys(("http", "grpc", "metrics"), 0))
     flags = [
         f"--{api}-{what}"
         for api, port in ports.items()

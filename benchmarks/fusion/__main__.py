@@ -23,14 +23,13 @@ from benchmarks.fusion.works import (
     CORES,
     Answers,
     baseline_request,
-    free_port,
     images,
     project,
     triton_request,
 )
 from benchmarks.generation import template
 from benchmarks.steps.load import Load, cpu_seconds
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.server.local_triton import LocalTriton, free_ports
 
 HERE = Path(__file__).parent
 CONCURRENCIES = [1, 8, 32]
@@ -73,7 +72,7 @@ def session_of(triton: LocalTriton) -> int:
 @contextmanager
 def baseline(python: str, answers: Answers, folder: Path) -> Iterator[Target]:
     """FastAPI with a worker for each core, on the files of a project."""
-    port = free_port()
+    port = free_ports({"http": 0})["http"]
     [model] = folder.glob("model_repository/*/1/**/model.onnx")
     shutil.copy(HERE / "baseline.py", folder)
     command = [python, "-m", "uvicorn", "baseline:app", "--no-access-log", "--log-level=error"]

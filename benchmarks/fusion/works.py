@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from io import BytesIO
@@ -37,13 +36,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     ", no batching": {"batching": False},  # each request for itself
     ", no delay": {"batching": {"max_queue_delay_us": 0}},
 }
-
-
-def free_port() -> int:
-    """Return a port on which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def trivial(steps: int, **fields: Any) -> Answers:

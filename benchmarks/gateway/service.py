@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.request import urlopen
 
-from benchmarks.fusion.works import free_port
+from triton_ensemble.server.local_triton import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,7 +28,7 @@ class Service(NamedTuple):
 @contextmanager
 def gateway(project: Path, triton: str, workers: int, **settings: object) -> Iterator[Service]:
     """Serve a project's gateway with so many workers; `settings` are variables without GATEWAY_, in small letters."""
-    port = free_port()
+    port = free_ports({"http": 0})["http"]
     command = [sys.executable, "-m", "triton_ensemble", "gateway", f"--port={port}"]
     given = {f"GATEWAY_{name.upper()}": str(value) for name, value in settings.items()}
     process = subprocess.Popen(
