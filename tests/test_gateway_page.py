@@ -47,6 +47,7 @@ def test_a_proxy_may_drop_the_path_that_it_has_the_service_at(project: Project) 
             for sent in (f"/{path}", f"/api/{path}"):
                 assert service.ask("GET", sent).status == 200, sent
         assert service.ask("GET", "/openapi.json").json()["servers"] == [{"url": "/api"}]
+        assert service.ask("HEAD", "/static/page.js").status == 200
         assert service.ask("GET", "/static/none").status == 404
         assert service.ask("GET", "/static/%2e%2e/page.py").status == 404
 

@@ -30,11 +30,8 @@ from triton_ensemble.samples.files import Sample
 LOG = logging.getLogger("gateway")
 TRACE = ("traceparent", "tracestate")  # W3C's
 TRACED = re.compile(r"[\x20-\x7e]{1,512}")  # other values fail a call by gRPC
-
-UNBUFFERED = {
-    "Cache-Control": "no-cache",
-    "X-Accel-Buffering": "no",
-}  # events; the latter is nginx's
+# Of events: nginx would hold them back.
+UNBUFFERED = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 class Gateway:

@@ -73,7 +73,13 @@ def add(app: FastAPI, project: Project, keys: Keys) -> None:
         return await static.get_response(name, request.scope)
 
     # As a mount it would be lost behind a proxy that drops the root path.
-    app.get("/static/{name:path}", include_in_schema=False, response_model=None)(file)
+    app.add_api_route(
+        "/static/{name:path}",
+        file,
+        methods=["GET", "HEAD"],
+        include_in_schema=False,
+        response_model=None,
+    )
     for path, html in {"/": "page.html", "/docs": "docs.html"}.items():
         app.get(path, include_in_schema=False)(_sent(html))
     app.get("/pipeline.json", include_in_schema=False, response_model=None)(page.pipeline)
