@@ -2,13 +2,15 @@
 
 SUPPORTED := 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))'
 PYTHON ?= $(shell for p in python3 python3.12 python3.11 python3.10; do $$p -c $(SUPPORTED) 2>/dev/null && echo $$p && break; done)
+CHECK_PYTHON = $(or $(PYTHON),false) -c $(SUPPORTED) || { echo "Python 3.10, 3.11 or 3.12 is needed; name one: make PYTHON=/path/to/python3.11"; exit 1; }
 VENV := $(CURDIR)/.venv
 PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 DEMO := build/demo
+SITE := build/docs
 TOOLKIT := $(shell find src hooks examples/*/pipeline.yml pyproject.toml -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-docker test-cluster test-browser lint lock dist wheel
+.PHONY: help setup demo test test-slow test-docker test-cluster test-browser test-ray docs lint lock dist wheel
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -17,7 +19,7 @@ setup: $(VENV)/.dev ## make the environment, with test tools and linters
 
 # What `make demo` needs: Copier, and what serves the default project.
 $(VENV)/.ready: requirements.lock
-	@$(or $(PYTHON),false) -c $(SUPPORTED) || { echo "Python 3.10, 3.11 or 3.12 is needed; name one: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(CHECK_PYTHON)
 	@echo "Making the environment in .venv ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install --no-compile --no-deps --require-hashes --requirement requirements.lock
@@ -67,6 +69,26 @@ $(VENV)/.browser: requirements-browser.lock $(VENV)/.dev
 
 test-browser: $(VENV)/.browser wheel ## the page of the gateway, in Chromium, and its OpenAPI; PICTURES=docs renews the pictures of docs/
 	@PICTURES=$(PICTURES) $(VENV)/bin/python -m pytest tests/browser
+
+# Ray, at the versions that projects get: for these tests alone.
+$(VENV)/.ray: template/vendor/ray.txt $(VENV)/.dev
+	@$(PIP) install --no-deps --require-hashes --requirement template/vendor/ray.txt
+	@touch $@
+
+test-ray: $(VENV)/.ray wheel ## Ray Serve, on a real Ray of one and several nodes
+	@$(VENV)/bin/python -m pytest -n 0 tests/rayserve
+
+# Sphinx and what it needs, in an environment of its own: no other command needs this one, nor this one another.
+$(VENV)-docs/.ready: requirements-docs.lock
+	@$(CHECK_PYTHON)
+	@$(PYTHON) -m venv $(VENV)-docs
+	@$(VENV)-docs/bin/python -m pip --quiet --disable-pip-version-check install --no-deps --require-hashes --requirement requirements-docs.lock
+	@touch $@
+
+docs: $(VENV)-docs/.ready ## the documentation as a site, in build/docs; a link that leads nowhere is an error
+	@rm -rf $(SITE)
+	@$(VENV)-docs/bin/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --conf-dir docs . $(SITE)
+	@echo "$(SITE)/index.html"
 
 lint: setup ## ruff and mypy over the template, its tests and examples
 	@$(VENV)/bin/python -m ruff check .

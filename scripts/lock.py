@@ -1,7 +1,7 @@
 """Locks the packages of this repository and of generated projects: one resolution for all, so that any choice fits together.
 
 Writes requirements.lock (what `make demo` needs), requirements-dev.lock (what tests and linters need
-besides), locks/*.txt and template/vendor/copier.txt (of generated projects) with `uv`: versions and
+besides), those of single commands, locks/*.txt and template/vendor/copier.txt (of generated projects) with `uv`: versions and
 hashes, no index.
 """
 
@@ -43,10 +43,12 @@ GATEWAY = [
     "uvicorn",
     "uvloop ; sys_platform != 'win32'",
 ]
+RAY = ["ray[serve]==2.60.0 ; sys_platform == 'linux'"]
 OWN = {
     "copier": ("update", UPDATE),
     "gateway": ("gateway", GATEWAY),
     "push": ("push", ["boto3"]),
+    "ray": ("ray", [*GATEWAY, *RAY]),
 }
 # Each has a lock of its own, for the projects that need it.
 PACKAGES = [
@@ -85,6 +87,8 @@ CLUSTER = [
 ]
 # Of `make test-browser`.
 BROWSER = ["playwright", "schemathesis"]
+# Of `make docs`, in an environment of its own: what reads Markdown for Python 3.10 is older than what others want.
+DOCS = ["furo", "mermaidx", "myst-parser", "sphinx"]
 # Resolved without nvidia-pytriton: with it and versions given, uv 0.13 finds no solution.
 APART = [*GATEWAY, "matplotlib", "numpy<2", "python-dateutil<3"]  # the last as kserve wants it
 
@@ -132,6 +136,8 @@ def main() -> None:
         for name, packages in {"cluster": CLUSTER, "browser": BROWSER}.items():
             more = [e for e in compiled(packages, versions) if e.partition("==")[0] not in known]
             write(ROOT / f"requirements-{name}.lock", more)
+        docs = ROOT / "requirements-docs.lock"
+        write(docs, compiled(DOCS, docs if "--keep" in sys.argv else Path(folder, "none")))
         for name, (command, packages) in OWN.items():
             entries = [HEAD.format(command), *compiled(packages, versions)]
             write(ROOT / f"template/vendor/{name}.txt", entries)

@@ -37,18 +37,21 @@ def arrays_of(result: triton_grpc.InferResult) -> Arrays:
 
 def asked(client: Client, model: str, arrays: Arrays, **options: Any) -> Arrays | str:
     try:
-        return arrays_of(client.infer(model, as_inputs(arrays), client_timeout=20, **options))
+        options = {"client_timeout": 20, **options}
+        return arrays_of(client.infer(model, as_inputs(arrays), **options))
     except InferenceServerException as error:
         return str(error.message())
 
 
-def streamed(triton: LocalTriton, model: str, arrays: Arrays) -> list[Arrays | str]:
+def streamed(triton: LocalTriton, model: str, arrays: Arrays, **options: Any) -> list[Arrays | str]:
     """Return the responses of a decoupled model, the last of which may be an error."""
     responses: Queue[Any] = Queue()
     answers: list[Arrays | str] = []
     with connect(triton) as client:
         client.start_stream(lambda result, error: responses.put((result, error)))
-        client.async_stream_infer(model, as_inputs(arrays), enable_empty_final_response=True)
+        client.async_stream_infer(
+            model, as_inputs(arrays), enable_empty_final_response=True, **options
+        )
         while True:
             result, error = responses.get(timeout=10)
             if error:

@@ -8,14 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from support import SOURCES, Project, free_port, variables
+from support import SOURCES, Generate, Project, free_port, step, succeed, variables
 
 BOUNDARY = "a boundary of parts"
 
@@ -54,15 +54,17 @@ class Service:
         finally:
             connection.close()
 
-    def post(self, content: Any, **headers: str) -> Answer:
-        """Send JSON, or bytes in its place, to /predict."""
+    def post(self, content: Any, to: str = "/predict", **headers: str) -> Answer:
+        """Send JSON, or bytes in its place."""
         body = content if isinstance(content, bytes) else json.dumps(content)
-        return self.ask("POST", "/predict", body, **{"Content_Type": "application/json"} | headers)
+        return self.ask("POST", to, body, **{"Content_Type": "application/json"} | headers)
 
-    def upload(self, *parts: tuple[str, str, bytes], **headers: str) -> Answer:
-        """Send a form's files, each by the input's name, its own and its content, to /predict."""
+    def upload(
+        self, *parts: tuple[str, str, bytes], to: str = "/predict", **headers: str
+    ) -> Answer:
+        """Send a form's files, each by the input's name, its own and its content."""
         kind = f'multipart/form-data; boundary="{BOUNDARY}"'
-        return self.ask("POST", "/predict", form(*parts), Content_Type=kind, **headers)
+        return self.ask("POST", to, form(*parts), Content_Type=kind, **headers)
 
 
 def form(*parts: tuple[str, str, bytes]) -> bytes:
@@ -73,6 +75,18 @@ def form(*parts: tuple[str, str, bytes]) -> bytes:
         head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'
         lines.append(head.encode() + content + b"\r\n")
     return b"".join(lines) + f"--{BOUNDARY}--\r\n".encode()
+
+
+def stream(generate: Generate, words: str) -> Project:
+    """Return a decoupled pipeline of the step `words`, COUNT INT32[1] -> WORD STRING[1], with this code."""
+    tensors = {"COUNT": "INT32[1]", "WORD": "STRING[1]"}
+    steps = [step("words", ["COUNT"], ["WORD"], decoupled=True)]
+    project = generate(
+        project_name="stream", tensors=tensors, steps=steps, max_batch_size=0, extras=["gateway"]
+    )
+    (project / "steps/words.py").write_text(words)
+    succeed(project.make("repository"))
+    return project
 
 
 def launch(
@@ -87,6 +101,19 @@ def launch(
         stderr=output,
         start_new_session=True,
     )
+
+
+@contextmanager
+def started(
+    project: Project, *options: str, **environment: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `triton-ensemble gateway`, and kill it."""
+    with launch(project, subprocess.PIPE, *options, **environment) as process:
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextmanager
@@ -121,6 +148,17 @@ def metric(service: Service, name: str, **labels: str) -> float:
     wanted = [f'{label}="{value}"' for label, value in labels.items()]
     found = [line for line in lines if line.startswith(name) and all(w in line for w in wanted)]
     return sum(float(line.rpartition(" ")[2]) for line in found)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait until something is so; what can't be connected to is not."""
+    end = time.monotonic() + 30
+    while True:
+        with suppress(OSError):
+            if condition():
+                return
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def wait_for(service: Service, name: str, value: float, **labels: str) -> None:

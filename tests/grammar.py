@@ -365,7 +365,7 @@ OF_KIND: dict[str, Value] = {
     "texts": Scene.texts,
     "file": Scene.file,
     "label file": lambda s: s.one("labels.txt", "a/b.txt", "x y", ".x", ""),
-    "list of extra": lambda s: s.one([], ["monitoring"], ["x"]),
+    "extras": lambda s: s.one([], ["monitoring"], ["x"], ["ray"]),
     "ci": lambda s: s.one("github", "gitlab", "none", "x"),
     "runner": lambda s: s.one("gpu", "self-hosted, gpu", ""),
     "tensors": Scene.tensors,

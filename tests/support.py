@@ -212,6 +212,7 @@ PIPELINES: dict[str, dict[str, Any]] = {
     "fan that joins": {"starting_pipeline": "my-own", "topology": "fan"},
     "photographs": {"starting_pipeline": "torchscript-classification"},
     "text embedding": {"starting_pipeline": "text-embedding"},
+    "text to image": {"starting_pipeline": "text-to-image"},
     "text classification": {"starting_pipeline": "text-classification"},
     "digit screening": {"starting_pipeline": "digit-screening"},
     "second opinion": {"starting_pipeline": "second-opinion"},

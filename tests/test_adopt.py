@@ -723,7 +723,7 @@ def test_a_model_that_is_only_called_is_a_step_without_tensors(
     assert answers["steps"][0]["calls"] == ["deep"]
     project = generate(**answers)
     assert configs(project / "model_repository") == configs(adopt.folder)
-    assert "s1 -.-> s" in (project / "README.md").read_text()
+    assert "s1 -.->|calls| s" in (project / "README.md").read_text()
 
 
 def test_a_name_in_code_that_calls_nothing_is_no_call(adopt: Adopt) -> None:

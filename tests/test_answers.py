@@ -61,6 +61,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"extras": ["monitorin"]},
         'extras 1 is "monitorin"; did you mean monitoring?',
     ),
+    (
+        {"extras": ["monitoring", "ray"]},
+        "extras has ray without gateway, which Ray Serve serves; add gateway",
+    ),
     ({"ci": "travis"}, 'ci is "travis"; write one of github, gitlab, none'),
     ({"ci": "gitub"}, 'ci is "gitub"; did you mean github?'),
     (
@@ -81,7 +85,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"starting_pipeline": "x"},
-        'starting_pipeline is "x"; write one of image-classification, torchscript-classification, text-embedding, text-classification, digit-screening, second-opinion, my-own',
+        'starting_pipeline is "x"; write one of image-classification, torchscript-classification, text-embedding, text-to-image, text-classification, digit-screening, second-opinion, my-own',
     ),
     ({"triton_release": "26.99"}, "triton_release is 26.99; write one from 24.10 to 26.08"),
     ({"stepz": []}, "stepz: is no question; did you mean steps?"),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import PIPELINES, UNUSUAL, Generate, Project, Server, serve, succeed
+from support import PIPELINES, UNUSUAL, Generate, Project, Server, serve, step, succeed
 from test_client import serving
 
 from triton_ensemble.bench.closed_loop import Address, ClosedLoop
@@ -50,6 +50,42 @@ def test_a_table_a_sentence_and_the_figures(default_project: Project, tmp_path: 
         for model in level["models"]:
             assert model["compute_us"] < level["server_us"] < load["p99_us"] * 2
     assert [*tmp_path.iterdir()] == [tmp_path / "first.json"]
+
+
+TENSOR = {"type": "FP32", "dims": [1]}
+CODE = "class Step:\n    def __init__(self, context):\n        self.calls = context.calls\n\n    def __call__(self, {}):\n{}\n"
+CALLING = {
+    "ask": ("A", "        return {'B': self.calls.slow(x=A)['y']}"),
+    "slow": ("x", "        import time\n        time.sleep(0.02)\n        return {'y': x}"),
+    "end": ("B", "        return {'C': B}"),
+}
+
+
+@pytest.fixture(scope="module")
+def calling(generate: Generate) -> Project:
+    """Return a project with a step that waits for a model that only it calls."""
+    steps = [
+        step("ask", ["A"], ["B"], calls=["slow"]),
+        step("end", ["B"], ["C"], fuse=False),
+        step("slow", {"x": TENSOR}, {"y": TENSOR}, batching=False),
+    ]
+    project = generate(project_name="calling", tensors=dict.fromkeys("ABC", "FP32[1]"), steps=steps)
+    for name, (argument, body) in CALLING.items():
+        (project / f"steps/{name}.py").write_text(CODE.format(argument, body))
+    return project
+
+
+def test_models_that_a_step_calls_are_measured_too(calling: Project, tmp_path: Path) -> None:
+    printed = bench(calling, f"{SHORT} --concurrency 1 8 --out {tmp_path}/run")
+    assert re.findall(r"^ +1  (\w+)", printed, re.MULTILINE) == ["ask", "slow", "end"]
+    measured = json.loads((tmp_path / "run.json").read_text())["levels"]
+    asking = [level["models"][0] for level in measured]
+    assert all(ask["called_us"] > 0.5 * ask["compute_us"] for ask in asking), asking
+
+
+def test_models_that_a_step_calls_are_loaded_to_tune(calling: Project) -> None:
+    process = calling.make("tune", "TIME=1", "CONCURRENCY=1")
+    assert process.stderr.startswith("Nothing was measured: TIME=1 is too short"), process.stderr
 
 
 def test_a_picture_where_matplotlib_is_installed(digits: Server, tmp_path: Path) -> None:
@@ -168,9 +204,72 @@ def test_pipelines_of_other_kinds(generate: Generate, name: str) -> None:
     assert re.search(r"^ +8 +\S+ +\S+ +\S+ +\S+ +0$", printed, re.MULTILINE), printed
 
 
-def test_a_decoupled_pipeline_says_why_not(generate: Generate) -> None:
-    process = generate(**UNUSUAL["decoupled"]).make("bench")
-    assert process.stderr.startswith("Decoupled models answer over a gRPC stream only")
+STREAM = """
+from triton_step import InvalidRequest
+
+class Step:
+    def __init__(self, context):
+        pass
+
+    async def __call__(self, A):
+        import asyncio
+        await asyncio.sleep(0.04)
+        for i in range(5):
+            yield {"B": A + i}
+            await asyncio.sleep(0.02)
+        if A.any():
+            raise InvalidRequest("A: is not 0")
+"""
+
+
+@pytest.fixture(scope="module")
+def streaming(generate: Generate) -> Iterator[Server]:
+    """Serve a pipeline that answers five times, 20 ms apart, the first time after 40 ms."""
+    project = generate(
+        project_name="streaming",
+        tensors=dict.fromkeys("ABC", "FP32[1]"),
+        steps=[step("count", ["A"], ["B"], decoupled=True), step("end", ["B"], ["C"], fuse=False)],
+    )
+    (project / "steps/count.py").write_text(STREAM)
+    (project / "steps/end.py").write_text(CODE.format("B", "        return {'C': B}"))
+    with serve(project) as server:
+        yield server
+
+
+def bench_of(streaming: Server, value: int, arguments: str, folder: Path) -> str:
+    inputs = {"inputs": {"A": [[value]]}}
+    (streaming.project / "samples/stub.json").write_text(json.dumps(inputs))
+    arguments = f"--seconds 1 --out {folder}/run {arguments}"
+    return bench(streaming.project, arguments, TRITON_URL=streaming.urls["grpc"])
+
+
+def test_a_stream_is_measured_by_its_responses(streaming: Server, tmp_path: Path) -> None:
+    printed = bench_of(streaming, 0, "--concurrency 1 8", tmp_path)
+    head = "concurrency  requests/s responses/s first p50 ms first p99 ms between p50 ms between p99 ms  errors"
+    assert head in printed.splitlines()
+    assert concurrencies(printed) == [1, 8]
+    for level in json.loads((tmp_path / "run.json").read_text())["levels"]:
+        load, stream = level["load"], level["load"]["stream"]
+        assert stream["per_s"] == pytest.approx(5 * load["throughput"], rel=0.5)
+        assert 40e3 < stream["first_p50_us"] <= stream["first_p99_us"]
+        assert 20e3 < stream["between_p50_us"] <= stream["between_p99_us"]
+        assert stream["first_p50_us"] + 4 * stream["between_p50_us"] < load["p99_us"] * 1.1
+        assert not load["errors"]
+
+
+def test_runs_of_streams_are_compared(streaming: Server, tmp_path: Path) -> None:
+    bench_of(streaming, 0, "--concurrency 2", tmp_path)
+    printed = bench_of(streaming, 0, f"--concurrency 2 --base {tmp_path}/run.json", tmp_path)
+    assert re.search(r"responses/s +first p50 ms +between p50 ms\n +2( .*->.*%){3}\n", printed)
+
+
+def test_a_stream_that_ends_with_an_error_has_failed(streaming: Server, tmp_path: Path) -> None:
+    (streaming.project / "samples/stub.json").write_text(json.dumps({"inputs": {"A": [[1.0]]}}))
+    process = streaming.project.make(
+        "bench", f"ARGS=--seconds 1 --out {tmp_path}/run", TRITON_URL=streaming.urls["grpc"]
+    )
+    assert process.returncode
+    assert re.search(r"failed: .*step count: A: is not 0\n", process.stderr)
 
 
 @pytest.mark.parametrize("callers", [1, 8])

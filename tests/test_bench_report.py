@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from triton_ensemble.bench.levels import Bench
 from triton_ensemble.bench.open_dims import apart
 from triton_ensemble.bench.report import comparison
 from triton_ensemble.bench.runs import Run
+from triton_ensemble.bench.statistics import model_times
 
 
 def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: Any) -> Level:
@@ -32,6 +34,15 @@ def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: An
 
 def in_parallel(measured: Level) -> Level:
     return dataclasses.replace(measured, critical_path=measured.models[1:])
+
+
+def test_all_requests_of_a_batch_wait_for_the_calls_made_for_it() -> None:
+    config = model_config_pb2.ModelConfig()
+    batch = {"requests": 8, "rows": 8, "executions": 1, "compute_ns": 8 * 21_000_000}
+    call = {"requests": 1, "rows": 1, "executions": 1, "compute_ns": 20_000_000}
+    done = {"ask": Counter(batch), "slow": Counter(call)}
+    ask, _ = model_times(done, 1.0, {"ask": config, "slow": config}, "ask", {"ask": ["slow"]})
+    assert (ask.compute_us, ask.called_us) == (21_000, 20_000)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +73,22 @@ def in_parallel(measured: Level) -> Level:
 )
 def test_the_bottleneck(measured: Level, said: str) -> None:
     assert said in bottleneck([measured])
+
+
+@pytest.mark.parametrize(
+    ("cores_busy", "busy", "said"),
+    [
+        (0.5, 0.9, "of step caller. For 90% of that it waited for models that it calls: raise "),
+        (0.5, 0.98, "net is the bottleneck: its 1 instance worked for 98%"),
+        (0.99, 0.9, "net does 82% of what the models do."),
+    ],
+)
+def test_what_a_model_waits_for_is_not_its_own_work(
+    cores_busy: float, busy: float, said: str
+) -> None:
+    measured = level(cores_busy, busy=busy)
+    caller = ModelTimes("caller", 100, 1.0, 0.0, 1000.0, 1, 0.97, 0, called_us=900.0)
+    assert said in bottleneck([dataclasses.replace(measured, models=[caller, *measured.models])])
 
 
 @pytest.mark.parametrize("compute_us", [3500.0, 4000.0, 4500.0])

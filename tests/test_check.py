@@ -110,6 +110,13 @@ A = step("@a")
 MID = step("@a", outputs="OUT=MID")
 TWO_INPUTS = f'backend: "python"\n{IN}{IN.replace("IN", "X")}{OUT}{CPU}'
 DECOUPLED = f"{PYTHON}model_transaction_policy {{ decoupled: true }}\n"
+
+
+def calling(model: str) -> str:
+    request = f"pb_utils.InferenceRequest(model_name='{model}')"
+    return MODEL.replace("return", f"request = {request}\n        return")
+
+
 CASES = [
     one("parse", f"{PYTHON}\n\nmax_batch: 4", 7),
     one("parse", f"{PYTHON}max_batch_size: ${{batch}}", 5),
@@ -124,6 +131,11 @@ CASES = [
     one("parse", PYTHON.replace('"OUT"', r'"\OUT"'), 3),
     one("parse", PYTHON.replace('"OUT"', '"OUT\0"'), 3),
     Case("broken-link", {"@m": PYTHON, "@m/2": Path("nowhere")}, "m/2:1"),
+    Case(
+        "calls-cycle",
+        {"@a": PYTHON, "@a/1/model.py": calling("@b"), "@b": PYTHON, "@b/1/model.py": calling("@a")},
+        "a/config.pbtxt:1",
+    ),
     Case("config-missing", {"@docs": None}, "docs/config.pbtxt:1"),
     Case("config-made-up", {"@m/1/model.py": MODEL}, "m/config.pbtxt:1"),
     one("name", f'name: "other"\n{PYTHON}', 1),
@@ -414,7 +426,14 @@ UNWRITTEN = {
     "a field of a model at a step that is served by another's",
 }
 # What only the code says that is not written here.
-OF_CODE = {"tensors that a model.py of one's own adds"}
+OF_CODE = {
+    "a call of a step of sequences",
+    "a step that calls itself",
+    "a step that calls one that its own model serves",
+    "calls of a step that is none",
+    "steps that call each other, over a third",
+    "tensors that a model.py of one's own adds",
+}
 # What is adopted is taken as it is, and the check warns.
 AS_IT_IS = {"rows that a step has not, adopted"}
 

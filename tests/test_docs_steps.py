@@ -130,6 +130,27 @@ def test_a_step_that_calls_other_models(generate: Generate) -> None:
     assert answer["SMALL"].tolist() == [[0.75], [0.1875]]
 
 
+def test_a_step_that_asks_some_models_at_once_and_some_not_at_all(generate: Generate) -> None:
+    project = written(generate, "A step that asks some models at once, and some not at all")
+    code = "class Step:\n    def __init__(self, context): ...\n\n    def __call__(self, X):\n        return {{'Y': X{}}}\n"
+    (project / "steps/one.py").write_text(code.format(" + 1"))
+    (project / "steps/two.py").write_text(code.format(" + 3"))
+    succeed(project.make("repository"))
+    with LocalTriton(project / "model_repository", "docs") as triton, connect(triton) as client:
+        asked_of = []
+        for values in ([[2], [3]], [[2], [20]]):
+            answer = asked(client, "docs", {"VALUE": np.array(values, np.float32)})
+            assert isinstance(answer, dict), answer
+            [statistics] = client.get_inference_statistics("one").model_stats
+            asked_of.append((answer["ANSWER"].ravel().tolist(), statistics.inference_count))
+    assert asked_of == [([2, 3], 0), ([2, 22], 1)]
+
+
+def test_the_unit_test_of_a_step_that_calls_other_models(generate: Generate) -> None:
+    project = written(generate, "A step that calls other models")
+    succeed(project.run(sys.executable, "-m", "pytest", "-q", "tests/test_steps.py"))
+
+
 @pytest.mark.skipif(not find_spec("torch"), reason="needs torch")
 def test_a_step_on_a_gpu(generate: Generate) -> None:
     """It runs on the CPU here, by the same DLPack."""

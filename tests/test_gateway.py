@@ -62,14 +62,26 @@ def test_json_with_bytes(service: Service, digits: Server) -> None:
     assert answer.json()["LABEL"] == [["7"]]
 
 
+SAME = """
+class Step:
+    def __init__(self, context):
+        pass
+
+    def __call__(self, I):
+        return {"O": I}
+"""
 REFUSED: dict[str, tuple[int, Any, str]] = {
     "no JSON": (400, b"{", "the request is no JSON"),
     "a list": (400, [], "the request is no object"),
     "another input": (400, {"IMAGES": [["a"]]}, "IMAGES is no input of image_classification; its inputs are IMAGE"),
     "none": (400, {}, "IMAGE is missing"),
-    "a number": (400, {"IMAGE": [[1]]}, "IMAGE is BYTES: int is no text"),
-    "no base64": (400, {"IMAGE": [[{"base64": "?"}]]}, "IMAGE: "),
-    "another key": (400, {"IMAGE": [[{"hex": "00"}]]}, "IMAGE: hex is unknown"),
+    "a number": (400, {"IMAGE": [[1]]}, 'IMAGE, row 0: 1 is no text; write a text, or {"base64": TEXT}'),
+    "no base64": (400, {"IMAGE": [[{"base64": "?"}]]}, 'IMAGE, row 0: {"base64":"?"} is no text'),
+    "another key": (400, {"IMAGE": [["a"], [{"hex": "00"}]]}, 'IMAGE, row 1: {"hex":"00"} is no text'),
+    "nothing": (400, {"IMAGE": [[{}]]}, "IMAGE, row 0: {} is no text"),
+    "null": (400, {"IMAGE": None}, "IMAGE is missing"),
+    "a null": (400, {"IMAGE": [["a"], [None]]}, "IMAGE, row 1: null is no text"),
+    "ragged": (400, {"IMAGE": [["a"], ["a", "b"]]}, "IMAGE, row 1: has shape [2], and row 0 [1]; send rows"),
     "a shape": (400, {"IMAGE": [[["a"]]]}, "IMAGE has shape [1, 1, 1]"),
     "no rows": (400, {"IMAGE": []}, "IMAGE"),
     "no image": (400, {"IMAGE": [["a"]]}, "in ensemble 'image_classification', step preprocess: IMAGE, row 0"),
@@ -107,6 +119,8 @@ def test_it_says_what_it_is(service: Service) -> None:
     text = service.ask("GET", "/openapi.json").content
     assert b"Refusal" not in text  # a name of the code, for nobody else
     paths = json.loads(text)["paths"]
+    assert "security" not in paths["/predict"]["post"]
+    assert "503" in paths["/readyz"]["get"]["responses"]
     body = paths["/predict"]["post"]["requestBody"]["content"]
     assert body["application/json"]["schema"]["required"] == ["IMAGE"]
     files = body["multipart/form-data"]["schema"]["properties"]["IMAGE"]
@@ -114,6 +128,7 @@ def test_it_says_what_it_is(service: Service) -> None:
     examples = body["application/json"]["examples"]
     assert {"digit-7", "digit-7-png", "digits-2-6"} == examples.keys()
     ok = paths["/predict"]["post"]["responses"]["200"]["content"]["application/json"]
+    assert ok["schema"]["properties"]["errors"]["items"]["required"] == ["row", "error"]
     for name, example in examples.items():
         answer = service.post(example["value"]).json()
         assert answer["LABEL"] == ok["examples"][name]["value"]["LABEL"]
@@ -158,7 +173,11 @@ def test_keys_rotate_without_a_restart(digits: Server, tmp_path: Path) -> None:
         assert service.ask("GET", "/healthz").status == 200
         file.write_text("clé\n")
         assert statuses("clé".encode().decode("latin-1"), "cl") == [400, 401]
-        [predict] = service.ask("GET", "/openapi.json").json()["paths"]["/predict"].values()
+        description = service.ask("GET", "/openapi.json").json()
+        [predict] = description["paths"]["/predict"].values()
+        assert predict["security"] == [{"key": []}]
+        key = {"type": "apiKey", "in": "header", "name": "X-API-Key"}
+        assert description["components"]["securitySchemes"]["key"] == key
         assert "examples" not in predict["requestBody"]["content"]["application/json"]
 
 
@@ -196,8 +215,40 @@ def test_a_decoupled_pipeline_streams(generate: Generate) -> None:
         assert answer.headers["X-Accel-Buffering"] == "no"  # nginx would hold events back
         events = answer.content.decode().split("\n\n")
         assert json.loads(events[0].removeprefix("data: "))["TEXT"] is not None
+        [predict] = service.ask("GET", "/openapi.json").json()["paths"]["/predict"].values()
+        [described] = predict["responses"]["200"]["content"]
+        assert described == "text/event-stream"
         assert service.post({"PROMPTS": ["a"]}).status == 400
         assert service.ask("GET", "/readyz").status == 200
+
+
+WRONG = {  # for INT32[-1, 2], and what is said of it
+    "[[[1, null]]]": "I, row 0: null is no INT32; write a whole number from -2147483648 to 2147483647",
+    "[[[1, 2]], [[1, 18446744073709551616]]]": "I, row 1: 1.8446744073709552e+19 is no INT32; write a whole number",
+    "[[[1, 2], [3]]]": "I, row 0: its lists are not of one length; write lists of shape [-1, 2]",
+    "[[[1, 2]], [[1, 2], [3, 4]]]": "I, row 1: has shape [2, 2], and row 0 [1, 2]; send rows",
+    "[[{}]]": "I, row 0: {} is no INT32; write a whole number",
+    '[[[1, "%s"]]]' % ("2" * 99): 'I, row 0: "%s… is no INT32' % ("2" * 39),
+    "[[[1]]]": "I has shape [1, 1, 1]; it must be [-1, -1, 2]",
+    "[]": "I has no rows; give one or more",
+}
+
+
+def test_what_is_no_tensor_is_said_by_its_row_and_an_empty_one_is(generate: Generate) -> None:
+    tensors = {"I": "INT32[-1, 2]", "O": "INT32[-1, 2]"}
+    steps = [step("same", ["I"], ["O"])]
+    project = generate(project_name="pairs", tensors=tensors, steps=steps, extras=["gateway"])
+    (project / "steps/same.py").write_text(SAME)
+    succeed(project.make("repository"))
+    with serve(project) as server, gateway(project, server.urls["grpc"]) as service:
+        for rows in ("[[]]", "[[], []]", "[[[1, 2]], [[3, 4]]]"):
+            answer = service.post(b'{"I": %s}' % rows.encode())
+            assert (answer.status, answer.json()) == (200, {"O": json.loads(rows)})
+        for rows, line in WRONG.items():
+            answer = service.post(b'{"I": %s}' % rows.encode())
+            assert (answer.status, answer.json()["error"][: len(line)]) == (400, line)
+            if "row " in line[:8]:
+                assert answer.json()["row"] == int(line[7])
 
 
 NAMES = {

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from gateway_service import Answer, Service, gateway, metric, wait_for
+from gateway_service import Answer, Service, gateway, metric, stream, wait_for
 from support import Generate, Project, Server, free_port, serve, step, succeed
 
 from triton_ensemble.server.local_triton import LocalTriton
@@ -242,13 +242,7 @@ class Step:
 @pytest.mark.slow
 def test_who_reads_no_more_keeps_no_place(generate: Generate) -> None:
     """Of a stream, whose answers are sent while it has one."""
-    words = step("words", ["COUNT"], ["WORD"], decoupled=True)
-    tensors = {"COUNT": "INT32[1]", "WORD": "STRING[1]"}
-    project = generate(
-        project_name="stream", tensors=tensors, steps=[words], max_batch_size=0, extras=["gateway"]
-    )
-    (project / "steps/words.py").write_text(WORDS)
-    succeed(project.make("repository"))
+    project = stream(generate, WORDS)
     limits = {"GATEWAY_CONCURRENCY": "1", "GATEWAY_TIMEOUT_S": "1"}
     with serve(project) as server, gateway(project, server.urls["grpc"], **limits) as service:
         connection = service.connect()

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from gateway_service import gateway, wait_for
+from gateway_service import Answer, gateway, metric, wait_for
 from support import Generate, Server, serve, step, succeed
 
 SLOW = """\
@@ -75,6 +75,14 @@ def test_rows_that_are_refused_fail_alone_also_in_shared_calls(slow: Server) -> 
                 assert answer.json()["errors"][0]["row"] == 1
 
 
+def test_rows_are_counted_also_where_all_are_refused(slow: Server) -> None:
+    with gateway(slow.project, slow.urls["grpc"]) as service:
+        assert service.post(seconds(-1, -1, -1)).status == 400
+        assert service.post(seconds(0, -1)).status == 200
+        assert metric(service, "gateway_rows_total", outcome="refused") == 4
+        assert metric(service, "gateway_rows_total", outcome="answered") == 1
+
+
 def test_who_leaves_frees_the_place(slow: Server) -> None:
     with gateway(
         slow.project, slow.urls["grpc"], GATEWAY_CONCURRENCY="1", GATEWAY_BATCH="0"
@@ -88,6 +96,37 @@ def test_who_leaves_frees_the_place(slow: Server) -> None:
         connection.close()
         wait_for(service, "gateway_computing", 0)
         wait_for(service, "gateway_requests_total", 1, status="499")
+
+
+def test_a_connection_that_is_refused_goes_on(slow: Server) -> None:
+    places = {"GATEWAY_CONCURRENCY": "1", "GATEWAY_WAITING": "0", "GATEWAY_BATCH": "0"}
+    page = "https://page.example"
+    with (
+        gateway(slow.project, slow.urls["grpc"], GATEWAY_CORS=page, **places) as service,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        held = pool.submit(service.post, seconds(3))
+        wait_for(service, "gateway_computing", 1)
+        connection, head = service.connect(), {"Content-Type": "application/json"}
+        for number in range(3):
+            request_id = f"request-{number}"
+            body = json.dumps({**seconds(0), "more": "x" * 300_000})  # longer than one read
+            connection.request("POST", "/predict", body, {**head, "X-Request-ID": request_id})
+            refused = Answer(connection.getresponse())
+            assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+            assert refused.json()["id"] == refused.headers["X-Request-ID"] == request_id
+        elsewhere = service.post(seconds(0), Origin=page)
+        assert elsewhere.status == 429
+        assert elsewhere.headers["Access-Control-Allow-Origin"] == page
+        with socket.create_connection(("127.0.0.1", service.port)) as old:
+            old.sendall(b"POST /predict HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}")
+            parts = iter(lambda: old.recv(4096), b"")  # until it is closed
+            assert b"\r\nconnection: close\r\n" in b"".join(parts)
+        assert held.result().status == 200
+        connection.request("POST", "/predict", json.dumps(seconds(0)), head)
+        assert connection.getresponse().status == 200
+        connection.close()
+        assert metric(service, "gateway_requests_total", route="/predict", status="429") == 5
 
 
 @pytest.mark.slow

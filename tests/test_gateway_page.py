@@ -48,8 +48,17 @@ def test_a_proxy_may_drop_the_path_that_it_has_the_service_at(project: Project) 
                 assert service.ask("GET", sent).status == 200, sent
         assert service.ask("GET", "/openapi.json").json()["servers"] == [{"url": "/api"}]
         assert service.ask("HEAD", "/static/page.js").status == 200
+        for sent in ("/docs/", "/api/docs/"):
+            assert service.ask("GET", sent).headers["Location"].endswith("/api/docs")
         assert service.ask("GET", "/static/none").status == 404
         assert service.ask("GET", "/static/%2e%2e/page.py").status == 404
+
+
+def test_what_is_there_can_be_asked_by_head(service: Service) -> None:
+    for path in ("/", "/docs", "/healthz"):
+        answer = service.ask("HEAD", path)
+        assert (answer.status, answer.content) == (200, b""), path
+    assert service.ask("HEAD", "/readyz").status == 503  # there is no Triton
 
 
 def test_the_facts_are_those_of_the_project(service: Service, project: Project) -> None:

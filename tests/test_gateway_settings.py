@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
 import pytest
-from gateway_service import Service, gateway, launch
+from gateway_service import Service, gateway, started
 from support import NOWHERE, Generate, Project, free_port
 
 TRITON = f"grpc://127.0.0.1:{NOWHERE}"
@@ -22,21 +17,10 @@ def project(generate: Generate) -> Project:
     return generate(extras=["gateway"])
 
 
-@contextmanager
-def started(project: Project, port: int, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the gateway, and kill it."""
-    given = {"TRITON_URL": TRITON} | environment
-    with launch(project, subprocess.PIPE, f"--port={port}", **given) as process:
-        try:
-            yield process
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-
-
 def refused(project: Project, port: int, **environment: str) -> str:
     """Return the line that the gateway ends with."""
-    with started(project, port, **environment) as process:
+    given = {"TRITON_URL": TRITON} | environment
+    with started(project, f"--port={port}", **given) as process:
         return str(process.communicate(timeout=20)[1], "utf-8")
 
 
@@ -69,7 +53,7 @@ def test_a_port_that_is_none_is_a_line(project: Project) -> None:
 
 
 def test_port_0_is_a_free_one(project: Project) -> None:
-    with started(project, 0) as process:
+    with started(project, "--port=0", TRITON_URL=TRITON) as process:
         assert process.stdout
         [port] = re.findall(rb"http://127.0.0.1:([1-9]\d+)", process.stdout.readline())
         service, end = Service(int(port), process), time.monotonic() + 30

@@ -11,8 +11,9 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from gateway_service import gateway
+from gateway_service import gateway, metric, stream
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
 from support import ROOT, SOURCES, Generate, Server, run, serve, step, succeed
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -64,6 +65,10 @@ def collecting() -> Iterator[Collector]:
         collector.shutdown()
 
 
+def is_error(span: Any) -> bool:
+    return bool(span.status.code == Status.STATUS_CODE_ERROR)
+
+
 @pytest.fixture(scope="module")
 def server(generate: Generate) -> Iterator[Server]:
     tensors = {"INPUT": "FP32[1]", "OUTPUT": "FP32[1]"}
@@ -88,6 +93,52 @@ def test_a_request_is_a_trace_of_whoever_sent_it(server: Server) -> None:
     assert request.parent_span_id.hex() == PARENT
     assert {span.parent_span_id for span in spans.values()} == {request.span_id}
     assert "/v1/logs" not in collector.paths  # they could have what requests hold
+
+
+WORDS = """
+import numpy as np
+from triton_step import InvalidRequest
+
+
+class Step:
+    def __init__(self, context):
+        pass
+
+    def __call__(self, COUNT):
+        yield {"WORD": np.array(["a"], object)}
+        if COUNT[0] < 0:
+            raise InvalidRequest("COUNT: is below 0; send a number")
+        if COUNT[0] > 9:
+            raise RuntimeError("too many")
+"""
+
+
+def test_a_stream_is_recorded_and_counts_as_it_ends(generate: Generate) -> None:
+    """A failure after the first event is none of its status, which is sent by then."""
+    project = stream(generate, WORDS)
+    with collecting() as collector, serve(project) as server:
+        settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, **QUICK}
+        with gateway(project, server.urls["grpc"], **settings) as service:
+            trace = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
+            for count, status in ((1, 200), (-1, 400), (10, 500)):
+                collector.spans.clear()
+                answer = service.post({"COUNT": [count]}, **trace)
+                assert (answer.status, b"event: error" in answer.content) == (200, status != 200)
+                spans = collector.wait_for("POST /predict")
+                assert spans["triton"].parent_span_id == spans["POST /predict"].span_id
+                assert is_error(spans["triton"]) == (status == 500)
+                labels = {"route": "/predict", "status": str(status)}
+                assert metric(service, "gateway_requests_total", **labels) == 1
+
+
+def test_a_refusal_is_no_error_of_triton(server: Server) -> None:
+    with collecting() as collector:
+        settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, **QUICK}
+        with gateway(server.project, server.urls["grpc"], **settings) as service:
+            assert service.post({"INPUT": [["a"]]}).status == 400
+            spans = collector.wait_for("POST /predict")
+    assert not is_error(spans["triton"])
+    assert not spans["triton"].events
 
 
 def test_nothing_is_sent_where_nobody_asks(server: Server) -> None:

@@ -105,10 +105,12 @@ def test_what_no_step_writes_comes_in_and_what_no_step_reads_goes_out(graph: Gra
     assert names(pipeline["outputs"]) == ["D", "E"]
 
 
-def arrows(environment: SandboxedEnvironment, pipeline: dict[str, Any]) -> list[str]:
+def arrows(
+    environment: SandboxedEnvironment, pipeline: dict[str, Any], kind: str = "-->"
+) -> list[str]:
     """Return those of the project's drawing."""
     drawing = environment.get_template("hooks/stubs/diagram.jinja").render(graph=pipeline)
-    return [line.strip() for line in drawing.splitlines() if "-->" in line]
+    return [line.strip() for line in drawing.splitlines() if kind in line]
 
 
 def test_a_fan_that_joins_again(graph: Graph, environment: SandboxedEnvironment) -> None:
@@ -290,17 +292,22 @@ def test_types_have_names_of_their_own(graph: Graph) -> None:
     ]
 
 
-def test_the_models_that_a_step_calls(graph: Graph) -> None:
+def test_the_models_that_a_step_calls(graph: Graph, environment: SandboxedEnvironment) -> None:
     """A step calls another by its name, whatever model serves it."""
     tensors = {name: "FP32[1]" for name in "ABCD"}
     steps = [
         step("one", {"x.1": "A"}, {"y": "B"}),
         {"name": "a-gain", "model": "one", "inputs": {"x.1": "B"}, "outputs": {"y": "C"}},
-        step("two", ["C"], ["D"], calls=["a-gain"]),
+        step("two", ["C"], ["D"], calls=["a-gain", "words"]),
+        step("words", ["A"], ["W"], "vllm", decoupled=True),
     ]
-    [called] = [m["called"] for m in graph(tensors, steps)["python_steps"] if m["called"]]
+    pipeline = graph({**tensors, "W": "STRING[1]"}, steps)
+    drawn = arrows(environment, pipeline, "-.->")
+    assert drawn == ["s3 -.->|calls| s2", "s3 -.->|calls| s4"]
+    [called] = [m["called"] for m in pipeline["python_steps"] if m["called"]]
     one = {"name": "one", "version": -1, "arguments": {"x_x2e_1": "x.1"}, "outputs": ["y"]}
-    assert called == {"a_x2d_gain": one}
+    words = {"name": "words", "version": -1, "arguments": {"A": "A"}, "outputs": ["W"]}
+    assert called == {"a_x2d_gain": one, "words": {**words, "decoupled": True}}
 
 
 def test_a_step_that_is_only_called_is_no_part_of_the_ensemble(graph: Graph) -> None:

@@ -148,7 +148,9 @@ def test_text_embedding_passes_its_own_tests(generate: Generate) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(EXAMPLES - {"image-classification", "text-embedding"}))
+@pytest.mark.parametrize(
+    "name", sorted(EXAMPLES - {"image-classification", "text-embedding", "text-to-image"})
+)
 def test_each_starting_pipeline_passes_its_own_tests(generate: Generate, name: str) -> None:
     """Nothing of it is a stub."""
     printed = succeed(generate(starting_pipeline=name).make("test", "STRICT=1"))

@@ -31,6 +31,7 @@ from support import (
 TESTED = {
     r"make": "test_projects.py::test_make_alone_lists_the_commands",
     r"make demo": "test_readme.py::test_demo",
+    r"make test STRICT=1": "test_tutorials.py::test_it_goes_as_it_says",
     r"make test": "test_projects.py::test_the_default_project_passes_its_own_tests",
     r"make test-slow": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
     r"make test test-slow( ALL=1)?": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
@@ -65,17 +66,21 @@ TESTED = {
     r"(uvx --from '[^']+' )?\S*triton-ensemble adopt REPOSITORY( > pipeline.yml)?": "test_adopt.py::test_as_a_command",
     r"(uvx --from '[^']+' )?\S*triton-ensemble adopt \w+ --into \S+ > pipeline.yml": "test_adopted_projects.py::test_in_the_folder_of_the_repository",
     r"git rm .*|rm -rf model_repository|copier copy --defaults --overwrite .*|git status": "test_adopted_projects.py::test_in_the_folder_of_the_repository",
-    r"\S*triton-ensemble (--help|[A-Z]+|\w+)": "test_cli.py::test_help",
+    r"\S*triton-ensemble (--help|[A-Z]+( --help)?|\w+)": "test_cli.py::test_help",
     r"python -m (tools\.NAME|benchmarks\.\w+)": "test_architecture.py::test_the_files_that_a_page_names_exist",
     r"make dist": "test_delivery.py::test_the_sources_of_a_release_give_its_wheel",
     r"make wheel": "test_delivery.py::test_the_wheel_is_that_of_the_sources",
     r"PYTHONPATH=src \S*python scripts/check_page.py": "test_check_rules.py::test_the_page_is_made_of_the_rules",
+    r"PYTHONPATH=src \S*python scripts/(fields_page|reference).py": "test_reference_pages.py::test_it_is_what_the_script_writes",
     r"PYTHONPATH=src \S*python scripts/schema.py": "test_schema.py::test_it_is_that_of_the_tables",
     r"(\w+=\d+ )*\S*python -m pytest .*": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
+    r"uvx copier copy --defaults --data \w+=.+ \S+ \S+": "test_tutorials.py::test_it_goes_as_it_says",
+    r"PYTHONPATH=src \.venv/bin/python ask.py|mkdir .*|cat .*": "test_tutorials.py::test_it_goes_as_it_says",
+    r"kubectl kustomize deploy/kubernetes": "cluster/test_tutorial.py::test_it_goes_as_it_says",
     r"(uvx |pipx run |\S*bin/)?copier copy( --defaults)?( --vcs-ref \S+)? \S+ \S+": "test_rendering.py::test_from_git",
     r"(uvx |pipx run |\S*bin/)?copier copy --defaults --data-file \S+ \S+ \S+": "test_answers.py::test_the_command_prints_one_line",
     r"(python3? -m )?(pip|pipx|uv tool) install '?copier\S*": "test_answers.py::test_the_command_prints_one_line",
-    r"cd \S+|git (init|add --all|commit .*|clone .*)": "test_projects.py::test_a_fresh_clone_of_the_project_still_serves",
+    r"cd \S+|git (init( --quiet)?|add --all|commit .*|clone .*)": "test_projects.py::test_a_fresh_clone_of_the_project_still_serves",
     r"\.venv/bin/pip (uninstall --yes onnxruntime|install 'onnxruntime-gpu\S+')": "test_gpu.py::test_an_onnxruntime_without_cuda_says_so",
     r"make gateway-image": "docker/test_gateway.py::test_nothing_else_is_published",
     r"make up TRITON_PORTS=1": "docker/test_gateway.py::test_tritons_ports_are_there_where_somebody_asks",
@@ -94,7 +99,14 @@ TESTED = {
     r"make (publish|shift|rollback|unload)( \w+=\S+)*|make serve CONTROL=explicit": "test_shift.py::test_no_request_fails_while_a_server_is_shifted_and_rolled_back",
     r"(TRITON_URL=\S+ )?make gateway( WORKERS=\d)?": "test_gateway.py::test_one_command",
     r"curl -F IMAGE=\S+ http://127.0.0.1:8080/predict": "test_gateway.py::test_files_are_rows_in_their_order",
+    r"make ray( RAY_REPLICAS=\d)?|curl -F IMAGE=\S+ http://127.0.0.1:8090/predict": "rayserve/test_command.py::test_it_ends_with_all_that_it_started",
+    r"make ray-test": "rayserve/test_command.py::test_the_smoke_tests_pass",
+    r"make ray-image RAY_IMAGE=\S+": "rayserve/test_image.py::test_each_replica_has_a_triton_of_the_image",
+    r"make repository \.venv/\.ray|export PYTHONPATH=\S+|\S*ray start \S+|RAY_ADDRESS=\S+ make ray": "rayserve/test_command.py::test_a_cluster_that_runs_is_used_and_stays",
+    r"kubectl apply -k deploy/ray": "cluster/test_ray.py::test_it_is_sound",
+    r"make test-ray": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
     r"make push( \w+=\S+)*": "test_push.py::test_a_version_is_complete_and_the_next_has_what_changed",
+    r"make docs": "test_site.py::test_it_is_built_and_loads_nothing_from_elsewhere",
     r"make test-browser": "browser/test_page.py::test_a_sample_is_asked",
     r"make test-cluster( SLOW=1)?": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
     r"(REQUIRE_DOCKER=1 )?make test-docker": "docker/test_image.py::test_a_project_passes_its_container_tests",
@@ -212,11 +224,11 @@ def test_lock(generate: Generate, environment: Path) -> None:
 
 
 def test_the_ci_runs_the_readmes_test_commands() -> None:
-    *_, test, slow, cluster, browser, engine, docker = (ROOT / ".ci/run").read_text().splitlines()
-    assert (test, slow, cluster) == ("make test", "make test-slow", "make test-cluster")
-    assert browser == "make test-browser"
-    assert engine == "source .ci/engine"
-    assert docker == "REQUIRE_DOCKER=1 make test-docker"
+    text = (ROOT / ".ci/run").read_text()
+    found = re.findall(r"^(?:REQUIRE_DOCKER=1 )?make ([a-z -]*[a-z])", text, re.MULTILINE)
+    others = "test-cluster test-browser docs"
+    assert found == ["test", "test-slow", "test-ray", "test-docker", others]
+    assert text.index("source .ci/engine") < text.index("REQUIRE_DOCKER=1 make test-docker")
 
 
 def test_python_of_a_generated_readme(default_project: Project) -> None:

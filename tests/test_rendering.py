@@ -496,6 +496,15 @@ def test_what_needs_no_gpu_says_so(generate: Generate) -> None:
     assert "KIND_CPU" not in (on_gpu / config).read_text()
 
 
+def test_a_config_says_of_a_count_of_instances_what_it_does(generate: Generate) -> None:
+    """`count` of a warmup is another."""
+    warm = step("s", ["A"], ["B"], warmup=[{"count": 2, "inputs": {"A": "zero"}}])
+    answers = {"tensors": {"A": "FP32[1]", "B": "FP32[1]"}, "steps": [warm]}
+    config = (generate(**answers) / "model_repository/s/config.pbtxt").read_text()
+    instances, warmup = re.findall(r"count: .*", config)
+    assert (instances.startswith("count: 1 # raise"), warmup) == (True, "count: 2")
+
+
 def test_a_config_says_what_a_bad_string_does(generate: Generate) -> None:
     """It does so where requests bring texts, and share a batch of the Python backend."""
     texts = step("read", ["A"], ["B"], fuse=False), step("write", ["B"], ["C"], fuse=False)

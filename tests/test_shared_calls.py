@@ -44,7 +44,7 @@ def call(calls: SharedCalls, *values: float) -> asyncio.Future[Arrays]:
 def test_each_gets_its_own_rows_in_calls_of_a_batch_at_most() -> None:
     async def main() -> None:
         triton = Triton()
-        calls = SharedCalls(triton.send, joined, 8)
+        calls = SharedCalls(triton.send, joined, 8, refused=ValueError)
         answers = await asyncio.gather(*[call(calls, i, i + 0.5) for i in range(20)])
         assert [answer["B"].ravel().tolist() for answer in answers] == [
             [2 * i, 2 * i + 1] for i in range(20)
@@ -55,11 +55,32 @@ def test_each_gets_its_own_rows_in_calls_of_a_batch_at_most() -> None:
     asyncio.run(main())
 
 
-def test_an_error_is_that_of_all_that_share_the_call() -> None:
+def test_what_is_refused_together_is_sent_again_alone_and_a_lone_one_is_not() -> None:
     async def main() -> None:
-        calls = SharedCalls(Triton().send, joined, 8)
+        triton = Triton()
+        calls = SharedCalls(triton.send, joined, 8, refused=ValueError)
+        with pytest.raises(ValueError, match="below 0"):
+            await call(calls, -1)
+        assert triton.rows == [1]
+        right, wrong = await asyncio.gather(call(calls, 1), call(calls, -1), return_exceptions=True)
+        assert isinstance(wrong, ValueError)
+        assert not isinstance(right, BaseException)
+        assert right["B"].tolist() == [[2.0]]
+        assert triton.rows == [1, 2, 1, 1]
+
+    asyncio.run(main())
+
+
+class Lost(Exception):
+    pass
+
+
+def test_another_error_is_that_of_all_that_share_the_call() -> None:
+    async def main() -> None:
+        triton = Triton()
+        calls = SharedCalls(triton.send, joined, 8, refused=Lost)
         answers = await asyncio.gather(call(calls, 1), call(calls, -1), return_exceptions=True)
-        assert any(isinstance(answer, ValueError) for answer in answers)
+        assert [type(answer) for answer in answers] == [ValueError, ValueError]
         assert (await call(calls, 3))["B"].tolist() == [[6.0]]
 
     asyncio.run(main())
@@ -69,7 +90,7 @@ def test_an_error_is_that_of_all_that_share_the_call() -> None:
 def test_a_call_ends_when_the_last_has_left(leave: int, cancelled: int) -> None:
     async def main() -> None:
         triton = Triton(0.2)
-        calls = SharedCalls(triton.send, joined, 8)
+        calls = SharedCalls(triton.send, joined, 8, refused=ValueError)
         waiting = [call(calls, 1), call(calls, 2)]
         await asyncio.sleep(0.05)
         assert triton.rows == [2]

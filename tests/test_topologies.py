@@ -58,11 +58,14 @@ def wired(name: str, steps: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def example(path: Path) -> dict[str, Any]:
-    """Return the answers of a starting choice, all its steps in Python."""
+    """Return the answers of a starting choice, all steps of its ensemble in Python; none calls others."""
     given = yaml.safe_load(path.read_text())
+    called = {name for s in given["steps"] for name in s.get("calls", [])}
     steps = [
-        {key: value for key, value in s.items() if key != "requirements"} | {"backend": "python"}
+        {key: value for key, value in s.items() if key not in ("requirements", "calls")}
+        | {"backend": "python"}
         for s in given["steps"]
+        if s["name"] not in called
     ]
     return {"project_name": path.parent.name, "tensors": given["tensors"], "steps": steps}
 

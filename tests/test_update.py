@@ -144,6 +144,26 @@ def test_update_with_nothing_new_changes_nothing(copy: Copy) -> None:
     assert project.changes() == ""
 
 
+def test_ray_comes_by_an_update_and_its_settings_follow_the_answers(copy: Copy) -> None:
+    project = copy(**answers(ONE))
+    assert not (project / "deploy/ray").exists()
+    change(project, extras=["monitoring", "gateway", "ray"])
+    succeed(make_update(project))
+    project.commit()
+    settings = project / "deploy/ray/serve.yaml"
+    settings.write_text(settings.read_text().replace("max_replicas: 4", "max_replicas: 9"))
+    owned = project / "deploy/ray/kustomization.yaml"
+    owned.write_text("# mine\n")
+    change(project, gpu_count=2)
+    succeed(make_update(project))
+    [app] = yaml.safe_load(settings.read_text())["applications"]
+    [deployment] = app["deployments"]
+    assert deployment["autoscaling_config"]["max_replicas"] == 9
+    assert deployment["ray_actor_options"]["num_gpus"] == 2
+    assert owned.read_text() == "# mine\n"
+    assert {"vendor/ray.txt", "gateway/app.py", "deploy/ray/Dockerfile"} <= {*project.files()}
+
+
 def test_pipeline_yml_drives_an_update(copy: Copy, tmp_path: Path) -> None:
     """A user who has added a step to pipeline.yml runs what `make update` runs."""
     project = copy(**answers(ONE, TWO))

@@ -102,3 +102,12 @@ def test_changes_of_mind_about_the_example(copy: Copy) -> None:  # noqa: F811
         "steps/label.py is of no step in pipeline.yml, and LabelOutputs of src/step_types.py is gone; "
         "remove the file, and what imports it\n"
     ) in said
+
+
+@pytest.mark.slow
+def test_other_sizes_leave_a_steps_own_folder_with_it(copy: Copy) -> None:  # noqa: F811
+    """The tokenizer is that of the step, also where its model is no longer the example's."""
+    project = copy(starting_pipeline="text-embedding")
+    replaced(project, "pipeline.yml", ("384", "768"))
+    project.commit()
+    assert not [row for row in rows(project) if "steps/tokenize" in row]

@@ -14,6 +14,7 @@ PARTS = (
     ", and Triton deadlocks on requests for a part of the outputs; make X a pipeline of its own, "
     "or write `ensemble: {all_outputs: true}`"
 )
+FOR_EVER = "waits for itself for ever, for it calls its own model"
 MIXED = "which does not; Triton puts no such tensors together, so let a write both"
 
 
@@ -588,6 +589,50 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
             {"name": "b", "model": "a", "inputs": {"text": "M"}, "outputs": {"score": "X"}},
         ),
         "step b: does not feed hint, which its model a needs; add it to `inputs`",
+    ),
+    "calls of a step that is none": (
+        wired(step("a", ["A"], ["X"], calls=["halv"]), step("halve", ["A"], ["Y"])),
+        "step a: calls halv, which is no step; did you mean halve?",
+    ),
+    "a step that calls itself": (
+        wired(step("a", ["A"], ["X"], calls=["a"])),
+        f"step a: {FOR_EVER}: a -> a; drop one of these from `calls`",
+    ),
+    "steps that call each other, over a third": (
+        wired(
+            step("a", ["A"], ["M"], calls=["c"]),
+            step("b", ["M"], ["X"], calls=["c", "a"]),
+            step("c", ["A"], ["Y"], calls=["b"]),
+        ),
+        f"step a: {FOR_EVER}: a -> c -> b -> a; drop one of these from `calls`",
+    ),
+    "a step that calls one that its own model serves": (
+        wired(
+            step("a", {"i": "A"}, {"o": "M"}, calls=["b"]),
+            {"name": "b", "model": "a", "inputs": {"i": "M"}, "outputs": {"o": "X"}},
+        ),
+        f"step a: {FOR_EVER}: a -> b; drop one of these from `calls`",
+    ),
+    "steps that call the same one": (
+        wired(
+            step("a", ["A"], ["M"], calls=["b", "c"]),
+            step("b", ["M"], ["X"], calls=["c"]),
+            step("c", ["A"], ["Y"]),
+        ),
+        "",
+    ),
+    "adopted models that name each other": (
+        wired(
+            step("a", ["A"], ["M"], adopted=True, calls=["b"]),
+            step("b", ["M"], ["X"], adopted=True, calls=["a"]),
+        ),
+        "",
+    ),
+    "a call of a step of sequences": (
+        wired(
+            step("a", ["A"], ["M"], calls=["b"]), step("b", ["M"], ["X"], sequence={"direct": {}})
+        ),
+        "step a: calls b, which serves sequences, and a call is of none; drop it from `calls`",
     ),
 }
 

@@ -41,7 +41,7 @@ class Wrk:
 
     def throughput(self, concurrency: int, seconds: int) -> float:
         """Return the answers a second; RuntimeError where one is none."""
-        options = [f"-c{concurrency}", f"-d{seconds}s"]
+        options = [f"-c{concurrency}", f"-d{seconds}s", "--timeout=30s"]
         output = subprocess.check_output([*self._command, *options, *self._request], text=True)
         answers, failed = map(int, output.split()[-2:])
         if failed:

@@ -31,6 +31,7 @@ COMMANDS = {
     "step": ("step.command", "run one Python step on a sample, under a debugger if asked"),
     "golden": ("samples.golden", "record the answers to the sample requests"),
     "gateway": ("gateway.command", "serve REST before Triton, for JSON and files"),
+    "ray": ("rayserve.command", "serve it by Ray Serve, with the settings of deploy/ray"),
     "bench": ("bench.command", "measure throughput, latency and the time of each model"),
     "tune": ("tune.command", "measure settings and write the best to pipeline.yml"),
     "publish": ("versions.publish", "freeze a step's code and model file as a version"),

@@ -56,7 +56,8 @@ class Context:
     logger: writes to Triton's log.
     metrics: `metrics.counter(name, description).add(1)` shows up in Triton's /metrics.
     calls: the models that the step may call, as functions: `calls.NAME(INPUT=array)["OUTPUT"]`.
-        They raise RuntimeError if the model fails, and are awaited in an async step.
+        They raise RuntimeError if the model fails, TimeoutError once nobody waits for the answer, and are
+        awaited in an async step. Of a decoupled model they return an iterator over its answers.
     """
 
     parameters: Mapping[str, str] = field(default_factory=dict)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from gateway_service import Service, gateway
-from support import VENV, Generate, run, serve, step, succeed
+from support import UNUSUAL, VENV, Generate, run, serve, step, succeed
 
 # A model may refuse what its types allow, and a row that has just one value may be that value.
 OTHERWISE = "--exclude-checks=positive_data_acceptance,negative_data_rejection"
@@ -16,9 +16,9 @@ TYPES = ["FP32[2]", "FP64[1]", "FP16[-1]", "INT64[-1]", "INT8[3]", "UINT64[1]", 
 TYPES += ["BOOL[1]", "STRING[1]", "STRING[-1]"]
 
 
-def assert_it_is_so(service: Service, folder: Path) -> None:
+def assert_it_is_so(service: Service, folder: Path, *options: str) -> None:
     url = f"http://127.0.0.1:{service.port}/openapi.json"
-    succeed(run(*COMMAND, *SAME_EACH_TIME, url, cwd=folder))
+    succeed(run(*COMMAND, *SAME_EACH_TIME, *options, url, cwd=folder))
 
 
 def test_of_files(service: Service, tmp_path: Path) -> None:
@@ -34,3 +34,13 @@ def test_of_each_type(generate: Generate, tmp_path: Path) -> None:
     succeed(project.make("repository"))
     with serve(project) as server, gateway(project, server.urls["grpc"]) as service:
         assert_it_is_so(service, tmp_path)
+
+
+def test_of_a_stream_with_keys(generate: Generate, tmp_path: Path) -> None:
+    project = generate(**UNUSUAL["decoupled"], extras=["gateway"])
+    succeed(project.make("repository"))
+    with (
+        serve(project) as server,
+        gateway(project, server.urls["grpc"], GATEWAY_API_KEYS="secret") as service,
+    ):
+        assert_it_is_so(service, tmp_path, "--header=X-API-Key: secret")

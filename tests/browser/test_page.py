@@ -13,7 +13,7 @@ import pytest
 from browser.pages import Open, answers, picture, row, send
 from gateway_service import Service, gateway
 from playwright.sync_api import Route, expect
-from support import SOURCES, UNUSUAL, Generate, Server, run, serve, step, succeed
+from support import SOURCES, Generate, Server, run, serve, step, succeed
 
 MIXED = {
     "project_name": "mixed",
@@ -165,13 +165,35 @@ def test_a_request_that_is_refused(opened: Open, mixed: Service) -> None:
     assert "NUMBERS has shape" in error
 
 
+WORDS = """
+import numpy as np
+
+
+class Step:
+    def __init__(self, context):
+        pass
+
+    def __call__(self, TEXT):
+        for word in TEXT[0].decode().split():
+            yield {"WORD": np.array([word], object)}
+"""
+
+
 def test_answers_that_come_one_by_one(opened: Open, generate: Generate) -> None:
-    project = generate(**UNUSUAL["decoupled"], extras=["gateway"])
+    words = step("words", ["TEXT"], ["WORD"], decoupled=True)
+    tensors = dict.fromkeys(["TEXT", "WORD"], "STRING[1]")
+    project = generate(
+        project_name="stream", tensors=tensors, steps=[words], max_batch_size=0, extras=["gateway"]
+    )
+    (project / "steps/words.py").write_text(WORDS)
     succeed(project.make("repository"))
     with serve(project) as server, gateway(project, server.urls["grpc"]) as service:
         page = opened(service)
-        row(page, "Row 1 of PROMPT").fill("hello")
-        assert send(page)[0].startswith("TEXT")
+        row(page, "Row 1 of TEXT").fill("one two")
+        assert [text.split()[-1] for text in send(page)] == ["one", "two"]
+        row(page, "Row 1 of TEXT").fill(" ")
+        assert send(page) == []
+        expect(page.locator("#answer")).to_contain_text("The pipeline gave no answer.")
 
 
 def test_a_key_is_asked_for(opened: Open, digits: Server) -> None:

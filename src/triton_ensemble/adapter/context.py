@@ -17,6 +17,7 @@ import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 from triton_step import Context, Counter, Metrics
 
 from .arrays import NumpyArrays
+from .calls import Call
 
 FLUSH_SECONDS = 0.5
 VERSION_FOLDER = Path(__file__).parents[1]  # of the model: the adapter is a folder in it
@@ -73,41 +74,6 @@ class TritonMetrics(Metrics):
                 if more := counter.value - sent.get(name, 0.0):
                     self._shown[name][1].increment(more)
                     sent[name] = sent.get(name, 0.0) + more
-
-
-class Call:
-    """A model as a function: arguments are spelt as those of a step, outputs come by their names."""
-
-    def __init__(self, model: Mapping[str, Any], arrays: NumpyArrays) -> None:
-        self._model, self._arrays = model, arrays
-
-    def __call__(self, **inputs: Any) -> dict[str, Any]:
-        return self._answer(self._request(inputs).exec())
-
-    def _request(self, inputs: Mapping[str, Any]) -> Any:
-        """TypeError for an argument that the model does not have; None leaves out an optional input."""
-        name, names = self._model["name"], self._model["arguments"]
-        for argument in inputs.keys() - names.keys():
-            raise TypeError(f"model {name} has no input {argument}; it has {', '.join(names)}")
-        given = {names[argument]: array for argument, array in inputs.items() if array is not None}
-        return pb_utils.InferenceRequest(
-            model_name=name,
-            model_version=self._model["version"],
-            requested_output_names=self._model["outputs"],
-            inputs=[self._arrays.tensor(name, array) for name, array in given.items()],
-        )
-
-    def _answer(self, response: Any) -> dict[str, Any]:
-        if response.has_error():
-            raise RuntimeError(f"model {self._model['name']}: {response.error().message()}")
-        return {tensor.name(): self._arrays.read(tensor) for tensor in response.output_tensors()}
-
-
-class AsyncCall(Call):
-    """The same, awaited."""
-
-    async def __call__(self, **inputs: Any) -> dict[str, Any]:  # type: ignore[override]
-        return self._answer(await self._request(inputs).async_exec())
 
 
 def step_context(

@@ -16,13 +16,15 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
-from triton_step import InvalidRequest, SequencePosition
+from triton_step import SequencePosition
 
 from .arrays import LIBRARIES, StepError
+from .calls import Answered, Waiting
 from .context import VERSION_FOLDER, device
 from .fused import FusedSteps
 from .pace import Pace
-from .user_step import Inputs, StepFailure, UserStep, rows_of
+from .refusal import EmptySlot, MissingInput, failure, refusal
+from .user_step import Inputs, UserStep, rows_of
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 SEQUENCE_START = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START
@@ -30,14 +32,6 @@ SEQUENCE_END = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END
 
 # Asking Triton whether a request is cancelled takes 70 us: worth it where that saves far more.
 SLOW_SECONDS = 0.005
-
-
-class EmptySlot(Exception):
-    """No request at all: the direct sequence batcher fills slots without one with whatever memory holds."""
-
-
-class MissingInput(InvalidRequest):
-    """Where some inputs are optional, Triton counts those that came, and no more."""
 
 
 class TritonPythonModel:
@@ -70,10 +64,13 @@ class TritonPythonModel:
         self._uniform = not optional and not any(
             int(dim) < 0 for tensor in config["input"] for dim in tensor["dims"]
         )
+        self._calls = any(step["calls"] for step in manifest.get("steps", [manifest]))
+        self._begun = 0.0
         self._paces: defaultdict[int, Pace] = defaultdict(Pace)
         self._slow = False
 
     def execute(self, requests: list[Any]) -> list[Any] | None:
+        self._begun = perf_counter()
         if self._decoupled:
             self._stream_all(requests)
             return None
@@ -83,7 +80,7 @@ class TritonPythonModel:
             return [self._answer(requests[0])]
         if not self._joinable:
             return [self._answer(request) for request in requests]
-        start, pace = perf_counter(), self._paces[len(requests).bit_length()]
+        start, pace = self._begun, self._paces[len(requests).bit_length()]
         together = pace.together()
         responses = (
             self._answer_together(requests)
@@ -123,6 +120,8 @@ class TritonPythonModel:
         """The response to one request. With few calls of functions: after a wait, each of them takes a microsecond."""
         if self._slow and request.is_cancelled():
             return failure("cancelled", pb_utils.TritonError.CANCELLED)
+        if self._calls:
+            Answered.of_step = Waiting([request], self._begun)
         start = perf_counter()
         try:
             if self._lone:
@@ -135,7 +134,7 @@ class TritonPythonModel:
             tensors = map(self._arrays.tensor, outputs, outputs.values())
             return pb_utils.InferenceResponse(list(tensors))
         except Exception as error:
-            return self._refusal(error)
+            return refusal(self._step, error)
         finally:
             seconds = perf_counter() - start
             self._slow = seconds > SLOW_SECONDS
@@ -143,12 +142,14 @@ class TritonPythonModel:
 
     async def _answer_async(self, request: Any) -> Any:
         start = perf_counter()
+        if self._calls:
+            Answered.of_task.set(Waiting([request], self._begun))
         try:
             inputs = self._read(request)
             outputs = await self._step.start(inputs, self._first(request))
             return self._response(self._step.checked(outputs, self._rows(inputs)))
         except Exception as error:
-            return self._refusal(error)
+            return refusal(self._step, error)
         finally:
             self._step.count(perf_counter() - start)
 
@@ -179,6 +180,8 @@ class TritonPythonModel:
         if len(requests) == 1:
             return [self._answer(requests[0])]
         start, step, join = perf_counter(), self._step, self._arrays.join
+        if self._calls:
+            Answered.of_step = Waiting(requests, self._begun)
         try:
             rows = [len(array) for array in next(c for c in columns if c[0] is not None)]
             inputs = [None if column[0] is None else join(column) for column in columns]
@@ -244,12 +247,14 @@ class TritonPythonModel:
             self._stream(request)
 
     def _stream(self, request: Any) -> None:
+        Answered.of_step = Waiting([request], self._begun)
         with self._sent(request) as send:
             for returned in self._generator(request, "__next__"):
                 if not send(returned):
                     break
 
     async def _stream_async(self, request: Any) -> None:
+        Answered.of_task.set(Waiting([request], self._begun))
         with self._sent(request) as send:
             async for returned in self._generator(request, "__anext__"):
                 if not send(returned):
@@ -278,29 +283,7 @@ class TritonPythonModel:
         try:
             yield send
         except Exception as error:
-            sender.send(self._refusal(error))
+            sender.send(refusal(self._step, error))
         finally:
             self._step.count(perf_counter() - start)
             sender.send(flags=FINAL)
-
-    def _refusal(self, error: BaseException | None) -> Any:
-        step = self._step
-        if isinstance(error, EmptySlot):
-            return pb_utils.InferenceResponse([])
-        if isinstance(error, StepFailure):
-            step, error = error.step, error.__cause__
-        if isinstance(error, InvalidRequest):
-            step.rejected.add()
-            whose = "" if isinstance(error, MissingInput) else f"step {step.name}: "
-            return failure(f"{whose}{error}", pb_utils.TritonError.INVALID_ARG)
-        step.failed.add()
-        # The text and the traceback may hold paths and data: they are for the log, not for clients.
-        step.logger.error("step %s failed", step.name, exc_info=error)
-        text = (
-            f": {error}" if isinstance(error, StepError) else " failed; the server's log says why"
-        )
-        return failure(f"step {step.name}{text}", pb_utils.TritonError.INTERNAL)
-
-
-def failure(text: str, code: int) -> Any:
-    return pb_utils.InferenceResponse(error=pb_utils.TritonError(text, code))

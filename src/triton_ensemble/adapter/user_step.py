@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from .arrays import NumpyArrays, Output, StepError
-from .context import AsyncCall, Call, step_context
+from .calls import AsyncCall, Call
+from .context import step_context
 
 Inputs = list[Any]  # arrays in the order of the step's arguments; an optional one may be None
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
-from contextlib import suppress
-
 from triton_ensemble.adopt.ensembles import Models, models_below
+from triton_ensemble.check.calls import called
 from triton_ensemble.config import Model
-
-BLS = "InferenceRequest"  # the class by whose objects code calls a model
 
 
 def with_called(ensemble: Model, models: Models) -> tuple[Models, dict[str, list[str]]]:
@@ -30,22 +25,3 @@ def with_called(ensemble: Model, models: Models) -> tuple[Models, dict[str, list
 def all_called(models: Models) -> set[str]:
     """Return the models that others call."""
     return set().union(*(called(model, models) for model in models.values()))
-
-
-def called(model: Model, models: Models) -> set[str]:
-    """Return the models whose names stand as texts in a Python model's code that calls some, or in its parameters."""
-    files = model.folder.rglob("*.py") if model.backend == "python" else ()
-    codes = [path.read_bytes() for path in files if "site-packages" not in path.parts]
-    if not any(BLS.encode() in code for code in codes):
-        return set()
-    texts = {parameter.string_value for parameter in model.config.parameters.values()}
-    for node in (node for code in codes for node in nodes(code)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            texts.add(node.value)
-    return (texts & models.keys()) - {model.name}
-
-
-def nodes(code: bytes) -> Iterator[ast.AST]:
-    """Iterate over the nodes of a Python file's tree; over none where it is no Python."""
-    with suppress(SyntaxError, ValueError):
-        yield from ast.walk(ast.parse(code))

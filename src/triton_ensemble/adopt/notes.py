@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from triton_ensemble import catalog
-from triton_ensemble.adopt.calls import nodes
 from triton_ensemble.adopt.ensembles import Models
 from triton_ensemble.adopt.files import files_of
+from triton_ensemble.check.calls import nodes
 from triton_ensemble.check.rules.backends import known_backends, wanted_file
 from triton_ensemble.config import Model
 from triton_ensemble.config.syntax import has_comments

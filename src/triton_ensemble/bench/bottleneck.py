@@ -40,8 +40,9 @@ def _callers(level: Level) -> str | None:
 def _machine(level: Level) -> str | None:
     if level.cores_busy is None or level.cores_busy < FULL:
         return None
-    model = max(level.models, key=_work)
-    share = _work(model) / sum(map(_work, level.models))
+    works = {model: model.own_work for model in level.models}
+    model = max(works, key=works.__getitem__)
+    share = works[model] / sum(works.values())
     return (
         f"The machine is the limit: all its cores are at work, {level.load.own_cores:.1f} of "
         f"them for the load itself, the others for Triton and whatever else runs; {model.model} "
@@ -62,8 +63,25 @@ def _busy_model(level: Level) -> str | None:
     return (
         f"{model.model} is the bottleneck: its {count} worked for {model.busy:.0%} of the time, and "
         f"a request waited {model.queue_us / 1000:.2f} ms for it. Try `instances: "
-        f"{model.instances * 2}` of step {model.model}."
+        f"{model.instances * 2}` of step {model.model}.{_waits(model)}"
     )
+
+
+def _waits(model: ModelTimes) -> str:
+    """Return what to do as well about a model that calls others: without it, they would get no more requests at once."""
+    share = 1 - model.own_us / model.compute_us
+    if share < NOTABLE:
+        return ""
+    waited = f" For {share:.0%} of that it waited for models that it calls"
+    return f"{waited}: raise `instances` of those that are busy, too."
+
+
+def _streams(level: Level) -> str | None:
+    """Say what is known of models that answer a request several times: others have a request for each response."""
+    if not level.load.stream:
+        return None
+    model = max(level.models, key=lambda model: model.own_work)
+    return f"No model is busy all the time; {model.model} works most. Try more callers for more responses a second."
 
 
 def _queue_delay(level: Level) -> str | None:
@@ -89,7 +107,9 @@ def _hops(level: Level) -> str | None:
 
 
 def _slowest_model(level: Level) -> str:
-    model = max(level.critical_path or level.models, key=lambda model: model.compute_us)
+    calls = any(model.called_us for model in level.models)
+    models = level.models if calls else level.critical_path or level.models
+    model = max(models, key=lambda model: model.own_us)
     return (
         f"No model is busy all the time: {_shares(level)}. Only a faster {model.model} would answer "
         f"much sooner; for more throughput, try more callers, or `instances: {model.instances * 2}` "
@@ -107,15 +127,12 @@ def _shares(level: Level) -> str:
     )
 
 
-def _work(model: ModelTimes) -> float:
-    return model.busy * model.instances
-
-
 # Asked in this order; the last always has an answer.
 RULES: tuple[Callable[[Level], str | None], ...] = (
     _callers,
     _machine,
     _busy_model,
+    _streams,
     _queue_delay,
     _hops,
     _slowest_model,

@@ -77,39 +77,51 @@ class ClosedLoop:
         end, cpu = time.perf_counter(), time.process_time() - cpu
         answers = [answer for answer in self._answers if start <= answer[0] < end]
         latencies_s = [took for _, took, error in answers if not error]
-        p50, p95, p99 = np.percentile(latencies_s or [0.0], [50, 95, 99]) * 1e6
+        p50, p95, p99 = percentiles_us(latencies_s, 50, 95, 99)
         return Load(
             len(self._bodies),
             len(latencies_s) / (end - start),
-            *(float(p50), float(p95), float(p99)),
+            *(p50, p95, p99),
             errors=dict(Counter(error for _, _, error in answers if error)),
             own_cores=cpu / (end - start),
         )
 
+    def _method(self, channel: Any) -> Any:
+        return channel.unary_unary(METHOD)
+
+    def _ask(self, infer: Any, body: bytes) -> str:
+        """Return once a request is answered: nothing, or the text of an error that came as an answer."""
+        infer(body, timeout=TIMEOUT_S)
+        return ""
+
+    async def _ask_async(self, infer: Any, body: bytes) -> str:
+        await infer(body, timeout=TIMEOUT_S)
+        return ""
+
     def _call(self, bodies: Sequence[bytes]) -> None:
-        infer = self._channel.unary_unary(METHOD)
+        infer = self._method(self._channel)
         for body in itertools.cycle(bodies):
             if self._stop:
                 return
-            start, error = time.perf_counter(), ""
+            start = time.perf_counter()
             try:
-                infer(body, timeout=TIMEOUT_S)
+                error = self._ask(infer, body)
             except grpc.RpcError as raised:
                 error = _text(raised)
             self._record(start, error)
 
     async def _call_together(self) -> None:
         async with self._address.channel(grpc.aio) as channel:
-            infer = channel.unary_unary(METHOD)
+            infer = self._method(channel)
             await asyncio.gather(*(self._call_async(infer, bodies) for bodies in self._bodies))
 
     async def _call_async(self, infer: Callable[..., Any], bodies: Sequence[bytes]) -> None:
         for body in itertools.cycle(bodies):
             if self._stop:
                 return
-            start, error = time.perf_counter(), ""
+            start = time.perf_counter()
             try:
-                await infer(body, timeout=TIMEOUT_S)
+                error = await self._ask_async(infer, body)
             except grpc.RpcError as raised:
                 error = _text(raised)
             self._record(start, error)
@@ -117,6 +129,11 @@ class ClosedLoop:
     def _record(self, start: float, error: str) -> None:
         now = time.perf_counter()
         self._answers.append((now, now - start, error))
+
+
+def percentiles_us(seconds: Sequence[float], *percents: int) -> list[float]:
+    """Return percentiles in microseconds; 0 of nothing."""
+    return [float(each) for each in np.percentile(seconds or [0.0], percents) * 1e6]
 
 
 def _text(error: Any) -> str:

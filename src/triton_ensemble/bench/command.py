@@ -93,7 +93,7 @@ def _measure(server: ServerUnderLoad, arguments: Namespace) -> Run:
     project, seconds, rows = server.project, arguments.seconds, arguments.rows
     bench = Bench(server, list(sample_rows(project, rows)))
     print(f"{project.ensemble} at {server.url}, {rows} rows a request, {seconds:g} s a level")
-    print(report.HEAD)
+    print(report.head(decoupled=project.decoupled))
     return Run(
         ensemble=project.ensemble,
         rows=rows,

@@ -9,10 +9,21 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class Stream:
+    """Responses of a decoupled pipeline: a second; percentiles of the time to a request's first, and between two."""
+
+    per_s: float
+    first_p50_us: float
+    first_p99_us: float
+    between_p50_us: float
+    between_p99_us: float
+
+
+@dataclass(frozen=True)
 class Load:
     """What `concurrency` callers measured: answers a second, latency percentiles, errors by text.
 
-    `own_cores` are the CPU cores that the callers themselves kept busy; Python uses one at most.
+    Of a decoupled pipeline an answer is whole with its last response, and `stream` has their figures. `own_cores` are the CPU cores that the callers themselves kept busy; Python uses one at most.
     """
 
     concurrency: int
@@ -22,6 +33,7 @@ class Load:
     p99_us: float
     errors: dict[str, int] = field(default_factory=dict)
     own_cores: float = 0.0
+    stream: Stream | None = None
 
     @property
     def failed(self) -> int:
@@ -31,7 +43,10 @@ class Load:
 
 @dataclass(frozen=True)
 class ModelTimes:
-    """What a model did: means of a request, rows of a mean batch, and the share of time that an instance was busy."""
+    """What a model did: means of a request, rows of a mean batch, and the share of time that an instance was busy.
+
+    `called_us` of the compute time it waited for models that it calls.
+    """
 
     model: str
     requests: int
@@ -41,6 +56,17 @@ class ModelTimes:
     instances: int
     busy: float
     cache_hits: int
+    called_us: float = 0.0
+
+    @property
+    def own_us(self) -> float:
+        """The compute time without that of models that it calls."""
+        return self.compute_us - self.called_us
+
+    @property
+    def own_work(self) -> float:
+        """The instances that were busy, but not with waiting for other models."""
+        return self.busy * self.instances * (self.own_us / max(self.compute_us, 1e-9))
 
 
 @dataclass(frozen=True)
@@ -64,7 +90,8 @@ class Level:
             [_known(ModelTimes, times) for times in saved.get(name, [])]
             for name in ("models", "critical_path")
         )
-        load = _known(Load, saved["load"])
+        stream = saved["load"].get("stream")
+        load = _known(Load, saved["load"] | {"stream": stream and _known(Stream, stream)})
         return Level(load, models, saved["server_us"], saved["cores_busy"], path)
 
 

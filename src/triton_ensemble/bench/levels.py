@@ -13,31 +13,30 @@ from triton_ensemble.bench.figures import Level
 from triton_ensemble.bench.requests import Inputs, body
 from triton_ensemble.bench.server import ServerUnderLoad
 from triton_ensemble.bench.statistics import counters, model_times, request_us, since
+from triton_ensemble.bench.streamed_loop import StreamedLoop
 
 WARM_UP_S = 0.5
-DECOUPLED = "Decoupled models answer over a gRPC stream only: `make bench` and `make tune` can't measure them."
 
 
 class Bench:
     """Measures load levels on a server with `requests` in rotation; ValueError where that is impossible."""
 
     def __init__(self, server: ServerUnderLoad, requests: Sequence[Inputs]) -> None:
-        if server.project.decoupled:
-            raise ValueError(DECOUPLED)
         if not requests:
             raise ValueError("samples/ has no row that could be sent")
         self.server, self._requests = server, requests
 
     def level(self, concurrency: int, seconds: float) -> Level:
         """Measure so many callers for `seconds`, after a warm-up."""
-        with ClosedLoop(self.server.address, self._bodies(concurrency)) as callers:
+        loop = StreamedLoop if self.server.project.decoupled else ClosedLoop
+        with loop(self.server.address, self._bodies(concurrency)) as callers:
             callers.measure(WARM_UP_S)
             before, cpu, start = counters(self.server), cpu_times(), time.perf_counter()
             load = callers.measure(seconds)
             wall, done = time.perf_counter() - start, since(before, counters(self.server))
         busy, total = (now - then for now, then in zip(cpu_times(), cpu, strict=True))
         configs, ensemble = self.server.configs, self.server.project.ensemble
-        times = model_times(done, wall, configs, ensemble)
+        times = model_times(done, wall, configs, ensemble, self.server.calls)
         return Level(
             load,
             times,

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from triton_ensemble.bench.figures import Level
+from triton_ensemble.bench.figures import Level, Load
 from triton_ensemble.bench.runs import Run
 
-HEAD = f"{'concurrency':>11} {'requests/s':>11} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8} {'errors':>7}"
+LATENCIES = ("p50 ms", "p95 ms", "p99 ms")
+STREAM = ("responses/s", "first p50 ms", "first p99 ms", "between p50 ms", "between p99 ms")
+
+
+def head(*, decoupled: bool) -> str:
+    """Return the head of the table of levels; of a decoupled pipeline that of its responses."""
+    columns = (f"{name:>8}" for name in (STREAM if decoupled else LATENCIES))
+    return " ".join([f"{'concurrency':>11} {'requests/s':>11}", *columns, " errors"])
 
 
 def row(level: Level) -> str:
-    """Return the row of a level below HEAD."""
-    load = level.load
-    latencies = " ".join(f"{us / 1000:8.2f}" for us in (load.p50_us, load.p95_us, load.p99_us))
-    return f"{load.concurrency:11} {load.throughput:11.1f} {latencies} {load.failed:7}"
+    """Return the row of a level below the head."""
+    load, stream = level.load, level.load.stream
+    if stream:
+        per_s, *times_us = dataclasses.astuple(stream)
+        cells = [f"{per_s:11.1f}"]
+    else:
+        times_us, cells = [load.p50_us, load.p95_us, load.p99_us], []
+    cells += [
+        f"{us / 1000:{max(len(name), 8)}.2f}"
+        for us, name in zip(times_us, (STREAM[1:] if stream else LATENCIES), strict=True)
+    ]
+    return " ".join([f"{load.concurrency:11} {load.throughput:11.1f}", *cells, f"{load.failed:7}"])
 
 
 def model_rows(levels: Sequence[Level]) -> Iterator[str]:
@@ -51,17 +67,23 @@ def comparison(old: Run, new: Run) -> Iterator[str]:
     before = {level.load.concurrency: level.load for level in old.levels}
     loads = (level.load for level in new.levels)
     pairs = [(before[load.concurrency], load) for load in loads if load.concurrency in before]
+    pairs = [(was, now) for was, now in pairs if bool(was.stream) == bool(now.stream)]
     if not pairs:
         yield "The runs have no level in common: give --concurrency."
         return
-    yield f"{'concurrency':>11} {'requests/s':>24} {'p50 ms':>24} {'p99 ms':>24}"
+    yield " ".join([f"{'concurrency':>11}", *(f"{name:>24}" for name in _compared(pairs[0][1]))])
     for was, now in pairs:
-        cells = (
-            _change(was.throughput, now.throughput),
-            _change(was.p50_us / 1000, now.p50_us / 1000),
-            _change(was.p99_us / 1000, now.p99_us / 1000),
-        )
+        cells = map(_change, _compared(was).values(), _compared(now).values())
         yield " ".join([f"{now.concurrency:11}", *(f"{cell:>24}" for cell in cells)])
+
+
+def _compared(load: Load) -> dict[str, float]:
+    """Return the figures that runs are compared by."""
+    p50, p99, stream = load.p50_us / 1000, load.p99_us / 1000, load.stream
+    if not stream:
+        return {"requests/s": load.throughput, "p50 ms": p50, "p99 ms": p99}
+    first, between = stream.first_p50_us / 1000, stream.between_p50_us / 1000
+    return {"responses/s": stream.per_s, "first p50 ms": first, "between p50 ms": between}
 
 
 def _change(was: float, now: float) -> str:

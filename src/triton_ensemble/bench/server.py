@@ -12,7 +12,7 @@ from tritonclient.utils import InferenceServerException  # type: ignore[import-u
 
 from triton_ensemble.bench.closed_loop import Address
 from triton_ensemble.config.message import ModelConfig
-from triton_ensemble.config.repository import model_config
+from triton_ensemble.config.repository import called_models, model_config
 from triton_ensemble.project import Project
 from triton_ensemble.server.local_triton import LocalTriton
 from triton_ensemble.server.ports import not_asked
@@ -23,8 +23,8 @@ TIMEOUT_S = 10
 class ServerUnderLoad:
     """A Triton that serves a project, inside a `with` block; RuntimeError if there is none at `url`.
 
-    `configs` are the ModelConfigs of the project's models as they are served. `local`: the server
-    runs on this machine, for this program alone.
+    `configs` are the ModelConfigs of the project's models as they are served, `calls` what they call
+    while they run. `local`: the server runs on this machine, for this program alone.
     """
 
     def __init__(self, project: Project, url: str, *, local: bool = False) -> None:
@@ -33,6 +33,7 @@ class ServerUnderLoad:
         self.address = Address(target(url), secure)
         self.client = grpc.InferenceServerClient(self.address.target, ssl=secure)
         self.configs: dict[str, ModelConfig] = {}
+        self.calls = called_models(project.repository)
 
     def __enter__(self) -> ServerUnderLoad:
         paths = self.project.repository.glob("*/config.pbtxt")

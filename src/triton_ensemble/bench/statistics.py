@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from triton_ensemble.bench.figures import ModelTimes
+from triton_ensemble.bench.figures import ModelTimes, total_us
 from triton_ensemble.bench.server import TIMEOUT_S, ServerUnderLoad
 from triton_ensemble.config.message import ModelConfig
 
@@ -61,23 +62,45 @@ def request_us(done: Counters, model: str) -> float:
 
 
 def model_times(
-    done: Counters, seconds: float, configs: Mapping[str, ModelConfig], ensemble: str
+    done: Counters,
+    seconds: float,
+    configs: Mapping[str, ModelConfig],
+    ensemble: str,
+    calls: Mapping[str, Sequence[str]],
 ) -> list[ModelTimes]:
     """Return the times of the models that worked for `seconds`, in the order of execution, without ensembles."""
-    return [
-        _times(name, done[name], seconds, instances(configs[name]))
-        for name in execution_order(configs, ensemble)
+    times = {
+        name: _times(name, done[name], seconds, instances(configs[name]))
+        for name in execution_order(configs, ensemble, calls)
         if name in done and done[name]["requests"] > 0 and configs[name].platform != "ensemble"
+    }
+    called = {name: [times[n] for n in calls.get(name, []) if n in times] for name in times}
+    return [
+        replace(caller, called_us=_called_us(caller, done[name]["executions"], called[name]))
+        for name, caller in times.items()
     ]
 
 
-def execution_order(configs: Mapping[str, ModelConfig], ensemble: str) -> list[str]:
-    """Return the models in the order of the ensemble's steps, breadth first, then those that they call."""
-    order, waiting = [], [ensemble]
+def _called_us(caller: ModelTimes, executions: int, called: Sequence[ModelTimes]) -> float:
+    """Return how much of a request's time its model waited for those that it calls: all of it at most.
+
+    All requests of a batch wait for the calls that are made for it, so these are shared among executions.
+    """
+    waited_us = sum(model.requests * total_us([model]) for model in called)
+    return min(waited_us / max(executions, 1), caller.compute_us)
+
+
+def execution_order(
+    configs: Mapping[str, ModelConfig], ensemble: str, calls: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return the models in the order of the ensemble's steps, breadth first, each before those that it calls."""
+    order: list[str] = []
+    waiting = [ensemble]
     while waiting:
         name = waiting.pop(0)
         if name in configs and name not in order:
             order.append(name)
+            waiting[:0] = calls.get(name, [])
             waiting += [step.model_name for step in configs[name].ensemble_scheduling.step]
     return [*order, *sorted(set(configs) - set(order))]
 

@@ -35,10 +35,15 @@ class Admission:
         finally:
             self._places.release()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no place is left, nor one to wait."""
+        return self._places.locked() and self._waiting >= self._settings.waiting
+
     def check(self) -> None:
         """Raise Refusal 429 where none may wait: before a request is read, that costs the least."""
-        if self._places.locked() and self._waiting >= self._settings.waiting:
-            raise _too_many()
+        if self.is_full:
+            raise too_many()
 
     async def _waited(self) -> None:
         self.check()
@@ -47,7 +52,7 @@ class Admission:
             with observe.WAITING.track_inprogress(), anyio.fail_after(self._settings.wait_s):
                 await self._places.acquire()
         except TimeoutError:
-            raise _too_many() from None
+            raise too_many() from None
         finally:
             self._waiting -= 1
 
@@ -67,7 +72,7 @@ class Admission:
             if size > self._settings.max_bytes:
                 raise self._too_large()
             if self._held_bytes > self._settings.memory_bytes:
-                raise _too_many()
+                raise too_many()
             return message
 
         try:
@@ -79,5 +84,6 @@ class Admission:
         return Refusal(413, f"a request may have {self._settings.max_bytes} bytes; send fewer")
 
 
-def _too_many() -> Refusal:
+def too_many() -> Refusal:
+    """Return the refusal of a request that no place is left for."""
     return Refusal(429, "too many requests at once; try again", retry_after_s=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +13,10 @@ from numpy.typing import NDArray
 from triton_ensemble.client import Arrays
 from triton_ensemble.gateway.bodies import BASE64, Names
 from triton_ensemble.gateway.predict import Answer
+from triton_ensemble.samples.images import kind
 
-# How files of images begin, by media type.
-MAGIC = {"image/png": b"\x89PNG\r\n", "image/jpeg": b"\xff\xd8\xff", "image/gif": b"GIF8"}
-MAGIC |= {"image/webp": b"RIFF", "image/tiff": b"II*\0"}
+QUALITY = re.compile(r"\s*q\s*=\s*([01](\.\d*)?)\s*")
+JSON = "application/json"
 ERRORS = "errors"
 
 
@@ -82,13 +83,30 @@ def _text(cell: bytes) -> str | dict[str, str]:
 
 
 def image(answer: Answer, accept: str) -> Image | None:
-    """Return the media type and content of the one image of an answer, if `accept` prefers images to JSON."""
-    wanted = [part.partition(";")[0].strip() for part in accept.lower().split(",")]
-    if not wanted[0].startswith("image/") or answer.errors:
+    """Return the media type and content of the one image of an answer, if `accept` prefers it to JSON."""
+    if answer.errors:
         return None
+    ranges = _ranges(accept)
     cells = [bytes(a.item()) for a in answer.outputs.values() if a.dtype == object and a.size == 1]
     for cell in cells:
-        for kind, magic in MAGIC.items():
-            if cell.startswith(magic) and {kind, "image/*"} & set(wanted):
-                return Image(kind, cell)
+        media_type = f"image/{kind(cell)}"
+        quality, order = _preference(media_type, ranges)
+        if kind(cell) and quality and (quality, order) > _preference(JSON, ranges):
+            return Image(media_type, cell)
     return None
+
+
+def _ranges(accept: str) -> dict[str, tuple[float, int]]:
+    """Return the media ranges that a request accepts, each with its quality; of equal ones the first counts most."""
+    ranges = {}
+    for order, part in enumerate(accept.lower().split(",")):
+        media_range, *parameters = part.split(";")
+        [quality, *_] = [*filter(None, map(QUALITY.fullmatch, parameters)), None]
+        ranges[media_range.strip()] = (float(quality[1]) if quality else 1.0, -order)
+    return ranges
+
+
+def _preference(media_type: str, ranges: dict[str, tuple[float, int]]) -> tuple[float, int]:
+    """Return the quality of a media type, and its order: those of the most specific range (RFC 9110, 12.5.1)."""
+    known = (media_type, media_type.partition("/")[0] + "/*", "*/*")
+    return next((ranges[name] for name in known if name in ranges), (0.0, 0))

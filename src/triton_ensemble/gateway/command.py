@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from triton_ensemble.client import package
+from triton_ensemble.gateway.log import CONFIG
 from triton_ensemble.project import Project, ProjectError
 from triton_ensemble.server.local_triton import LocalTriton, ServerError, free_ports
 
-APP = "gateway.app:app"
+LOADING = "triton_ensemble.gateway.loading"
 RELOAD: dict[str, Any] = {"reload": True, "reload_dirs": ["gateway"]}
 # Requests that are under way when it is told to stop have as long as Triton's.
 SERVING: dict[str, Any] = {
@@ -30,22 +31,7 @@ SERVING: dict[str, Any] = {
     "timeout_graceful_shutdown": 30,
     "server_header": False,
     "ws": "none",  # a request that asks for a WebSocket would be one that waits for ever
-}
-SERVING["log_config"] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "%(message)s"}},
-    "handlers": {
-        "stdout": {
-            "class": "logging.StreamHandler",
-            "stream": "ext://sys.stdout",
-            "formatter": "plain",
-        }
-    },
-    "loggers": {
-        "gateway": {"handlers": ["stdout"], "level": "INFO"},
-        "uvicorn.error": {"handlers": ["stdout"], "level": "WARNING"},
-    },
+    "log_config": CONFIG,
 }
 
 
@@ -66,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         import uvicorn
 
+        from triton_ensemble.gateway.loading import ApplicationError, application
         from triton_ensemble.gateway.protocol import Protocol
         from triton_ensemble.gateway.settings import Settings, SettingsError
     except ImportError as error:
@@ -75,20 +62,24 @@ def run(arguments: argparse.Namespace) -> int:
     except SettingsError as error:
         raise ProjectError(str(error)) from None
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that Triton is stopped, too
+    sys.path.insert(0, str(project.root))
+    package(project)  # where it is not installed, the application finds it in src/ now
     try:
+        if arguments.workers:
+            application()  # what is wrong with it is said before Triton is started, and once
         [port] = free_ports({"gateway": arguments.port}).values()
         with _triton(project) as url, tempfile.TemporaryDirectory() as metrics:
             os.environ |= {"TRITON_URL": url}
             if arguments.workers > 1:
                 os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics
             _say(f"{project.ensemble} at http://{arguments.host}:{port}; Ctrl-C stops it")
-            package(project)  # where it is not installed, the application finds it in src/ now
+            app = f"{LOADING}:{'worker' if arguments.workers else 'reloaded'}"
             more = {"workers": arguments.workers} if arguments.workers else RELOAD
-            where = {"host": arguments.host, "port": port, "app_dir": str(project.root)}
-            uvicorn.run(APP, http=protocol, **where, **more, **SERVING)  # type: ignore[arg-type]
+            given: dict[str, Any] = {"factory": True, "http": protocol, **more, **SERVING}
+            uvicorn.run(app, host=arguments.host, port=port, **given)
     except KeyboardInterrupt:
         return 0
-    except ServerError as error:
+    except (ApplicationError, ServerError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -8,7 +8,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from triton_ensemble.client import Arrays
-from triton_ensemble.gateway.answers import outputs_as_json
+from triton_ensemble.gateway.answers import ERRORS, outputs_as_json
 from triton_ensemble.samples.files import Sample
 
 EXAMPLE_BYTES = 16_384  # a larger one hides the description
@@ -27,7 +27,42 @@ REFUSALS = {
 }
 
 
-def predict(client: Any, inputs: Any, answer: Any, samples: list[Sample]) -> dict[str, Any]:
+REFUSED = {
+    "type": "object",
+    "properties": {
+        "error": {"type": "string", "description": "What is wrong, and where"},
+        "id": {"type": "string", "description": "Of the request, as in X-Request-ID and the log"},
+        "row": {"type": "integer", "description": "The first that is refused"},
+    },
+    "required": ["error", "id"],
+}
+ROW_ERRORS = {
+    "type": "array",
+    "description": "Of the rows that are refused, which are null in the outputs; none where all are answered",
+    "items": {
+        "type": "object",
+        "properties": {
+            "row": {"type": "integer"},
+            "file": {"type": "string", "description": "Its name in the form"},
+            "error": {"type": "string"},
+        },
+        "required": ["row", "error"],
+    },
+}
+
+
+def refusal(text: str) -> dict[str, Any]:
+    """Return what describes an answer without outputs."""
+    return {"description": text, "content": {"application/json": {"schema": REFUSED}}}
+
+
+# Of every route, the owner's too.
+ANY: dict[int | str, Any] = {"4XX": refusal("The request is refused"), "5XX": refusal("It failed")}
+
+
+def predict(
+    client: Any, inputs: Any, answer: Any, samples: list[Sample], *, decoupled: bool
+) -> dict[str, Any]:
     """Return what FastAPI takes to describe a route; its examples are `samples`."""
     body = _schema(inputs)
     form = {"type": "object", "properties": {}, "required": body.get("required", [])}
@@ -38,19 +73,34 @@ def predict(client: Any, inputs: Any, answer: Any, samples: list[Sample]) -> dic
         "application/json": {"schema": body, **requests},
         "multipart/form-data": {"schema": form},
     }
-    responses: dict[int | str, Any] = {
-        status: {"description": text} for status, text in REFUSALS.items()
-    }
-    answers = _examples({sample.name: sample.outputs for sample in samples})
-    ok = {
-        "description": "The outputs",
-        "content": {"application/json": {"schema": _schema(answer), **answers}},
-    }
+    responses = {status: refusal(text) for status, text in REFUSALS.items()}
+    answered = _events(answer) if decoupled else _outputs(client, answer, samples)
+    ok = {"description": "The outputs", "content": answered}
     return {
         "description": DESCRIPTION,
         "responses": {200: ok, **responses},
         "openapi_extra": {"requestBody": {"required": True, "content": content}},
     }
+
+
+def _outputs(client: Any, answer: Any, samples: list[Sample]) -> dict[str, Any]:
+    """Return the forms of an answer by media type: JSON, or where an output may be an image that one."""
+    schema = _schema(answer)
+    schema["properties"] = {**schema["properties"], ERRORS: ROW_ERRORS}
+    examples = _examples({sample.name: sample.outputs for sample in samples})
+    texts = [t for t in client.tensors.OUTPUTS.values() if t.datatype == "BYTES"]
+    image = {"image/*": {"schema": {"type": "string", "format": "binary"}}} if texts else {}
+    return {"application/json": {"schema": schema, **examples}, **image}
+
+
+def _events(answer: Any) -> dict[str, Any]:
+    """Return the form of a stream of server-sent events, as OpenAPI 3.2 has it: the data of each are JSON."""
+    outputs = {"contentMediaType": "application/json", "contentSchema": _schema(answer)}
+    text = "The outputs; of an event `error`, why the stream ends"
+    data = {"type": "string", "description": text, **outputs}
+    event = {"type": "string"}
+    item = {"type": "object", "properties": {"data": data, "event": event}, "required": ["data"]}
+    return {"text/event-stream": {"itemSchema": item}}
 
 
 def _examples(by_name: dict[str, Arrays]) -> dict[str, Any]:

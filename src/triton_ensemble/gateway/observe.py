@@ -7,13 +7,14 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import orjson
 from fastapi.telemetry import TelemetryConfig
 from opentelemetry import trace
+from opentelemetry.context import Context
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -65,10 +66,8 @@ class Observed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get("x-request-id", "")
-        scope.setdefault("state", {})["id"] = request_id = (
-            given if ID.fullmatch(given) else uuid.uuid4().hex
-        )
+        request_id = id_of(Headers(scope=scope).get("x-request-id", ""))
+        scope.setdefault("state", {})["id"] = request_id
         began, status, size = time.perf_counter(), GONE, 0
 
         async def counted(message: MutableMapping[str, Any]) -> None:
@@ -87,28 +86,43 @@ class Observed:
             LOG.exception("%s: failed", request_id)
             await FAILED.response(request_id)(scope, receive, counted)
         finally:
-            self._record(scope, status, size, time.perf_counter() - began)
-
-    def _record(self, scope: Scope, status: int, size: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "other")
-        REQUESTS.labels(route, status).inc()
-        DURATION.labels(route).observe(seconds)
-        if scope["path"] in QUIET and status < 400:
-            return
-        line = {
-            "id": scope["state"]["id"],
-            "method": scope["method"],
-            "path": scope["path"],
-            "status": status,
-        }
-        line |= {"ms": round(seconds * 1000, 1), "bytes": size, **scope["state"].get("seen", {})}
-        LOG.info(orjson.dumps(line).decode())
+            status = scope["state"].get("failed", status)  # of a stream, which has begun as a 200
+            line = {"id": request_id, "method": scope["method"], "path": scope["path"]}
+            line |= {"status": status, "bytes": size, **scope["state"].get("seen", {})}
+            record(getattr(scope.get("route"), "path", "other"), time.perf_counter() - began, line)
 
 
-def span(name: str) -> AbstractContextManager[object]:
-    """Return the context of a part of the request; one that nobody records is as much work as any other, and so is none."""
-    recording = trace.get_current_span().is_recording()
-    return TRACER.start_as_current_span(name) if recording else nullcontext()
+def id_of(given: str) -> str:
+    """Return the id of a request that was given one, or none."""
+    return given if ID.fullmatch(given) else uuid.uuid4().hex
+
+
+def record(route: str, seconds: float, line: dict[str, Any]) -> None:
+    """Count a request, and log the line: id, method, path, status, and what else there is of it."""
+    REQUESTS.labels(route, line["status"]).inc()
+    DURATION.labels(route).observe(seconds)
+    if route not in QUIET or line["status"] >= 400:
+        LOG.info(orjson.dumps({**line, "ms": round(seconds * 1000, 1)}).decode())
+
+
+def span(name: str) -> AbstractContextManager[Context | None]:
+    """Return the context of a part of the request, for what belongs to it; one that nobody records is none, and no work."""
+    return _recorded(name) if trace.get_current_span().is_recording() else nullcontext()
+
+
+@contextmanager
+def _recorded(name: str) -> Iterator[Context]:
+    """Record a span. It is not the current one: that of a stream ends in another task than it begins in."""
+    span = TRACER.start_span(name)
+    try:
+        yield trace.set_span_in_context(span)
+    except Exception as error:
+        if not (isinstance(error, Refusal) and error.status < 500):
+            span.record_exception(error)
+            span.set_status(trace.StatusCode.ERROR, str(error))
+        raise
+    finally:
+        span.end()
 
 
 def metrics() -> bytes:

@@ -81,7 +81,7 @@ def add(app: FastAPI, project: Project, keys: Keys) -> None:
         response_model=None,
     )
     for path, html in {"/": "page.html", "/docs": "docs.html"}.items():
-        app.get(path, include_in_schema=False)(_sent(html))
+        app.api_route(path, methods=["GET", "HEAD"], include_in_schema=False)(_sent(html))
     app.get("/pipeline.json", include_in_schema=False, response_model=None)(page.pipeline)
     app.get("/samples/{name:path}", include_in_schema=False, response_model=None)(page.sample)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from triton_ensemble.client import Arrays
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.shared import SharedCalls
+from triton_ensemble.gateway.values import problem
 
 IN_FLIGHT = 4  # requests to Triton that one request is at once
 STATISTICS_S = 5.0
@@ -20,7 +21,10 @@ STATISTICS_S = 5.0
 
 @dataclass
 class Answer:
-    """The outputs of the rows that were answered, in order, and why the others were not, by row."""
+    """The outputs of the rows that were answered, in order, and why the others were not, by row.
+
+    Where no row was answered there are no outputs.
+    """
 
     outputs: Arrays
     rows: int
@@ -40,16 +44,17 @@ class Predictor:
     def __init__(self, client: Any, connection: Any, max_rows: int, *, shared: bool) -> None:
         self._client, self._connection, self._max_rows = client, connection, max_rows
         batch = client.tensors.MAX_BATCH_SIZE
-        join = client.runtime.batches.joined
+        join, refused = client.runtime.batches.joined, client.InvalidInput
         alone = not shared or batch < 2 or hasattr(client.runtime, "sequences")
-        self._shared = None if alone else SharedCalls(connection.send, join, batch)
+        shared_calls = SharedCalls(connection.send, join, batch, refused=refused)
+        self._send = self._alone if alone else shared_calls.call
 
     async def answer(
-        self, inputs: dict[str, Any], timeout_s: float, options: Mapping[str, Any]
+        self, inputs: Mapping[str, Any], timeout_s: float, options: Mapping[str, Any]
     ) -> Answer:
-        """Return the answer to inputs by name; InferenceError where no row gets one, Refusal 413 for too many rows."""
+        """Return the answer to inputs by name; InferenceError where it fails, Refusal 413 for too many rows."""
         batches = self._client.runtime.batches
-        arrays = batches.arrays(inputs)
+        arrays = self._arrays(inputs)
         requests = self._requests(arrays)
         if requests[-1].stop > self._max_rows:
             raise Refusal(413, f"{requests[-1].stop} rows; a request may have {self._max_rows}")
@@ -58,7 +63,7 @@ class Predictor:
         async def sent(rows: range) -> _Part:
             async with turns:
                 try:
-                    return _Part(rows, await self._sent(batches.part(arrays, rows), end, options))
+                    return _Part(rows, await self._send(batches.part(arrays, rows), end, options))
                 except self._client.InvalidInput as error:
                     of_rows = self._client.runtime.flow.of_rows
                     return _Part(rows, error=of_rows(error, rows))
@@ -70,10 +75,10 @@ class Predictor:
         return _joined(batches, sorted(parts, key=lambda part: part.rows.start))
 
     async def stream(
-        self, inputs: dict[str, Any], timeout_s: float, options: Mapping[str, Any]
-    ) -> AsyncIterator[Arrays]:
+        self, inputs: Mapping[str, Any], timeout_s: float, options: Mapping[str, Any]
+    ) -> AsyncGenerator[Arrays, None]:
         """Yield the answers of a decoupled pipeline as they come; raises InferenceError."""
-        arrays = self._client.runtime.batches.arrays(inputs)
+        arrays = self._arrays(inputs)
         stream = self._connection.send_stream(arrays, timeout=timeout_s, **options)
         async with aclosing(stream) as answers:
             async for answer in answers:
@@ -100,6 +105,20 @@ class Predictor:
             )
         return {name: dict(counter) for name, counter in counted.items()}
 
+    def _arrays(self, inputs: Mapping[str, Any]) -> Arrays:
+        """Return the inputs as the ensemble takes them; InvalidInput says which row can't be one."""
+        tensors, invalid = self._client.tensors, self._client.InvalidInput
+        try:
+            return cast(Arrays, self._client.runtime.batches.arrays(inputs))
+        except invalid:
+            batch = bool(tensors.MAX_BATCH_SIZE)
+            for name in inputs.keys() & tensors.INPUTS.keys():
+                found = problem(name, tensors.INPUTS[name], inputs[name], batch=batch)
+                if found and inputs[name] is not None:
+                    rows = range(0) if found.row is None else range(found.row, found.row + 1)
+                    raise invalid(found.text, rows) from None
+            raise
+
     def _requests(self, arrays: Arrays) -> list[range]:
         """Return the rows of each request to Triton; one that belongs to a sequence has a single row."""
         rows = self._client.runtime.batches.split(arrays)
@@ -107,22 +126,16 @@ class Predictor:
             return list(rows)
         return [range(row, row + 1) for row in range(rows[-1].stop)]
 
-    async def _sent(self, arrays: Arrays, end: float, options: Mapping[str, Any]) -> Arrays:
-        """Return the answer to at most a batch; what is refused together with others is sent again alone."""
-        if self._shared:
-            with suppress(self._client.InvalidInput):
-                return await self._shared.call(arrays, end, options)
-        return cast(
-            Arrays, await self._connection.send(arrays, timeout=end - time.monotonic(), **options)
-        )
+    async def _alone(self, arrays: Arrays, end: float, options: Mapping[str, Any]) -> Arrays:
+        timeout = end - time.monotonic()
+        return cast(Arrays, await self._connection.send(arrays, timeout=timeout, **options))
 
 
 def _joined(batches: Any, parts: Sequence[_Part]) -> Answer:
     errors = {part.rows.start: part.error for part in parts if part.error}
     answered = [part.outputs for part in parts if part.outputs is not None]
-    if not answered:
-        raise next(iter(errors.values()))
-    return Answer(batches.joined(answered), parts[-1].rows.stop or 1, errors)
+    outputs = batches.joined(answered) if answered else {}
+    return Answer(outputs, parts[-1].rows.stop or 1, errors)
 
 
 async def _gathered(calls: Sequence[Coroutine[Any, Any, _Part]]) -> list[_Part]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import re
+from types import SimpleNamespace
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from triton_ensemble.gateway.overload import Overload
+
 HEAD_BYTES = 64 << 10
+CLOSE = (b"connection", b"close")
 # Java's client offers HTTP/2, and the parser takes the body of such a request for that.
 UPGRADE = re.compile(rb"\A((?:[^\r\n]+\r\n)+?)Upgrade:", re.IGNORECASE)
 WAITING = 64  # requests of one connection behind the one that is answered
+ANSWERED: Any = SimpleNamespace(response_complete=True, message_event=asyncio.Event())
 
 
 class Protocol(HttpToolsProtocol):
@@ -45,7 +50,23 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head_is_late.cancel()
         self._head_bytes = 0
-        super().on_headers_complete()
+        if not self._is_refused():
+            super().on_headers_complete()
+
+    def _is_refused(self) -> bool:
+        """Refuse a request that no place is left for, before it has a task and the application a part in it."""
+        overload: Overload | None = self.app_state.get("overload")
+        in_turn = self.cycle is None or self.cycle.response_complete
+        if not overload or not in_turn or not overload.takes(self.parser, self.url, self.headers):
+            return False
+        keep_alive = self.parser.should_keep_alive()
+        headers = [*self.server_state.default_headers, *([] if keep_alive else [CLOSE])]
+        self.transport.write(overload.refusal(self.headers, headers))
+        self.cycle = ANSWERED  # its body is read, for no one
+        if not keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+        return True
 
     def on_body(self, body: bytes) -> None:
         self._head_bytes = 0

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import MutableMapping
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, TypeAlias
 
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import WithJsonSchema
 from starlette.exceptions import HTTPException
@@ -20,13 +19,13 @@ from typing_extensions import TypedDict
 
 from triton_ensemble.gateway import describe, observe, page
 from triton_ensemble.gateway.admission import Admission
+from triton_ensemble.gateway.depends import Key
 from triton_ensemble.gateway.gateway import Gateway
+from triton_ensemble.gateway.overload import Overload
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.project import Project
 from triton_ensemble.samples.files import samples
-
-URL = "grpc://127.0.0.1:8001"
 
 
 class Base64(TypedDict):
@@ -47,34 +46,38 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
     settings = Settings.read()
     project = Project.load(Path.cwd())
     requests = samples(project)
-    gateway = Gateway(client, settings, os.environ.get("TRITON_URL") or URL, requests[0])
+    gateway = Gateway(client, settings, requests[0])
     name = client.tensors.MODEL
     app = FastAPI(
         title=name,
         lifespan=gateway.running,
+        responses=describe.ANY,
         docs_url=None,
         redoc_url=None,
         telemetry=observe.TELEMETRY if observe.EXPORTED else None,
     )
+    app.state.gateway = gateway
     app.root_path = settings.root_path  # as an argument it is deprecated
     shown = [] if gateway.keys.are_asked else requests  # the description is for everybody
-    description = describe.predict(client, inputs, answer, shown)
+    description = describe.predict(client, inputs, answer, shown, decoupled=project.decoupled)
     app.router.add_api_route(
         "/predict",
         gateway.stream if project.decoupled else gateway.predict,
         methods=["POST"],
         summary=f"Ask {name}",
         response_model=None,
+        response_class=Response,
+        dependencies=[Key] if gateway.keys.are_asked else [],  # which describes it
         **description,
     )
     app.add_middleware(Predict, admission=gateway.admission, route=app.router.routes[-1])
-    app.get("/healthz", summary="Is the service alive?")(_alive)
-    app.get("/readyz", summary="Does the pipeline answer?", response_model=None)(gateway.ready)
-    app.get("/metrics", include_in_schema=False, response_model=None)(_metrics)
+    if not observe.EXPORTED:  # else these are in FastAPI's spans and metrics, as all are
+        gateway.state["overload"] = Overload(gateway.admission, settings.root_path, "/predict")
     page.add(app, project, gateway.keys)
-    app.get("/statistics.json", include_in_schema=False, response_model=None)(gateway.statistics)
+    _add_probes(app, gateway)
     app.exception_handler(Refusal)(_refused)
     app.exception_handler(HTTPException)(_not_routed)
+    app.exception_handler(RequestValidationError)(_invalid)
     app.add_middleware(observe.Observed)
     if settings.cors:
         origins = [origin.strip() for origin in settings.cors.split(",")]
@@ -85,9 +88,38 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
             allow_headers=["*"],
             expose_headers=["Retry-After", "X-Request-ID"],
         )
-    if not gateway.keys.are_asked:
-        logging.getLogger("gateway").warning("everybody may ask: there is no GATEWAY_API_KEYS_FILE")
+    if settings.root_path:
+        app.add_middleware(Rooted, root_path=settings.root_path)
     return app
+
+
+def _add_probes(app: FastAPI, gateway: Gateway) -> None:
+    """Add what is asked by machines: whether it lives and answers, and what it counts."""
+    not_ready: dict[int | str, Any] = {503: describe.refusal("It does not answer")}
+    app.get("/healthz", summary="Is the service alive?")(_alive)
+    app.get(
+        "/readyz",
+        summary="Does the pipeline answer?",
+        response_model=None,
+        responses=not_ready,
+    )(gateway.ready)
+    app.head("/healthz", include_in_schema=False)(_alive)
+    app.head("/readyz", include_in_schema=False, response_model=None)(gateway.ready)
+    app.get("/metrics", include_in_schema=False, response_model=None)(_metrics)
+    app.get("/statistics.json", include_in_schema=False, response_model=None)(gateway.statistics)
+
+
+class Rooted:
+    """ASGI middleware: a path that a proxy has dropped the root path of has it again, or redirects would be without it."""
+
+    def __init__(self, app: Any, root_path: str) -> None:
+        self._app, self._root_path = app, root_path
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        root = self._root_path
+        if scope["type"] == "http" and not f"{scope['path']}/".startswith(f"{root}/"):
+            scope["path"] = root + scope["path"]
+        await self._app(scope, receive, send)
 
 
 class Predict:
@@ -137,3 +169,10 @@ async def _not_routed(request: Request, error: Exception) -> Response:
     refusal = Refusal(error.status_code, error.detail)
     refusal.headers.update(error.headers or {})
     return refusal.response(request.state.id)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """Answer what one of the owner's routes can't take."""
+    assert isinstance(error, RequestValidationError)
+    lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+    return Refusal(422, "; ".join(lines)).response(request.state.id)

@@ -26,13 +26,25 @@ class _Waiting:
     end: float  # time.monotonic() at which it gives up
     options: Mapping[str, Any]
     answer: asyncio.Future[Arrays]
+    is_alone: bool = False  # in its call
 
 
 class SharedCalls:
-    """Joins requests of the same inputs, types and dims into calls of at most `max_rows` rows."""
+    """Joins requests of the same inputs, types and dims into calls of at most `max_rows` rows.
 
-    def __init__(self, send: Send, join: Callable[[list[Arrays]], Arrays], max_rows: int) -> None:
+    Those of a call that is `refused` as a whole are each sent again alone.
+    """
+
+    def __init__(
+        self,
+        send: Send,
+        join: Callable[[list[Arrays]], Arrays],
+        max_rows: int,
+        *,
+        refused: type[Exception],
+    ) -> None:
         self._send, self._join, self._max_rows = send, join, max_rows
+        self._refused = refused
         self._waiting: dict[Kind, list[_Waiting]] = defaultdict(list)
         self._under_way: dict[Kind, int] = defaultdict(int)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -45,13 +57,19 @@ class SharedCalls:
         kind = tuple((name, array.dtype.str, array.shape[1:]) for name, array in arrays.items())
         rows = len(next(iter(arrays.values())))
         answer: asyncio.Future[Arrays] = asyncio.get_running_loop().create_future()
-        self._waiting[kind].append(_Waiting(arrays, rows, end, options, answer))
+        waiting = _Waiting(arrays, rows, end, options, answer)
+        self._waiting[kind].append(waiting)
         if self._under_way[kind] < IN_FLIGHT:
             self._under_way[kind] += 1
             task = asyncio.ensure_future(self._run(kind))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return await answer
+        try:
+            return await answer
+        except self._refused:
+            if waiting.is_alone:
+                raise
+        return await self._sent([waiting])
 
     async def _run(self, kind: Kind) -> None:
         try:
@@ -74,6 +92,7 @@ class SharedCalls:
 
     async def _sent(self, together: list[_Waiting]) -> Arrays:
         first, end = together[0], max(one.end for one in together)
+        first.is_alone = len(together) == 1
         joined = self._join([one.arrays for one in together])
         return await self._send(joined, timeout=end - time.monotonic(), **first.options)
 

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from triton_ensemble.client import Client, package, protocols
 from triton_ensemble.project import Project
 from triton_ensemble.samples.files import Sample, samples, way_out
+from triton_ensemble.samples.images import suffix
 from triton_ensemble.server.local_triton import LocalTriton, ServerError
 from triton_ensemble.server.ports import holder, is_taken, server_at, usual
+
+ANSWERS = Path("build/answers")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,10 +82,25 @@ def _is_ready(project: Project, url: str) -> bool:
 
 
 def _print_answers(project: Project, sample: Sample, client: Client) -> None:
-    """Print the outputs of a sample, a line for each row, long rows shortened."""
+    """Print the outputs of a sample, a line for each row, long rows shortened; write files of what is no text."""
     printing = package(project, "runtime.printing")
     print(f"{sample.name}:")
     for answer in client.answers(sample.inputs):
         for name, array in answer.items():
-            for row in printing.by_row(array):
-                print(f"  {name}: {printing.cells(row)}")
+            for number, row in enumerate(printing.by_row(array)):
+                print(
+                    f"  {name}: {printing.cells(row)}{_written(f'{sample.name}-{name}-{number}', row)}"
+                )
+
+
+def _written(name: str, row: NDArray[Any]) -> str:
+    """Write the bytes of a row to a file that can be looked at, if they are no text; return where, in words."""
+    content = row.item() if row.dtype == object and row.size == 1 else b""
+    try:
+        content.decode()
+        return ""
+    except UnicodeDecodeError:
+        path = ANSWERS / re.sub(r"[^\w.-]", "_", name + suffix(content))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return f": {path}"

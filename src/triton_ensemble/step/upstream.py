@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 from collections.abc import Iterator, Mapping
@@ -20,7 +19,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]
 from triton_ensemble.bench.server import target
 from triton_ensemble.client import Arrays, package
 from triton_ensemble.config.message import type_name
-from triton_ensemble.config.repository import model_configs
+from triton_ensemble.config.repository import called_models, model_configs
 from triton_ensemble.project import Project
 from triton_ensemble.samples.ask import answer, ask, tensors
 from triton_ensemble.samples.files import Sample, read
@@ -177,11 +176,9 @@ def _before(configs: Configs, model: str, wanted: str) -> Iterator[str]:
 
 def _loaded(project: Project, models: list[str]) -> list[str]:
     """Return models and those that their steps call, each once; Triton loads what an ensemble needs."""
+    called = called_models(project.repository)
     for model in models:  # grows meanwhile
-        for path in project.repository.glob(f"{model}/*/step.json"):
-            manifest = json.loads(path.read_text())
-            for part in manifest.get("steps", [manifest]):
-                models += [c["name"] for c in part["calls"].values() if c["name"] not in models]
+        models += [name for name in called.get(model, []) if name not in models]
     return list(dict.fromkeys(models))
 
 

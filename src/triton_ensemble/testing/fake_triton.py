@@ -133,19 +133,22 @@ class InferenceRequest:
     def correlation_id(self) -> int:
         return 1
 
+    def timeout(self) -> int:
+        return 0
+
     def get_response_sender(self) -> ResponseSender:
         return self.sender
 
-    def exec(self) -> InferenceResponse:
+    def exec(self, decoupled: bool = False) -> Any:
+        return iter([self._answer()]) if decoupled else self._answer()
+
+    def _answer(self) -> InferenceResponse:
         arrays = {tensor.name(): tensor.as_numpy() for tensor in self._inputs}
         try:
             outputs = InferenceRequest.call(self._model, arrays)
         except RuntimeError as error:
             return InferenceResponse(error=TritonError(str(error)))
         return InferenceResponse([Tensor(name, array) for name, array in outputs.items()])
-
-    async def async_exec(self) -> InferenceResponse:
-        return self.exec()
 
 
 class MetricFamily:

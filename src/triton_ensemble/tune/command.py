@@ -37,6 +37,9 @@ from triton_ensemble.tune.tuned_server import TunedServer
 
 DEFAULT_S = 300
 LEVELS = 100  # the time is enough for so many of the levels that the concurrency is chosen from
+DECOUPLED = (
+    "a decoupled pipeline has no one latency to tune by: `make bench` measures its responses"
+)
 REMOTE_CORES = 8  # assumed of a server that runs elsewhere
 
 
@@ -55,9 +58,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Tune the project in the working directory; return 1 where that is impossible."""
     start, project = time.monotonic(), Project.load(Path.cwd())
-    explicit = ("--model-control-mode=explicit", f"--load-model={project.ensemble}")
+    explicit = ("--model-control-mode=explicit", "--load-model=*")
     interruptible()
     try:
+        if project.decoupled:
+            raise ValueError(DECOUPLED)
         with under_load(project, *explicit) as server:
             _tune(server, arguments, start + arguments.time)
     except TooShortError as error:

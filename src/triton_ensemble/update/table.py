@@ -61,7 +61,10 @@ def owned_code(copy: Aside, before: Mapping[str, Any], after: Mapping[str, Any])
     """Compare the owned files of two versions of the answers, and of the owner's last commit."""
     old, now = ({p for p in a.get("owned") or [] if p.startswith(CODE)} for a in (before, after))
     moved = {new: was for new, was in _renames(copy.root).items() if new in now - old}
-    left = [path for path in old - now if (copy.project / path).exists()]
+    of_steps = {
+        path.removesuffix(".py") + "/" for path in now
+    }  # a folder that has the name of a step
+    left = [path for path in old - now - of_steps if (copy.project / path).exists()]
     return Owned(sorted(now - old), sorted(left), moved)
 
 
@@ -136,9 +139,9 @@ def _yours(copy: Aside, owned: Owned) -> Iterator[Row]:
         verb = "imports" if len(importers) == 1 else "import"
         by = f"{', '.join(importers)} {verb} it" if importers else "no file imports it"
         was, now = _types(copy)
-        lost = ", ".join(sorted(_words(copy.before(path)) & (was - now)))
         note = "yours, and of no step now"
         if _is_code(path):
+            lost = ", ".join(sorted(_words(copy.before(path)) & (was - now)))
             note += f"; {by}" + f", and {lost} in it is gone" * bool(lost)
         yield Row("kept", path, note)
 

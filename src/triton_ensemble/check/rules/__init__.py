@@ -6,6 +6,7 @@ from triton_ensemble.check.rule import REGISTERED, Rule
 from triton_ensemble.check.rules import (
     backends,
     batching,
+    calls,
     deployment,
     ensembles,
     folders,
@@ -34,6 +35,7 @@ TOPICS: tuple[ModuleType, ...] = (
     sequences,
     warmups,
     python_models,
+    calls,
     ensembles,
     steps,
     open_dims,

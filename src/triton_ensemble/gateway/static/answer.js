@@ -3,7 +3,12 @@
 import { element } from "./dom.js";
 
 // How files of images begin, as base64.
-const IMAGES = { iVBORw0KGgo: "image/png", "/9j/": "image/jpeg", R0lGOD: "image/gif", UklGR: "image/webp" };
+const IMAGES = {
+  "image/png": /^iVBORw0KGgo/,
+  "image/jpeg": /^\/9j\//,
+  "image/gif": /^R0lGOD/,
+  "image/webp": /^UklGR.{6}XRUJQ/, // RIFF, a length, WEBP
+};
 const MOST = { bars: 5, numbers: 16, json: 100_000 };
 
 /** Return an answer, JSON by output, of rows with these names. */
@@ -107,9 +112,9 @@ function bars(cells, scores) {
 function text(cell, name) {
   const content = cell?.base64;
   if (content === undefined) return element("p", { class: "text" }, cell ?? "null");
-  const kind = Object.keys(IMAGES).find((magic) => content.startsWith(magic));
+  const kind = Object.keys(IMAGES).find((kind) => IMAGES[kind].test(content));
   if (kind)
-    return element("img", { src: `data:${IMAGES[kind]};base64,${content}`, alt: `${name}, an image` });
+    return element("img", { src: `data:${kind};base64,${content}`, alt: `${name}, an image` });
   return element("p", {}, `${Math.floor((content.length * 3) / 4)} bytes`);
 }
 

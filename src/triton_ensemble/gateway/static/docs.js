@@ -39,7 +39,9 @@ function fields(schema) {
 
 /** Return what a request or answer has, for each of its media types. */
 function contents(title, content = {}) {
-  const described = Object.entries(content).filter(([, { schema }]) => Object.keys(schema ?? {}).length);
+  const described = Object.entries(content)
+    .map(([kind, { schema, itemSchema, ...rest }]) => [kind, { schema: schema ?? itemSchema, ...rest }])
+    .filter(([, { schema }]) => Object.keys(schema ?? {}).length);
   return described.flatMap(([kind, { schema, example, examples }]) => {
     const rows = fields(schema);
     const given = [

@@ -165,6 +165,7 @@ async function showEvents(response, form, names) {
     rest = events.pop();
     for (const event of events) list.append(shownEvent(event, form, names));
   }
+  if (!list.hasChildNodes()) list.append(element("p", { class: "quiet" }, "The pipeline gave no answer."));
 }
 
 function shownEvent(event, form, names) {

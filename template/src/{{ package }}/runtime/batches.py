@@ -71,6 +71,8 @@ def _array(name: str, tensor: Tensor, value: ArrayLike) -> NDArray[Any]:
     wanted = (-1,) * (MAX_BATCH_SIZE > 0) + tensor.dims
     if array.ndim == len(wanted) - 1 and tensor.dims[-1:] == (1,):
         array = array[..., np.newaxis]  # a list of values, where a row has just one
+    elif not array.size and array.ndim < len(wanted):  # an empty list ends before the last dims
+        array = array.reshape(*array.shape, *(max(n, 0) for n in wanted[array.ndim :]))
     fits = [want in (-1, have) for want, have in zip(wanted, array.shape, strict=False)]
     if array.ndim != len(wanted) or not all(fits):
         have, want = list(array.shape), list(wanted)

@@ -63,7 +63,8 @@ class GrpcTransport:
     async def infer(self, request: Request, region: Region | None = None) -> Arrays:
         with translated(request.deadline):
             inputs, outputs = encoded(grpc, request, region)
-            options = {"outputs": outputs, "headers": request.headers, **request.options}
+            more = {"headers": request.headers, "timeout": request.deadline.left_us()}
+            options = {"outputs": outputs, **more, **request.options}
             call = self.connection.infer
             result = await self._call(call, request.deadline, MODEL, inputs, **options)
             return decoded(result, request.outputs)

@@ -55,7 +55,7 @@ class HttpTransport:
     async def infer(self, request: Request, region: Region | None = None) -> Arrays:
         inputs, outputs = encoded(http, request, region)
         body, length = http.InferenceServerClient.generate_request_body(
-            inputs, outputs=outputs, **request.options
+            inputs, outputs=outputs, timeout=request.deadline.left_us(), **request.options
         )
         headers = {**request.headers, **({} if length is None else {LENGTH: str(length)})}
         response, content = self._sent(f"{PATH}/infer", request.deadline, body, headers)

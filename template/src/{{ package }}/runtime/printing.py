@@ -53,5 +53,8 @@ def cells(row: NDArray[Any]) -> str:
 def _cell(value: Any) -> str:
     if not isinstance(value, bytes):
         return str(value)
-    text = value.decode(errors="replace")
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return f"{len(value)} bytes that are no text"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

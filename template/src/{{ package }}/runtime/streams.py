@@ -71,6 +71,7 @@ def _streamed(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
                 tensors,
                 outputs=outputs,
                 enable_empty_final_response=True,
+                timeout=request.deadline.left_us(),
                 **request.options,
             )
             while not is_over:
@@ -117,6 +118,7 @@ class AsyncStreamClient(BaseAsyncClient):
                         "inputs": tensors,
                         "outputs": outputs,
                         "request_id": request_id,
+                        "timeout": deadline.left_us(),
                     }
                 ),
                 stream_timeout=deadline.left(),

@@ -1,0 +1,1 @@
+"""What Ray Serve gives and costs."""

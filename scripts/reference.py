@@ -1,0 +1,129 @@
+"""Write what the package knows itself into the documentation: docs/cli.md, docs/alerts.md, the last table of
+docs/troubleshooting.md, and the examples' drawings.
+
+PYTHONPATH=src python scripts/reference.py
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import redirect_stdout, suppress
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from triton_ensemble.check.rules import RULES
+from triton_ensemble.cli import COMMANDS, main
+from triton_ensemble.pipeline.rules import rules
+
+ROOT = Path(__file__).resolve().parents[1]
+WRITTEN = "<!-- Written by scripts/reference.py. -->\n\n"
+CLI = f"""{WRITTEN}\
+# The command
+
+In a project, `make` calls `triton-ensemble`; `.venv/bin/triton-ensemble COMMAND` takes what is here, too.
+
+"""
+ALERTS = f"""{WRITTEN}\
+# Alerts
+
+What `deploy/monitoring/alerts.yml` tells Prometheus to watch, here of an ensemble `digits` with a gateway. `severity`
+is critical where clients get no answers or wrong ones, else warning. Each is tried by promtool, in trouble and after
+it, and Triton's own metrics of such a trouble are what it is tried on.
+
+"""
+# A pipeline that has all alerts: a queue with an end, and a gateway.
+WATCHED: dict[str, Any] = {
+    "project_name": "digits",
+    "starting_pipeline": "my-own",
+    "extras": ["monitoring", "gateway"],
+    "tensors": {"PIXELS": "FP32[64]", "LOGITS": "FP32[10]", "LABEL": "STRING[1]"},
+    "steps": [
+        {
+            "name": "classify",
+            "backend": "onnxruntime",
+            "inputs": ["PIXELS"],
+            "outputs": ["LOGITS"],
+            "batching": {"default_queue_policy": {"max_queue_size": 64}},
+        },
+        {"name": "label", "backend": "python", "inputs": ["LOGITS"], "outputs": ["LABEL"]},
+    ],
+}
+
+
+def cli() -> str:
+    """Return the page of commands: what each answers to --help."""
+    pages = [f"\n## {name}\n\n```text\n{_help(name)}```\n" for name in COMMANDS]
+    return f"{CLI}```text\n{_help()}```\n{''.join(pages)}"
+
+
+def _help(*words: str) -> str:
+    os.environ["COLUMNS"] = "100"  # as wide as argparse may write
+    out = StringIO()
+    with redirect_stdout(out), suppress(SystemExit):
+        main([*words, "--help"])
+    return out.getvalue()
+
+
+def alerts() -> str:
+    """Return the page of alerts."""
+    return ALERTS + "\n".join(_alerts())
+
+
+def _alerts() -> Iterator[str]:
+    template = rules().template("template/deploy/monitoring/alerts.yml.jinja")
+    groups = yaml.safe_load(template.render(rules().answered(WATCHED)))["groups"]
+    for rule in (rule for group in groups for rule in group["rules"]):
+        name, expression = rule.get("alert") or rule["record"], rule["expr"].strip()
+        yield f"## {name}\n\n{_meaning(rule)}\n\n```text\n{expression}\n```\n"
+
+
+def _meaning(rule: dict[str, Any]) -> str:
+    """Return what an alert says, with N for a number and NAME for a label; of a rate, who reads it."""
+    if "record" in rule:
+        return "A rate, which the alerts below and the dashboard read."
+    summary = re.sub(r"{{ \$value.*?}}", "N", rule["annotations"]["summary"])
+    summary = re.sub(r"{{ \$labels.*?}}", "NAME", summary)
+    lasting = f", after {rule['for']}" if "for" in rule else ""
+    return f"**{rule['labels']['severity'].capitalize()}**{lasting}: {summary}"
+
+
+def drawn(readme: Path) -> str:
+    """Return the README of an example with the drawing of its pipeline, above the table of its steps."""
+    answered = rules().answered({"starting_pipeline": readme.parent.name})
+    drawing = rules().template("hooks/stubs/diagram.jinja").render(answered)
+    written = r"```mermaid\nflowchart LR\n  in1\(.*?```\n\n"
+    text = re.sub(written, "", readme.read_text(encoding="utf-8"), flags=re.DOTALL)
+    if "```mermaid" in text:  # drawn by hand, with what the pipeline does not say
+        return text
+    before, table, after = text.partition("| step |")
+    return f"{before}```mermaid\n{drawing}```\n\n{table}{after}"
+
+
+def symptoms() -> str:
+    """Return the page of messages, whose last table has those that rules of the check know."""
+    path = ROOT / "docs/troubleshooting.md"
+    text, _, _ = path.read_text(encoding="utf-8").partition("| message |")
+    rows = [
+        f"| `{message}` | {rule.summary} | [{rule.id}](check.md#{rule.id}) |\n"
+        for rule in RULES.values()
+        for message in re.findall(r"`([^`]*)`", rule.triton)
+        if " " in message and not message.startswith(("make ", "..."))
+    ]
+    return f"{text}| message | what has to hold | rule |\n|---|---|---|\n{''.join(rows)}"
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of each file."""
+    examples = {path: drawn(path) for path in sorted(ROOT.glob("examples/*/README.md"))}
+    docs = {"cli": cli(), "alerts": alerts(), "troubleshooting": symptoms()}
+    return {ROOT / f"docs/{name}.md": text for name, text in docs.items()} | examples
+
+
+if __name__ == "__main__":
+    for path, page in pages().items():
+        path.write_text(page, encoding="utf-8")

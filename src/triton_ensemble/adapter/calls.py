@@ -1,0 +1,159 @@
+"""The models that a step calls, as functions; a call lasts no longer than somebody waits for the step's own answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import ContextVar
+from math import inf
+from time import perf_counter
+from typing import Any
+
+import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+
+from .arrays import NumpyArrays
+
+LOOK_SECONDS = 0.05  # to ask Triton whether a request is cancelled takes 0.1 ms
+THREADS = ThreadPoolExecutor(32)  # as many calls as Triton takes of an instance at once
+
+
+class NobodyWaitsError(TimeoutError):
+    """The time of a step's request is over, or its client has left; Triton's `code` for that."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Waiting:
+    """How long the clients of the `requests` that a step answers wait; their timeouts began with `begun`."""
+
+    def __init__(self, requests: Sequence[Any] = (), begun: float = 0.0) -> None:
+        timeouts_us = [request.timeout() for request in requests]
+        self._end = begun + max(timeouts_us) / 1e6 if all(timeouts_us) and timeouts_us else inf
+        self._requests, self._looked = requests, begun
+
+    def left_us(self) -> int:
+        """0: any time."""
+        return 0 if self._end == inf else max(1, int((self._end - perf_counter()) * 1e6))
+
+    def pause(self) -> float:
+        """The seconds until the next look."""
+        return max(0.0, min(LOOK_SECONDS, self._end - perf_counter()))
+
+    def look(self, model: str) -> None:
+        """NobodyWaitsError, if so."""
+        now = perf_counter()
+        if now >= self._end:
+            text = f"has waited for model {model} until the request's time was over"
+            raise NobodyWaitsError(text, pb_utils.TritonError.UNAVAILABLE)
+        if self._requests and now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            if all(request.is_cancelled() for request in self._requests):
+                raise NobodyWaitsError("cancelled", pb_utils.TritonError.CANCELLED)
+
+
+class Answered:
+    """What a step answers now: an async one in each of its tasks, any other in all threads that it starts."""
+
+    of_step = Waiting()
+    of_task: ContextVar[Waiting | None] = ContextVar("waiting", default=None)
+
+    @classmethod
+    def now(cls) -> Waiting:
+        """Those who wait for what the caller does."""
+        return cls.of_task.get() or cls.of_step
+
+
+class Call:
+    """A model as a function: arguments are spelt as those of a step, outputs come by their names.
+
+    One that is decoupled returns an iterator over the outputs of its answers.
+    """
+
+    def __init__(self, model: Mapping[str, Any], arrays: NumpyArrays) -> None:
+        self._model, self._arrays, self._name = model, arrays, model["name"]
+
+    def __call__(self, **inputs: Any) -> Any:
+        start = self._stream if "decoupled" in self._model else self._one
+        return start(inputs)
+
+    def _one(self, inputs: Mapping[str, Any]) -> Any:
+        waiting = Answered.now()
+        return self._outputs(self._done(waiting, self._request(inputs, waiting).exec))
+
+    def _stream(self, inputs: Mapping[str, Any]) -> Any:
+        waiting = Answered.now()
+        responses = self._done(waiting, self._request(inputs, waiting).exec, True)
+        try:
+            while response := self._done(waiting, next, responses, None):
+                yield from self._part(response)
+        finally:
+            stop(responses)
+
+    def _done(self, waiting: Waiting, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function returns that waits for Triton."""
+        future = self._begun(waiting, function, *arguments)
+        while not wait([future], waiting.pause()).done:
+            waiting.look(self._name)
+        return future.result()
+
+    def _begun(self, waiting: Waiting, *function: Any) -> Future[Any]:
+        waiting.look(self._name)
+        return THREADS.submit(*function)
+
+    def _request(self, inputs: Mapping[str, Any], waiting: Waiting) -> Any:
+        """TypeError for an argument that the model does not have; None leaves out an optional input."""
+        names = self._model["arguments"]
+        for argument in inputs.keys() - names.keys():
+            has = ", ".join(names)
+            raise TypeError(f"model {self._name} has no input {argument}; it has {has}")
+        given = {names[argument]: array for argument, array in inputs.items() if array is not None}
+        return pb_utils.InferenceRequest(
+            model_name=self._name,
+            model_version=self._model["version"],
+            requested_output_names=self._model["outputs"],
+            inputs=[self._arrays.tensor(name, array) for name, array in given.items()],
+            timeout=waiting.left_us(),
+        )
+
+    def _outputs(self, response: Any) -> dict[str, Any]:
+        if response.has_error():
+            raise RuntimeError(f"model {self._name}: {response.error().message()}")
+        return {tensor.name(): self._arrays.read(tensor) for tensor in response.output_tensors()}
+
+    def _part(self, response: Any) -> Iterator[dict[str, Any]]:
+        """The outputs of an answer of many; the last may be no more than a sign that there are no others."""
+        if outputs := self._outputs(response):
+            yield outputs
+
+
+class AsyncCall(Call):
+    """The same, awaited."""
+
+    async def _one(self, inputs: Mapping[str, Any]) -> Any:
+        waiting = Answered.now()
+        return self._outputs(await self._done(waiting, self._request(inputs, waiting).exec))
+
+    async def _stream(self, inputs: Mapping[str, Any]) -> Any:
+        waiting = Answered.now()
+        responses = await self._done(waiting, self._request(inputs, waiting).exec, True)
+        try:
+            while response := await self._done(waiting, next, responses, None):
+                for outputs in self._part(response):
+                    yield outputs
+        finally:
+            stop(responses)
+
+    async def _done(self, waiting: Waiting, function: Callable[..., Any], *arguments: Any) -> Any:
+        future = asyncio.wrap_future(self._begun(waiting, function, *arguments))
+        while not (await asyncio.wait([future], timeout=waiting.pause()))[0]:
+            waiting.look(self._name)
+        return future.result()
+
+
+def stop(responses: Any) -> None:
+    """Of a model that may have more to answer: Triton can since 25.04."""
+    if hasattr(responses, "cancel"):
+        responses.cancel()

@@ -1,0 +1,57 @@
+"""What the owner's routes ask for by FastAPI's dependencies: a key, and the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import Annotated
+
+from fastapi import Depends
+from fastapi.security import APIKeyHeader
+from numpy.typing import ArrayLike
+from starlette.requests import Request
+
+from triton_ensemble.client import Arrays
+from triton_ensemble.gateway.gateway import Gateway
+
+HEADER = APIKeyHeader(name="X-API-Key", scheme_name="key", auto_error=False)  # describes it
+
+
+async def _with_key(request: Request, _: Annotated[str | None, Depends(HEADER)]) -> None:
+    _gateway(request).keys.check(request)
+
+
+Key = Depends(_with_key)  # asks for one of the gateway's API keys, if there are any
+
+
+class Asking:
+    """The pipeline as a request with a key asks it: its calls have its id and trace, places, and the time that each may take."""
+
+    def __init__(self, request: Request) -> None:
+        self._gateway, self._request = _gateway(request), request
+
+    async def __call__(
+        self, inputs: Mapping[str, ArrayLike] | None = None, /, **named: ArrayLike
+    ) -> Arrays:
+        """Return the outputs by name, arrays of shape [batch, *dims] with texts as bytes.
+
+        Raises Refusal, which answers the request as /predict would: one row that is refused refuses all.
+        """
+        return await self._gateway.outputs(self._request, {**(inputs or {}), **named})
+
+    def stream(
+        self, inputs: Mapping[str, ArrayLike] | None = None, /, **named: ArrayLike
+    ) -> AsyncGenerator[Arrays, None]:
+        """Yield the answers of a decoupled pipeline as they come; raises Refusal."""
+        return self._gateway.streamed(self._request, {**(inputs or {}), **named})
+
+
+def _gateway(request: Request) -> Gateway:
+    gateway: Gateway = request.app.state.gateway
+    return gateway
+
+
+def _asking(request: Request, _: Annotated[None, Key]) -> Asking:
+    return Asking(request)
+
+
+Pipeline = Annotated[Asking, Depends(_asking)]

@@ -1,0 +1,89 @@
+"""The project's application as a server loads it: what is wrong with its code is one line, where and what."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.config import STARTUP_FAILURE
+
+from triton_ensemble.gateway.observe import Observed
+from triton_ensemble.gateway.refusal import Refusal
+
+ROUTES = "gateway/routes.py"
+LOG = logging.getLogger("gateway")
+
+
+class ApplicationError(RuntimeError):
+    """Raised for code of gateway/ that can't be served: the line of the file, and what is wrong."""
+
+
+def application() -> FastAPI:
+    """Return the application of the project in the working directory; raises ApplicationError."""
+    try:
+        app: FastAPI = importlib.import_module("gateway.app").app
+    except Exception as error:
+        reason = error.msg if isinstance(error, SyntaxError) else str(error).partition("\n")[0]
+        raise ApplicationError(f"{_where(error)}: {type(error).__name__}: {reason}") from error
+    for line in _hidden(app):
+        raise ApplicationError(line)
+    return app
+
+
+def worker() -> FastAPI:
+    """Return it for one of several processes; where that fails, no other is started in its place."""
+    try:
+        return application()
+    except ApplicationError as error:
+        LOG.error(error)
+        sys.exit(STARTUP_FAILURE)
+
+
+def reloaded() -> ASGIApp:
+    """Return it for one that is loaded anew when a file changes: until it can be, each request is told why not."""
+    try:
+        return application()
+    except ApplicationError as error:
+        LOG.error(error)
+        return Observed(_Broken(str(error)))
+
+
+class _Broken:
+    """Answers each request that the application can't be loaded."""
+
+    def __init__(self, line: str) -> None:
+        self._refusal = Refusal(500, line)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = self._refusal.response(scope["state"]["id"])
+        await response(scope, receive, send)
+
+
+def _where(error: Exception) -> str:
+    """Return the line of the project that an error is of: the last one that is no library's."""
+    lines = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        lines.append((Path(error.filename), error.lineno))
+    root = Path.cwd()
+    ours = [(path.relative_to(root), n) for path, n in lines if path.is_relative_to(root)]
+    # The project's environment is in .venv.
+    own = [f"{path}:{n}" for path, n in ours if not path.parts[0].startswith(".")]
+    return own[-1] if own else "gateway/"
+
+
+def _hidden(app: FastAPI) -> Iterator[str]:
+    """Yield a line for each of the owner's routes that no request would reach, since one of the gateway's takes them all."""
+    ours = [route for route in app.routes if isinstance(route, Route)]
+    for route in iter_route_contexts(app.routes):
+        for method in sorted(() if route.original_route in ours else route.methods or ()):
+            asked = {"type": "http", "path": route.path, "method": method}
+            if any(one.matches(asked)[0] is Match.FULL for one in ours):
+                yield f"{ROUTES}: {method} {route.path} is the gateway's own; write another path"

@@ -1,0 +1,91 @@
+"""Why nested lists are no tensor: which row, what is wrong with it, what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
+
+SHOWN = 40  # characters of a value
+TEXT = 'text; write a text, or {"base64": TEXT}'
+Shape = tuple[int, ...]
+
+
+class Problem(NamedTuple):
+    """What is wrong with an input, and with which row of it."""
+
+    text: str
+    row: int | None
+
+
+def problem(name: str, tensor: Any, value: Any, *, batch: bool) -> Problem | None:
+    """Return what is wrong with the lists that are given for a tensor; None where that is something else."""
+    rows = list(enumerate(value)) if batch and isinstance(value, list) else [(None, value)]
+    shapes = []
+    for row, content in rows:
+        where = name if row is None else f"{name}, row {row}"
+        for cell in _cells(content):
+            if not _fits(cell, tensor.datatype):
+                return Problem(f"{where}: {_shown(cell)} is no {_wanted(tensor.datatype)}", row)
+        shapes.append(_shape(content))
+        if shapes[-1] is None:
+            text = f"its lists are not of one length; write lists of shape {list(tensor.dims)}"
+            return Problem(f"{where}: {text}", row)
+        if shapes[-1] != shapes[0]:
+            have, first = list(shapes[-1]), list(shapes[0] or ())
+            text = f"has shape {have}, and row 0 {first}; send rows of other shapes by themselves"
+            return Problem(f"{where}: {text}", row)
+    return None
+
+
+def _cells(value: Any) -> Iterator[Any]:
+    if not isinstance(value, list):
+        yield value
+        return
+    for item in value:
+        yield from _cells(item)
+
+
+def _shape(value: Any) -> Shape | None:
+    """Return the shape of nested lists; None where lists of one depth differ."""
+    if not isinstance(value, list):
+        return ()
+    shapes = {_shape(item) for item in value}
+    if len(shapes) > 1 or None in shapes:
+        return None
+    return (len(value), *(shapes.pop() or () if shapes else ()))
+
+
+def _fits(cell: Any, datatype: str) -> bool:
+    if datatype == "BYTES":
+        return isinstance(cell, str | bytes)
+    if datatype == "BOOL" or isinstance(cell, bool):
+        return isinstance(cell, bool)
+    if "INT" in datatype:
+        limits = _limits(datatype)
+        return isinstance(cell, int) and limits.min <= cell <= limits.max
+    return isinstance(cell, int | float)
+
+
+def _wanted(datatype: str) -> str:
+    """Return what a cell must be, and what to write."""
+    if datatype == "BYTES":
+        return TEXT
+    if datatype == "BOOL":
+        return "BOOL; write true or false"
+    if "INT" in datatype:
+        limits = _limits(datatype)
+        return f"{datatype}; write a whole number from {limits.min} to {limits.max}"
+    return f"{datatype}; write a number"
+
+
+def _limits(datatype: str) -> Any:
+    return np.iinfo(triton_to_np_dtype(datatype))
+
+
+def _shown(cell: Any) -> str:
+    text = orjson.dumps(cell, default=str).decode()
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -1,0 +1,54 @@
+"""Serves the project by Ray Serve, with the settings of deploy/ray/serve.yaml, until Ctrl-C.
+
+On a Ray of its own on this machine, or where RAY_ADDRESS names a cluster, on that; its nodes need the
+project's folder and environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from triton_ensemble.project import Project, ProjectError
+from triton_ensemble.server.local_triton import ServerError, free_ports
+
+LOGS = Path("/tmp/ray/session_latest/logs/serve")  # Ray's own default
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where it listens, and by how many replicas."""
+    parser.add_argument("--port", type=int, default=8090, help="8090 by default; 0: a free one")
+    parser.add_argument("--replicas", type=int, default=0, help="0: as deploy/ray/serve.yaml says")
+    parser.add_argument("--test", action="store_true", help="send the samples through it, and stop")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until Ctrl-C (0), or say in a line what is in the way (1)."""
+    project = Project.load(Path.cwd())
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody
+    os.environ.setdefault(
+        "GRPC_ENABLE_FORK_SUPPORT", "0"
+    )  # with it, gRPC aborts replicas that fork
+    try:
+        from triton_ensemble.rayserve import settings, smoke
+        from triton_ensemble.rayserve.served import served
+    except ImportError as error:
+        raise ProjectError(f"Ray Serve needs {error.name}; run: make ray") from None
+    chosen = settings.read(project)
+    try:
+        [port] = free_ports({"ray": arguments.port}).values()
+        with served(chosen, port, arguments.replicas) as url:
+            if arguments.test:
+                return smoke.test(project, url)
+            print(f"{project.ensemble} at {url}; Ctrl-C stops it", flush=True)
+            print(f"logs: {LOGS}", flush=True)
+            while True:
+                time.sleep(3600)
+    except KeyboardInterrupt:
+        return 0
+    except ServerError as error:
+        print(error, file=sys.stderr)
+        return 1

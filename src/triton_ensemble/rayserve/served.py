@@ -1,0 +1,75 @@
+"""The application on a Ray of this machine, or on the cluster that RAY_ADDRESS names."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import ray
+from ray import serve
+
+from triton_ensemble.rayserve.replica import Pipeline
+from triton_ensemble.server.local_triton import HOST, ServerError, interruptible
+
+CONNECT_S = 5.0
+TRIES = 3  # starts of a replica, before what its Triton says is the answer
+
+
+@contextlib.contextmanager
+def served(settings: Mapping[str, Any], port: int, replicas: int) -> Iterator[str]:
+    """Yield the URL of the application that settings describe; ServerError where it can't start."""
+    address = os.environ.get("RAY_ADDRESS", "local")
+    own = {} if "RAY_ADDRESS" in os.environ else {"include_dashboard": False}
+    # What all processes of Ray have to say is in its logs.
+    if not own:
+        _answers(address)
+    ray.init(address, log_to_driver=False, logging_level=logging.WARNING, **own)
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
+    interruptible()  # Ray has set handlers of its own
+    if serve.status().proxies:  # their port can't be changed, and is not ours
+        ray.shutdown()
+        raise ServerError(
+            f"Ray Serve runs at {address} already; deploy it there: serve deploy deploy/ray/serve.yaml"
+        )
+    try:
+        yield deployed(settings, port, replicas)
+    finally:
+        if (name := settings["applications"][0]["name"]) in serve.status().applications:
+            serve.delete(name)  # once replicas have answered what they began
+        if not own and not serve.status().applications:
+            serve.shutdown()  # the cluster is as it was
+        ray.shutdown()
+
+
+def deployed(settings: Mapping[str, Any], port: int, replicas: int) -> str:
+    """Deploy the application on the Ray that this process is connected to; return its URL."""
+    [app] = settings["applications"]
+    [options] = app["deployments"]
+    if replicas:
+        options = {**options, "num_replicas": replicas, "autoscaling_config": None}
+    # A Ray of one's own is for this machine.
+    host = {} if "RAY_ADDRESS" in os.environ else {"host": HOST}
+    http = {**settings.get("http_options", {}), **host, "port": port}
+    serve.start(proxy_location=settings.get("proxy_location"), http_options=http)
+    deployment = Pipeline.options(**options, max_constructor_retry_count=TRIES)
+    try:
+        serve.run(deployment.bind(), name=app["name"], route_prefix=app.get("route_prefix", "/"))
+    except RuntimeError as error:
+        said = serve.status().applications[app["name"]].deployments[options["name"]].message
+        reason = said.rpartition(f"{ServerError.__name__}: ")[2].strip()
+        raise ServerError(reason or str(error)) from None
+    return f"http://{HOST}:{port}"
+
+
+def _answers(address: str) -> None:
+    """Raise ServerError where nothing listens at HOST:PORT: Ray itself would try for many minutes."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), CONNECT_S).close()
+    except (OSError, ValueError):
+        wanted = "where no Ray answers; write HOST:PORT of a head"
+        raise ServerError(f"RAY_ADDRESS is {address}, {wanted}") from None

@@ -1,0 +1,112 @@
+"""The Triton of a replica: a process of its own, on ports of its own that only this machine reaches.
+
+In the image it is NVIDIA's, started as the container does; elsewhere the local one. All models are
+loaded before it is ready, and none later: no request can load one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+from urllib.error import URLError
+
+from triton_ensemble.container.inference import DIRECT
+from triton_ensemble.project import Project
+from triton_ensemble.server.guard import Guard
+from triton_ensemble.server.local_triton import HOST, LocalTriton, ServerError, free_ports
+
+LOG = logging.getLogger("gateway")
+START_S = 1800.0  # a language model's engine takes as long; a server that fails ends by itself
+
+
+class Triton(Protocol):
+    """A server that is ready inside a `with` block, and gone behind it."""
+
+    http_url: str
+    grpc_url: str
+    metrics_url: str
+
+    def __enter__(self) -> Triton:
+        """Start it; ServerError where it can't serve."""
+
+    def __exit__(self, *raised: object) -> None:
+        """Stop it: requests in flight are answered first."""
+
+
+def of_project(project: Project) -> Triton:
+    """Return the server for this machine, and log which it is."""
+    start = project.root / "serve.sh"  # of the image
+    if shutil.which("tritonserver") and start.is_file():
+        LOG.info("the Triton of this replica: the image's")
+        return ImageTriton(start)
+    LOG.info("the Triton of this replica: the local one")
+    return LocalTriton(project.repository, project.ensemble, timeout=START_S)
+
+
+class ImageTriton:
+    """The image's Triton, by the script that starts it; its log is that of the replica."""
+
+    def __init__(self, start: Path) -> None:
+        self._start = start
+
+    def __enter__(self) -> ImageTriton:
+        ports = free_ports(dict.fromkeys(("http", "grpc", "metrics"), 0))
+        self.http_url = f"http://{HOST}:{ports['http']}"
+        self.grpc_url = f"grpc://{HOST}:{ports['grpc']}"
+        self.metrics_url = f"http://{HOST}:{ports['metrics']}/metrics"
+        shared_memory = f"triton-{uuid.uuid4().hex[:8]}-"
+        self._process = subprocess.Popen(
+            ["sh", self._start, *flags(ports, shared_memory)],
+            env=environment(os.environ),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # so that the guard ends the processes of its models, too
+        )
+        self._guard = Guard(self._process.pid, Path("/dev/shm", shared_memory), shared_memory)
+        try:
+            self._wait()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._process.terminate()  # Triton has an exit timeout of its own
+        self._process.wait()
+        self._guard.end()
+
+    def _wait(self) -> None:
+        end = time.monotonic() + START_S
+        while not self._is_ready():
+            if (code := self._process.poll()) is not None:
+                raise ServerError(f"Triton ended with exit code {code}; the log above says why")
+            if time.monotonic() > end:
+                raise ServerError(f"Triton is not ready after {START_S:g} s")
+            time.sleep(0.2)
+
+    def _is_ready(self) -> bool:
+        try:
+            with DIRECT.open(f"{self.http_url}/v2/health/ready", timeout=5):
+                return True
+        except (URLError, OSError):
+            return False
+
+
+def flags(ports: Mapping[str, int], shared_memory: str) -> list[str]:
+    """Return what a replica's Triton is told besides what the container tells it."""
+    return [
+        *(f"--{api}-address={HOST}" for api in ports),
+        *(f"--{api}-port={port}" for api, port in ports.items()),
+        f"--backend-config=python,shm-region-prefix-name={shared_memory}",
+    ]
+
+
+def environment(own: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables for Triton: its steps import nothing of Ray's packages."""
+    return {name: value for name, value in own.items() if name != "PYTHONPATH"}

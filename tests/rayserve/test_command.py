@@ -1,0 +1,224 @@
+"""`make ray` and `make ray-test`: what they print, and what is left when they end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import pytest
+from rayserve.cluster import eventually, is_alive, waiting
+from support import SOURCES, UNUSUAL, Generate, Project, run, succeed, variables
+
+from triton_ensemble.container.inference import DIRECT
+from triton_ensemble.server.local_triton import free_ports
+from triton_ensemble.server.ports import is_taken
+
+
+@pytest.fixture(scope="module")
+def project(generate: Generate) -> Project:
+    """Return the default project with Ray, its model repository complete."""
+    project = generate(extras=["gateway", "ray"])
+    succeed(project.make("repository"))
+    return project
+
+
+def environment() -> dict[str, str]:
+    path = os.pathsep.join(["src", str(SOURCES), os.environ.get("PYTHONPATH", "")])
+    return variables(PYTHONPATH=path, RAY_AUTH_MODE="disabled")
+
+
+def ray(project: Project, *options: str, **more: str) -> subprocess.CompletedProcess[str]:
+    command = (sys.executable, "-m", "triton_ensemble", "ray", "--port=0", *options)
+    return run(*command, cwd=project.path, **environment(), **more)
+
+
+def tested(project: Project) -> list[str]:
+    """Return the lines of `make ray-test` that are its own; it succeeds."""
+    lines = succeed(ray(project, "--replicas=1", "--test")).splitlines()
+    return [line for line in lines if re.fullmatch(r"[\w-]+: \w+", line)]
+
+
+def test_the_smoke_tests_pass(project: Project) -> None:
+    assert tested(project) == [f"{n}: answered" for n in ("digit-7-png", "digit-7", "digits-2-6")]
+
+
+def test_a_decoupled_pipeline_answers_by_events(generate: Generate) -> None:
+    project = generate(**UNUSUAL["decoupled"], extras=["gateway", "ray"])
+    succeed(project.make("repository"))
+    assert tested(project) == ["stub: answered"]
+
+
+@contextmanager
+def served(project: Project) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Run `make ray`, and yield its URL."""
+    command = [sys.executable, "-m", "triton_ensemble", "ray", "--port=0", "--replicas=1"]
+    with TemporaryFile("w+b") as out, subprocess.Popen(
+        command, cwd=project.path, env=environment(), stdout=out, start_new_session=True
+    ) as process:  # fmt: skip
+
+        def url() -> str:
+            assert process.poll() is None
+            out.seek(0)
+            found = re.search(r"at (http:\S+); Ctrl-C stops it", out.read().decode())
+            return found[1] if found else ""
+
+        try:
+            yield process, eventually(url, 300)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def descendants(process: int) -> set[int]:
+    """Return the processes that a process has started, and those that they have."""
+    lines = succeed(run("ps", "-e", "-o", "pid=,ppid=", cwd=Path("/"))).splitlines()
+    parents = {int(own): int(parent) for own, parent in map(str.split, lines)}
+
+    def below(parent: int) -> set[int]:
+        children = {own for own, its_parent in parents.items() if its_parent == parent}
+        return children.union(*map(below, children))
+
+    return below(process)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_with_all_that_it_started(project: Project, number: int) -> None:
+    with served(project) as (process, url):
+        assert DIRECT.open(f"{url}/readyz", timeout=30).status == 200
+        started = descendants(process.pid)
+        assert len(started) > 5
+        # A terminal sends Ctrl-C to all of its processes.
+        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+        assert process.wait(180) == 0
+        eventually(lambda: not [one for one in started if is_alive(one)])
+
+
+def test_a_cluster_that_runs_is_used_and_stays(project: Project) -> None:
+    ports = free_ports(dict.fromkeys(("gcs", "client", "dashboard", "agent"), 0))
+    options = [f"--port={ports['gcs']}", f"--ray-client-server-port={ports['client']}"]
+    options += [f"--dashboard-agent-listen-port={ports['agent']}", "--include-dashboard=false"]
+    command = [
+        sys.executable,
+        "-m",
+        "ray.scripts.scripts",
+        "start",
+        "--head",
+        "--num-cpus=2",
+        "--block",
+    ]
+    with subprocess.Popen(
+        [*command, *options], cwd=project.path, env=environment(), start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        try:
+            eventually(lambda: is_taken(ports["gcs"]))
+            address = f"127.0.0.1:{ports['gcs']}"
+            for _ in range(2):
+                run = ray(project, "--replicas=1", "--test", RAY_ADDRESS=address)
+                assert succeed(run).count("answered") == 3
+            assert process.poll() is None
+        finally:
+            process.terminate()
+            process.wait(180)
+
+
+def edited(project: Project, path: Path, before: str, after: str) -> Project:
+    """Return a copy of a project with other text in deploy/ray/serve.yaml."""
+    succeed(run("cp", "-r", str(project.path), str(path), cwd=project.path))
+    file = path / "deploy/ray/serve.yaml"
+    assert before in file.read_text()
+    file.write_text(file.read_text().replace(before, after))
+    return Project(path)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        (
+            "max_queued_requests",
+            "max_queue_requests",
+            "applications.0.deployments.0.max_queue_requests: Ray Serve does not know it, and would "
+            "ignore it; drop it, or did you mean max_queued_requests?",
+        ),
+        (
+            "target_ongoing_requests",
+            "target_requests",
+            "applications.0.deployments.0.autoscaling_config.target_requests: Ray Serve does not know "
+            "it, and would ignore it; drop it, or did you mean target_ongoing_requests?",
+        ),
+        (
+            "num_cpus: 1",
+            "num_cpu: 1",
+            "applications.0.deployments.0.ray_actor_options.num_cpu: Ray Serve does not know it, and "
+            "would ignore it; drop it, or did you mean num_cpus?",
+        ),
+        (
+            "max_replicas: 4",
+            "max_replicas: 0",
+            "applications.0.deployments.0.autoscaling_config.max_replicas: Input should be greater "
+            "than 0",
+        ),
+        ("applications:", "apps:", "applications: Field required"),
+    ],
+)
+def test_settings_that_ray_would_ignore_or_refuse(
+    project: Project, tmp_path: Path, before: str, after: str, problem: str
+) -> None:
+    changed = edited(project, tmp_path / "p", before, after)
+    refused = ray(changed, "--test")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == f"deploy/ray/serve.yaml: {problem}\n"
+
+
+def test_what_is_not_there_is_a_line(generate: Generate) -> None:
+    refused = ray(generate(extras=["gateway"]))
+    assert refused.returncode == 2
+    assert (
+        refused.stderr
+        == "deploy/ray/serve.yaml: not there; add ray to extras in pipeline.yml, then: make update\n"
+    )
+
+
+def test_no_ray_at_the_address_is_a_line(project: Project) -> None:
+    failed = ray(project, "--test", RAY_ADDRESS="127.0.0.1:1")
+    assert failed.returncode == 1
+    problem = "RAY_ADDRESS is 127.0.0.1:1, where no Ray answers; write HOST:PORT of a head"
+    assert failed.stderr.splitlines()[-1] == problem
+    assert "Traceback" not in failed.stderr
+
+
+MORE = "  - { name: b, route_prefix: /b, import_path: 'a:b', deployments: [] }\n"
+
+
+def test_settings_of_one_application(project: Project, tmp_path: Path) -> None:
+    changed = edited(project, tmp_path / "p", "applications:\n", f"applications:\n{MORE}")
+    problem = "applications: write one, with one deployment, Pipeline"
+    assert problem in ray(changed, "--test").stderr
+
+
+def test_a_step_that_fails_is_named(generate: Generate) -> None:
+    project = waiting(generate)
+    file = project / "steps/wait.py"
+    file.write_text(
+        file.read_text().replace("        pass", "        raise RuntimeError('no such GPU')")
+    )
+    succeed(project.make("repository"))
+    failed = ray(project, "--test", "--replicas=1")
+    assert failed.returncode == 1
+    assert "failed to load 'wait'" in failed.stderr
+    assert "no such GPU" in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+def test_images_from_prompts(generate: Generate) -> None:
+    """A step that calls other models, and optional inputs."""
+    project = generate(starting_pipeline="text-to-image", extras=["gateway", "ray"])
+    succeed(project.make("repository"))
+    assert tested(project) == ["fox: answered", "seeds: answered"]

@@ -1,0 +1,94 @@
+"""What the image of a Ray node has, as a folder: each replica starts the Triton in PATH as the container does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rayserve.cluster import (
+    Service,
+    cluster,
+    eventually,
+    is_alive,
+    processes,
+    statuses,
+    triton_of,
+    waiting,
+    wrong,
+)
+from support import Generate, Project
+
+from benchmarks.restart.pods import Pod
+from triton_ensemble.server import environment
+
+
+def image(project: Project, pod: Pod) -> Project:
+    """Return the folder that stands for /opt, filled as deploy/ray/Dockerfile does."""
+    opt = pod.log.parent / "opt"
+    for name in ("src", "gateway", "deploy"):
+        (opt / name).symlink_to(project / name)
+    return Project(opt)
+
+
+def tritonserver(folder: Path, backends: Path) -> None:
+    """Write NVIDIA's command, which finds its backends and libraries by itself."""
+    wheel = environment.site_packages() / "pytriton/tritonserver"
+    libraries = environment.variables()["LD_LIBRARY_PATH"]
+    folder.mkdir()
+    command = folder / "tritonserver"
+    command.write_text(
+        f'#!/bin/sh\ntest -z "$PYTHONPATH" || exit 3\nexport LD_LIBRARY_PATH={libraries}\n'
+        f'exec {wheel}/bin/tritonserver "$@" --backend-directory={backends} --cache-directory={wheel}/caches\n'
+    )
+    command.chmod(0o755)
+
+
+@pytest.fixture(scope="module")
+def service(generate: Generate) -> Iterator[Service]:
+    project = waiting(generate)
+    pod = Pod(project.path, {"containers": [{"ports": []}]})
+    root = pod.log.parent
+    try:
+        tritonserver(root / "bin", root / "backends")
+        path = os.pathsep.join(
+            [str(root / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
+        )
+        variables = {
+            "PATH": path,
+            "MODEL_REPOSITORY": str(root / "models"),
+            "RAY_SERVE_ENABLE_HA_PROXY": "1",
+        }
+        with cluster(image(project, pod), 2, **variables) as service:
+            service.deploy(2, health_check_period_s=1, health_check_timeout_s=10)
+            yield service
+    finally:
+        pod.remove()
+
+
+def test_each_replica_has_a_triton_of_the_image(service: Service) -> None:
+    answers = service.load(100, 8, 5)
+    assert (statuses(answers), wrong(answers, 5)) == ({200: 100}, [])
+    assert len(processes(answers)) == 2
+    command = Path(f"/proc/{triton_of(next(iter(processes(answers))))}/cmdline").read_text()
+    assert "--model-control-mode=none" in command  # no request can load a model
+
+
+def test_a_replica_that_is_killed_leaves_nothing(service: Service) -> None:
+    victim = next(iter(processes(service.load(20, 4, 5))))
+    server = triton_of(victim)
+    [prefix] = [
+        word
+        for word in Path(f"/proc/{server}/cmdline").read_text().split("\0")
+        if "shm-region" in word
+    ]
+    regions = prefix.rpartition("=")[2]
+    assert list(Path("/dev/shm").glob(f"{regions}*"))
+    parent = int(Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(parent, signal.SIGKILL)
+    eventually(lambda: not is_alive(server) and not is_alive(victim))
+    eventually(lambda: not list(Path("/dev/shm").glob(f"{regions}*")))
+    eventually(lambda: len(processes(service.load(12, 4, 5)).keys() - {victim}) == 2)

@@ -1,0 +1,202 @@
+"""Steps that call other models, on a real Triton: side by side, and no longer than somebody waits for the answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from asking import Arrays, Client, asked, connect, streamed
+from step_models import called, write_step
+from support import Generate, serve, step
+
+from triton_ensemble.server.local_triton import LocalTriton
+
+SLEEP = "def __call__(self, IN):\n    import time\n    time.sleep(float(IN[0, 0]))\n    return {'OUT': IN}"
+STREAM = (
+    "def __call__(self, IN):\n    for i in range(int(IN[0, 0])):\n        yield {'OUT': IN + i}"
+)
+DECOUPLED = "model_transaction_policy { decoupled: true }"
+# One step in each form that a step may have; each calls `slow` with the seconds that it is given, unless these are 0.
+ONE = {
+    "one": "def __call__(self, IN):\n    return self.context.calls.slow(IN=IN) if IN.any() else {'OUT': IN}",
+    "one_async": "async def __call__(self, IN):\n    return await self.context.calls.slow(IN=IN) if IN.any() else {'OUT': IN}",
+    "one_stream": "def __call__(self, IN):\n    yield self.context.calls.slow(IN=IN) if IN.any() else {'OUT': IN}",
+}
+LOOP = """
+def __call__(self, IN):
+    for _ in range(20):
+        IN = self.context.calls.slow(IN=IN)["OUT"]
+    return {"OUT": IN}
+"""
+BOTH = {
+    "both": """
+def __call__(self, IN):
+    from concurrent.futures import ThreadPoolExecutor
+    slow, other = self.context.calls.slow, self.context.calls.other
+    with ThreadPoolExecutor() as threads:
+        one, two = threads.submit(slow, IN=IN), threads.submit(other, IN=IN)
+        return {"OUT": one.result()["OUT"] + two.result()["OUT"]}
+""",
+    "both_async": """
+async def __call__(self, IN):
+    import asyncio
+    slow, other = self.context.calls.slow, self.context.calls.other
+    one, two = await asyncio.gather(slow(IN=IN), other(IN=IN))
+    return {"OUT": one["OUT"] + two["OUT"]}
+""",
+}
+FIRST_TWO = {
+    "first_two": """
+def __call__(self, IN):
+    answers = self.context.calls.stream(IN=IN)
+    return {"OUT": next(answers)["OUT"] + next(answers)["OUT"]}
+""",
+    "all_async": """
+async def __call__(self, IN):
+    answers = [answer["OUT"] async for answer in self.context.calls.stream(IN=IN)]
+    return {"OUT": np.float32(len(answers)) + sum(answers)}
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTriton]:
+    repository = tmp_path_factory.mktemp("calls")
+    for name in ("slow", "other"):
+        write_step(repository, name, SLEEP, more="instance_group { count: 8 kind: KIND_CPU }")
+    write_step(repository, "stream", STREAM, more=DECOUPLED)
+    calls: dict[str, Any] = {
+        name: called(name, ["OUT"], IN="IN") for name in ("slow", "other", "one")
+    }
+    calls["stream"] = {**called("stream", ["OUT"], IN="IN"), "decoupled": True}
+    for name, code in (ONE | BOTH | FIRST_TWO).items():
+        more = DECOUPLED if name == "one_stream" else ""
+        write_step(repository, name, code, more=more, calls=calls)
+    write_step(repository, "loop", LOOP, calls=calls)
+    write_step(repository, "outer", ONE["one"].replace("slow", "one"), calls=calls)
+    with LocalTriton(repository, "one") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(triton: LocalTriton) -> Iterator[Client]:
+    with connect(triton) as client:
+        yield client
+
+
+def given(seconds: float) -> Arrays:
+    return {"IN": np.full((1, 4), seconds, np.float32)}
+
+
+def first(answer: Arrays | str) -> float:
+    assert isinstance(answer, dict), answer
+    return float(answer["OUT"][0, 0])
+
+
+def requests_to(client: Client, model: str) -> int:
+    [statistics] = client.get_inference_statistics(model).model_stats
+    return int(statistics.inference_stats.success.count)
+
+
+@pytest.mark.parametrize("model", BOTH)
+def test_two_calls_take_as_long_as_one(client: Client, model: str) -> None:
+    took = []
+    for _ in range(3):
+        start = time.monotonic()
+        assert first(asked(client, model, given(0.5))) == pytest.approx(1)
+        took.append(time.monotonic() - start)
+    assert 0.5 < min(took) < 0.9
+
+
+def test_answers_of_a_decoupled_model(client: Client) -> None:
+    assert first(asked(client, "first_two", given(3))) == 3 + 4
+    assert first(asked(client, "all_async", given(3))) == 3 + (3 + 4 + 5)
+
+
+@pytest.mark.parametrize("model", ["one", "one_async", "outer"])
+def test_a_call_ends_with_the_time_of_the_request(client: Client, model: str) -> None:
+    """And at once: the model that is called goes on, the step takes the next request."""
+    start = time.monotonic()
+    error = asked(client, model, given(2), timeout=300_000)
+    took = time.monotonic() - start
+    inner = "one" if model == "outer" else "slow"
+    assert error == f"step {model}: has waited for model {inner} until the request's time was over"
+    assert first(asked(client, model, given(0))) == 0
+    assert 0.3 <= took < 1.5
+    assert first(asked(client, "one", given(0))) == 0  # of `outer`, the step in between is free too
+    assert time.monotonic() - start < 1.9
+
+
+CODE = """
+class Step:
+    def __init__(self, context):
+        self.calls = context.calls
+
+    def __call__(self, {}):
+        {}
+"""
+
+
+@pytest.mark.parametrize(("protocol", "fuse"), [("http", False), ("grpc", False), ("grpc", True)])
+def test_a_call_ends_with_the_time_of_the_projects_client(
+    generate: Generate, protocol: str, fuse: bool
+) -> None:
+    """Triton tells no step of an ensemble that a client has left. An async step makes those fused with it async."""
+    tensor = {"type": "FP32", "dims": [1]}
+    project = generate(
+        project_name=f"calls-{protocol}-{fuse}".lower(),
+        tensors=dict.fromkeys("ABC", "FP32[1]"),
+        steps=[
+            step("ask", ["A"], ["B"], calls=["sleep"], fuse=fuse),
+            step("end", ["B"], ["C"], fuse=fuse),
+            step("sleep", {"x": tensor}, {"y": tensor}, batching=False),
+        ],
+    )
+    ask = "return {'B': self.calls.sleep(x=A)['y'] if A.any() else A}"
+    sleep = "import time; time.sleep(float(x[0, 0])); return {'y': x}"
+    end = CODE.replace("def __call__", "async def __call__").format("B", "return {'C': B}")
+    for name, code in {
+        "ask": CODE.format("A", ask),
+        "sleep": CODE.format("x", sleep),
+        "end": end,
+    }.items():
+        (project / f"steps/{name}.py").write_text(code)
+    with serve(project) as server, project.client(server.urls[protocol]) as client:
+        with pytest.raises(Exception, match=r"no answer in 0\.3 s|has waited for model sleep"):
+            client.infer({"A": np.full((1, 1), 3, np.float32)}, timeout=0.3)
+        start = time.monotonic()
+        assert client.infer({"A": np.zeros((1, 1), np.float32)})["C"].tolist() == [[0]]
+        assert time.monotonic() - start < 2
+
+
+def test_a_stream_ends_with_the_time_of_the_request(triton: LocalTriton) -> None:
+    error = "step one_stream: has waited for model slow until the request's time was over"
+    start = time.monotonic()
+    assert streamed(triton, "one_stream", given(2), timeout=300_000) == [error]
+    assert time.monotonic() - start < 1.5
+
+
+@pytest.mark.parametrize("model", ["one", "one_async"])
+def test_a_request_that_is_in_time_is_answered(client: Client, model: str) -> None:
+    assert first(asked(client, model, given(0.1), timeout=5_000_000)) == pytest.approx(0.1)
+
+
+def test_whoever_leaves_ends_the_calls(client: Client) -> None:
+    """A step makes no more calls for them, and takes the next request."""
+    before = requests_to(client, "slow")
+    assert "Deadline Exceeded" in str(asked(client, "loop", given(0.1), client_timeout=0.25))
+    start = time.monotonic()
+    assert first(asked(client, "loop", given(0))) == 0
+    assert time.monotonic() - start < 1.5
+    assert requests_to(client, "slow") - before < 20 + 6
+
+
+@pytest.mark.parametrize("model", ["one", "one_async"])
+def test_whoever_leaves_ends_the_wait_for_a_call(client: Client, model: str) -> None:
+    assert "Deadline Exceeded" in str(asked(client, model, given(2), client_timeout=0.2))
+    start = time.monotonic()
+    assert first(asked(client, model, given(0))) == 0
+    assert time.monotonic() - start < 1.5

@@ -1,0 +1,45 @@
+"""In which form the gateway answers: JSON, or the one image that a request prefers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from triton_ensemble.gateway.answers import image
+from triton_ensemble.gateway.predict import Answer
+
+PNG = b"\x89PNG\r\n\x1a\n"
+WEBP, WAV = (b"RIFF\x24\0\0\0" + kind for kind in (b"WEBPVP8 ", b"WAVEfmt "))
+
+
+def kind(content: bytes, accept: str) -> str | None:
+    found = image(Answer({"OUT": np.array([[content]], object)}, 1), accept)
+    return found and found.kind
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_image"),
+    [
+        ("image/png", True),
+        ("image/*", True),
+        ("IMAGE/PNG", True),
+        ("image/*, application/json", True),
+        ("image/*;q=0.9, */*;q=0.1", True),
+        ("text/html, image/png, */*;q=0.8", True),
+        ("application/json;q=0.5, image/png", True),
+        ("image/*;q=0.5, application/json", False),
+        ("application/json, image/*", False),
+        ("image/png;q=0, image/*", False),
+        ("image/jpeg", False),
+        ("*/*", False),
+        ("", False),
+        ("image/png;q=much", True),
+        (";;q=,,", False),
+    ],
+)
+def test_an_image_is_answered_where_it_is_preferred(accept: str, is_image: bool) -> None:
+    assert kind(PNG, accept) == ("image/png" if is_image else None)
+
+
+def test_a_sound_is_no_image() -> None:
+    assert (kind(WEBP, "image/*"), kind(WAV, "image/*")) == ("image/webp", None)
