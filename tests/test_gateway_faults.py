@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,7 +16,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from gateway_service import Answer, Service, gateway, metric, stream, wait_for
+from gateway_service import Answer, Service, gateway, launch, metric, stream, wait_for
 from support import Generate, Project, Server, free_port, serve, step, succeed
 
 from triton_ensemble.server.local_triton import LocalTriton
@@ -101,6 +102,17 @@ def test_what_has_no_place_is_refused_before_it_is_read(few_places: Service) -> 
             connection.sendall(head)
             assert connection.recv(12) == b"HTTP/1.1 429"
     assert {answer.result().status for answer in computed} == {200}
+
+
+def test_the_triton_beside_it_leaves_it_the_cores_to_refuse(project: Project) -> None:
+    with launch(project, subprocess.PIPE, "--port=0", TRITON_URL="") as process:
+        assert process.stdout
+        while b"Ctrl-C stops it" not in process.stdout.readline():
+            assert process.poll() is None
+        of_children = ["ps", "-o", "ni=,comm=", "--ppid", str(process.pid)]
+        priorities = subprocess.run(of_children, capture_output=True, text=True, check=True).stdout
+        process.send_signal(signal.SIGINT)
+    assert re.search(r"^ *19 tritonserver$", priorities, re.MULTILINE), priorities
 
 
 def test_who_leaves_takes_no_place_along(few_places: Service) -> None:

@@ -62,6 +62,19 @@ def test_port_0_is_a_free_one(project: Project) -> None:
             time.sleep(0.1)
 
 
+def test_an_idle_connection_may_be_used_again(project: Project) -> None:
+    with gateway(project, TRITON, GATEWAY_BODY_S="1") as it:  # which is for heads, too
+        connection = it.connect()
+        for pause in (0, 6):  # more than the 5 s of uvicorn
+            time.sleep(pause)
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().read()
+        connection.sock.sendall(b"GET /healthz HTTP/1.1\r\n")  # and no more
+        connection.sock.settimeout(10)
+        assert connection.sock.recv(1) == b""
+        connection.close()
+
+
 def test_a_page_of_an_origin_that_is_named_may_ask_and_read(project: Project) -> None:
     origin = "https://a.example"
     with gateway(project, TRITON, GATEWAY_CORS=f"{origin}, https://b.example") as it:

@@ -27,7 +27,7 @@ from benchmarks.gateway.__main__ import WORKS
 from benchmarks.gateway.service import Service, gateway
 from benchmarks.generation import template
 from triton_ensemble.gateway.settings import Settings
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.server.local_triton import BEHIND, LocalTriton
 
 HUNG_S = 40.0  # after all deadlines of the gateway
 
@@ -171,7 +171,7 @@ def main() -> None:
         cores = os.sched_getaffinity(0)
         tritons = {max(cores)} if options.apart else cores
         os.sched_setaffinity(0, tritons)  # of what is started from here on, too
-        with LocalTriton(path / "model_repository", "served") as triton:
+        with LocalTriton(path / "model_repository", "served", niceness=BEHIND) as triton:
             os.sched_setaffinity(0, (cores - tritons) or cores)
             with gateway(path, triton.grpc_url, options.workers) as service:
                 uvloop.run(measured(service, request, options))

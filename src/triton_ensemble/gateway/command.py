@@ -21,13 +21,14 @@ from typing import Any
 from triton_ensemble.client import package
 from triton_ensemble.gateway.log import CONFIG
 from triton_ensemble.project import Project, ProjectError
-from triton_ensemble.server.local_triton import LocalTriton, ServerError, free_ports
+from triton_ensemble.server.local_triton import BEHIND, LocalTriton, ServerError, free_ports
 
 LOADING = "triton_ensemble.gateway.loading"
 RELOAD: dict[str, Any] = {"reload": True, "reload_dirs": ["gateway"]}
 # Requests that are under way when it is told to stop have as long as Triton's.
 SERVING: dict[str, Any] = {
     "access_log": False,
+    "timeout_keep_alive": 75,  # load balancers use idle connections for 60 s: to close one first would lose a request
     "timeout_graceful_shutdown": 30,
     "server_header": False,
     "ws": "none",  # a request that asks for a WebSocket would be one that waits for ever
@@ -92,7 +93,7 @@ def _triton(project: Project) -> Iterator[str]:
             raise ProjectError(f"TRITON_URL is {url}; the gateway asks by gRPC: grpc://HOST:PORT")
         yield url
         return
-    with LocalTriton(project.repository, project.ensemble) as triton:
+    with LocalTriton(project.repository, project.ensemble, niceness=BEHIND) as triton:
         _say(*triton.notes)
         yield triton.grpc_url
 

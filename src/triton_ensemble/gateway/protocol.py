@@ -20,7 +20,7 @@ ANSWERED: Any = SimpleNamespace(response_complete=True, message_event=asyncio.Ev
 
 
 class Protocol(HttpToolsProtocol):
-    """A connection, closed when a request's head is not there `head_s` after it was opened or answered last."""
+    """A connection, closed when a request's head is not there `head_s` after it was opened, or after its first bytes."""
 
     def __init__(self, *arguments: Any, head_s: float, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -36,6 +36,8 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self.timeout_keep_alive_task:  # nothing was asked since the last answer
+            self._await_head()
         self._head_bytes += len(data)
         if not self._head_is_late.cancelled():
             data = UPGRADE.sub(rb"\1X-Upgrade:", data)
@@ -72,10 +74,9 @@ class Protocol(HttpToolsProtocol):
         self._head_bytes = 0
         super().on_body(body)
 
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self.timeout_keep_alive_task:  # else the next request is there
-            self._await_head()
+    def on_message_complete(self) -> None:
+        self._head_is_late.cancel()  # what came after a refusal was a body
+        super().on_message_complete()
 
     def _await_head(self) -> None:
         self._head_is_late = self.loop.call_later(self._head_s, self.transport.close)

@@ -20,7 +20,7 @@ from urllib.error import URLError
 from triton_ensemble.container.inference import DIRECT
 from triton_ensemble.project import Project
 from triton_ensemble.server.guard import Guard
-from triton_ensemble.server.local_triton import HOST, LocalTriton, ServerError, free_ports
+from triton_ensemble.server.local_triton import BEHIND, HOST, LocalTriton, ServerError, free_ports
 
 LOG = logging.getLogger("gateway")
 START_S = 1800.0  # a language model's engine takes as long; a server that fails ends by itself
@@ -47,7 +47,7 @@ def of_project(project: Project) -> Triton:
         LOG.info("the Triton of this replica: the image's")
         return ImageTriton(start)
     LOG.info("the Triton of this replica: the local one")
-    return LocalTriton(project.repository, project.ensemble, timeout=START_S)
+    return LocalTriton(project.repository, project.ensemble, timeout=START_S, niceness=BEHIND)
 
 
 class ImageTriton:

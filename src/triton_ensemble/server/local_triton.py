@@ -34,6 +34,7 @@ from triton_ensemble.server.ports import taken
 
 HOST = "127.0.0.1"
 EXIT_TIMEOUT_S = 5  # one idle client connection holds Triton up for all of it
+BEHIND = 19  # the niceness of a Triton behind a gateway, which must refuse in time what Triton has no time for
 
 
 class ServerError(RuntimeError):
@@ -44,7 +45,7 @@ class LocalTriton:
     """Triton on this machine, ready to serve `model` of `repository` inside a `with` block.
 
     A port of 0 is a free one; `timeout` (seconds) is for the start; `server_args` are more flags
-    of tritonserver; without `cached` responses are not kept. Entering the block raises ServerError if Triton refuses the repository.
+    of tritonserver; without `cached` responses are not kept; `niceness` is that of its processes. Entering the block raises ServerError if Triton refuses the repository.
     `notes` say, a line each, what runs otherwise here than in the container. The log is kept where
     `keep_log` is set, and where an error ends the block after a step has failed, whose traceback is printed.
     """
@@ -60,12 +61,14 @@ class LocalTriton:
         timeout: float = 120.0,
         server_args: Sequence[str] = (),
         cached: bool = True,
+        niceness: int = 0,
     ) -> None:
         self.repository = repository.resolve()
         self.model = model
         self.timeout = timeout
         self.server_args = server_args
         self.cached = cached
+        self.niceness = niceness
         self.notes: list[str] = []
         self.keep_log = False
         self._wanted_ports = {"http": http_port, "grpc": grpc_port, "metrics": metrics_port}
@@ -97,6 +100,7 @@ class LocalTriton:
         self.log = self._folder / "triton.log"
         try:
             self._process = self._launch(self._folder / "backends", ports)
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, self.niceness)
             self._guard = Guard(self._process.pid, self._folder, self._id)
             with Progress(f"Starting the local Triton with {self.model}"):
                 self._wait_until_ready(self._process)
