@@ -18,6 +18,8 @@ import pytest
 import yaml
 from support import COPIER, MATRIX, ROOT, SOURCES, Generate, Project, run, succeed
 
+import triton_ensemble
+
 KINDS = [(ci, gpu_count) for ci in ("github", "gitlab", "none") for gpu_count in (0, 2)]
 OWN = sorted(ROOT.glob(".github/workflows/*.yml"))
 
@@ -236,6 +238,40 @@ def newest_image(folder: Path, published: str) -> subprocess.CompletedProcess[st
     (folder / "docker").chmod(0o755)
     output = {"GITHUB_OUTPUT": str(folder / "output"), "PATH": f"{folder}:/usr/bin:/bin"}
     return run("bash", "-e", "-c", step["run"], cwd=folder, **output)
+
+
+def test_a_release_needs_a_new_version_and_its_notes(tmp_path: Path) -> None:
+    steps = read(ROOT / ".github/workflows/release.yml")["jobs"]["release"]["steps"]
+    [script] = [each["run"] for each in steps if "its notes" in each.get("name", "")]
+    for name in ("CHANGELOG.md", "src/triton_ensemble/__init__.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+
+    def released() -> tuple[int, str]:
+        """Return the exit code and the last line."""
+        given = {"RUNNER_TEMP": str(tmp_path), "GITHUB_ENV": str(tmp_path / "env")}
+        command = ["bash", "-e", "-c", script]
+        process = subprocess.run(
+            command, cwd=tmp_path, env=os.environ | given, text=True, capture_output=True
+        )
+        return process.returncode, process.stdout.rpartition("\n")[0].rpartition("\n")[2]
+
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.example"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
+        succeed(run(*git, *command, cwd=tmp_path))
+    version = f"v{triton_ensemble.__version__}"
+    assert released() == (0, "")
+    assert (tmp_path / "env").read_text() == f"VERSION={version}\n"
+    notes = (tmp_path / "notes.md").read_text()
+    assert "### Update notes" in notes
+    assert "\n## " not in notes
+    changelog = tmp_path / "CHANGELOG.md"
+    changelog.write_text(changelog.read_text().replace("### Update notes", "### Notes"))
+    code, line = released()
+    assert (code, line.startswith("CHANGELOG.md: has no update notes")) == (1, True)
+    succeed(run(*git, "tag", version, cwd=tmp_path))
+    code, line = released()
+    assert (code, f"{version} is released; write the next version" in line) == (1, True)
 
 
 def test_the_newest_image_is_that_of_the_last_months_which_exists(tmp_path: Path) -> None:
