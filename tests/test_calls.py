@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from asking import Arrays, Client, asked, connect, streamed
 from step_models import called, write_step
-from support import Generate, serve, step
+from support import UNUSUAL, Generate, serve, step
 
 from triton_ensemble.server.local_triton import LocalTriton
 
@@ -200,3 +200,8 @@ def test_whoever_leaves_ends_the_wait_for_a_call(client: Client, model: str) -> 
     start = time.monotonic()
     assert first(asked(client, model, given(0))) == 0
     assert time.monotonic() - start < 1.5
+
+
+def test_a_stub_shows_how_to_ask_a_model_that_it_calls(generate: Generate) -> None:
+    text = (generate(**UNUSUAL["a model that is only called"]) / "steps/one.py").read_text()
+    assert "Ask model two: `context.calls.two(x=...)[\"y\"]`." in text
