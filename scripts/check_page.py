@@ -38,7 +38,8 @@ $ uvx --from git+https://github.com/org/triton-ensemble-template triton-ensemble
 model_repository/image_classification/config.pbtxt:50: error: step-version: ensemble 'image_classification' depends on 'label' whose required version 0 is not loaded; write model_version: -1 for the latest
 ```
 
-From a clone, `pip install .` and `triton-ensemble check REPOSITORY`; any Python from 3.10 on will do.
+From a clone, `PYTHONPATH=src python -m triton_ensemble check REPOSITORY` does, with numpy, PyYAML and
+tritonclient[grpc], on any Python from 3.10.
 In a project of this template it is `make check`, and `make test` runs it first.
 
 A finding is `file:line: severity: rule: what; what to do`. The line is that of the field; where the
