@@ -1,0 +1,159 @@
+"""Record the first minute of README.md in a real terminal: docs/first-minute.svg.
+
+    make wheel
+    python3 -m venv build/record && build/record/bin/pip install pexpect termtosvg-ng
+    build/record/bin/python scripts/record.py
+
+The commands run as they stand here, in bash. That the template is not fetched is all that differs: git takes its
+address for this clone, and `uvx` runs the Copier of .venv. Waits are cut to a second.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pexpect  # type: ignore[import-untyped]
+
+ROOT = Path(__file__).resolve().parents[1]
+PICTURE = ROOT / "docs/first-minute.svg"
+ADDRESS = "https://github.com/org/triton-ensemble-template"
+COLUMNS, ROWS = 84, 24
+WAIT = 1.0  # of a second that nothing is printed in, at most so much is shown
+KEY, READING, FRAME, END = 0.04, 0.8, 80, 5000  # seconds; milliseconds of a frame at least, and of the last
+PROMPT = "$ "
+# The first two are the README's; the first asks this many questions.
+COPY = "uvx copier copy gh:org/triton-ensemble-template myproj"
+INFER = "cd myproj && make infer"
+QUESTIONS = 7
+SLIP = "sed -i 's/inputs: {pixels: PIXELS}/inputs: {pixels: PIXEL}/' pipeline.yml    # a slip"
+CHECK = ".venv/bin/triton-ensemble check pipeline.yml"
+
+
+class Terminal:
+    """A shell, and what it has shown so far, with the times at which it did."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.events: list[tuple[float, str, str]] = []
+        self.shown, self.clock, self.last = "", 0.0, time.monotonic()
+        self.shell = pexpect.spawn(
+            "bash",
+            ["--norc", "--noprofile"],
+            cwd=folder,
+            env=environment,
+            encoding="utf-8",
+            dimensions=(ROWS, COLUMNS),
+        )
+        self.waits_for(PROMPT)
+
+    def waits_for(self, text: str, times: int = 1) -> None:
+        """Take what is shown until it has a text so many times."""
+        while self.shown.count(text) < times:
+            self.take(timeout=300)
+        self.settles()
+
+    def settles(self) -> None:
+        """Take what is shown until nothing more comes, and leave it to be read."""
+        try:
+            while True:
+                self.take(timeout=READING)
+        except pexpect.TIMEOUT:
+            pass
+
+    def take(self, timeout: float) -> None:
+        text = self.shell.read_nonblocking(65536, timeout)
+        now = time.monotonic()
+        self.clock += min(now - self.last, WAIT)
+        self.last = now
+        self.shown += text
+        self.events.append((round(self.clock, 3), "o", text))
+
+    def types(self, line: str) -> None:
+        """Type a command and Enter; what is shown counts from here."""
+        for key in line:
+            self.shell.send(key)
+            time.sleep(KEY)
+        self.settles()
+        self.shown = ""
+        self.shell.send("\r")
+
+    def runs(self, command: str) -> None:
+        self.types(command)
+        self.waits_for(f"\n{PROMPT}")
+
+    def saves(self, path: Path) -> None:
+        """Write it as asciinema's format has it, version 2."""
+        head = {"version": 2, "width": COLUMNS, "height": ROWS}
+        path.write_text("\n".join(map(json.dumps, [head, *self.events])) + "\n")
+
+
+def published(folder: Path) -> Path:
+    """Return a clone whose one tag is the version of the sources, as a release is."""
+    clone = folder / "template"
+    version = (ROOT / "src/triton_ensemble/__init__.py").read_text().split('"')[-2]
+    git("clone", "--quiet", "--no-tags", str(ROOT), str(clone))
+    git("-C", str(clone), "tag", f"v{version}")
+    return clone
+
+
+def git(*arguments: str) -> None:
+    subprocess.run(["git", *arguments], check=True)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Return what the shell knows: this machine's environment, the address, and `uvx`."""
+    programs = folder / "bin"
+    programs.mkdir()
+    (programs / "uvx").write_text(f'#!/bin/sh\nPATH={ROOT}/.venv/bin:$PATH exec "$@"\n')
+    (programs / "uvx").chmod(0o755)
+    (folder / "inputrc").write_text("set enable-bracketed-paste off\n")
+    foreign = ("GIT_", "MAKE", "MFLAGS", "PYTHON", "TRITON_", "VENV", "VIRTUAL_ENV")
+    inherited = {name: v for name, v in os.environ.items() if not name.startswith(foreign)}
+    return inherited | {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PS1": PROMPT,
+        "TERM": "xterm-256color",
+        "HISTFILE": "/dev/null",
+        "INPUTRC": str(folder / "inputrc"),
+        "PROMPT_TOOLKIT_NO_CPR": "1",  # it would wait a second for each prompt's answer about the cursor
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.{published(folder)}.insteadOf",
+        "GIT_CONFIG_VALUE_0": f"{ADDRESS}.git",
+    }
+
+
+def record(folder: Path) -> Terminal:
+    (folder / "home").mkdir()
+    terminal = Terminal(folder / "home", environment(folder))
+    terminal.types(COPY)
+    for asked in range(1, QUESTIONS + 1):
+        terminal.waits_for("\U0001f3a4", asked)
+        terminal.shell.send("\r")
+    terminal.waits_for(f"\n{PROMPT}")
+    for command in (INFER, SLIP, CHECK):
+        terminal.runs(command)
+    return terminal
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        cast = folder / "first-minute.cast"
+        record(folder).saves(cast)
+        options = ["-t", "window_frame", "-m", str(FRAME), "-D", str(END)]
+        render = [sys.executable, "-m", "termtosvg", "render", str(cast), str(folder / "svg")]
+        subprocess.run([*render, *options], check=True)
+        picture = (folder / "svg").read_text(encoding="utf-8")
+    if found := re.search(rf"{re.escape(name)}|{re.escape(str(ROOT))}|{Path.home()}\b", picture):
+        sys.exit(f"{PICTURE.name}: would show {found[0]}, a path of this machine; it is not written")
+    PICTURE.write_text(picture, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
