@@ -7,10 +7,12 @@ VENV := $(CURDIR)/.venv
 PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 DEMO := build/demo
 SITE := build/docs
+DOCS := .
+LINKS := build/links
 TOOLKIT := $(shell find src hooks examples/*/pipeline.yml pyproject.toml -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-docker test-cluster test-browser test-ray docs lint lock dist wheel
+.PHONY: help setup demo test test-slow test-docker test-cluster test-browser test-ray docs links lint lock dist wheel
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -89,6 +91,9 @@ docs: $(VENV)-docs/.ready ## the documentation as a site, in build/docs; a link 
 	@rm -rf $(SITE)
 	@$(VENV)-docs/bin/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --conf-dir docs . $(SITE)
 	@echo "$(SITE)/index.html"
+
+links: $(VENV)-docs/.ready ## what the documentation links to elsewhere; needs the internet, so no other command runs it
+	@$(VENV)-docs/bin/python -m sphinx --quiet --fail-on-warning --keep-going --builder linkcheck --conf-dir docs $(DOCS) $(LINKS)
 
 lint: setup ## ruff and mypy over the template, its tests and examples
 	@$(VENV)/bin/python -m ruff check .

@@ -35,6 +35,14 @@ exclude_patterns = [
     "tests",
 ]
 myst_heading_anchors = 4
+# `make links` asks for what others have, not for this repository, whose address is a placeholder, nor for examples.
+linkcheck_ignore = [
+    r"https://github\.com/org/",
+    r"https?://127\.0\.0\.1",
+    r"https?://[^/]*example\.",
+]
+linkcheck_anchors_ignore_for_url = [r"https://github\.com/"]  # a script of the page makes them
+linkcheck_rate_limit_timeout = 60
 suppress_warnings = ["misc.highlighting_failure"]  # the comments of config.pbtxt
 
 

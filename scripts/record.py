@@ -5,7 +5,7 @@
     build/record/bin/python scripts/record.py
 
 The commands run as they stand here, in bash. That the template is not fetched is all that differs: git takes its
-address for this clone, and `uvx` runs the Copier of .venv. Waits are cut to a second.
+address for this clone, and `uvx` runs the Copier of .venv. Waits are cut: a second is left of each.
 """
 
 from __future__ import annotations
@@ -24,15 +24,19 @@ import pexpect  # type: ignore[import-untyped]
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs/first-minute.svg"
 ADDRESS = "https://github.com/org/triton-ensemble-template"
-COLUMNS, ROWS = 84, 24
-WAIT = 1.0  # of a second that nothing is printed in, at most so much is shown
-KEY, READING, FRAME, END = 0.04, 0.8, 80, 5000  # seconds; milliseconds of a frame at least, and of the last
+COLUMNS, ROWS = 110, 25
+KEY, READING = 0.04, 1.2  # seconds a key, and until somebody has read what is shown
+TICK, WAIT = (
+    0.15,
+    1.0,
+)  # what is shown of the seconds between two ticks of a progress display, and of a longer wait
+FRAME, END = 100, 6000  # milliseconds of a frame at least, and of the last
 PROMPT = "$ "
 # The first two are the README's; the first asks this many questions.
 COPY = "uvx copier copy gh:org/triton-ensemble-template myproj"
 INFER = "cd myproj && make infer"
 QUESTIONS = 7
-SLIP = "sed -i 's/inputs: {pixels: PIXELS}/inputs: {pixels: PIXEL}/' pipeline.yml    # a slip"
+SLIP = "sed -i 's/PIXELS}/PIXEL}/' pipeline.yml    # a slip"
 CHECK = ".venv/bin/triton-ensemble check pipeline.yml"
 
 
@@ -62,14 +66,16 @@ class Terminal:
         """Take what is shown until nothing more comes, and leave it to be read."""
         try:
             while True:
-                self.take(timeout=READING)
+                self.take(timeout=0.5)
         except pexpect.TIMEOUT:
-            pass
+            self.clock += READING
+            self.last = time.monotonic()
 
     def take(self, timeout: float) -> None:
         text = self.shell.read_nonblocking(65536, timeout)
         now = time.monotonic()
-        self.clock += min(now - self.last, WAIT)
+        waited = now - self.last
+        self.clock += min(waited, TICK if waited < 2 else WAIT)
         self.last = now
         self.shown += text
         self.events.append((round(self.clock, 3), "o", text))
@@ -78,8 +84,8 @@ class Terminal:
         """Type a command and Enter; what is shown counts from here."""
         for key in line:
             self.shell.send(key)
+            self.take(timeout=10)  # its echo
             time.sleep(KEY)
-        self.settles()
         self.shown = ""
         self.shell.send("\r")
 
@@ -115,17 +121,21 @@ def environment(folder: Path) -> dict[str, str]:
     (folder / "inputrc").write_text("set enable-bracketed-paste off\n")
     foreign = ("GIT_", "MAKE", "MFLAGS", "PYTHON", "TRITON_", "VENV", "VIRTUAL_ENV")
     inherited = {name: v for name, v in os.environ.items() if not name.startswith(foreign)}
-    return inherited | {
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        "PS1": PROMPT,
-        "TERM": "xterm-256color",
-        "HISTFILE": "/dev/null",
-        "INPUTRC": str(folder / "inputrc"),
-        "PROMPT_TOOLKIT_NO_CPR": "1",  # it would wait a second for each prompt's answer about the cursor
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"url.{published(folder)}.insteadOf",
-        "GIT_CONFIG_VALUE_0": f"{ADDRESS}.git",
-    }
+    return (
+        inherited
+        | {
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "PS1": PROMPT,
+            "TERM": "xterm-256color",
+            "HISTFILE": "/dev/null",
+            "INPUTRC": str(folder / "inputrc"),
+            "PIP_QUIET": "1",  # no warnings about the settings of this machine
+            "PROMPT_TOOLKIT_NO_CPR": "1",  # it would wait a second for each prompt's answer about the cursor
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": f"url.{published(folder)}.insteadOf",
+            "GIT_CONFIG_VALUE_0": f"{ADDRESS}.git",
+        }
+    )
 
 
 def record(folder: Path) -> Terminal:
@@ -146,12 +156,14 @@ def main() -> None:
         folder = Path(name)
         cast = folder / "first-minute.cast"
         record(folder).saves(cast)
-        options = ["-t", "window_frame", "-m", str(FRAME), "-D", str(END)]
+        options = ["-t", "window_frame", "--theme", "dracula", "-m", str(FRAME), "-D", str(END)]
         render = [sys.executable, "-m", "termtosvg", "render", str(cast), str(folder / "svg")]
         subprocess.run([*render, *options], check=True)
         picture = (folder / "svg").read_text(encoding="utf-8")
     if found := re.search(rf"{re.escape(name)}|{re.escape(str(ROOT))}|{Path.home()}\b", picture):
-        sys.exit(f"{PICTURE.name}: would show {found[0]}, a path of this machine; it is not written")
+        sys.exit(
+            f"{PICTURE.name}: would show {found[0]}, a path of this machine; it is not written"
+        )
     PICTURE.write_text(picture, encoding="utf-8")
 
 

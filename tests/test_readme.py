@@ -106,6 +106,7 @@ TESTED = {
     r"kubectl apply -k deploy/ray": "cluster/test_ray.py::test_it_is_sound",
     r"make test-ray": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
     r"make push( \w+=\S+)*": "test_push.py::test_a_version_is_complete_and_the_next_has_what_changed",
+    r"make links": "test_site.py::test_a_link_that_leads_nowhere_is_found",
     r"make docs": "test_site.py::test_it_is_built_and_loads_nothing_from_elsewhere",
     r"make test-browser": "browser/test_page.py::test_a_sample_is_asked",
     r"make test-cluster( SLOW=1)?": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
@@ -113,6 +114,7 @@ TESTED = {
 }
 
 README = (ROOT / "README.md").read_text()
+QUESTIONS = (ROOT / "docs/questions.md").read_text()
 
 
 def blocks(language: str, text: str = README) -> list[str]:
@@ -160,6 +162,17 @@ def test_links_of_the_readme_lead_to_files() -> None:
     assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
+def test_the_readme_is_three_screens() -> None:
+    """What somebody reads before deciding; the rest is in docs/."""
+    assert len(README.splitlines()) <= 130
+    assert max(map(len, re.sub(r"^\|.*", "", README, flags=re.MULTILINE).splitlines())) <= 120
+
+
+def test_the_pipeline_of_the_readme(generate: Generate) -> None:
+    """It is taken as it stands."""
+    generate(flow=blocks("text")[0], starting_pipeline="my-own", project_name="digits")
+
+
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
     """Return an environment that has what ours has, and that a test may install into."""
@@ -183,8 +196,8 @@ def test_demo(git_template: Path, environment: Path, tmp_path: Path) -> None:
     assert re.findall(r"LABEL: (.*)", printed) == ["7", "7", "2", "6"]
 
 
-def test_the_pipeline_and_the_step_of_the_readme(generate: Generate) -> None:
-    [answers], [step] = blocks("yaml"), blocks("python")
+def test_the_pipeline_and_the_step_of_the_questions(generate: Generate) -> None:
+    [answers], [step] = blocks("yaml", QUESTIONS), blocks("python", QUESTIONS)
     project = generate(**yaml.safe_load(answers))
     (project / step.split()[1]).write_text(step)
     succeed(project.make("lint"))
@@ -194,8 +207,8 @@ def test_the_pipeline_and_the_step_of_the_readme(generate: Generate) -> None:
     assert sorted(outputs["BEST"][0]) == sorted(set(outputs["BEST"][0]) & set(items[0]))
 
 
-def test_the_error_of_the_readme(generate: Generate) -> None:
-    [answers], [line] = blocks("yaml"), blocks("console")
+def test_the_error_of_the_questions(generate: Generate) -> None:
+    [answers], [line] = blocks("yaml", QUESTIONS), blocks("console", QUESTIONS)
     wrong = answers.replace("[SCORES, ITEMS]", "[SCORE, ITEMS]")
     with pytest.raises(UserMessageError) as raised:
         generate(**yaml.safe_load(wrong))

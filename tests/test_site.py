@@ -43,3 +43,15 @@ def test_it_is_built_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
 )
 def test_what_is_loaded_from_elsewhere(text: str, found: list[str]) -> None:
     assert foreign(text) == found
+
+
+@pytest.mark.slow
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    """`make links`, of a page whose one link nobody answers; those of this repository and of examples are left alone."""
+    (tmp_path / "docs").mkdir()
+    page = "# A page\n\n[Ours](https://github.com/org/triton-ensemble-template), "
+    page += "[an example](https://triton.example.org/), [gone](http://127.0.0.2:1/)\n"
+    (tmp_path / "docs/index.md").write_text(page)
+    made = run("make", "links", f"DOCS={tmp_path}", f"LINKS={tmp_path / 'links'}", cwd=ROOT)
+    assert made.returncode != 0
+    assert re.findall(r"broken link: (\S+)", made.stderr) == ["http://127.0.0.2:1/"]
