@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pexpect  # type: ignore[import-untyped]
@@ -25,12 +26,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs/first-minute.svg"
 ADDRESS = "https://github.com/org/triton-ensemble-template"
 COLUMNS, ROWS = 110, 25
-KEY, READING = 0.04, 1.2  # seconds a key, and until somebody has read what is shown
-TICK, WAIT = (
-    0.15,
-    1.0,
-)  # what is shown of the seconds between two ticks of a progress display, and of a longer wait
-FRAME, END = 100, 6000  # milliseconds of a frame at least, and of the last
+# Seconds: a key, until somebody has read a question, and what came of a command.
+KEY, GLANCE, READING = 0.04, 0.4, 2.0
+# What is shown of the seconds between two ticks of a progress display, and of a longer wait.
+TICK, WAIT = 0.15, 1.0
+# Milliseconds: a frame at least, and the last.
+FRAME, END = 100, 6000
 PROMPT = "$ "
 # The first two are the README's; the first asks this many questions.
 COPY = "uvx copier copy gh:org/triton-ensemble-template myproj"
@@ -54,22 +55,17 @@ class Terminal:
             encoding="utf-8",
             dimensions=(ROWS, COLUMNS),
         )
-        self.waits_for(PROMPT)
+        self.waits_for(PROMPT, GLANCE)
 
-    def waits_for(self, text: str, times: int = 1) -> None:
-        """Take what is shown until it has a text so many times."""
+    def waits_for(self, text: str, read: float, times: int = 1) -> None:
+        """Take what is shown until it has a text so many times, and leave it to be read."""
         while self.shown.count(text) < times:
             self.take(timeout=300)
-        self.settles()
-
-    def settles(self) -> None:
-        """Take what is shown until nothing more comes, and leave it to be read."""
-        try:
+        with suppress(pexpect.TIMEOUT):
             while True:
                 self.take(timeout=0.5)
-        except pexpect.TIMEOUT:
-            self.clock += READING
-            self.last = time.monotonic()
+        self.clock += read
+        self.last = time.monotonic()
 
     def take(self, timeout: float) -> None:
         text = self.shell.read_nonblocking(65536, timeout)
@@ -91,7 +87,7 @@ class Terminal:
 
     def runs(self, command: str) -> None:
         self.types(command)
-        self.waits_for(f"\n{PROMPT}")
+        self.waits_for(f"\n{PROMPT}", READING)
 
     def saves(self, path: Path) -> None:
         """Write it as asciinema's format has it, version 2."""
@@ -121,21 +117,19 @@ def environment(folder: Path) -> dict[str, str]:
     (folder / "inputrc").write_text("set enable-bracketed-paste off\n")
     foreign = ("GIT_", "MAKE", "MFLAGS", "PYTHON", "TRITON_", "VENV", "VIRTUAL_ENV")
     inherited = {name: v for name, v in os.environ.items() if not name.startswith(foreign)}
-    return (
-        inherited
-        | {
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "PS1": PROMPT,
-            "TERM": "xterm-256color",
-            "HISTFILE": "/dev/null",
-            "INPUTRC": str(folder / "inputrc"),
-            "PIP_QUIET": "1",  # no warnings about the settings of this machine
-            "PROMPT_TOOLKIT_NO_CPR": "1",  # it would wait a second for each prompt's answer about the cursor
-            "GIT_CONFIG_COUNT": "1",
-            "GIT_CONFIG_KEY_0": f"url.{published(folder)}.insteadOf",
-            "GIT_CONFIG_VALUE_0": f"{ADDRESS}.git",
-        }
-    )
+    told = {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PS1": PROMPT,
+        "TERM": "xterm-256color",
+        "HISTFILE": "/dev/null",
+        "INPUTRC": str(folder / "inputrc"),
+        "PIP_QUIET": "1",  # no warnings about the settings of this machine
+        "PROMPT_TOOLKIT_NO_CPR": "1",  # it would wait a second for each answer about the cursor
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.{published(folder)}.insteadOf",
+        "GIT_CONFIG_VALUE_0": f"{ADDRESS}.git",
+    }
+    return inherited | told
 
 
 def record(folder: Path) -> Terminal:
@@ -143,9 +137,9 @@ def record(folder: Path) -> Terminal:
     terminal = Terminal(folder / "home", environment(folder))
     terminal.types(COPY)
     for asked in range(1, QUESTIONS + 1):
-        terminal.waits_for("\U0001f3a4", asked)
+        terminal.waits_for("\U0001f3a4", GLANCE, asked)
         terminal.shell.send("\r")
-    terminal.waits_for(f"\n{PROMPT}")
+    terminal.waits_for(f"\n{PROMPT}", READING)
     for command in (INFER, SLIP, CHECK):
         terminal.runs(command)
     return terminal
