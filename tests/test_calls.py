@@ -204,4 +204,4 @@ def test_whoever_leaves_ends_the_wait_for_a_call(client: Client, model: str) -> 
 
 def test_a_stub_shows_how_to_ask_a_model_that_it_calls(generate: Generate) -> None:
     text = (generate(**UNUSUAL["a model that is only called"]) / "steps/one.py").read_text()
-    assert "Ask model two: `context.calls.two(x=...)[\"y\"]`." in text
+    assert 'Ask model two: `context.calls.two(x=...)["y"]`.' in text
