@@ -80,7 +80,7 @@ def test_models_that_a_step_calls_are_measured_too(calling: Project, tmp_path: P
     assert re.findall(r"^ +1  (\w+)", printed, re.MULTILINE) == ["ask", "slow", "end"]
     measured = json.loads((tmp_path / "run.json").read_text())["levels"]
     asking = [level["models"][0] for level in measured]
-    assert all(ask["called_us"] > 0.5 * ask["compute_us"] for ask in asking), asking
+    assert all(ask["called_us"] > 15e3 for ask in asking), asking  # of 20 ms
 
 
 def test_models_that_a_step_calls_are_loaded_to_tune(calling: Project) -> None:
