@@ -74,6 +74,8 @@ class Project:
     undeclared: dict[
         str, str
     ]  # config.pbtxt text of inputs and outputs that only the model file declares
+    release: str  # of Triton's container
+    engines: dict[str, list[str]]  # flags of trtexec by the model whose engines it builds
 
     @property
     def repository(self) -> Path:

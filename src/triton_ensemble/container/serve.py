@@ -1,4 +1,5 @@
-"""Starts Triton with the APIs of administrators closed but for those who know a key, and says what is wrong with a bucket.
+"""Starts Triton with the APIs of administrators closed but for those who know a key, and says what is wrong
+with a bucket, or with engines of TensorRT.
 
 Triton takes the key from its command line alone, which each user of the machine can read, also from outside of the
 container. So another process removes it from there as soon as Triton has read it.
@@ -12,11 +13,15 @@ import re
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from triton_ensemble.container.engines import RELEASE, gpus
+from triton_ensemble.project import FILE, Project
+from triton_ensemble.repository import engines
 from triton_ensemble.s3 import readable
 
+PROJECT = Path("/opt")  # where the image has vendor/project.json
 KEY_FILE = Path("/run/secrets/admin-key")
 APIS = "model-repository,model-config,shared-memory,trace,logging"
 REPOSITORY = "--model-repository="
@@ -35,6 +40,10 @@ def main(arguments: Sequence[str]) -> None:
     ):
         if text.startswith("s3://") and (problem := readable.problem(text, os.environ)):
             sys.exit(f"MODEL_REPOSITORY: {problem}")
+        for fatal, line in _engine_problems(Path(text)):
+            print(line, file=sys.stderr, flush=True)
+            if fatal:
+                sys.exit(1)
     try:
         key = KEY_FILE.read_text().strip() if KEY_FILE.exists() else ""
     except (OSError, ValueError) as error:
@@ -43,6 +52,13 @@ def main(arguments: Sequence[str]) -> None:
     _start_hiding(os.getpid())
     options = [f"{option}={closed}" for option in OPTIONS]
     os.execvp("tritonserver", ["tritonserver", *arguments, *options])
+
+
+def _engine_problems(repository: Path) -> Iterator[tuple[bool, str]]:
+    """Yield what is wrong with engines of TensorRT here; nothing where no driver says what is here."""
+    if (PROJECT / FILE).is_file() and (project := Project.load(PROJECT)).engines:
+        release = os.environ.get(RELEASE, project.release)
+        yield from engines.problems(project, repository, gpus(), release)
 
 
 def _start_hiding(process: int) -> None:

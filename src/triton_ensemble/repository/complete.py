@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from triton_ensemble.progress import Progress
 from triton_ensemble.project import Project
-from triton_ensemble.repository import RepositoryError, adopted, model_files, published
+from triton_ensemble.repository import RepositoryError, adopted, engines, model_files, published
 from triton_ensemble.repository.sources import copies, scripts
 
 LARGE_BYTES = 1 << 20
@@ -80,7 +80,8 @@ def complete(project: Project, announce: Callable[[str], None] = print) -> None:
     )
     if problems:
         raise RepositoryError("\n".join(problems))
-    wanted = {target: Built(target) for target in sources} | {
+    plans = engines.plans(project)
+    wanted = {target: Built(target) for target in (*sources, *plans)} | {
         target: Built(target, model_files.digest(script)) for target, script in makers.items()
     }
     built = {path: b for path, b in before.items() if b == wanted.get(b.target)}
@@ -98,7 +99,24 @@ def complete(project: Project, announce: Callable[[str], None] = print) -> None:
                 for path in model_files.make(script, target, project.root):
                     built[path] = wanted[target]
                     record.write(built)
+    _take_engines(project, plans, built, record)
     _refuse_foreign_folders(project)
+
+
+def _take_engines(
+    project: Project, plans: dict[Path, Path], built: dict[Path, Built], record: Record
+) -> None:
+    """Copy engines, each with its record, beside the ONNX files that they are of; and leave none of another."""
+    for target, plan in plans.items():
+        current = engines.is_current(project, target, plan)
+        for suffix in (".json", ".plan"):
+            if current:
+                built[target.with_suffix(suffix)] = Built(target)
+                record.write(built)
+                _copy(plan.with_suffix(suffix), target.with_suffix(suffix))
+            elif built.pop(target.with_suffix(suffix), None):
+                _remove(target.with_suffix(suffix), project.repository)
+                record.write(built)
 
 
 def _of_the_tree(project: Project, sources: dict[Path, Path]) -> dict[Path, Path]:

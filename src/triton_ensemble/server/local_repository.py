@@ -44,7 +44,7 @@ class LocalRepository:
         project = Project.of(repository)
         undeclared = project.undeclared if project else {}
         adapted = {
-            name: list(_adapted(config, gpus, undeclared.get(name, "")))
+            name: list(_adapted(config, gpus, undeclared.get(name, ""), repository / name))
             for name, config in configs.items()
         }
         stand_ins = {"", *project.stand_ins} if project else {""}  # or it is known by its file
@@ -123,8 +123,9 @@ def _backend_by_file(model: Path, config: Any) -> str | None:
     )
 
 
-def _adapted(config: Any, gpus: int, undeclared: str) -> Iterator[str]:
+def _adapted(config: Any, gpus: int, undeclared: str, model: Path) -> Iterator[str]:
     """Change a config into one that can be served here; what was done, in words."""
+    yield from _without_engine(config, model)
     yield from _without_newer_fields(config)
     yield from _with_tensors(config, undeclared)
     yield from _with_instances(config, gpus)
@@ -136,6 +137,14 @@ def _without_newer_fields(config: Any) -> Iterator[str]:
         if field in message.DESCRIPTOR.fields_by_name and _has(message, field):
             message.ClearField(field)
             yield f"{field} is left out here, Triton 24.10 does not have it"
+
+
+def _without_engine(config: Any, model: Path) -> Iterator[str]:
+    """Of a model that is built for a GPU by TensorRT, what it is built of is served."""
+    if config.backend == "tensorrt" and config.cc_model_filenames and [*model.glob("*/model.onnx")]:
+        config.backend, config.default_model_filename = "onnxruntime", "model.onnx"
+        config.ClearField("cc_model_filenames")
+        yield "a stand-in for tensorrt runs its model.onnx by ONNX Runtime"
 
 
 def _has(message: Any, field: str) -> bool:

@@ -1,0 +1,125 @@
+"""Builds the engines of TensorRT that a project lacks, by trtexec, for each kind of GPU here.
+
+    python3 -m triton_ensemble.container.engines
+
+`make engines` runs it in Triton's image, in the project's folder. An engine is built where its ONNX file, the flags,
+the GPU or the release is another, or the engine is damaged, and no other is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from triton_ensemble.project import Project, ProjectError
+from triton_ensemble.repository.engines import (
+    FOLDER,
+    ONNX,
+    Gpu,
+    Record,
+    digest,
+    onnx_digest,
+    versions,
+)
+
+RELEASE = "NVIDIA_TRITON_SERVER_VERSION"  # which Triton's image sets
+# Where NVIDIA's images have it, on no path.
+TRTEXEC = "/usr/src/tensorrt/bin/trtexec"
+QUERY = ("nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader")
+
+
+def main() -> int:
+    """Build what is missing, a line for each engine; return the exit status."""
+    try:
+        project = Project.load(Path())
+        for line in build(project, gpus(), os.environ.get(RELEASE, "")):
+            print(line, flush=True)
+    except (EngineError, OSError, ProjectError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+class EngineError(RuntimeError):
+    """Raised where no engine can be built: what is missing, what to do."""
+
+
+def gpus() -> list[Gpu]:
+    """Return the GPUs that nvidia-smi names, in its order; none where it is missing."""
+    try:
+        listed = subprocess.run(QUERY, capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    rows = (line.rpartition(",") for line in listed.splitlines())
+    return [Gpu(name.strip(), capability.strip()) for name, _, capability in rows if name]
+
+
+def build(project: Project, found: list[Gpu], release: str) -> Iterator[str]:
+    """Build each engine that is missing; yield what became of it. EngineError where that can't be."""
+    if not found:
+        raise EngineError(
+            "engines: no GPU is here; run it where `nvidia-smi` shows the GPU to serve on"
+        )
+    if release and not release.startswith(project.release):
+        image = f"TRITON_IMAGE is of release {release}"
+        raise EngineError(f"engines: {image}; name one of {project.release}")
+    trtexec = shutil.which("trtexec") or shutil.which(TRTEXEC)
+    if not trtexec:
+        raise EngineError(
+            "engines: this image has no trtexec; name one that has, as "
+            f"TRITON_IMAGE=nvcr.io/nvidia/tensorrt:{project.release}-py3"
+        )
+    for name, version in versions(project, project.repository):
+        onnx, flags = onnx_digest(version), project.engines[name]
+        for gpu in dict.fromkeys(found):
+            folder = project.root / FOLDER / project.release / _folder_name(gpu.name)
+            plan = folder / name / version.name / f"model.{gpu.capability}.plan"
+            where = f"{name}/{version.name} on {gpu}"
+            if _is_current(plan, onnx, flags):
+                yield f"{where}: is current"
+                continue
+            yield f"{where}: building ..."
+            plan.parent.mkdir(parents=True, exist_ok=True)
+            cache = folder / "timing.cache"
+            _run(trtexec, version / ONNX, plan, cache, found.index(gpu), flags)
+            record = Record(
+                onnx, tuple(flags), gpu.name, gpu.capability, project.release, digest(plan)
+            )
+            record.write(plan)
+            yield f"{where}: {plan.relative_to(project.root)}"
+
+
+def _folder_name(gpu: str) -> str:
+    return re.sub(r"\W+", "-", gpu).strip("-")
+
+
+def _is_current(plan: Path, onnx: str, flags: list[str]) -> bool:
+    record = Record.read(plan)
+    built = record is not None and record.is_of(onnx, flags) and plan.is_file()
+    return built and record is not None and digest(plan) == record.plan
+
+
+def _run(trtexec: str, onnx: Path, plan: Path, cache: Path, device: int, flags: list[str]) -> None:
+    """Write an engine, and a log beside it; EngineError where trtexec fails, which leaves the former one."""
+    unfinished, log = plan.with_suffix(".unfinished"), plan.with_suffix(".log")
+    command = [trtexec, f"--onnx={onnx}", f"--saveEngine={unfinished}"]
+    command += [f"--timingCacheFile={cache}", f"--device={device}", "--skipInference", *flags]
+    # trtexec counts GPUs as CUDA does, nvidia-smi by their place on the bus.
+    environment = os.environ | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    with log.open("w") as output:
+        code = subprocess.run(command, env=environment, stdout=output, stderr=output).returncode
+    if code or not unfinished.is_file():
+        unfinished.unlink(missing_ok=True)
+        said = [line for line in log.read_text(errors="replace").splitlines() if "[E]" in line]
+        reason = said[0].partition("[E]")[2].strip() if said else f"exit code {code}"
+        raise EngineError(f"{onnx.parent.parent.name}: trtexec failed: {reason}; log: {log}")
+    unfinished.replace(plan)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
