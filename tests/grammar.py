@@ -24,6 +24,7 @@ TYPES = list(catalog.data_types())
 NEEDED = {
     "tensor": ["type", "dims"],
     "warmup": ["inputs"],
+    "engine shape": ["min", "opt", "max"],
     "warmup data": ["data"],
     "control input": ["name", "control"],
     "control fields": ["kind"],
@@ -384,6 +385,9 @@ OF_KIND: dict[str, Value] = {
     "positive": Scene.natural,
     "list of warmup": lambda s: s.list_of("warmup"),
     "accelerators": Scene.accelerators,
+    "trtexec": lambda s: s.one(True, s.mapping("trtexec")),
+    "engine shapes": lambda s: {s.one("x", *s.step.get("inputs", {})): s.mapping("engine shape")},
+    "list of trtexec flag": lambda s: s.some("--fp16", "--memPoolSize=workspace:512", "fp16"),
     "list of model name": lambda s: s.some(*(x["name"] for x in s.steps()), "nobody"),
     "requirements": Scene.requirements,
     "fuse": lambda s: s.one("auto", True, True, False, "never"),

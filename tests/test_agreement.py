@@ -41,6 +41,8 @@ STRICTER = {
     "max_batch_size: the steps of image-classification": "it is about the example's code",
     "tensor .*: no step reads or writes it": "it is in no config",
     "but its model.py is generated": "the config is right, and the project would not have the file",
+    "has (`trtexec`|in `trtexec`|`file` beside `trtexec`)": "what an engine is built for is in no config",
+    "and its engine needs a range": "what an engine is built for is in no config",
     "which step .* writes below": "an ensemble may list its steps in any order",
 }
 # Answers with `config` are passed over. It is text that only Triton reads: the answers know which fields it has,

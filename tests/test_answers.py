@@ -43,6 +43,14 @@ def tensor(value: Any) -> dict[str, Any]:
     return {"tensors": {"A": value, "B": "FP32[4]"}}
 
 
+def engine(shapes: dict[str, Any]) -> dict[str, Any]:
+    """Return a step of TensorRT with dims that vary, and the shapes that its engine is built for."""
+    inputs = {"x": {"tensor": "A", "dims": [-1, 4]}}
+    return one(inputs, {"y": "B"}, backend="tensorrt", trtexec={"shapes": shapes}) | {
+        "tensors": {"A": "FP32[-1, 4]", "B": "FP32[4]"}
+    }
+
+
 def _list(bindings: Any) -> Any:
     return list(bindings) if isinstance(bindings, tuple) else bindings
 
@@ -198,6 +206,44 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (one(backend="pytorhc"), 'step one: backend is "pytorhc"; did you mean pytorch?'),
     (one(backend="tensorrt_llm"), 'step one: backend is "tensorrt_llm"; did you mean tensorrtllm?'),
     (one(backend="Python"), 'step one: backend is "Python"; did you mean python?'),
+    (
+        one(trtexec=True),
+        "step one: has `trtexec`, which makes engines of TensorRT; drop it, or write `backend: tensorrt`",
+    ),
+    (
+        one(backend="tensorrt", trtexec=True, file="my.plan"),
+        "step one: has `file` beside `trtexec`, which names an engine by its GPU; drop `file`",
+    ),
+    (
+        one(backend="tensorrt", trtexec=False),
+        "step one: trtexec is false; write true, or {shapes: ..., flags: [...]}",
+    ),
+    (
+        one(backend="tensorrt", trtexec={"flags": ["--onnx=x"]}),
+        'step one: trtexec flags 1 is "--onnx=x"; write a flag of trtexec, like --fp16; its files, shapes and '
+        "device are given to it",
+    ),
+    (
+        engine({"x": {"min": [1], "opt": [1]}}),
+        "step one: trtexec shapes x needs its `max`",
+    ),
+    (
+        engine({}),
+        "step one: has x of dims [-1, 4], and its engine needs a range of them; write in `trtexec` its `shapes`, "
+        "like { x: {min: [1, 4], opt: ..., max: ...}}",
+    ),
+    (
+        engine({"xs": dict.fromkeys(("min", "opt", "max"), [1, 4])}),
+        "step one: has in `trtexec` shapes of xs, which is none of its inputs; did you mean x?",
+    ),
+    (
+        engine({"x": {"min": [1, 4], "opt": [1, 5], "max": [8, 4]}}),
+        "step one: has in `trtexec` for x opt: [1, 5], which are no dims [-1, 4]; write sizes that fit them",
+    ),
+    (
+        engine({"x": {"min": [2, 4], "opt": [9, 4], "max": [8, 4]}}),
+        "step one: has in `trtexec` for x min: [2, 4], opt: [9, 4], max: [8, 4]; no size may be below the one before",
+    ),
     (one(backend="vlm"), 'step one: backend is "vlm"; did you mean vllm?'),
     (one(backend=None), f"step one: backend is null; write one of {BACKENDS}"),
     (

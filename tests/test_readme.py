@@ -82,6 +82,7 @@ TESTED = {
     r"(python3? -m )?(pip|pipx|uv tool) install '?copier\S*": "test_answers.py::test_the_command_prints_one_line",
     r"cd \S+|git (init( --quiet)?|add --all|commit .*|clone .*)": "test_projects.py::test_a_fresh_clone_of_the_project_still_serves",
     r"\.venv/bin/pip (uninstall --yes onnxruntime|install 'onnxruntime-gpu\S+')": "test_gpu.py::test_an_onnxruntime_without_cuda_says_so",
+    r"make engines": "test_engines.py::test_make_engines_builds_in_the_image_of_the_release",
     r"make gateway-image": "docker/test_gateway.py::test_nothing_else_is_published",
     r"make up TRITON_PORTS=1": "docker/test_gateway.py::test_tritons_ports_are_there_where_somebody_asks",
     r"make image( \w+=\S*)*": "docker/test_image.py::test_labels_say_what_the_image_is",

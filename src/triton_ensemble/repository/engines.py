@@ -112,7 +112,7 @@ def problems(
     project: Project, repository: Path, gpus: list[Gpu], release: str
 ) -> Iterator[tuple[bool, str]]:
     """Yield what is wrong with engines for a server that has these GPUs and is of this release, and whether it can't load them."""
-    again = "run `make engines` on it, and bring model_repository/ here anew"
+    again = "run `make engines` on such a GPU, then deploy anew"
     for name, version in versions(project, repository):
         built = {gpu: Record.read(version / f"model.{gpu.capability}.plan") for gpu in gpus}
         for gpu, record in built.items():
