@@ -78,6 +78,7 @@ def copy_backends(wheel: Path, folder: Path, stand_ins: Sequence[str]) -> list[s
     stub = wheel / "python_backend_stubs" / PYTHON / "triton_python_backend_stub"
     shutil.copy(stub, folder / "python")
     for name in stand_ins:
-        shutil.copytree(folder / "stand_in", folder / name)
+        if not (folder / name).exists():
+            shutil.copytree(folder / "stand_in", folder / name)
     shutil.rmtree(folder / "stand_in")
     return [entry.name for entry in folder.iterdir()]

@@ -54,6 +54,6 @@ def loading(log: str) -> str:
 
 
 def of_backends(log: str) -> list[str]:
-    """What the local backends say when they load: that they answer zeros, or do without the GPU."""
-    said = r'\] "(.*: (?:a stand-in for .* answers with zeros and empty texts|this \S+ has no CUDA, .*))"$'
+    """What the local backends say when they load: that they make up answers, or do without the GPU."""
+    said = r'\] "(.*: (?:a stand-in for \S+ (?:answers with zeros and empty texts|makes up words .*)|this \S+ has no CUDA, .*))"$'
     return list(dict.fromkeys(re.findall(said, log, re.MULTILINE)))

@@ -1,77 +1,17 @@
-"""Stand-in for a backend of Triton that this machine has no form of; the container has the real one.
-
-It checks what comes in against config.pbtxt and answers with zeros, or empty texts.
-"""
+"""Stand-in for the backend that its folder is named after; see local_stand_in.py of the Python backend."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from triton_ensemble.server.backends.python.local_backend import (
-        Arrays,
-        LocalBackend,
-        model_dims,
-    )
+    from triton_ensemble.server.backends.python.local_stand_in import StandIn
 else:
-    from local_backend import Arrays, LocalBackend, model_dims
+    from local_stand_in import StandIn
 
 
-class TritonPythonModel(LocalBackend):
-    """Serves any model of the backend that its folder is named after."""
+class TritonPythonModel(StandIn):
+    """Answers with zeros and empty texts."""
 
-    def find(self, version: Path) -> Path:
-        """Any version will do: the model file is not read."""
-        return version
-
-    def load(self, file: Path) -> None:
-        """Say what this is."""
-        self.sizes: dict[str, list[int]] = json.loads(self.parameter("sizes") or "{}")
-        name, backend = self.config["name"], Path(__file__).parent.name
-        self.warning = f"{name}: a stand-in for {backend} answers with zeros and empty texts"
-        pb_utils.Logger.log_warn(self.warning)
-
-    def run(self, inputs: Arrays, outputs: Sequence[str]) -> Arrays:
-        """Blank outputs; raise ValueError for an input that config.pbtxt does not allow."""
-        for name, array in inputs.items():
-            if name in self.tensors:
-                self._check_input(name, array)
-        rows = self._rows(inputs)
-        pb_utils.Logger.log_warn(f"{self.warning}: {rows} rows of {', '.join(outputs)}")
-        return {name: self._blank(name, rows) for name in outputs}
-
-    def _check_input(self, name: str, array: NDArray[Any]) -> None:
-        spec = self.tensors[name]
-        if array.dtype != _dtype(spec):
-            raise ValueError(f"input {name} is {array.dtype}, not {spec['data_type']}")
-        shape, dims = list(array.shape[self.batches :]), model_dims(spec)
-        fits = len(shape) == len(dims) and all(
-            dim in (-1, size) for size, dim in zip(shape, dims, strict=True)
-        )
-        if not fits:
-            raise ValueError(f"input {name} has dims {shape}, not {dims}")
-
-    def _rows(self, inputs: Arrays) -> int:
-        """The rows of a request; without a batch dimension, a first dim that varies is that of the rows."""
-        open_first = [name for name, spec in self.tensors.items() if model_dims(spec)[:1] == [-1]]
-        counted = (len(a) for name, a in inputs.items() if self.batches or name in open_first)
-        return next(counted, 1)
-
-    def _blank(self, name: str, rows: int) -> NDArray[Any]:
-        """Zeros or empty texts; a dim that varies is as its readers declare it, else 1."""
-        spec = self.tensors[name]
-        sizes = [-1] * self.batches + self.sizes.get(name, model_dims(spec))
-        shape = [rows if i == 0 and size < 1 else max(size, 1) for i, size in enumerate(sizes)]
-        blank = b"" if spec["data_type"] == "TYPE_STRING" else 0
-        return np.full(shape, blank, dtype=_dtype(spec))
-
-
-def _dtype(spec: Any) -> Any:
-    return np.dtype(pb_utils.triton_string_to_numpy(spec["data_type"]))
+    backend = Path(__file__).parent.name
