@@ -233,7 +233,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
         "like { x: {min: [1, 4], opt: ..., max: ...}}",
     ),
     (
-        engine({"xs": dict.fromkeys(("min", "opt", "max"), [1, 4])}),
+        engine({"xs": {key: [1, 4] for key in ("min", "opt", "max")}}),
         "step one: has in `trtexec` shapes of xs, which is none of its inputs; did you mean x?",
     ),
     (

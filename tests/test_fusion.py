@@ -425,7 +425,17 @@ IN_CONFIG = {
     "warmup": "model_warmup",
 }
 # Those that stay the step's own in a shared model, or that hooks/graph/fusion.jinja asks for itself.
-OF_A_STEP = {"name", "backend", "inputs", "outputs", "version", "declare", "fuse", "parameters", "trtexec"}
+OF_A_STEP = {
+    "name",
+    "backend",
+    "inputs",
+    "outputs",
+    "version",
+    "declare",
+    "fuse",
+    "parameters",
+    "trtexec",
+}
 
 
 def test_it_is_known_of_each_field_what_fusing_does_with_it() -> None:

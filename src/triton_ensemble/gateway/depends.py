@@ -9,6 +9,7 @@ from fastapi import Depends
 from fastapi.security import APIKeyHeader
 from numpy.typing import ArrayLike
 from starlette.requests import Request
+from starlette.responses import Response
 
 from triton_ensemble.client import Arrays
 from triton_ensemble.gateway.gateway import Gateway
@@ -29,6 +30,16 @@ class Asking:
     def __init__(self, request: Request) -> None:
         self._gateway, self._request = _gateway(request), request
 
+    @property
+    def model(self) -> str:
+        """Its name."""
+        return str(self._gateway.tensors.MODEL)
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """The names of its inputs."""
+        return frozenset(self._gateway.tensors.INPUTS)
+
     async def __call__(
         self, inputs: Mapping[str, ArrayLike] | None = None, /, **named: ArrayLike
     ) -> Arrays:
@@ -43,6 +54,10 @@ class Asking:
     ) -> AsyncGenerator[Arrays, None]:
         """Yield the answers of a decoupled pipeline as they come; raises Refusal."""
         return self._gateway.streamed(self._request, {**(inputs or {}), **named})
+
+    async def by_events(self, events: AsyncGenerator[bytes, None]) -> Response:
+        """Answer by server-sent events, which end for who does not read them."""
+        return await self._gateway.by_events(events)
 
 
 def _gateway(request: Request) -> Gateway:

@@ -61,6 +61,11 @@ class Gateway:
             self._readiness = Readiness(lambda s: ask(inputs, s), self._client, made_up=made_up)
             yield self.state
 
+    @property
+    def tensors(self) -> Any:
+        """The module of the project's client that says what the pipeline takes and returns."""
+        return self._client.tensors
+
     async def ready(self) -> Response:
         """Answer 200 where the pipeline answers an inference, else 503."""
         if problem := await self._readiness.problem():
@@ -108,7 +113,10 @@ class Gateway:
 
     async def stream(self, request: Request) -> Response:
         """Answer a request to a decoupled pipeline by server-sent events, one for each of its answers."""
-        events = self._events(request)
+        return await self.by_events(self._events(request))
+
+    async def by_events(self, events: AsyncGenerator[bytes, None]) -> Response:
+        """Answer by server-sent events; Refusal where the first raises it."""
         first = await anext(events, b"")  # a request that is refused has a status of its own
         return _Events(first, events, self._settings.timeout_s)
 

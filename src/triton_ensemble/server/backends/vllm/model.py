@@ -39,9 +39,12 @@ class TritonPythonModel(Generator):
         if stream and bare is False:
             raise ValueError("When streaming, `exclude_input_in_output` = False is not allowed.")
         parameters = _parameters(inputs)
-        words = _words(
-            prompt, parameters.get("seed"), int(parameters.get("max_tokens", MAX_TOKENS))
-        )
+        count = int(parameters.get("max_tokens", MAX_TOKENS))
+        if count < 1:
+            raise ValueError(f"max_tokens must be at least 1, got {count}.")
+        words = [
+            f" {word}" for word in chance(parameters.get("seed"), prompt).choices(WORDS, k=count)
+        ]
         if stream:
             for count, word in enumerate(words, 1):
                 yield self._outputs(word, 1, "length" if count == len(words) else "None")
@@ -64,10 +67,6 @@ def _parameters(inputs: Arrays) -> dict[str, Any]:
     if not isinstance(parameters, dict):
         raise ValueError("sampling_parameters is no JSON object")
     return parameters
-
-
-def _words(prompt: str, seed: object, count: int) -> list[str]:
-    return [f" {word}" for word in chance(seed, prompt).choices(WORDS, k=count)]
 
 
 def _texts(text: str) -> NDArray[Any]:

@@ -1,0 +1,112 @@
+"""OpenAI's `POST /v1/completions`, for a decoupled pipeline that takes `text_input` and answers `text_output`.
+
+What else vLLM's backend takes is sent where the pipeline has it: `stream` and `sampling_parameters`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+from triton_ensemble.gateway.depends import Pipeline
+from triton_ensemble.gateway.refusal import Refusal
+
+SAMPLING = {
+    "frequency_penalty", "max_tokens", "presence_penalty", "seed", "stop", "temperature", "top_p"
+}  # fmt: skip
+DONE = b"data: [DONE]\n\n"
+
+router = APIRouter(prefix="/v1")
+
+
+class Completion(BaseModel):
+    """A request; of what is not given, the model decides."""
+
+    prompt: str
+    model: str = ""  # there is one
+    stream: bool = False
+    n: Literal[1] = 1
+    frequency_penalty: float | None = None
+    max_tokens: int | None = None
+    presence_penalty: float | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+
+
+@router.get("/models", summary="The one model")
+async def models(pipeline: Pipeline) -> dict[str, Any]:
+    """List the pipeline as a model."""
+    model = {"id": pipeline.model, "object": "model", "created": 0, "owned_by": "triton"}
+    return {"object": "list", "data": [model]}
+
+
+@router.post("/completions", summary="Complete a text, as OpenAI's API does", response_model=None)
+async def completions(
+    given: Completion, pipeline: Pipeline, request: Request
+) -> Response | dict[str, Any]:
+    """Answer at once, or with `stream` piece by piece."""
+    pieces = _pieces(given, pipeline)
+    head = {
+        "id": f"cmpl-{request.state.id}",
+        "object": "text_completion",
+        "created": int(time.time()),
+        "model": pipeline.model,
+    }
+    if given.stream:
+        return await pipeline.by_events(_events(pieces, head, request.state.id))
+    async with aclosing(pieces) as texts:
+        text = "".join([text async for text in texts])
+    return head | _choice(text, "stop")
+
+
+async def _pieces(given: Completion, pipeline: Pipeline) -> AsyncGenerator[str, None]:
+    """Yield the texts of the answers; a stream is without the prompt, as vLLM's other answers are not."""
+    sampling = json.dumps(given.model_dump(include=SAMPLING, exclude_none=True))
+    inputs: dict[str, str | bool] = {
+        "text_input": given.prompt,
+        "stream": True,
+        "sampling_parameters": sampling,
+    }
+    known = {name: [value] for name, value in inputs.items() if name in pipeline.takes}
+    async with aclosing(pipeline.stream(known)) as answers:
+        async for outputs in answers:
+            yield b"".join(map(bytes, outputs["text_output"].flat)).decode(errors="replace")
+
+
+async def _events(
+    pieces: AsyncGenerator[str, None], head: dict[str, Any], request_id: str
+) -> AsyncGenerator[bytes, None]:
+    begun = False
+    async with aclosing(pieces) as texts:
+        try:
+            async for text in texts:
+                begun = True
+                yield _event(head | _choice(text, None))
+        except Refusal as refusal:
+            if not begun:
+                raise
+            error = {"message": str(refusal), "type": "server_error", "code": refusal.status}
+            yield _event({"error": error, "id": request_id})
+            return
+    yield _event(head | _choice("", "stop"))
+    yield DONE
+
+
+def _choice(text: str, reason: str | None) -> dict[str, Any]:
+    return {
+        "choices": [{"index": 0, "text": text, "logprobs": None, "finish_reason": reason}],
+    }
+
+
+def _event(content: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps(content).encode() + b"\n\n"
