@@ -261,3 +261,26 @@ def label_count(model: Model) -> Iterator[Problem]:
             )
             place = (("output", i), "label_filename")
             yield model.problem(what, "add the missing ones, a line each", *place)
+
+
+@warning(
+    "vllm-batches",
+    of=models,
+    triton="`vLLM Triton backend must be configured to use decoupled model transaction policy`; with a batch "
+    "dimension it takes no prompt",
+    fails={"m": 'backend: "vllm"\nmax_batch_size: 8\n', "m/1/model.json": "{}"},
+    passes={
+        "m": 'backend: "vllm"\nmodel_transaction_policy { decoupled: true }\n',
+        "m/1/model.json": "{}",
+    },
+)
+def vllm_batches(model: Model) -> Iterator[Problem]:
+    """A model of vLLM is decoupled, and has no batch dimension: vLLM batches by itself."""
+    if model.backend != "vllm":
+        return
+    if not model.config.model_transaction_policy.decoupled:
+        what, instead = "vLLM's backend wants a decoupled model", "write decoupled: true"
+        yield model.problem(what, instead, "model_transaction_policy")
+    if model.config.max_batch_size:
+        what, instead = "vLLM's backend takes no batch dimension", "write max_batch_size: 0"
+        yield model.problem(what, instead, "max_batch_size")
