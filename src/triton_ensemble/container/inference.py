@@ -70,10 +70,14 @@ def answered(project: Project, metrics_url: str) -> float:
         return 0
     try:
         with DIRECT.open(metrics_url, timeout=METRICS_TIMEOUT_S) as response:
-            lines = response.read().decode().splitlines()
+            return counted(project, response.read().decode())
     except OSError:
         return 0
-    own = [line for line in lines if f'model="{project.ensemble}",' in line]
+
+
+def counted(project: Project, metrics: str) -> float:
+    """Return how many requests the ensemble has answered, by the text of Triton's metrics."""
+    own = [line for line in metrics.splitlines() if f'model="{project.ensemble}",' in line]
     counts = [line for line in own if line.startswith("nv_inference_request_success{")]
     return sum(float(line.rpartition(" ")[2]) for line in counts)
 

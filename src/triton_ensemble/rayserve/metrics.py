@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from ray.serve.metrics import Gauge
-
-from triton_ensemble.container.inference import DIRECT
 
 PERIOD_S = 5.0
 
@@ -21,8 +19,8 @@ class Exporter:
     all are gauges; `rate` takes them as what they are.
     """
 
-    def __init__(self, url: str) -> None:
-        self._url, self._stopped = url, threading.Event()
+    def __init__(self, read: Callable[[], str]) -> None:
+        self._read, self._stopped = read, threading.Event()
         self._gauges: dict[str, Gauge] = {}
         threading.Thread(target=self._run, name="metrics", daemon=True).start()
 
@@ -33,8 +31,7 @@ class Exporter:
     def _run(self) -> None:
         while not self._stopped.wait(PERIOD_S):
             try:
-                with DIRECT.open(self._url, timeout=PERIOD_S) as response:
-                    text = response.read().decode()
+                text = self._read()
             except OSError:
                 continue  # it ends, or is replaced with the replica
             for family in text_string_to_metric_families(text):

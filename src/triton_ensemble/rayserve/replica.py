@@ -5,7 +5,6 @@ Ray starts replicas in the folder in which a node was started, which is the proj
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import importlib
 import logging.config
@@ -17,11 +16,14 @@ from typing import Any
 from ray import serve
 
 from triton_ensemble.client import package
-from triton_ensemble.container import health
+from triton_ensemble.container.inference import counted
 from triton_ensemble.gateway.log import CONFIG
+from triton_ensemble.gateway.predict import Predictor
+from triton_ensemble.gateway.readiness import Readiness
 from triton_ensemble.project import Project
 from triton_ensemble.rayserve import triton
 from triton_ensemble.rayserve.metrics import Exporter
+from triton_ensemble.samples.files import samples
 
 HEALTH_S = 20.0  # for an inference; less than the 30 s that Serve gives a check
 
@@ -43,21 +45,32 @@ class Replica:
         self._triton = triton.of_project(self._project)
         self._triton.__enter__()
         os.environ["TRITON_URL"] = self._triton.grpc_url
-        self._exporter = Exporter(self._triton.metrics_url)
-        self._health = argparse.Namespace(
-            url=self._triton.http_url,
-            metrics=self._triton.metrics_url,
-            timeout=HEALTH_S,
-            project=self._project.root,
-            header=[],
-            since=None,
-        )
+        self._client = package(self._project)
+        self._client.AsyncClient._api = self._triton.api  # the gateway's too
+        self._sample = samples(self._project)[0]
+        self._exporter = Exporter(self._triton.metrics)
 
     async def check_health(self) -> None:
         """Raise where the ensemble answers no inference: Serve then replaces the replica."""
-        healthy, line = await asyncio.to_thread(health.check, self._health)
-        if not healthy:
-            raise RuntimeError(line)
+        before = await self._answered()
+        async with self._client.AsyncClient(self._triton.grpc_url) as connection:
+            ask = Predictor(self._client, connection, 0, shared=False).first
+            readiness = Readiness(
+                lambda _: ask(self._sample.inputs, HEALTH_S),
+                self._client,
+                made_up=self._sample.made_up,
+            )
+            problem = await readiness.problem()
+        is_busy = problem == self._client.DeadlineExceeded.__name__
+        if problem and not (is_busy and await self._answered() > before):
+            raise RuntimeError(f"{self._project.ensemble} does not answer: {problem}")
+
+    async def _answered(self) -> float:
+        """Return how many requests the ensemble has answered; 0 where Triton does not say."""
+        try:
+            return counted(self._project, await asyncio.to_thread(self._triton.metrics))
+        except OSError:
+            return 0
 
     def __del__(self) -> None:
         """Stop Triton, once Serve has waited for requests in flight."""

@@ -1,6 +1,6 @@
-"""The Triton of a replica: a process of its own, on ports of its own that only this machine reaches.
+"""The Triton of a replica: in its own process where NVIDIA's Python API can be imported, else a process beside it.
 
-In the image it is NVIDIA's, started as the container does; elsewhere the local one. All models are
+That one is the image's, started as the container does; elsewhere the local one. All models are
 loaded before it is ready, and none later: no request can load one.
 """
 
@@ -14,8 +14,10 @@ import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.error import URLError
+
+from tritonclient.grpc import aio  # type: ignore[import-untyped]
 
 from triton_ensemble.container.inference import DIRECT
 from triton_ensemble.project import Project
@@ -23,15 +25,16 @@ from triton_ensemble.server.guard import Guard
 from triton_ensemble.server.local_triton import BEHIND, HOST, LocalTriton, ServerError, free_ports
 
 LOG = logging.getLogger("gateway")
+IMAGE = "/models"  # where the image has them
+METRICS_S = 5.0
 START_S = 1800.0  # a language model's engine takes as long; a server that fails ends by itself
 
 
 class Triton(Protocol):
     """A server that is ready inside a `with` block, and gone behind it."""
 
-    http_url: str
     grpc_url: str
-    metrics_url: str
+    api: Any  # tritonclient's module for gRPC, or what stands for it
 
     def __enter__(self) -> Triton:
         """Start it; ServerError where it can't serve."""
@@ -39,15 +42,51 @@ class Triton(Protocol):
     def __exit__(self, *raised: object) -> None:
         """Stop it: requests in flight are answered first."""
 
+    def metrics(self) -> str:
+        """Return its metrics, in the form of Prometheus; OSError where it does not answer."""
+
 
 def of_project(project: Project) -> Triton:
     """Return the server for this machine, and log which it is."""
-    start = project.root / "serve.sh"  # of the image
-    if shutil.which("tritonserver") and start.is_file():
+    start = project.root / "serve.sh"
+    is_image = start.is_file()
+    try:
+        from triton_ensemble.rayserve.in_process import InProcessTriton
+
+        flags = start if is_image else project.root / "deploy/serve.sh"
+        models = os.environ.get("MODEL_REPOSITORY") or (IMAGE if is_image else project.repository)
+        server = InProcessTriton(str(models), project.ensemble, flags)
+        LOG.info("the Triton of this replica: in its process")
+        return server
+    except (ImportError, ValueError) as error:
+        LOG.info("the Triton of this replica is not in its process: %s", error)
+    if is_image and shutil.which("tritonserver"):
         LOG.info("the Triton of this replica: the image's")
-        return ImageTriton(start)
+        return Child(ImageTriton(start))
     LOG.info("the Triton of this replica: the local one")
-    return LocalTriton(project.repository, project.ensemble, timeout=START_S, niceness=BEHIND)
+    local = LocalTriton(project.repository, project.ensemble, timeout=START_S, niceness=BEHIND)
+    return Child(local)
+
+
+class Child:
+    """A Triton that is a process of its own, on ports that only this machine reaches."""
+
+    api = aio
+
+    def __init__(self, server: ImageTriton | LocalTriton) -> None:
+        self._server = server
+
+    def __enter__(self) -> Child:
+        self._server.__enter__()
+        self.grpc_url = self._server.grpc_url
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._server.__exit__(*(raised or (None, None, None)))
+
+    def metrics(self) -> str:
+        with DIRECT.open(self._server.metrics_url, timeout=METRICS_S) as response:
+            return str(response.read().decode())
 
 
 class ImageTriton:
