@@ -20,6 +20,7 @@ from ray import serve
 from ray.cluster_utils import Cluster
 from support import SOURCES, Generate, Project, step, succeed
 
+from benchmarks.restart.pods import Pod
 from triton_ensemble.project import Project as Facts
 from triton_ensemble.rayserve import settings
 from triton_ensemble.rayserve.served import deployed
@@ -58,6 +59,14 @@ def waiting(generate: Generate, **answers: Any) -> Project:
     (project / "steps/wait.py").write_text(CODE)
     succeed(project.make("repository"))
     return project
+
+
+def image(project: Project, pod: Pod) -> Project:
+    """Return the folder that stands for /opt, filled as deploy/ray/Dockerfile does."""
+    opt = pod.log.parent / "opt"
+    for name in ("src", "gateway", "deploy"):
+        (opt / name).symlink_to(project / name)
+    return Project(opt)
 
 
 class Service:

@@ -13,6 +13,7 @@ from rayserve.cluster import (
     Service,
     cluster,
     eventually,
+    image,
     is_alive,
     processes,
     statuses,
@@ -20,18 +21,10 @@ from rayserve.cluster import (
     waiting,
     wrong,
 )
-from support import Generate, Project
+from support import Generate
 
 from benchmarks.restart.pods import Pod
 from triton_ensemble.server import environment
-
-
-def image(project: Project, pod: Pod) -> Project:
-    """Return the folder that stands for /opt, filled as deploy/ray/Dockerfile does."""
-    opt = pod.log.parent / "opt"
-    for name in ("src", "gateway", "deploy"):
-        (opt / name).symlink_to(project / name)
-    return Project(opt)
 
 
 def tritonserver(folder: Path, backends: Path) -> None:

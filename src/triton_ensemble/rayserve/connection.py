@@ -142,25 +142,30 @@ class Connection:
                 responses.cancel()
 
     def _sent(self, name: str, inputs: Sequence[InferInput], options: Mapping[str, Any]) -> Any:
-        model = self._server.model(name)
-        if name not in self._declared:
-            self._declared[name] = Declared.of_model(model)
-        if problem := self._declared[name].problem(inputs):
+        if problem := self._of(name).problem(inputs):
             raise InferenceServerException(problem, "StatusCode.INVALID_ARGUMENT")
-        flags = START * options.get("sequence_start", False) | END * options.get("sequence_end", False)
+        starts, ends = options.get("sequence_start"), options.get("sequence_end")
         try:
-            return model.async_infer(
+            return self._server.model(name).async_infer(
                 inputs={one.name(): _tensor(one) for one in inputs},
                 request_id=options.get("request_id", ""),
                 timeout=options.get("timeout") or 0,
                 correlation_id=options.get("sequence_id"),
-                flags=flags,
+                flags=START * bool(starts) | END * bool(ends),
                 output_memory_type="CPU",
                 raise_on_error=False,
             )
         except tritonserver.TritonError as error:
             self.refused += 1
             raise _error(error) from None
+
+    def _of(self, name: str) -> Declared:
+        try:
+            if name not in self._declared:
+                self._declared[name] = Declared.of_model(self._server.model(name))
+        except tritonserver.TritonError as error:
+            raise _error(error) from None
+        return self._declared[name]
 
     async def _next(self, responses: Any, seconds: float) -> Any:
         """Return the next response. Who leaves before does not cancel it: the server still has to give it away."""
