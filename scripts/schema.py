@@ -134,11 +134,6 @@ SPECIAL: dict[str, Schema] = {
         **mapping("control fields", []),
         **if_has(OF_CORRELATION_ID, {"required": ["data_type"]}, {"oneOf": TWO_VALUES}),
     },
-    "extras": {
-        "type": "array",
-        "items": reference("extra"),
-        **if_has({"contains": {"const": "ray"}}, {"contains": {"const": "gateway"}}, {}),
-    },
     "release": {"enum": list(TABLES["releases"])},
     "starting pipeline": {"enum": [*TABLES["examples"], *FORMER]},
     "tensor text": {"type": "string", "pattern": rf"^\s*({'|'.join(TYPES)})\s*\[\s*{(size := '(-1|[1-9][0-9]*)')}(\s*,\s*{size})*\s*\]\s*$"},

@@ -69,10 +69,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"extras": ["monitorin"]},
         'extras 1 is "monitorin"; did you mean monitoring?',
     ),
-    (
-        {"extras": ["monitoring", "ray"]},
-        "extras has ray without gateway, which Ray Serve serves; add gateway",
-    ),
     ({"ci": "travis"}, 'ci is "travis"; write one of github, gitlab, none'),
     ({"ci": "gitub"}, 'ci is "gitub"; did you mean github?'),
     (

@@ -50,7 +50,10 @@ def test_the_smoke_tests_pass(project: Project) -> None:
 
 
 def test_a_decoupled_pipeline_answers_by_events(generate: Generate) -> None:
-    project = generate(**UNUSUAL["decoupled"], extras=["gateway", "ray"])
+    """Also where Ray Serve alone serves REST: there is the application, and no container of the gateway."""
+    project = generate(**UNUSUAL["decoupled"], extras=["ray"])
+    assert (project / "gateway/routes.py").exists()
+    assert not (project / "deploy/gateway.Dockerfile").exists()
     succeed(project.make("repository"))
     assert tested(project) == ["stub: answered"]
 
