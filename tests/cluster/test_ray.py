@@ -1,11 +1,14 @@
-"""deploy/ray: what kustomize makes of it, against the schemas of pods; RayService has none among Python's packages."""
+"""deploy/ray: what kustomize makes of it, against the schemas of KubeRay and of pods."""
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import pytest
 import yaml
+from cluster.kuberay import problems
 from cluster.manifests import RELEASES, built, of_schema
 from support import Generate
 
@@ -14,7 +17,8 @@ from support import Generate
 def test_it_is_sound(generate: Generate, gpu_count: int) -> None:
     project = generate(extras=["gateway", "ray"], gpu_count=gpu_count)
     [service] = built(project / "deploy/ray")
-    assert service["kind"] == "RayService"
+    assert (service["apiVersion"], service["kind"]) == ("ray.io/v1", "RayService")
+    assert not list(problems(service))
     cluster = service["spec"]["rayClusterConfig"]
     [workers] = cluster["workerGroupSpecs"]
     settings = (project / "deploy/ray/serve.yaml").read_text()
@@ -38,6 +42,26 @@ def test_it_is_sound(generate: Generate, gpu_count: int) -> None:
     assert ports["serve"] == yaml.safe_load(settings)["http_options"]["port"]
     lock = (project / "vendor/ray.txt").read_text()
     assert f"\nray=={cluster['rayVersion']} " in lock
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        ("rayClusterConfig.enableInTreeAutoscalin", True, "unexpected"),
+        ("rayClusterConfig.authOptions.mode", "tokens", "is not one of"),
+        ("rayClusterConfig.headGroupSpec.rayStartParams.num-cpus", 0, "is not of type 'string'"),
+        ("serveConfigV2", {}, "is not of type 'string'"),
+        ("rayClusterConfig.workerGroupSpecs", {}, "is not of type 'array'"),
+    ],
+)
+def test_what_kuberay_would_refuse_is_found(
+    generate: Generate, path: str, value: Any, problem: str
+) -> None:
+    [service] = built(generate(extras=["ray"]) / "deploy/ray")
+    *folders, name = path.split(".")
+    reduce(getitem, folders, service["spec"])[name] = value
+    [found] = problems(service)
+    assert problem in found
 
 
 def pod(group: dict[str, Any]) -> dict[str, Any]:

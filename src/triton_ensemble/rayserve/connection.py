@@ -199,7 +199,9 @@ def _tensor(given: InferInput) -> Any:
     place = tritonserver.MemoryBuffer(
         content.ctypes.data, tritonserver.MemoryType.CPU, 0, content.size, content
     )
-    return tritonserver.Tensor(getattr(tritonserver.DataType, given.datatype()), given.shape(), place)
+    return tritonserver.Tensor(
+        getattr(tritonserver.DataType, given.datatype()), given.shape(), place
+    )
 
 
 def _result(response: Any) -> InferResult:
@@ -214,6 +216,7 @@ def _result(response: Any) -> InferResult:
 
 
 def _error(error: Any) -> InferenceServerException:
-    text, error.args = error.args[0], error.args[:1]  # the second is the response, which has the error
+    # It and its response hold each other, and the request, for which its model would stay loaded.
+    text, error.args, error.__traceback__ = error.args[0], (), None
     status = next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), "INTERNAL")
     return InferenceServerException(str(text), f"StatusCode.{status}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -76,6 +77,7 @@ class InProcessTriton:
         if self.connection.refused:  # it would wait for these until its exit timeout
             LOG.warning("Triton has refused %d requests by itself", self.connection.refused)
             return  # its processes end with this one
+        gc.collect()  # errors that nobody waited for, which hold their requests
         try:
             self._server.stop()
             self._guard.end()
