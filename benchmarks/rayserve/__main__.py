@@ -61,14 +61,14 @@ Times = dict[str, float]  # by kind
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def project(folder: Path, **answers: Any) -> Path:
+def project(folder: Path, code: str = CODE, **answers: Any) -> Path:
     """Generate a project of one step in a folder."""
     one = {"name": "wait", "backend": "python", "inputs": ["INPUT"], "outputs": ["OUTPUT"]}
     tensors = dict.fromkeys(["INPUT", "OUTPUT"], "FP32[1]")
     data = {"project_name": "waiting", "tensors": tensors, "steps": [one], **answers}
     data["extras"] = ["gateway", "ray"]
     copier.run_copy(str(template(folder)), folder / "p", data=data, defaults=True, quiet=True)
-    (folder / "p/steps/wait.py").write_text(CODE)
+    (folder / "p/steps/wait.py").write_text(code)
     command = [sys.executable, "-m", "triton_ensemble", "repository"]
     subprocess.run(
         command, cwd=folder / "p", check=True, stdout=subprocess.DEVNULL, env=environment()

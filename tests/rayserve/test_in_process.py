@@ -7,7 +7,6 @@ TRITON_BINDINGS=FOLDER make test-ray
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
 from collections.abc import Iterator
@@ -18,7 +17,6 @@ from rayserve.cluster import (
     Service,
     cluster,
     eventually,
-    image,
     is_alive,
     parent,
     processes,
@@ -28,8 +26,7 @@ from rayserve.cluster import (
 )
 from support import Generate, Project
 
-from benchmarks.restart.pods import Pod
-from triton_ensemble.server import environment
+from benchmarks.rayserve.image import Image
 
 BINDINGS = os.environ.get("TRITON_BINDINGS", "")
 pytestmark = pytest.mark.skipif(
@@ -43,40 +40,19 @@ QUICK = {
 }
 
 
-class Image:
-    """What the image of a Ray node has, as folders, and NVIDIA's Python API installed in it."""
-
-    def __init__(self, project: Project) -> None:
-        self.pod = Pod(project.path, {"containers": [{"ports": []}]})
-        root = self.pod.log.parent
-        self.opt = image(project, self.pod)
-        wheel = environment.site_packages() / "pytriton/tritonserver"
-        own = {"backend-directory": root / "backends", "cache-directory": wheel / "caches"}
-        flags = "".join(f"  --{name}={value} \\\n" for name, value in own.items())
-        start = self.opt / "serve.sh"
-        text = re.sub("(?<=exit-timeout-secs=)[0-9]+", str(EXIT_S), start.read_text())
-        start.write_text(text.replace('  "$@"', f'{flags}  "$@"'))
-        variables = environment.variables()
-        self.variables = {
-            "LD_LIBRARY_PATH": variables["LD_LIBRARY_PATH"],
-            "MODEL_REPOSITORY": str(root / "models"),
-            "PATH": variables["PATH"],
-            "PYTHONPATH": os.pathsep.join([BINDINGS, os.environ.get("PYTHONPATH", "")]),
-        }
-
-
 @pytest.fixture(scope="module")
 def built(generate: Generate) -> Iterator[Image]:
-    image = Image(waiting(generate))
+    image = Image(waiting(generate).path, EXIT_S)
     yield image
-    image.pod.remove()
+    image.remove()
 
 
 @pytest.fixture(scope="module")
 def service(built: Image) -> Iterator[Service]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", built.variables.pop("PYTHONPATH"))
-        with cluster(built.opt, 4, **built.variables) as service:
+        path = os.pathsep.join([BINDINGS, os.environ.get("PYTHONPATH", "")])
+        patch.setenv("PYTHONPATH", path)
+        with cluster(Project(built.opt), 4, **built.variables) as service:
             service.deploy(2, **QUICK)
             yield service
 
@@ -98,6 +74,19 @@ def test_what_is_wrong_is_refused_and_harms_nothing(service: Service) -> None:
     assert statuses(service.load(20, 4)) == {200: 20}
 
 
+def test_a_replica_ends_promptly(service: Service) -> None:
+    steps = processes(service.load(20, 4, 5)).keys()
+    service.ask(-1)
+    start = time.monotonic()
+    service.deploy(1, **QUICK)
+    eventually(lambda: service.replicas() == 1)
+    eventually(lambda: not any(map(is_alive, steps - processes(service.load(8, 4, 5)).keys())))
+    assert time.monotonic() - start < EXIT_S / 2
+    assert len(processes(service.load(8, 4, 5))) == 1
+    service.deploy(2, **QUICK)
+    eventually(lambda: len(processes(service.load(8, 4, 5))) == 2)
+
+
 def test_a_replica_that_is_killed_leaves_nothing(service: Service) -> None:
     victim = next(iter(processes(service.load(20, 4, 5))))
     words = Path(f"/proc/{victim}/cmdline").read_text().split("\0")
@@ -115,14 +104,3 @@ def test_a_step_whose_process_is_killed_has_its_replica_replaced(service: Servic
     os.kill(victim, signal.SIGKILL)
     eventually(lambda: len(processes(service.load(12, 4, 5)).keys() - {victim}) == 2)
     assert statuses(service.load(50, 8, 5)) == {200: 50}
-
-
-def test_a_replica_ends_promptly(service: Service) -> None:
-    steps = processes(service.load(20, 4, 5)).keys()
-    service.ask(-1)
-    start = time.monotonic()
-    service.deploy(1, **QUICK)
-    eventually(lambda: service.replicas() == 1)
-    eventually(lambda: not any(map(is_alive, steps - processes(service.load(8, 4, 5)).keys())))
-    assert time.monotonic() - start < EXIT_S / 2
-    assert len(processes(service.load(8, 4, 5))) == 1

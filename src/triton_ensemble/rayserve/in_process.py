@@ -57,21 +57,22 @@ class InProcessTriton:
         python = self._options["backend_configuration"].setdefault("python", {})
         python["shm-region-prefix-name"] = shared_memory
         self._guard = Guard(os.getpid(), Path("/dev/shm", shared_memory), shared_memory)
+        self._server = tritonserver.Server(**self._options)
+        self.connection = Connection(self._server)
         try:
             self._load()
         except tritonserver.TritonError as error:
+            self.__exit__()
             raise ServerError(str(error)) from None
         return self
 
     def _load(self) -> None:
         """Load all models; by name, as that lets other threads run meanwhile."""
-        self._server = tritonserver.Server(**self._options)
         self._server.start()
         self._server.load(self._model)
         rest = {m.name for m in self._server.models().values() if m.state != "READY"}
         for name in sorted(rest):
             self._server.load(name)
-        self.connection = Connection(self._server)
 
     def __exit__(self, *raised: object) -> None:
         if self.connection.refused:  # it would wait for these until its exit timeout
