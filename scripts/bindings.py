@@ -29,11 +29,12 @@ def build(sources: Path, folder: Path) -> None:
     [server] = libraries.glob("libtritonserver-*.so")
     includes = (sources / "include", sysconfig.get_path("include"), pybind11.get_include())
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    command = [
+    command: list[str | Path] = [
         *("g++", "-O1", "-std=c++17", "-shared", "-fPIC", "-fvisibility=hidden"),
         *(f"-I{include}" for include in includes),
         package / "_c" / "tritonserver_pybind.cc",
-        *("-o", package / "_c" / f"triton_bindings{suffix}"),
+        "-o",
+        package / "_c" / f"triton_bindings{suffix}",
         server,
         # Of the libraries that it loads, too.
         *("-Wl,--disable-new-dtags", f"-Wl,-rpath,{libraries}"),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tritonserver
-from google.protobuf.json_format import ParseDict
+from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped, unused-ignore]
 from tritonclient.grpc import InferInput, InferResult, service_pb2  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from triton_ensemble.server.local_triton import ServerError
 
 LOG = logging.getLogger("gateway")
 FLAG = re.compile(r"^\s+--([\w-]+)=?(\S*) \\$", re.MULTILINE)  # in serve.sh
-OPTIONS = {
+OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {  # and what makes its value of the text
     "backend-directory": ("backend_directory", str),
     "cache-directory": ("cache_directory", str),
     "disable-auto-complete-config": ("strict_model_config", lambda _: True),
@@ -39,7 +39,7 @@ WITHOUT = {"http-max-input-size", "model-control-mode"}
 class InProcessTriton:
     """Triton with the flags that the script `start` has for the container's; ValueError for one that is unknown here."""
 
-    grpc_url = "grpc://in-process"  # nothing listens there: its `api` has the connection
+    grpc_url: str = "grpc://in-process"  # nothing listens there: its `api` has the connection
 
     def __init__(self, repository: str, model: str, start: Path) -> None:
         self._model = model

@@ -34,7 +34,10 @@ class Triton(Protocol):
     """A server that is ready inside a `with` block, and gone behind it."""
 
     grpc_url: str
-    api: Any  # tritonclient's module for gRPC, or what stands for it
+
+    @property
+    def api(self) -> Any:
+        """Tritonclient's module for gRPC, or what stands for it."""
 
     def __enter__(self) -> Triton:
         """Start it; ServerError where it can't serve."""
@@ -71,7 +74,7 @@ def of_project(project: Project) -> Triton:
 class Child:
     """A Triton that is a process of its own, on ports that only this machine reaches."""
 
-    api = aio
+    api: Any = aio
 
     def __init__(self, server: ImageTriton | LocalTriton) -> None:
         self._server = server
