@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import socket
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,10 +26,12 @@ from benchmarks.fusion.works import (
     triton_request,
 )
 from benchmarks.generation import template
-from benchmarks.steps.load import Load, cpu_seconds
+from benchmarks.processes import cpu_seconds, family, started
+from benchmarks.steps.load import Load
 from triton_ensemble.server.local_triton import LocalTriton, free_ports
 
 HERE = Path(__file__).parent
+PEERS = HERE.parent / "peers"
 CONCURRENCIES = [1, 8, 32]
 Rounds = dict[str, list[float]]  # by variant, a number for each round
 
@@ -44,29 +44,13 @@ class Figures(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A server's load, and the session of its processes."""
+    """A server's load, and the process that has started its others."""
 
     load: Load
-    session: int
+    pid: int
 
     def cpu_seconds(self) -> float:
-        return sum(map(cpu_seconds, processes(self.session)))
-
-
-def processes(session: int) -> Iterator[Path]:
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if os.getsid(int(process.name)) == session:
-                yield process
-
-
-def session_of(triton: LocalTriton) -> int:
-    """That of the server which logs into this folder."""
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if f"--id={triton.log.parent.name}-" in (process / "cmdline").read_text():
-                return os.getsid(int(process.name))
-    raise RuntimeError(f"no process logs to {triton.log}")
+        return sum(map(cpu_seconds, family(self.pid)))
 
 
 @contextmanager
@@ -74,19 +58,15 @@ def baseline(python: str, answers: Answers, folder: Path) -> Iterator[Target]:
     """FastAPI with a worker for each core, on the files of a project."""
     port = free_ports({"http": 0})["http"]
     [model] = folder.glob("model_repository/*/1/**/model.onnx")
-    shutil.copy(HERE / "baseline.py", folder)
-    command = [python, "-m", "uvicorn", "baseline:app", "--no-access-log", "--log-level=error"]
-    process = subprocess.Popen(
-        [*command, f"--port={port}", f"--workers={CORES}"],
-        cwd=folder,
-        env={
-            **os.environ,
-            "PYTHONPATH": f"src:{HERE.parents[1] / 'src'}",
-            "MODEL_FILE": str(model),
-        },
-        start_new_session=True,
-    )
-    try:
+    command = [python, "-m", "uvicorn", "server:app", "--no-access-log", "--log-level=error"]
+    paths = [PEERS / "servers" / "fastapi", PEERS / "pipelines" / "images", folder / "src", folder]
+    env = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, [*paths, HERE.parents[1] / "src"])),
+        "MODEL_FILE": str(model),
+    }
+    command += [f"--port={port}", f"--workers={CORES}"]
+    with started(command, folder / "baseline.log", env=env) as process:
         while process.poll() is None:
             try:
                 socket.create_connection(("127.0.0.1", port)).close()
@@ -94,10 +74,8 @@ def baseline(python: str, answers: Answers, folder: Path) -> Iterator[Target]:
             except OSError:
                 time.sleep(0.1)
         time.sleep(2)  # the other workers start
-        yield Target(Load(f"http://127.0.0.1:{port}", baseline_request(answers)), process.pid)
-    finally:
-        process.terminate()
-        process.wait()
+        request = baseline_request(answers).raw()
+        yield Target(Load(f"http://127.0.0.1:{port}", request), process.pid)
 
 
 def measured(
@@ -162,8 +140,8 @@ def run(
         for i, (name, answers) in enumerate(variants.items()):
             path = project(source, answers, Path(folder, str(i)))
             triton = stack.enter_context(LocalTriton(path / "model_repository", "served"))
-            load = Load(triton.http_url, triton_request(answers))
-            targets[name] = Target(load, session_of(triton))
+            load = Load(triton.http_url, triton_request(answers).raw())
+            targets[name] = Target(load, triton.pid)
         if variants is not CHAIN and options.baseline_python:
             served = baseline(options.baseline_python, answers, Path(folder, "0"))
             targets["FastAPI"] = stack.enter_context(served)

@@ -16,9 +16,13 @@ import yaml
 from PIL import Image
 
 from benchmarks.steps.load import http_request
+from benchmarks.wrk import Request
 
 HERE = Path(__file__).parent
-EXAMPLE = HERE.parents[1] / "examples" / "image-classification"
+EXAMPLES = {  # works of which the template has the code
+    "digits": HERE.parents[1] / "examples" / "image-classification",
+    "texts": HERE.parents[1] / "examples" / "text-embedding",
+}
 CORES = len(os.sched_getaffinity(0))
 Answers = dict[str, Any]
 
@@ -59,13 +63,13 @@ CHAIN = {
 }
 
 
-def image(work: str, *instances: int, ensemble: bool = True, **fields: Any) -> Answers:
+def pipeline(work: str, *instances: int, ensemble: bool = True, **fields: Any) -> Answers:
     """The three steps, with so many instances each; `fields` are those of each step."""
-    folder = EXAMPLE if work == "digits" else HERE / work
+    folder = EXAMPLES.get(work, HERE / work)
     given = yaml.safe_load((folder / "pipeline.yml").read_text())
     steps = zip(given["steps"], instances, strict=True)
     return {
-        "starting_pipeline": "image-classification" if work == "digits" else "my-own",
+        "starting_pipeline": EXAMPLES[work].name if work in EXAMPLES else "my-own",
         "project_name": "served",
         "tensors": given["tensors"],
         "steps": [{**step, "instances": count, **fields} for step, count in steps],
@@ -79,19 +83,20 @@ def images(work: str) -> dict[str, Answers]:
     for setting, fields in SETTINGS.items():
         for instances in ((1, 1, 1), (1, CORES, 1), (CORES, CORES, 1)):
             name = f"separate {'-'.join(map(str, instances))}{setting}"
-            variants[name] = image(work, *instances, **SEPARATE, **fields)
+            variants[name] = pipeline(work, *instances, **SEPARATE, **fields)
         each = [CORES] * 3
-        variants[f"fused {CORES}{setting}"] = image(work, *each, **FUSED, **fields)
-        variants[f"one model {CORES}{setting}"] = image(work, *each, ensemble=False, **fields)
+        variants[f"fused {CORES}{setting}"] = pipeline(work, *each, **FUSED, **fields)
+        variants[f"one model {CORES}{setting}"] = pipeline(work, *each, ensemble=False, **fields)
     return variants
 
 
 def model_file(answers: Answers) -> str:
+    first, model, last = (step["name"] for step in answers["steps"])
     if answers["ensemble"] is False:
-        return "served/1/models/classify/model.onnx"
+        return f"served/1/models/{model}/model.onnx"
     if answers["steps"][1].get("fuse"):
-        return "preprocess_to_label/1/models/classify/model.onnx"
-    return "classify/1/model.onnx"
+        return f"{first}_to_{last}/1/models/{model}/model.onnx"
+    return f"{model}/1/model.onnx"
 
 
 def project(source: str, answers: Answers, folder: Path) -> Path:
@@ -117,14 +122,14 @@ def project(source: str, answers: Answers, folder: Path) -> Path:
 def jpeg(answers: Answers) -> bytes:
     """A handwritten digit; or 224 x 224, as compressible as a photograph."""
     if answers["starting_pipeline"] != "my-own":
-        return (EXAMPLE / "samples" / "digit-7.jpg").read_bytes()
+        return (EXAMPLES["digits"] / "samples" / "digit-7.jpg").read_bytes()
     pixels = np.random.default_rng(0).integers(0, 255, (28, 28, 3), np.uint8)
     file = BytesIO()
     Image.fromarray(pixels).resize((224, 224)).save(file, "JPEG", quality=85)
     return file.getvalue()
 
 
-def triton_request(answers: Answers) -> bytes:
+def triton_request(answers: Answers) -> Request:
     if "IMAGE" in answers["tensors"]:
         rows = np.array([[jpeg(answers)]], np.object_)
         return http_request("served", "IMAGE", rows, ["LABEL", "SCORE"])
@@ -132,7 +137,5 @@ def triton_request(answers: Answers) -> bytes:
     return http_request("served", "T0", np.ones((1, 4), np.float32), outputs)
 
 
-def baseline_request(answers: Answers) -> bytes:
-    body = jpeg(answers)
-    head = f"POST /infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+def baseline_request(answers: Answers) -> Request:
+    return Request("/infer", jpeg(answers), {"Content-Type": "image/jpeg"})

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,35 +17,18 @@ from typing import Any, NamedTuple
 
 from urllib3 import encode_multipart_formdata
 
-from benchmarks.fusion.__main__ import Figures, baseline, middle, processes, ratio, session_of
-from benchmarks.fusion.works import CORES, image, jpeg, project
+from benchmarks.fusion.__main__ import Figures, baseline, middle, ratio
+from benchmarks.fusion.works import CORES, baseline_request, jpeg, pipeline, project
 from benchmarks.gateway.service import gateway
 from benchmarks.generation import template
-from benchmarks.steps.load import cpu_seconds
+from benchmarks.processes import cpu_seconds, family
+from benchmarks.wrk import Request, Wrk
 from triton_ensemble.client import package
 from triton_ensemble.project import Project
 from triton_ensemble.server.local_triton import LocalTriton
 
-HERE = Path(__file__).parent
 WORKS = ["digits", "photo"]
 DIRECT, GATEWAY, FASTAPI = "async client", "gateway", "FastAPI"
-
-
-class Wrk:
-    """Posts a body by `wrk`, which leaves the cores to the server: `apt-get install wrk`."""
-
-    def __init__(self, url: str, body: Path, content_type: str) -> None:
-        self._command = ["wrk", "-t1", "-s", str(HERE / "post.lua"), url]
-        self._request = ["--", str(body), content_type]
-
-    def throughput(self, concurrency: int, seconds: int) -> float:
-        """Return the answers a second; RuntimeError where one is none."""
-        options = [f"-c{concurrency}", f"-d{seconds}s", "--timeout=30s"]
-        output = subprocess.check_output([*self._command, *options, *self._request], text=True)
-        answers, failed = map(int, output.split()[-2:])
-        if failed:
-            raise RuntimeError(f"{failed} of {answers} requests failed:\n{output}")
-        return answers / seconds
 
 
 class Direct:
@@ -75,13 +57,13 @@ class Direct:
 
 
 class Target(NamedTuple):
-    """What is loaded, and the sessions of the processes that serve it."""
+    """What is loaded, and the processes that have started those that serve it."""
 
     load: Wrk | Direct
-    sessions: list[int]
+    pids: list[int]
 
     def cpu_seconds(self) -> float:
-        served = [process for session in self.sessions for process in processes(session)]
+        served = [process for pid in self.pids for process in family(pid)]
         own = time.process_time() if isinstance(self.load, Direct) else 0.0
         return own + sum(map(cpu_seconds, served))
 
@@ -89,24 +71,21 @@ class Target(NamedTuple):
 @contextmanager
 def served(work: str, folder: Path) -> Iterator[dict[str, Target]]:
     """Yield what answers a work's request, by name; all of it runs, and one is asked at a time."""
-    answers = {**image(work, 1, 1, 1), "extras": ["gateway"]}
+    answers = {**pipeline(work, 1, 1, 1), "extras": ["gateway"]}
     path = project(template(folder / "template"), answers, folder / work)
     content = jpeg(answers)
-    raw, form = folder / "raw", folder / "form"
-    raw.write_bytes(content)
     body, content_type = encode_multipart_formdata([("IMAGE", ("a.jpg", content))])
-    form.write_bytes(body)
+    form = Request("/predict", body, {"Content-Type": content_type})
     with ExitStack() as stack:
         triton = stack.enter_context(LocalTriton(path / "model_repository", "served"))
         service = stack.enter_context(gateway(path, triton.grpc_url, CORES))
         inside = stack.enter_context(baseline(sys.executable, answers, path))
-        url = "http://{}:{}/infer".format(*inside.load.address)
-        models = session_of(triton)
-        ask = Wrk(f"{service.url}/predict", form, content_type)
+        url = "http://{}:{}".format(*inside.load.address)
+        models = triton.pid
         yield {
             DIRECT: Target(Direct(path, triton.grpc_url, content), [models]),
-            GATEWAY: Target(ask, [models, service.session]),
-            FASTAPI: Target(Wrk(url, raw, "image/jpeg"), [inside.session]),
+            GATEWAY: Target(Wrk(service.url, form), [models, service.pid]),
+            FASTAPI: Target(Wrk(url, baseline_request(answers)), [inside.pid]),
         }
 
 

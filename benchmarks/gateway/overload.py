@@ -21,11 +21,11 @@ from typing import Any
 import uvloop
 from urllib3 import encode_multipart_formdata
 
-from benchmarks.fusion.__main__ import processes
-from benchmarks.fusion.works import CORES, image, jpeg, project
+from benchmarks.fusion.works import CORES, jpeg, pipeline, project
 from benchmarks.gateway.__main__ import WORKS
 from benchmarks.gateway.service import Service, gateway
 from benchmarks.generation import template
+from benchmarks.processes import family
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.server.local_triton import BEHIND, LocalTriton
 
@@ -116,7 +116,7 @@ class Load:
 
 def memory_mib(service: Service) -> float:
     """Return what the processes of a gateway hold that no file is behind."""
-    statuses = (process / "status" for process in processes(service.session))
+    statuses = (process / "status" for process in family(service.pid))
     lines = [line for status in statuses for line in status.read_text().splitlines()]
     return sum(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
 
@@ -164,7 +164,7 @@ def main() -> None:
     parser.add_argument("--factor", type=float, default=4.0)
     parser.add_argument("--apart", action="store_true", help="the last core is Triton's alone")
     options = parser.parse_args()
-    answers = {**image(options.work, 1, 1, 1), "extras": ["gateway"]}
+    answers = {**pipeline(options.work, 1, 1, 1), "extras": ["gateway"]}
     request = encode_multipart_formdata([("IMAGE", ("a.jpg", jpeg(answers)))])
     with tempfile.TemporaryDirectory() as folder:
         path = project(template(Path(folder, "template")), answers, Path(folder, "project"))

@@ -19,10 +19,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Service(NamedTuple):
-    """Its URL, and the session of its processes."""
+    """Its URL, and the process that has started its others."""
 
     url: str
-    session: int
+    pid: int
 
 
 @contextmanager

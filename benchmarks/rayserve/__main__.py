@@ -20,9 +20,9 @@ from typing import Any
 
 import copier
 
-from benchmarks.gateway.__main__ import Wrk
 from benchmarks.gateway.service import gateway
 from benchmarks.generation import template
+from benchmarks.wrk import Request, Wrk
 from triton_ensemble.project import Project
 from triton_ensemble.server.local_triton import LocalTriton, free_ports
 
@@ -122,12 +122,12 @@ def seconds_by_kind() -> Times:
 class Load:
     """What is sent to Triton itself, or to the gateway: one row of so many milliseconds."""
 
-    def __init__(self, folder: Path, url: str, milliseconds: float, model: str = "") -> None:
-        body = folder / "body.json"
+    def __init__(self, url: str, milliseconds: float, model: str = "") -> None:
         row = {"name": "INPUT", "shape": [1, 1], "datatype": "FP32", "data": [milliseconds]}
-        body.write_text(json.dumps({"inputs": [row]} if model else {"INPUT": [[milliseconds]]}))
+        body = json.dumps({"inputs": [row]} if model else {"INPUT": [[milliseconds]]})
         path = f"/v2/models/{model}/infer" if model else "/predict"
-        self._wrk = Wrk(url + path, body, "application/json")
+        headers = {"Content-Type": "application/json"}
+        self._wrk = Wrk(url, Request(path, body.encode(), headers))
 
     def measured(self, at_once: int, seconds: int, rounds: int) -> tuple[float, Times]:
         """Return the median of the answers a second, and microseconds of processors for one by kind."""
@@ -162,7 +162,7 @@ def scaling(folder: Path, seconds: int, rounds: int) -> None:
     for replicas in (1, 2):
         with ray(served, replicas) as url:
             for milliseconds in (20, -20):
-                load = Load(folder, url, milliseconds)
+                load = Load(url, milliseconds)
                 rates[replicas, milliseconds], _ = load.measured(SCALED, seconds, rounds)
     print("| step | 1 replica | 2 replicas | ratio |\n|---|---|---|---|")
     for milliseconds, name in ((20, "waits 20 ms"), (-20, "computes 20 ms")):
@@ -176,13 +176,13 @@ def cost(folder: Path, seconds: int, rounds: int) -> None:
     model = Project.load(served).ensemble
     rows: dict[str, dict[int, tuple[float, Times]]] = {}
     with LocalTriton(served / "model_repository", model) as triton:
-        rows["Triton"] = measure(folder, triton.http_url, seconds, rounds, model)
+        rows["Triton"] = measure(triton.http_url, seconds, rounds, model)
         with gateway(served, triton.grpc_url, 1) as service:
-            rows["gateway"] = measure(folder, service.url, seconds, rounds)
+            rows["gateway"] = measure(service.url, seconds, rounds)
     with ray(served, 1) as url:
-        rows["Ray Serve"] = measure(folder, url, seconds, rounds)
+        rows["Ray Serve"] = measure(url, seconds, rounds)
     with ray(served, 1, RAY_SERVE_ENABLE_HA_PROXY="1") as url:
-        rows["Ray Serve, HAProxy"] = measure(folder, url, seconds, rounds)
+        rows["Ray Serve, HAProxy"] = measure(url, seconds, rounds)
     print("\n| asked | waits 20 ms | / Triton | waits 0 ms | / Triton |\n|---|---|---|---|---|")
     for name, row in rows.items():
         figures = (f"{row[ms][0]:.0f} | {row[ms][0] / rows['Triton'][ms][0]:.2f}" for ms in (20, 0))
@@ -192,10 +192,8 @@ def cost(folder: Path, seconds: int, rounds: int) -> None:
         print(f"- {name}: {', '.join(f'{kind} {us:.0f}' for kind, us in row[0][1].items() if us)}")
 
 
-def measure(
-    folder: Path, url: str, seconds: int, rounds: int, model: str = ""
-) -> dict[int, tuple[float, Times]]:
-    return {ms: Load(folder, url, ms, model).measured(COMPARED, seconds, rounds) for ms in (20, 0)}
+def measure(url: str, seconds: int, rounds: int, model: str = "") -> dict[int, tuple[float, Times]]:
+    return {ms: Load(url, ms, model).measured(COMPARED, seconds, rounds) for ms in (20, 0)}
 
 
 if __name__ == "__main__":

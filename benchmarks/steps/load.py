@@ -14,6 +14,9 @@ import numpy as np
 import tritonclient.http as triton_http  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from benchmarks.processes import cpu_seconds
+from benchmarks.wrk import Request
+
 
 class Load:
     """Sends the same request over `concurrency` connections, each anew as soon as it is answered."""
@@ -58,7 +61,7 @@ class ModelLoad(Load):
     """For a Python model of one process."""
 
     def __init__(self, url: str, model: str, tensor: str, rows: NDArray[np.generic]) -> None:
-        super().__init__(url, http_request(model, tensor, rows, ["OUT"]))
+        super().__init__(url, http_request(model, tensor, rows, ["OUT"]).raw())
         self._process = process_of(model)
 
     def measure(self, concurrency: int, seconds: float) -> tuple[float, float]:
@@ -71,18 +74,16 @@ class ModelLoad(Load):
 
 def http_request(
     model: str, tensor: str, rows: NDArray[np.generic], outputs: Sequence[str]
-) -> bytes:
+) -> Request:
+    """Return the request of rows for an inference, its tensors as bytes."""
     kinds = {"float32": "FP32", "uint8": "UINT8", "object": "BYTES"}
     given = triton_http.InferInput(tensor, list(rows.shape), kinds[str(rows.dtype)])
     given.set_data_from_numpy(rows)
     wanted = [triton_http.InferRequestedOutput(name, binary_data=True) for name in outputs]
     client = triton_http.InferenceServerClient
     body, json_length = client.generate_request_body([given], outputs=wanted)
-    head = (
-        f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
-        f"Inference-Header-Content-Length: {json_length}\r\n\r\n"
-    )
-    return head.encode() + bytes(body)
+    headers = {"Inference-Header-Content-Length": str(json_length)}
+    return Request(f"/v2/models/{model}/infer", bytes(body), headers)
 
 
 def response_length(connection: socket.socket) -> int:
@@ -107,9 +108,3 @@ def process_of(model: str) -> Path:
             if "triton_python_backend_stub" in command and f"/{model}/1/" in command:
                 return process
     raise RuntimeError(f"no process serves {model}")
-
-
-def cpu_seconds(process: Path) -> float:
-    """The time that all threads of a process have run: whatever else the machine does, it hardly adds to that."""
-    times = (path.read_text().split()[0] for path in process.glob("task/*/schedstat"))
-    return sum(map(int, times)) / 1e9

@@ -1,0 +1,63 @@
+"""A load that leaves the cores to the server, by `wrk`: `apt-get install wrk`."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+SCRIPT = Path(__file__).with_name("requests.lua")
+
+
+class Request(NamedTuple):
+    """What is posted to a path; Host and Content-Length are added."""
+
+    path: str
+    body: bytes
+    headers: Mapping[str, str]
+
+    def raw(self) -> bytes:
+        """Return it as it goes over the line."""
+        headers = {"Host": "x", "Content-Length": len(self.body), **self.headers}
+        lines = [
+            f"POST {self.path} HTTP/1.1",
+            *(f"{name}: {text}" for name, text in headers.items()),
+        ]
+        return "\r\n".join([*lines, "", ""]).encode() + self.body
+
+
+class Rate(NamedTuple):
+    """Answers a second, and how long the middle and the slowest of a hundred took."""
+
+    throughput: float
+    p50_ms: float
+    p99_ms: float
+
+
+class Wrk:
+    """Posts requests to a server, one after the other on each connection."""
+
+    def __init__(self, url: str, *requests: Request) -> None:
+        self._folder = TemporaryDirectory()
+        files = [Path(self._folder.name, str(i)) for i in range(len(requests))]
+        for file, request in zip(files, requests, strict=True):
+            file.write_bytes(request.raw())
+        self._command = ["wrk", "-t1", "--timeout=30s", "-s", str(SCRIPT), url]
+        self._files = ["--", *map(str, files)]
+
+    def throughput(self, concurrency: int, seconds: int) -> float:
+        """Return the answers a second; RuntimeError where one is none."""
+        return self.rate(concurrency, seconds).throughput
+
+    def rate(self, concurrency: int, seconds: int) -> Rate:
+        """Return also how long they took; RuntimeError where one is none."""
+        options = [f"-c{concurrency}", f"-d{seconds}s"]
+        output = subprocess.check_output([*self._command, *options, *self._files], text=True)
+        answers, failed, p50, p99 = map(int, output.split()[-4:])
+        if failed:
+            raise RuntimeError(f"{failed} of {answers} requests failed:\n{output}")
+        if not answers:
+            raise RuntimeError(f"no answer in {seconds} s, {concurrency} asked at once")
+        return Rate(answers / seconds, p50 / 1000, p99 / 1000)
