@@ -59,4 +59,6 @@ def _end(process: subprocess.Popen[str]) -> None:
     for member in members:  # some servers leave workers behind
         with suppress(ProcessLookupError):
             os.kill(int(member.name), signal.SIGKILL)
+    with suppress(ProcessLookupError):  # and a shell what it has started in the background
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
