@@ -158,6 +158,7 @@ CASES = [
     one("repository-agents", f"{PYTHON}model_repository_agents {{ agents {{ }} }}", 5, ask=False),
     one("cpu-only-inputs", f'{PYTHON}parameters {{ key: "FORCE_CPU_ONLY_INPUT_TENSORS"\nvalue {{ string_value: "maybe" }} }}', 5),
     one("backend-misspelt", PYTHON.replace("python", "pyton"), 1),
+    Case("vllm-batches", {"@m": f'{DECOUPLED.replace("python", "vllm")}max_batch_size: 4', "@m/1/model.json": "{}"}, "m/config.pbtxt:6", ask=False),
     one("backend-misspelt", PYTHON.replace("python", "${backend}"), 1, ask=False),  # a shell would read it
     one("model-file", PYTHON.replace("python", "onnxruntime"), 1, ask=False),
     one("model-file", f'{PYTHON}default_model_filename: "/model.py"', 5),

@@ -301,7 +301,7 @@ def test_a_place_that_is_not_there_is_refused(
 
 def test_the_example_of_the_page_is_placed_as_it_says(generate: Generate) -> None:
     page = (ROOT / "docs/gpu.md").read_text()
-    [example] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    example, *_ = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     project = generate(**yaml.safe_load(example))
     devices = {
         name: placed(config_of(project / f"model_repository/{name}/config.pbtxt"), 3)

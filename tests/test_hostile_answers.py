@@ -93,6 +93,7 @@ RICH: Answers = {
         "F": "FP32[2]",
         "G": "FP32[2]",
         "H": "FP32[1]",
+        "I": "FP32[1]",
     },
     "inputs": {
         "A": {
@@ -110,6 +111,7 @@ RICH: Answers = {
         "E": None,
         "F": None,
         "G": {"dims": [2], "type": "FP32"},
+        "I": None,
     },
     "ensemble": {
         "cache": True,
@@ -203,6 +205,16 @@ RICH: Answers = {
             "my_backend",
             max_batch_size=4,
             sequence={"direct": DIRECT, "control_input": [CONTROL]},
+        ),
+        step(
+            "plan",
+            {"i": "B"},
+            {"o": "I"},
+            "tensorrt",
+            trtexec={
+                "shapes": {"i": {"min": [12], "opt": [12], "max": [12]}},
+                "flags": ["--fp16"],
+            },
         ),
         {
             "name": "inner",

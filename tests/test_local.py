@@ -185,8 +185,8 @@ DECOUPLED: dict[str, Any] = {
     "steps": [
         step(
             "llm",
-            {"text_input": "PROMPT"},
-            {"text_output": "TEXT"},
+            {"prompt": "PROMPT"},  # not what vLLM names it: zeros stand in for what is not known
+            {"text": "TEXT"},
             "vllm",
             decoupled=True,
             declare=False,
