@@ -1,6 +1,6 @@
 """Replicas with Triton in their own process, by NVIDIA's Python API, which is built for it.
 
-python scripts/bindings.py CORE FOLDER     # CORE: the sources of triton-inference-server/core
+python scripts/bindings.py CORE FOLDER     # CORE: the sources of triton-inference-server/core, r25.01 or newer
 TRITON_BINDINGS=FOLDER make test-ray
 """
 

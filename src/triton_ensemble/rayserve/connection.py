@@ -15,6 +15,9 @@ from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped
 from tritonclient.grpc import InferInput, InferResult, service_pb2  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
+if not hasattr(tritonserver, "InferenceResponse"):  # it came with the end of the leak, core#421
+    raise ImportError("tritonserver before 25.01 keeps a kilobyte of each answer for ever")
+
 STATUSES = {  # of gRPC; other errors are Triton's own
     tritonserver.InvalidArgumentError: "INVALID_ARGUMENT",
     tritonserver.NotFoundError: "NOT_FOUND",
