@@ -126,7 +126,7 @@ SPECIAL: dict[str, Schema] = {
             ),
         ),
     },
-    "backend": {"anyOf": [{"enum": list(TABLES["backends"])}, {"type": "string", "pattern": r"^([A-Za-z0-9_-][A-Za-z0-9_.-]*|\$\{\w+\})$"}]},
+    "backend": {"anyOf": [{"enum": list(TABLES["backends"])}, {"type": "string", "pattern": r"^([A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}|\$\{\w+\})$"}]},
     "binding": {"type": "object", **mapping("binding", []), "anyOf": BOUND},
     "config type": {"enum": [f"TYPE_{type}" for type in TYPES]},
     "control": {

@@ -332,6 +332,25 @@ def test_free_port_that_is_taken_meanwhile(identity: Path, monkeypatch: pytest.M
             pass
 
 
+RACE = """
+        import os, pathlib, signal, sys
+        if not pathlib.Path({seen!r}).exists():
+            pathlib.Path({seen!r}).touch()
+            print("  what():  boost::interprocess::lock_exception", file=sys.stderr, flush=True)
+            os.kill(os.getppid(), signal.SIGABRT)
+"""
+
+
+def test_a_race_that_its_python_backend_loses_is_run_again(tmp_path: Path) -> None:
+    """Seen twice in some thousand starts, on a busy machine; a model stands in for it."""
+    seen = tmp_path / "seen"
+    code = f"{IDENTITY}\n    def initialize(self, args):{RACE.format(seen=str(seen))}"
+    write_model(tmp_path / "r", "a", f'backend: "python"\n{TENSORS}', model=code)
+    with LocalTriton(tmp_path / "r", "a") as triton:
+        assert seen.exists()
+        assert (infer(triton.http_url, "a", IN=np.ones((1, 4), np.float32))["OUT"] == 1).all()
+
+
 def test_unknown_model(identity: Path) -> None:
     with pytest.raises(ServerError, match=r"has no model 'b'; it has a$"):
         LocalTriton(identity, "b").__enter__()

@@ -86,7 +86,8 @@ class LocalTriton:
                 break
             except ServerError as error:
                 # Another program may take a free port before Triton does.
-                if not (free and tries_left and "already in use" in str(error)):
+                taken_since = free and "already in use" in str(error)
+                if not (tries_left and (taken_since or self._lost_a_race())):
                     raise
                 shutil.rmtree(self._folder, True)
         return self
@@ -132,6 +133,11 @@ class LocalTriton:
             meanwhile()
             time.sleep(0.2)
         raise ServerError(f"Triton ended with exit code {code}\nlog: {self.log}")
+
+    def _lost_a_race(self) -> bool:
+        """Whether it died of its Python backend, in which models that start together may meet on a busy machine."""
+        log = self.log.read_bytes() if self.log.exists() else b""
+        return b"boost::interprocess::lock_exception" in log
 
     def _problem(self) -> str | None:
         models = sorted(path.parent.name for path in self.repository.glob("*/config.pbtxt"))
