@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytriton  # type: ignore[import-untyped]
+import pytriton
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
