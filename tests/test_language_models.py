@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import httpx
 import numpy as np
 import pytest
-from gateway_service import Service, gateway
+from gateway_service import Answer, Service, gateway
 from support import Generate, Project, step, succeed
 
 from triton_ensemble.server.local_triton import LocalTriton
@@ -81,8 +80,8 @@ class Served(NamedTuple):
             answers = client.stream({name: [value] for name, value in inputs.items()})
             return [b"".join(answer["text_output"].flat).decode() for answer in answers]
 
-    def url(self, path: str) -> str:
-        return f"http://127.0.0.1:{self.service.port}{path}"
+    def completion(self, **given: Any) -> Answer:
+        return self.service.post(given, to="/v1/completions")
 
 
 @pytest.fixture(scope="module")
@@ -141,24 +140,25 @@ def test_a_completion_is_what_the_model_streams(writer: Served) -> None:
     given = {"model": "writer", "prompt": "Once", "max_tokens": 4, "seed": 7}
     sampling = json.dumps({"max_tokens": 4, "seed": 7})
     words = writer.stream(text_input="Once", stream=True, sampling_parameters=sampling)
-    answer = httpx.post(writer.url("/v1/completions"), json=given).json()
+    answer = writer.completion(**given).json()
     assert (answer["object"], answer["model"]) == ("text_completion", "writer")
     [choice] = answer["choices"]
     assert (choice["text"], choice["finish_reason"]) == ("".join(words), "stop")
 
-    with httpx.stream("POST", writer.url("/v1/completions"), json=given | {"stream": True}) as got:
-        assert got.headers["content-type"].startswith("text/event-stream")
-        lines = [line.removeprefix("data: ") for line in got.iter_lines() if line]
+    streamed = writer.completion(**given, stream=True)
+    assert streamed.headers["content-type"].startswith("text/event-stream")
+    events = streamed.content.decode().splitlines()
+    lines = [line.removeprefix("data: ") for line in events if line]
     chunks = [json.loads(line) for line in lines[:-1]]
     assert [chunk["choices"][0]["text"] for chunk in chunks] == [*words, ""]
     assert [chunk["choices"][0]["finish_reason"] for chunk in chunks] == [None] * 4 + ["stop"]
     assert lines[-1] == "[DONE]"
-    assert httpx.get(writer.url("/v1/models")).json()["data"][0]["id"] == "writer"
+    assert writer.service.ask("GET", "/v1/models").json()["data"][0]["id"] == "writer"
 
 
 def test_a_completion_that_can_not_be_is_refused(writer: Served) -> None:
     def status(**given: Any) -> int:
-        return httpx.post(writer.url("/v1/completions"), json=given).status_code
+        return writer.completion(**given).status
 
     assert status(prompt=["one", "two"]) == 422
     assert status(prompt="one", n=2) == 422
