@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 
 import pytest
@@ -12,6 +13,7 @@ from benchmarks.peers.works import differs
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("wrk"), reason="wrk, which loads the servers, is not here")
 def test_the_short_form_measures_servers_that_answer_alike() -> None:
     """A server with another answer would have "not measured" in its row."""
     printed = succeed(
