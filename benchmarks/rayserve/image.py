@@ -9,15 +9,21 @@ from benchmarks.restart.pods import Pod
 from triton_ensemble.server import environment
 
 
+def opt(project: Path, pod: Pod) -> Path:
+    """Return a folder that stands for /opt, filled as deploy/ray/Dockerfile does."""
+    folder = pod.log.parent / "opt"
+    for name in ("src", "gateway", "deploy"):
+        (folder / name).symlink_to(project / name)
+    return folder
+
+
 class Image:
-    """A folder `opt` that stands for /opt, filled as deploy/ray/Dockerfile does; Triton ends after `exit_s`."""
+    """A folder `opt` that stands for /opt; Triton ends after `exit_s`."""
 
     def __init__(self, project: Path, exit_s: int = 30) -> None:
         self._pod = Pod(project, {"containers": [{"ports": []}]})
         root = self._pod.log.parent
-        self.opt = root / "opt"
-        for name in ("src", "gateway", "deploy"):
-            (self.opt / name).symlink_to(project / name)
+        self.opt = opt(project, self._pod)
         server = environment.site_packages() / "pytriton/tritonserver"
         own = {"backend-directory": root / "backends", "cache-directory": server / "caches"}
         flags = "".join(f"  --{name}={value} \\\n" for name, value in own.items())

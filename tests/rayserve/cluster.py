@@ -20,7 +20,6 @@ from ray import serve
 from ray.cluster_utils import Cluster
 from support import SOURCES, Generate, Project, step, succeed
 
-from benchmarks.restart.pods import Pod
 from triton_ensemble.project import Project as Facts
 from triton_ensemble.rayserve import settings
 from triton_ensemble.rayserve.served import deployed
@@ -61,12 +60,8 @@ def waiting(generate: Generate, **answers: Any) -> Project:
     return project
 
 
-def image(project: Project, pod: Pod) -> Project:
-    """Return the folder that stands for /opt, filled as deploy/ray/Dockerfile does."""
-    opt = pod.log.parent / "opt"
-    for name in ("src", "gateway", "deploy"):
-        (opt / name).symlink_to(project / name)
-    return Project(opt)
+# A dead replica is seen sooner than by the file's settings.
+QUICK = {"health_check_period_s": 1, "health_check_timeout_s": 10}
 
 
 class Service:

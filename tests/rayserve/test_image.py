@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from rayserve.cluster import (
+    QUICK,
     Service,
     cluster,
     eventually,
-    image,
     is_alive,
     processes,
     statuses,
@@ -21,8 +21,9 @@ from rayserve.cluster import (
     waiting,
     wrong,
 )
-from support import Generate
+from support import Generate, Project
 
+from benchmarks.rayserve.image import opt
 from benchmarks.restart.pods import Pod
 from triton_ensemble.server import environment
 
@@ -55,8 +56,8 @@ def service(generate: Generate) -> Iterator[Service]:
             "MODEL_REPOSITORY": str(root / "models"),
             "RAY_SERVE_ENABLE_HA_PROXY": "1",
         }
-        with cluster(image(project, pod), 2, **variables) as service:
-            service.deploy(2, health_check_period_s=1, health_check_timeout_s=10)
+        with cluster(Project(opt(project.path, pod)), 2, **variables) as service:
+            service.deploy(2, **QUICK)
             yield service
     finally:
         pod.remove()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from rayserve.cluster import (
+    QUICK,
     Service,
     cluster,
     eventually,
@@ -19,8 +20,6 @@ from rayserve.cluster import (
     wrong,
 )
 from support import Generate, run
-
-QUICK = {"health_check_period_s": 1, "health_check_timeout_s": 10}
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import ray
 from rayserve.cluster import (
+    QUICK,
     Service,
     cluster,
     eventually,
@@ -27,9 +28,6 @@ from rayserve.cluster import (
     wrong,
 )
 from support import Generate
-
-# A dead one is seen sooner than by the file's settings.
-QUICK = {"health_check_period_s": 1, "health_check_timeout_s": 10}
 
 
 @pytest.fixture(scope="module")

@@ -22,10 +22,10 @@ from triton_ensemble.repository.engines import (
     ONNX,
     Gpu,
     Record,
-    digest,
     onnx_digest,
     versions,
 )
+from triton_ensemble.repository.published import digest
 
 RELEASE = "NVIDIA_TRITON_SERVER_VERSION"  # which Triton's image sets
 # Where NVIDIA's images have it, on no path.
@@ -100,8 +100,9 @@ def _folder_name(gpu: str) -> str:
 
 def _is_current(plan: Path, onnx: str, flags: list[str]) -> bool:
     record = Record.read(plan)
-    built = record is not None and record.is_of(onnx, flags) and plan.is_file()
-    return built and record is not None and digest(plan) == record.plan
+    if record is None or not record.is_of(onnx, flags) or not plan.is_file():
+        return False
+    return digest(plan) == record.plan
 
 
 def _run(trtexec: str, onnx: Path, plan: Path, cache: Path, device: int, flags: list[str]) -> None:

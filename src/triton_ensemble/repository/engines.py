@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from triton_ensemble.project import Project
 from triton_ensemble.repository import RepositoryError
+from triton_ensemble.repository.published import digest
 
 FOLDER = "engines"
 ONNX = "model.onnx"
@@ -72,14 +73,6 @@ def onnx_digest(version: Path) -> str:
     for path in sorted(version.iterdir()):
         if path.is_file() and path.stem not in plans:
             content.update(f"{path.name}:{digest(path)}\n".encode())
-    return content.hexdigest()
-
-
-def digest(path: Path) -> str:
-    content = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            content.update(block)
     return content.hexdigest()
 
 
