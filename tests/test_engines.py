@@ -289,3 +289,10 @@ def test_without_a_gpu_the_onnx_file_itself_answers(project: Project) -> None:
         with project.client(triton.http_url) as client:
             answer = client.infer({"PIXELS": np.ones((2, 3, 8, 8), np.float32)})
         assert answer["V"].tolist() == [[7] * 4] * 2
+
+
+def test_the_readme_names_the_command_where_there_are_engines(
+    project: Project, default_project: Project
+) -> None:
+    assert "| `make engines` |" in (project / "README.md").read_text()
+    assert "make engines" not in (default_project / "README.md").read_text()
