@@ -81,8 +81,9 @@ class LocalTriton:
         interruptible()
         free = 0 in self._wanted_ports.values()
         for tries_left in (2, 1, 0):
+            ports = free_ports(self._wanted_ports)
             try:
-                self._start(free_ports(self._wanted_ports))
+                self._start(ports)
                 break
             except ServerError as error:
                 # Another program may take a free port before Triton does.
