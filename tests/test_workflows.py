@@ -16,7 +16,7 @@ from typing import Any
 import copier
 import pytest
 import yaml
-from support import COPIER, MATRIX, ROOT, SOURCES, Generate, Project, run, succeed
+from support import COPIER, MATRIX, ROOT, SOURCES, Generate, Project, run, step, succeed
 
 import triton_ensemble
 
@@ -143,6 +143,24 @@ def test_without_a_gpu_there_is_no_job_for_one(of_ci: Generate, ci: str) -> None
     for name in workflows(project):
         assert "gpu" not in (project / name).read_text().lower().replace("a gpu; a tag", "")
     assert "gpu_runner" not in (project / "pipeline.yml").read_text()
+
+
+def test_engines_are_built_where_the_gpu_is_before_the_image(generate: Generate) -> None:
+    net = step("net", {"x": "INPUT"}, {"y": "OUTPUT"}, "tensorrt", trtexec=True)
+    tensors = {"INPUT": "FP32[4]", "OUTPUT": "FP32[4]"}
+    for ci, jobs in {"github": ("gpu", "image"), "gitlab": ("gpu", "publish")}.items():
+        project = generate(ci=ci, gpu_count=1, tensors=tensors, steps=[net])
+        validate(*(project / name for name in workflows(project)))
+        name = workflows(project)[0]
+        for job in jobs:
+            built = read(project / name) if ci == "gitlab" else read(project / name)["jobs"]
+            text = str(built[job])
+            assert (
+                0
+                < text.index("make engines")
+                < text.index("image DOCKER" if job != "gpu" else "make image")
+            )
+            assert "make repository" not in text
 
 
 def test_a_gpu_has_one_job_at_a_time(of_ci: Generate) -> None:

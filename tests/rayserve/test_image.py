@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,46 +20,18 @@ from rayserve.cluster import (
     waiting,
     wrong,
 )
+from rayserve.image import image
 from support import Generate, Project
-
-from benchmarks.rayserve.image import opt
-from benchmarks.restart.pods import Pod
-from triton_ensemble.server import environment
-
-
-def tritonserver(folder: Path, backends: Path) -> None:
-    """Write NVIDIA's command, which finds its backends and libraries by itself."""
-    wheel = environment.site_packages() / "pytriton/tritonserver"
-    libraries = environment.variables()["LD_LIBRARY_PATH"]
-    folder.mkdir()
-    command = folder / "tritonserver"
-    command.write_text(
-        f'#!/bin/sh\ntest -z "$PYTHONPATH" || exit 3\nexport LD_LIBRARY_PATH={libraries}\n'
-        f'exec {wheel}/bin/tritonserver "$@" --backend-directory={backends} --cache-directory={wheel}/caches\n'
-    )
-    command.chmod(0o755)
 
 
 @pytest.fixture(scope="module")
 def service(generate: Generate) -> Iterator[Service]:
     project = waiting(generate)
-    pod = Pod(project.path, {"containers": [{"ports": []}]})
-    root = pod.log.parent
-    try:
-        tritonserver(root / "bin", root / "backends")
-        path = os.pathsep.join(
-            [str(root / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
-        )
-        variables = {
-            "PATH": path,
-            "MODEL_REPOSITORY": str(root / "models"),
-            "RAY_SERVE_ENABLE_HA_PROXY": "1",
-        }
-        with cluster(Project(opt(project.path, pod)), 2, **variables) as service:
+    with image(project.path) as built:
+        variables = {**built.variables, "RAY_SERVE_ENABLE_HA_PROXY": "1"}
+        with cluster(Project(built.opt), 2, **variables) as service:
             service.deploy(2, **QUICK)
             yield service
-    finally:
-        pod.remove()
 
 
 def test_each_replica_has_a_triton_of_the_image(service: Service) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import anyio
 
 from triton_ensemble.gateway import observe
+from triton_ensemble.gateway.limit import Limit
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
 
@@ -22,28 +24,48 @@ class Admission:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._places = asyncio.Semaphore(settings.concurrency)
-        self._waiting = self._held_bytes = 0
+        self._withheld = 0  # of the places, by the limit
+        self._limit = Limit(settings.concurrency)
+        self._computing = self._waiting = self._held_bytes = 0
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
         """Hold one of the places that Triton's requests have; Refusal 429 where none is free in time."""
         with observe.span("queue"):
             await (self._waited() if self._places.locked() else self._places.acquire())
+        self._computing += 1
+        at_once, began = self._computing, time.monotonic()
         try:
             with observe.COMPUTING.track_inprogress():
                 yield
         finally:
+            self._computing -= 1
+            if self._settings.adapt:
+                self._limit.took(time.monotonic() - began, at_once)
+            self._give_back()
+
+    def _give_back(self) -> None:
+        """Free a place, and more or none where the limit has changed."""
+        self._withheld += 1
+        while self._withheld > self._settings.concurrency - self._limit.places:
+            self._withheld -= 1
             self._places.release()
 
     @property
     def is_full(self) -> bool:
         """Whether no place is left, nor one to wait."""
-        return self._places.locked() and self._waiting >= self._settings.waiting
+        waiting = self._settings.waiting if self._limit.is_all else 0  # else who waits is late
+        return self._places.locked() and self._waiting >= waiting
 
     def check(self) -> None:
         """Raise Refusal 429 where none may wait: before a request is read, that costs the least."""
         if self.is_full:
-            raise too_many()
+            raise self.too_many()
+
+    def too_many(self) -> Refusal:
+        """Return the refusal of a request that no place is left for."""
+        self._limit.refused()
+        return too_many()
 
     async def _waited(self) -> None:
         self.check()
@@ -52,7 +74,7 @@ class Admission:
             with observe.WAITING.track_inprogress(), anyio.fail_after(self._settings.wait_s):
                 await self._places.acquire()
         except TimeoutError:
-            raise too_many() from None
+            raise self.too_many() from None
         finally:
             self._waiting -= 1
 
@@ -85,5 +107,5 @@ class Admission:
 
 
 def too_many() -> Refusal:
-    """Return the refusal of a request that no place is left for."""
+    """Return the refusal of a request that comes with too many others."""
     return Refusal(429, "too many requests at once; try again", retry_after_s=1)

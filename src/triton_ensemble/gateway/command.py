@@ -23,6 +23,7 @@ from triton_ensemble.gateway.log import CONFIG
 from triton_ensemble.project import Project, ProjectError
 from triton_ensemble.server.local_triton import BEHIND, LocalTriton, ServerError, free_ports
 
+SHM = "/dev/shm"
 LOADING = "triton_ensemble.gateway.loading"
 RELOAD: dict[str, Any] = {"reload": True, "reload_dirs": ["gateway"]}
 # Requests that are under way when it is told to stop have as long as Triton's.
@@ -69,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.workers:
             application()  # what is wrong with it is said before Triton is started, and once
         [port] = free_ports({"gateway": arguments.port}).values()
-        with _triton(project) as url, tempfile.TemporaryDirectory() as metrics:
+        with _triton(project) as url, tempfile.TemporaryDirectory(dir=_memory()) as metrics:
             os.environ |= {"TRITON_URL": url}
             if arguments.workers > 1:
                 os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics
@@ -96,6 +97,11 @@ def _triton(project: Project) -> Iterator[str]:
     with LocalTriton(project.repository, project.ensemble, niceness=BEHIND) as triton:
         _say(*triton.notes)
         yield triton.grpc_url
+
+
+def _memory() -> str | None:
+    """Return a folder in memory: where a disk is behind counters that are mapped, workers wait for it to write."""
+    return SHM if os.access(SHM, os.W_OK) else None
 
 
 def _say(*lines: str) -> None:

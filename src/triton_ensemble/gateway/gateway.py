@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import re
@@ -59,6 +60,8 @@ class Gateway:
             made_up, inputs = self._sample.made_up, self._sample.inputs
             ask = self._predictor.first
             self._readiness = Readiness(lambda s: ask(inputs, s), self._client, made_up=made_up)
+            gc.collect()
+            gc.freeze()  # each collection would walk through all modules, for a tenth of a second
             yield self.state
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from triton_ensemble.gateway import observe
-from triton_ensemble.gateway.admission import Admission, too_many
+from triton_ensemble.gateway.admission import Admission
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -31,7 +31,7 @@ class Overload:
 
     def refusal(self, request: Headers, more: Headers) -> bytes:
         """Return the answer to a request with these headers, with `more` of its own; it is counted and logged as all are."""
-        refusal = too_many()
+        refusal = self._admission.too_many()
         request_id = observe.id_of(dict(request).get(b"x-request-id", b"").decode("latin-1"))
         response = refusal.response(request_id)
         line = {"id": request_id, "method": "POST", "path": self._path, "status": 429}

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 MIB = 1 << 20
-MAY_BE_0 = ("waiting", "wait_s", "batch")
+MAY_BE_0 = ("waiting", "wait_s", "adapt", "batch")
 ORIGIN = r" *(\*|https?://[^/\s,]+) *"
 FORMS = {  # what such a setting looks like, and in words
+    "adapt": (re.compile("[01]"), "1 or 0"),
     "batch": (re.compile("[01]"), "1 or 0"),
     "api_keys": (re.compile(r"(?s).*[^,\s].*"), "keys with commas between them, or unset it"),
     "cors": (re.compile(f"{ORIGIN}(,{ORIGIN})*"), "origins as https://HOST, or *"),
@@ -31,6 +32,9 @@ class Settings:
     concurrency: int = 32  # requests that Triton computes at once, for each worker
     waiting: int = 16  # requests that wait for one of these places, for each worker
     wait_s: float = 0.1  # how long they may
+    adapt: int = (
+        1  # whether places are fewer while requests are refused and Triton is slower: 1 or 0
+    )
     timeout_s: float = 30.0  # from the request's last byte to the answer
     body_s: float = 30.0  # from the request's first byte to its last
     max_bytes: int = 64 * MIB  # of a request

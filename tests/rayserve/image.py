@@ -1,0 +1,48 @@
+"""What the image of a Ray node has, as a folder, and in PATH a Triton as NVIDIA's image has it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.rayserve.image import opt
+from benchmarks.restart.pods import Pod
+from triton_ensemble.server import environment
+
+
+class Image(NamedTuple):
+    """The folder that stands for /opt, and the variables of the image."""
+
+    opt: Path
+    variables: dict[str, str]
+
+
+@contextmanager
+def image(project: Path) -> Iterator[Image]:
+    """Fill the folders, whose models are those of the project."""
+    pod = Pod(project, {"containers": [{"ports": []}]})
+    root = pod.log.parent
+    try:
+        _tritonserver(root / "bin", root / "backends")
+        path = [str(root / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
+        models = str(root / "models")
+        yield Image(opt(project, pod), {"PATH": os.pathsep.join(path), "MODEL_REPOSITORY": models})
+    finally:
+        pod.remove()
+
+
+def _tritonserver(folder: Path, backends: Path) -> None:
+    """Write NVIDIA's command, which finds its backends and libraries by itself."""
+    wheel = environment.site_packages() / "pytriton/tritonserver"
+    libraries = environment.variables()["LD_LIBRARY_PATH"]
+    folder.mkdir()
+    command = folder / "tritonserver"
+    command.write_text(
+        f'#!/bin/sh\ntest -z "$PYTHONPATH" || exit 3\nexport LD_LIBRARY_PATH={libraries}\n'
+        f'exec {wheel}/bin/tritonserver "$@" --backend-directory={backends} --cache-directory={wheel}/caches\n'
+    )
+    command.chmod(0o755)
