@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -127,6 +128,39 @@ def test_a_connection_that_is_refused_goes_on(slow: Server) -> None:
         assert connection.getresponse().status == 200
         connection.close()
         assert metric(service, "gateway_requests_total", route="/predict", status="429") == 5
+
+
+@pytest.mark.parametrize("adapt", [True, False])
+def test_fewer_are_let_in_while_refusals_and_a_slower_step_go_together(
+    slow: Server, adapt: bool
+) -> None:
+    places = {"GATEWAY_CONCURRENCY": "8", "GATEWAY_WAITING": "0", "GATEWAY_BATCH": "0"}
+    with (
+        gateway(slow.project, slow.urls["grpc"], **places, GATEWAY_ADAPT=f"{adapt:d}") as service,
+        ThreadPoolExecutor(24) as pool,
+    ):
+
+        def ask(each: float, clients: int, for_s: float) -> list[float]:
+            """Ask one after the other, as so many clients; return how many were at Triton meanwhile."""
+            end = time.monotonic() + for_s
+
+            def client(_: int) -> None:
+                while time.monotonic() < end:
+                    service.post(seconds(each))
+
+            running = [pool.submit(client, number) for number in range(clients)]
+            found = []
+            while time.monotonic() < end:
+                time.sleep(0.1)
+                found.append(metric(service, "gateway_computing"))
+            for each_run in running:
+                each_run.result()
+            return found
+
+        assert max(ask(0.01, 8, 2)) >= 6
+        computing = ask(0.05, 24, 5)[-15:]
+        assert max(computing) <= 4 if adapt else max(computing) == 8
+        assert max(ask(0.01, 8, 4)[-15:]) >= 6
 
 
 @pytest.mark.slow

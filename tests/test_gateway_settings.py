@@ -29,6 +29,7 @@ WRONG = {
     ("GATEWAY_CONCURRENCY", "many"): "GATEWAY_CONCURRENCY is many; write a number",
     ("GATEWAY_CONCURRENCY", "0"): "GATEWAY_CONCURRENCY is 0, and lets nothing in; write more",
     ("GATEWAY_TIMEOUT_S", "0"): "GATEWAY_TIMEOUT_S is 0, and lets nothing in; write more",
+    ("GATEWAY_ADAPT", "2"): "GATEWAY_ADAPT is 2; write 1 or 0",
     ("GATEWAY_BATCH", "2"): "GATEWAY_BATCH is 2; write 1 or 0",
     ("GATEWAY_ROOT_PATH", "api"): "GATEWAY_ROOT_PATH is api; write a path as /api",
     ("GATEWAY_ROOT_PATH", "/api/"): "GATEWAY_ROOT_PATH is /api/; write a path as /api",

@@ -14,7 +14,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ from benchmarks.processes import family
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.server.local_triton import BEHIND, LocalTriton
 
+RISES_S = 5.0  # until the rate is reached: thousands of connections are opened meanwhile
+KEPT_S = 60.0  # an idle connection, as load balancers keep one
 HUNG_S = 40.0  # after all deadlines of the gateway
 
 
@@ -37,7 +39,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, load: Load) -> None:
         self._load = load
-        self._began = 0.0
+        self._began = self.idle_since = 0.0
         self._answer = b""
 
     def connection_made(self, transport: Any) -> None:
@@ -53,7 +55,11 @@ class Connection(asyncio.Protocol):
         length = head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]
         if length and len(body) == int(length):
             self._end(head[9:12].decode())
+            self.idle_since = time.perf_counter()
             self._load.idle.append(self)
+
+    def close(self) -> None:
+        self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._began:
@@ -73,7 +79,7 @@ class Load:
         head = f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: {content_type}\r\n"
         self.request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
         self._port = port
-        self.idle: list[Connection] = []
+        self.idle: deque[Connection] = deque()
         self._connecting: set[asyncio.Future[None]] = set()
         self.seconds: dict[str, list[float]] = defaultdict(list)
 
@@ -81,7 +87,8 @@ class Load:
         """Ask at a rate, however long answers take, or as so many clients that wait for theirs; then wait for the last."""
         began, asked = time.perf_counter(), 0
         while (now := time.perf_counter() - began) < seconds:
-            due = min(int(now * rate), self._answered() + (clients or int(1e9))) - asked
+            wanted = rate * (now - RISES_S / 2 if now > RISES_S else now**2 / RISES_S / 2)
+            due = min(int(wanted), self._answered() + (clients or int(1e9))) - asked
             for _ in range(due):
                 self._ask(time.perf_counter())
             asked += max(due, 0)
@@ -95,6 +102,8 @@ class Load:
         return sum(map(len, self.seconds.values()))
 
     def _ask(self, began: float) -> None:
+        while self.idle and began - self.idle[0].idle_since > KEPT_S:
+            self.idle.popleft().close()
         if self.idle:
             self.idle.pop().ask(began)
         else:
