@@ -1,76 +1,105 @@
-"""Places while requests are refused, by pipelines of three kinds whose clock is the test's."""
+"""Places while requests are refused, by pipelines of several kinds whose time is the test's."""
 
 from __future__ import annotations
 
+import heapq
+import random
 from collections.abc import Callable
 
 import pytest
 
 from triton_ensemble.gateway.limit import Limit
 
-PLACES = 32
+WINDOW_S = 0.5
 Seconds = Callable[[int], float]  # what a request takes where so many are computed at once
 
 
-class Load:
-    """Requests that come as fast as they get places, or as so many clients."""
+class Worker:
+    """Places that are full, each request's end drawn when it begins; who finds none is refused."""
 
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.limit = Limit(PLACES, lambda: self.now)
+    def __init__(self, most: int, takes: Seconds, noise: float = 0.0) -> None:
+        self.limit = Limit(most)
+        self.takes, self.noise = takes, noise
+        self.now = self.looked = 0.0
+        self.ends: list[float] = []
+        self.draw = random.Random(most)
 
-    def run(self, takes: Seconds, clients: int = 1000, seconds: float = 20) -> int:
-        """Ask for so long; return the places at the end."""
-        end = self.now + seconds
+    def run(self, seconds: float, rate: float = 1e6, refused: float = 9) -> int:
+        """Return how many are answered: at most `rate` a second ask, and each has `refused` beside it that get no place."""
+        end, total, answered = self.now + seconds, 0, 0
         while self.now < end:
-            at_once = min(clients, self.limit.places)
-            for _ in range(4 if clients > PLACES else 0):
-                self.limit.refused()
-            self.now += takes(at_once) / at_once
-            self.limit.took(takes(at_once), at_once)
-        return self.limit.places
+            while len(self.ends) < min(self.limit.places, rate * self.takes(self.limit.places)):
+                factor = 1 + self.draw.uniform(-self.noise, self.noise)
+                heapq.heappush(self.ends, self.now + factor * self.takes(len(self.ends) + 1))
+            if self.ends and self.ends[0] < self.looked + WINDOW_S:
+                self.now = heapq.heappop(self.ends)
+                answered += 1
+                continue
+            self.now = self.looked = self.looked + WINDOW_S
+            self.limit.window(answered, int(refused * answered), WINDOW_S)
+            total, answered = total + answered, 0
+        return total
 
 
-def computes(capacity: float) -> Seconds:
-    return lambda at_once: at_once / capacity
-
-
-def waits(at_once: int) -> float:
-    return 0.1
+def computes(at_once: int) -> float:
+    return at_once / 1000
 
 
 def batches(at_once: int) -> float:
-    return 0.005 + 0.0005 * at_once
+    return 0.02 + 0.0002 * at_once
 
 
-def test_what_refusals_slow_down_has_fewer_places_until_they_end() -> None:
-    load = Load()
-    assert load.run(computes(2000), clients=PLACES) == PLACES
-    assert 8 <= load.run(computes(600)) <= 12  # as long as 32 took before
-    assert load.run(computes(2000), clients=4) == PLACES
+def waits(at_once: int) -> float:
+    return 0.05
 
 
-def test_there_is_a_least() -> None:
-    load = Load()
-    load.run(computes(2000), clients=PLACES)
-    assert load.run(computes(10)) == PLACES // 8
+def waits_long(at_once: int) -> float:
+    return 2
 
 
-@pytest.mark.parametrize("takes", [computes(2000), waits, batches])
-@pytest.mark.parametrize("clients", [2, 16, PLACES])
-def test_what_refusals_do_not_slow_down_keeps_its_places(takes: Seconds, clients: int) -> None:
-    load = Load()
-    load.run(takes, clients=clients)
-    assert load.run(takes) == PLACES
+def test_places_that_only_add_waiting_go() -> None:
+    worker = Worker(32, computes)
+    worker.run(20)
+    assert worker.limit.places == 4
 
 
-def test_a_load_that_never_was_less_keeps_its_places() -> None:
-    assert Load().run(computes(600)) == PLACES
+@pytest.mark.parametrize("noise", [0, 0.5])
+@pytest.mark.parametrize("most", [1, 2, 3, 8, 32])
+@pytest.mark.parametrize("takes", [waits, waits_long, batches])
+def test_places_that_add_answers_stay(takes: Seconds, most: int, noise: float) -> None:
+    found, always = Worker(most, takes, noise), Worker(most, takes, noise)
+    assert found.run(1000) > 0.9 * always.run(1000, refused=0)
 
 
-def test_times_before_are_forgotten_where_models_become_slower() -> None:
-    load = Load()
-    load.run(computes(2000), clients=PLACES)
-    load.run(computes(600), clients=PLACES - 8)
-    load.run(computes(600), clients=PLACES - 8, seconds=60)
-    assert load.run(computes(600)) == PLACES
+def test_they_are_back_as_soon_as_refusals_end() -> None:
+    worker = Worker(32, computes)
+    worker.run(20)
+    worker.run(2 * WINDOW_S, refused=0.5)
+    assert worker.limit.places == 32
+    worker.run(20)
+    worker.limit.window(0, 0, WINDOW_S)
+    assert worker.limit.places == 32
+
+
+def test_a_hiccup_costs_none() -> None:
+    worker = Worker(32, computes)
+    for _ in range(20):
+        worker.run(1.5)
+        assert worker.limit.places == 32
+        worker.run(0.5, refused=0)
+
+
+def test_who_asks_again_at_once_does_not_keep_them_away() -> None:
+    worker = Worker(32, computes)
+    worker.run(20)
+    for _ in range(700):  # refusals are those of the places that are withheld
+        worker.run(WINDOW_S, refused=9 if worker.limit.places < 32 else 0)
+    assert worker.limit.places == 32
+
+
+def test_a_pipeline_that_begins_to_wait_has_them_back() -> None:
+    worker = Worker(32, computes)
+    worker.run(20)
+    worker.takes = waits
+    worker.run(350)
+    assert worker.limit.places == 32

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sysconfig
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -144,6 +145,7 @@ def seconds(tool: Tool, cache: Path) -> float:
             lines += [
                 f"{serve} &",
                 "server=$!",
+                "trap 'kill $server' EXIT",
                 f"until {ask}; do kill -0 $server; sleep 0.1; done",
             ]
         script.write_text("\n".join(["set -e", *lines]))
@@ -153,6 +155,8 @@ def seconds(tool: Tool, cache: Path) -> float:
 def _run(script: Path, folder: Path, log: Path, cache: Path) -> float:
     inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     env = {**inherited, "PIP_CACHE_DIR": str(cache), "BENTOML_DO_NOT_TRACK": "true"}
+    # PyTriton's backend takes the interpreter's library from here, or another one from the system, which may be older.
+    env["LD_LIBRARY_PATH"] = sysconfig.get_config_var("LIBDIR")
     start = time.perf_counter()
     with started(["bash", str(script)], log, cwd=folder, env=env) as process:
         code = process.wait(LIMIT_S)

@@ -31,7 +31,7 @@ class Overload:
 
     def refusal(self, request: Headers, more: Headers) -> bytes:
         """Return the answer to a request with these headers, with `more` of its own; it is counted and logged as all are."""
-        refusal = self._admission.too_many()
+        refusal = self._admission.refusal()
         request_id = observe.id_of(dict(request).get(b"x-request-id", b"").decode("latin-1"))
         response = refusal.response(request_id)
         line = {"id": request_id, "method": "POST", "path": self._path, "status": 429}
