@@ -342,11 +342,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
             "tensors": FOUR,
             "steps": [step("one", ["A", "C"], ["B"]), step("two", ["B"], ["C", "D"])],
         },
-        "step one: reads C, which step two writes below; list two before one, or let it read something else",
+        "step one: reads C of step two, which reads from one itself; let one of them read something else",
     ),
     (
         steps(step("one", ["A"], ["B"]), step("two", ["B"], ["A"])),
-        "step one: reads A, which step two writes below; list two before one, or let it read something else",
+        "step one: reads A of step two, which reads from one itself; let one of them read something else",
     ),
     (
         {"tensors": FOUR, "steps": [step("one", ["A"], ["B"]), step("two", ["C"], ["D"])]},
@@ -507,7 +507,7 @@ SAVED: list[tuple[dict[str, Any], str]] = [
     (one(backend="onnx"), 'step one: backend is "onnx"; did you mean onnxruntime?'),
     (
         steps(step("one", ["A"], ["B"]), step("two", ["B"], ["A"])),
-        "step one: reads A, which step two writes below; list two before one, or let it read something else",
+        "step one: reads A of step two, which reads from one itself; let one of them read something else",
     ),
     (
         {"triton_release": 26.07},

@@ -133,7 +133,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "two writers, of which one reads what the other needs": (
         wired(step("b", ["M"], ["X"]), step("a", ["X"], ["M"]), step("c", ["A"], ["M"])),
-        "step b: reads M, which step a writes below; list a before b, or let it read something else",
+        "step b: reads M of step a, which reads from b itself; let one of them read something else",
     ),
     "unconnected steps": (
         wired(step("a", ["A"], ["X"]), step("b", ["B"], ["Y"])),

@@ -3,8 +3,8 @@
 Prints a line for each finding: `file:line: severity: rule: what is wrong; what to do`.
 docs/check.md has an example for each rule. Nothing is loaded or run: model files are not opened,
 and of a model.py only the text is read. In a project, the repository is model_repository/ and
-pipeline.yml must be what the project was made from. A pipeline.yml instead of a repository is
-checked without changing the project.
+pipeline.yml must be what the project was made from; of a changed one follows what an update would
+refuse. A pipeline.yml instead of a repository is checked without changing the project.
 
 Exit status: 0 if there is no error (there may be warnings), 1 if a finding is an error,
 2 if there is nothing to check.
@@ -86,10 +86,24 @@ def _findings(path: Path, release: str | None) -> tuple[list[Finding], str]:
         raise CheckError(f"{path}: no such directory; name a model repository")
     folder = path.resolve()
     findings = check(folder, known)
+    if any(each.rule == "pipeline-changed" and "make update" in each.instead for each in findings):
+        findings += _of_update(folder.parent / "pipeline.yml")
     count = sum(each.is_dir() for each in folder.iterdir())
     if not count:
         raise CheckError(f"{path}: has no models; name a model repository")
     return findings, f"{count} model{'s' * (count != 1)}"
+
+
+def _of_update(pipeline: Path) -> list[Finding]:
+    """Return what an update would refuse, where what renders the template's rules is installed."""
+    from triton_ensemble.pipeline.rules import RulesError
+
+    try:
+        from triton_ensemble.check.pipeline.check import check_pipeline
+
+        return check_pipeline(pipeline)
+    except (ModuleNotFoundError, RulesError):
+        return []
 
 
 def _known_release(release: str | None) -> str:

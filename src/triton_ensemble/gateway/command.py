@@ -74,7 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
             os.environ |= {"TRITON_URL": url}
             if arguments.workers > 1:
                 os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics
-            _say(f"{project.ensemble} at http://{arguments.host}:{port}; Ctrl-C stops it")
+            url = f"http://{arguments.host}:{port}"
+            _say(f"{project.ensemble} at {url}, POST {url}/predict; Ctrl-C stops it")
             app = f"{LOADING}:{'worker' if arguments.workers else 'reloaded'}"
             more = {"workers": arguments.workers} if arguments.workers else RELOAD
             given: dict[str, Any] = {"factory": True, "http": protocol, **more, **SERVING}

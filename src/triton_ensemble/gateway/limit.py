@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 SUSTAINED = 4  # windows of refusals, after which they are no hiccup
-SETTLED = 2  # windows after a change: the first has requests of before
+SETTLED = 3  # windows after a change: the first has requests of before
 SAMPLES = 50  # requests that a window has at the least, so that rates compare
 LEAST = 8  # places are at least one of so many
-KEPT = 0.75  # of the rate that all places have
-AGAIN_S = 300.0  # all places are tried again
+KEPT = 0.65  # of the rate that all places have
+AGAIN_S = 300.0  # until all places are tried again
+RETRY = 30  # times as long as it took to see that fewer cost too much, until they are tried again: rates vary
 
 
 class Limit:
-    """The places of a worker: halved, while that costs less than a quarter of the answers a second, until refusals end.
+    """The places of a worker: halved, while that costs less than a third of the answers a second, until refusals end.
 
     Who is let in then waits half as long. A pipeline whose rate falls with its places has them back after a second: one
     that waits for something else, or computes larger batches in little more time.
@@ -30,6 +31,7 @@ class Limit:
 
     def _set(self, places: int) -> None:
         self.places, self._windows = places, 0
+        self._sum, self._sum_s = 0, 0.0
 
     def window(self, answered: int, refused: int, seconds: float) -> None:
         """Note how many requests have had a place, and how many none, in the seconds since the last call."""
@@ -38,10 +40,10 @@ class Limit:
         self._seconds += seconds
         if refused and self._count < SAMPLES:
             return
-        rate, overloaded = self._count / self._seconds, self._refused > self._count
-        held_s = self._held_s - self._seconds
+        count, refused, seconds = self._count, self._refused, self._seconds
         self._count, self._refused, self._seconds = 0, 0, 0.0
-        if not overloaded:
+        held_s = self._held_s - seconds
+        if refused <= count:
             self._forget()
         elif held_s > 0:
             self._held_s = held_s
@@ -50,24 +52,27 @@ class Limit:
             self._fewer = self.places if self.places < self._most else self._half
             self._set(self._most)
         else:
-            self._try(rate)
+            self._try(count, seconds)
 
-    def _try(self, rate: float) -> None:
+    def _try(self, count: int, seconds: float) -> None:
         is_all, least = self.places == self._most, max(self._most // LEAST, 1)
         self._windows += 1
+        if self._windows > 1:
+            self._sum, self._sum_s = self._sum + count, self._sum_s + seconds
         if self._windows < (SUSTAINED if is_all else SETTLED):
             return
+        rate = self._sum / self._sum_s
         if is_all:
             self._rate_of_all, self._before = rate, self._most
             self._set(self._fewer)
         elif rate < KEPT * self._rate_of_all:
-            self._hold(self._before)
+            self._hold(self._before, RETRY * self._sum_s)
         elif self.places > least:
             self._before = self.places
             self._set(max(self.places // 2, least))
         else:
-            self._hold(self.places)
+            self._hold(self.places, AGAIN_S)
 
-    def _hold(self, places: int) -> None:
-        self._held_s = AGAIN_S
+    def _hold(self, places: int, seconds: float) -> None:
+        self._held_s = seconds
         self._set(places)
