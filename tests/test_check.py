@@ -614,7 +614,9 @@ def test_a_project_whose_pipeline_was_changed_but_not_applied(generate: Generate
     path.write_text(text.replace("max_batch_size: 8", "max_batch_size: -8"))
     said = project.make("check").stdout
     assert "pipeline-changed: max_batch_size is not what the project was made from" in said
-    assert f"pipeline.yml:{line}: error: answers: max_batch_size is -8" in said  # as an update refuses it
+    assert (
+        f"pipeline.yml:{line}: error: answers: max_batch_size is -8" in said
+    )  # as an update refuses it
 
 
 def test_a_package_that_the_lock_lacks(generate: Generate) -> None:

@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from triton_ensemble.gateway.log import CONFIG
 from triton_ensemble.project import Project, ProjectError
 from triton_ensemble.server.local_triton import BEHIND, LocalTriton, ServerError, free_ports
 
-SHM = "/dev/shm"
+SHM, SHM_BYTES = "/dev/shm", 16 << 20  # more than the counters of a hundred workers take
 LOADING = "triton_ensemble.gateway.loading"
 RELOAD: dict[str, Any] = {"reload": True, "reload_dirs": ["gateway"]}
 # Requests that are under way when it is told to stop have as long as Triton's.
@@ -102,7 +103,8 @@ def _triton(project: Project) -> Iterator[str]:
 
 def _memory() -> str | None:
     """Return a folder in memory: where a disk is behind counters that are mapped, workers wait for it to write."""
-    return SHM if os.access(SHM, os.W_OK) else None
+    has_room = os.access(SHM, os.W_OK) and shutil.disk_usage(SHM).free > SHM_BYTES
+    return SHM if has_room else None
 
 
 def _say(*lines: str) -> None:
