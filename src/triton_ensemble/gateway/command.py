@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.workers > 1:
                 os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics
             url = f"http://{arguments.host}:{port}"
-            _say(f"{project.ensemble} at {url}, POST {url}/predict; Ctrl-C stops it")
+            _say(f"{project.ensemble} at {url}, where POST /predict asks it; Ctrl-C stops it")
             app = f"{LOADING}:{'worker' if arguments.workers else 'reloaded'}"
             more = {"workers": arguments.workers} if arguments.workers else RELOAD
             given: dict[str, Any] = {"factory": True, "http": protocol, **more, **SERVING}
