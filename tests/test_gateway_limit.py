@@ -24,11 +24,11 @@ class Worker:
         self.ends: list[float] = []
         self.draw = random.Random(most)
 
-    def run(self, seconds: float, rate: float = 1e6, refused: float = 9) -> int:
-        """Return how many are answered: at most `rate` a second ask, and each has `refused` beside it that get no place."""
+    def run(self, seconds: float, refused: float = 9) -> int:
+        """Return how many are answered, each beside so many that get no place."""
         end, total, answered = self.now + seconds, 0, 0
         while self.now < end:
-            while len(self.ends) < min(self.limit.places, rate * self.takes(self.limit.places)):
+            while len(self.ends) < self.limit.places:
                 factor = 1 + self.draw.uniform(-self.noise, self.noise)
                 heapq.heappush(self.ends, self.now + factor * self.takes(len(self.ends) + 1))
             if self.ends and self.ends[0] < self.looked + WINDOW_S:
@@ -87,6 +87,14 @@ def test_a_hiccup_costs_none() -> None:
         worker.run(1.5)
         assert worker.limit.places == 32
         worker.run(0.5, refused=0)
+
+
+def test_bursts_of_few_requests_are_no_overload() -> None:
+    limit = Limit(32)
+    for _ in range(20):
+        limit.window(10, 40, WINDOW_S)
+        limit.window(0, 0, WINDOW_S)
+        assert limit.places == 32
 
 
 def test_who_asks_again_at_once_does_not_keep_them_away() -> None:

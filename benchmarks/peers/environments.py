@@ -6,11 +6,14 @@ import hashlib
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVERS = Path(__file__).with_name("servers")
 KEPT = ROOT / "build" / "peers"
+# PyTriton's backend takes the interpreter's library from here, or another one from the system, which may be older.
+LIBRARIES = {"LD_LIBRARY_PATH": sysconfig.get_config_var("LIBDIR")}
 
 
 class PeerError(RuntimeError):

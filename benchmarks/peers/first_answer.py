@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sysconfig
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from benchmarks.peers.environments import ROOT
+from benchmarks.peers.environments import LIBRARIES, ROOT
 from benchmarks.processes import started
 from triton_ensemble.server.local_triton import free_ports
 
@@ -154,9 +153,7 @@ def seconds(tool: Tool, cache: Path) -> float:
 
 def _run(script: Path, folder: Path, log: Path, cache: Path) -> float:
     inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    env = {**inherited, "PIP_CACHE_DIR": str(cache), "BENTOML_DO_NOT_TRACK": "true"}
-    # PyTriton's backend takes the interpreter's library from here, or another one from the system, which may be older.
-    env["LD_LIBRARY_PATH"] = sysconfig.get_config_var("LIBDIR")
+    env = inherited | LIBRARIES | {"PIP_CACHE_DIR": str(cache), "BENTOML_DO_NOT_TRACK": "true"}
     start = time.perf_counter()
     with started(["bash", str(script)], log, cwd=folder, env=env) as process:
         code = process.wait(LIMIT_S)

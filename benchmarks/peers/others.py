@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import shutil
-import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from tritonclient.http import (  # type: ignore[import-untyped]
 )
 
 from benchmarks.fusion.works import CORES
-from benchmarks.peers.environments import ROOT, SERVERS, environment
+from benchmarks.peers.environments import LIBRARIES, ROOT, SERVERS, environment
 from benchmarks.peers.serving import Forms, Reads, Served, over_http, program, wait
 from benchmarks.peers.works import HERE, Projects, Work
 from benchmarks.processes import started
@@ -224,8 +223,7 @@ OTHERS: list[Other | Loop] = [
         "python server.py {port} {cores}",
         lambda work, row: tensor("served", "ROW", work.outputs, row),
         tensors,
-        # Its Python backend takes the interpreter's library from here, or another one from the system.
-        {"LD_LIBRARY_PATH": sysconfig.get_config_var("LIBDIR")},
+        LIBRARIES,
     ),
     Loop(),
 ]

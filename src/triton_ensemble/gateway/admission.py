@@ -16,9 +16,7 @@ from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
 
 Receive = Callable[[], Awaitable[Any]]
-
-
-WINDOW_S = 0.5
+WINDOW_S = 0.5  # of what the limit is told
 
 
 class Admission:

@@ -14,16 +14,16 @@ RETRY = 30  # times as long as it took to see that fewer cost too much, until th
 class Limit:
     """The places of a worker: halved, while that costs less than a third of the answers a second, until refusals end.
 
-    Who is let in then waits half as long. A pipeline whose rate falls with its places has them back after a second: one
-    that waits for something else, or computes larger batches in little more time.
+    Who is let in then waits half as long. A pipeline whose rate falls with its places has them back after two seconds:
+    one that waits for something else, or computes larger batches in little more time.
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self._most, self._half = most, max(most // 2, 1)
         self._forget()
 
     def _forget(self) -> None:
-        self._half = self._fewer = max(self._most // 2, 1)
+        self._fewer = self._half  # that are tried first
         self._held_s = 0.0
         self._count = self._refused = 0
         self._seconds = 0.0
@@ -35,10 +35,13 @@ class Limit:
 
     def window(self, answered: int, refused: int, seconds: float) -> None:
         """Note how many requests have had a place, and how many none, in the seconds since the last call."""
+        if not refused:
+            self._forget()
+            return
         self._count += answered
         self._refused += refused
         self._seconds += seconds
-        if refused and self._count < SAMPLES:
+        if self._count < SAMPLES:
             return
         count, refused, seconds = self._count, self._refused, self._seconds
         self._count, self._refused, self._seconds = 0, 0, 0.0
