@@ -60,7 +60,7 @@ field is missing, that of the field that should have it.
 | `--format json` | for programs |
 | `--release 24.10` | the Triton that is to serve the repository, 24.10 or later; in a project it is `triton_release`, elsewhere the newest |
 
-Nothing is loaded or run: model files are not opened, and of a model.py only the text is read.
+Nothing is loaded or run: model files are not opened, and of Python code only the text is read.
 So the check does not see what is in a model file, whether a Python model's imports are installed, how
 a server is started by other means than `deploy/` (a cache, shared memory, GPUs), and dims of -1, which
 Triton compares with each request only.

@@ -365,6 +365,7 @@ PROJECT_RULES = {
     "instance-gpu-count",
     "pipeline-changed",
     "requirement-unlocked",
+    "step-signature",
 }
 DEPLOYMENT = {  # by rule: the file, what is changed there to what, and the line of the finding
     "cache-off": ("serve.sh", "--cache-config=local,size=67108864", "--exit-on-error=true", None),

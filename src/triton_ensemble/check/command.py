@@ -2,7 +2,7 @@
 
 Prints a line for each finding: `file:line: severity: rule: what is wrong; what to do`.
 docs/check.md has an example for each rule. Nothing is loaded or run: model files are not opened,
-and of a model.py only the text is read. In a project, the repository is model_repository/ and
+and of Python code only the text is read. In a project, the repository is model_repository/ and
 pipeline.yml must be what the project was made from; of a changed one follows what an update would
 refuse. A pipeline.yml instead of a repository is checked without changing the project.
 

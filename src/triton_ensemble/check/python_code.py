@@ -1,11 +1,11 @@
-"""The model.py of Python models: parsed, and not run."""
+"""Python code, as the model.py of Python models: parsed, and not run."""
 
 from __future__ import annotations
 
 import ast
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -20,9 +20,9 @@ class PythonFile:
     """The code of one version of a model, or the error by which it does not compile."""
 
     path: Path
-    is_decoupled: bool
     tree: ast.Module
     error: Exception | None = None
+    is_decoupled: bool = False
 
     def problem(self, node: ast.AST | None, what: str, instead: str) -> Problem:
         """Return a problem at a node; without one, at the first line."""
@@ -46,6 +46,31 @@ class PythonFile:
         for node in self.module_level:
             yield from _bound(node)
 
+    def only_class(self, name: str) -> ast.ClassDef | None:
+        """The class of a name, if its text alone makes it and the module has no other use for the name."""
+        nodes = [
+            node
+            for node in self.module_level
+            if (isinstance(node, ast.ClassDef) and node.name == name)
+            or not {name, "*"}.isdisjoint(_bound(node))
+        ]
+        match nodes:
+            case [ast.ClassDef(bases=[], keywords=[], decorator_list=[]) as found]:
+                return found
+        return None
+
+    def only_method(self, node: ast.ClassDef, name: str) -> Function | None:
+        """The method of a class, if nothing takes its place: no decorator, condition or assignment."""
+        own = methods(node)
+        bound = [each for each in _module_level(node) if name in _bound(each)]
+        elsewhere = (
+            "__new__" in own or self.sets(name) or not all(each in node.body for each in bound)
+        )
+        match bound[-1:]:
+            case [ast.FunctionDef(decorator_list=[]) | ast.AsyncFunctionDef(decorator_list=[])]:
+                return None if elsewhere else own[name]
+        return None
+
     def sets(self, attribute: str) -> bool:
         """Whether code assigns such an attribute: `X.execute = ...`, or `setattr` of some name."""
         for node in ast.walk(self.tree):
@@ -68,10 +93,10 @@ def python_files(model: Model) -> Iterator[PythonFile]:
     for version in model.loaded if model.backend == "python" else ():
         path = model.folder / str(version) / (model.config.default_model_filename or "model.py")
         if path.is_file() and path.suffix == ".py":
-            yield _compiled(path, decoupled)
+            yield replace(compiled(path), is_decoupled=decoupled)
 
 
-def _compiled(path: Path, decoupled: bool) -> PythonFile:
+def compiled(path: Path) -> PythonFile:
     """Parse a file and compile it, as only the compiler refuses a `return` outside of a function."""
     try:
         with warnings.catch_warnings():
@@ -79,8 +104,8 @@ def _compiled(path: Path, decoupled: bool) -> PythonFile:
             tree = ast.parse(path.read_bytes())
             compile(tree, path.name, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return PythonFile(path, decoupled, ast.Module([], []), error)
-    return PythonFile(path, decoupled, tree)
+        return PythonFile(path, ast.Module([], []), error)
+    return PythonFile(path, tree)
 
 
 def _module_level(node: ast.AST) -> Iterator[ast.AST]:
@@ -95,7 +120,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
         yield node.name
         for each in ast.walk(node):
             yield from each.names if isinstance(each, ast.Global) else ()
-    elif isinstance(node, ast.ImportFrom):
+    elif isinstance(node, ast.Import | ast.ImportFrom):
         yield from (name.asname or name.name for name in node.names)
     elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         yield node.id

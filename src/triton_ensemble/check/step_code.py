@@ -1,0 +1,97 @@
+"""The steps of generated Python models: what step.json gives them, and their code, parsed and not run."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Any
+
+from triton_ensemble.check.python_code import Function, PythonFile, compiled
+from triton_ensemble.config import Model
+
+CLASS, METHOD = "Step", "__call__"
+
+
+@dataclass(frozen=True)
+class StepCall:
+    """A step's code, and how the adapter calls it: its inputs by name, before them some by position."""
+
+    file: PythonFile
+    source: Path  # where the file is its owner's
+    positional: tuple[str, ...]
+    arguments: dict[str, str]  # inputs by the name of the argument
+
+    @property
+    def method(self) -> Function | None:
+        """What is called; None where that may be another than the text shows."""
+        found = self.file.only_class(CLASS)
+        return self.file.only_method(found, METHOD) if found else None
+
+    @property
+    def written(self) -> str:
+        """The arguments as a definition takes them."""
+        alone = len(self.positional) == 1
+        return ", ".join([*self.positional, *([] if alone else ["/"]), *self.arguments])
+
+    def suits(self, signature: Signature) -> bool:
+        """Whether a signature takes the call, as the adapter asks when it loads the step."""
+        try:
+            signature.bind(*self.positional, **self.arguments)
+        except TypeError:
+            return False
+        return True
+
+
+def step_calls(model: Model, root: Path) -> Iterator[StepCall]:
+    """Iterate over the steps of a model's loaded versions, whose code is copied from steps/ in `root`."""
+    first = ("self", "position") if model.config.HasField("sequence_batching") else ("self",)
+    for version in model.loaded:
+        folder = model.folder / str(version)
+        for module, arguments in _served(folder / "step.json"):
+            path = folder / "steps" / f"{module}.py"
+            if path.is_file():
+                yield StepCall(compiled(path), _source(path, root), first, arguments)
+
+
+def signature_of(function: Function) -> Signature:
+    """Return the signature of a definition; each default is None."""
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    required = len(positional) - len(given.defaults)
+    parameters = [
+        _parameter(each.arg, Parameter.POSITIONAL_OR_KEYWORD, i >= required)
+        if each in given.args
+        else _parameter(each.arg, Parameter.POSITIONAL_ONLY, i >= required)
+        for i, each in enumerate(positional)
+    ]
+    if given.vararg:
+        parameters.append(Parameter(given.vararg.arg, Parameter.VAR_POSITIONAL))
+    for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+        parameters.append(_parameter(each.arg, Parameter.KEYWORD_ONLY, default is not None))
+    if given.kwarg:
+        parameters.append(Parameter(given.kwarg.arg, Parameter.VAR_KEYWORD))
+    return Signature(parameters)
+
+
+def _parameter(name: str, kind: Any, has_default: bool) -> Parameter:
+    return Parameter(name, kind, default=None if has_default else Parameter.empty)
+
+
+def _served(manifest: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Iterate over module and arguments of the steps that a step.json names; of another file, over nothing."""
+    try:
+        content = json.loads(manifest.read_text(encoding="utf-8"))
+        steps = [step for step in content.get("steps", [content]) if "module" in step]
+        yield from [(str(step["module"]), dict(step["arguments"])) for step in steps]
+    except (OSError, ValueError, AttributeError, TypeError, KeyError):
+        return
+
+
+def _source(path: Path, root: Path) -> Path:
+    """Return the file of steps/ that a file is a copy of, else itself: code of a published version is frozen."""
+    own = root / "steps" / path.name
+    return own if own.is_file() and filecmp.cmp(own, path, shallow=False) else path
