@@ -196,3 +196,11 @@ def test_each_field_of_the_grammar_is_documented() -> None:
     kinds = {kind: row for kind, row in catalog("fields").items() if kind != "former step"}
     fields = {field for row in kinds.values() for field in row}
     assert {field for field in fields if not re.search(rf"[`{{ ]{field}[`:,}}]", page)} == set()
+
+
+def test_who_is_told_to_commit_a_changed_pipeline_is_told_to_check_it_before() -> None:
+    texts = [path for path in NAMES if path.endswith((".md", ".jinja"))]
+    lines = [line for path in texts for line in (ROOT / path).read_text().splitlines()]
+    told = [line for line in lines if re.search("[Cc]hange .*, commit[ ,]", line)]
+    assert len(told) > 3
+    assert [line for line in told if "make check" not in line.partition("commit")[0]] == []
