@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from support import Generate, Project, step, succeed
+from support import PIPELINES, Generate, Project, step, succeed
 
 STEP = """import os
 import random
@@ -161,6 +161,71 @@ def test_a_mutant_is_caught(project: Project, name: str) -> None:
     done = contract_test(project, **changes)
     assert done.returncode == 1, done.stdout
     assert re.search(line, done.stdout), done.stdout
+
+
+def all_tests(project: Project) -> str:
+    """Return what pytest prints of the tests that the template writes, with live ones, as far as steps are good enough."""
+    succeed(project.make("repository"))
+    tests = ("tests/test_contract.py", "tests/test_live.py")
+    done = project.run(sys.executable, "-m", "pytest", "-q", *tests)
+    assert done.returncode == 1, done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "passed"),
+    {
+        "wrong type": 1,
+        "raises": 1,
+        "misspelt method": 1,
+        "the answer to the request before": 3,
+    }.items(),
+)
+def test_what_follows_from_a_mistake_is_skipped(project: Project, name: str, passed: int) -> None:
+    """Imports are checked all the same; and of a step that answers, whether it prints and leaks."""
+    changes, line = MUTANTS[name]
+    (project / "steps/work.py").write_text(STEP.format(**{**GOOD, **changes}))
+    said = all_tests(project)
+    assert re.search(line, said), said
+    [counts] = re.findall(
+        r"^(1 failed|)(?:, )?(\d+) passed, (\d+) skipped(?:, (1 error))? in", said, re.M
+    )
+    assert [counts[0] + counts[3], counts[1]] in (
+        ["1 failed", str(passed)],
+        ["1 error", str(passed)],
+    )
+    assert f"\n{counts[2]} skipped: step work fails test_keeps_its_contract[work/1]\n" in said
+
+
+def test_what_does_not_follow_from_a_mistake_is_told(project: Project) -> None:
+    changes, _ = MUTANTS["prints"]
+    (project / "steps/work.py").write_text(STEP.format(**{**GOOD, **changes}))
+    said = all_tests(project)
+    assert re.search(r"^1 failed, [2-9]\d passed", said, re.M), said
+    assert " skipped: " not in said
+
+
+def test_of_steps_that_share_a_process_the_one_at_fault_is_named_once(generate: Generate) -> None:
+    tensors = dict.fromkeys("ABC", "FP32[2]")
+    project = generate(
+        tensors=tensors, steps=[step("one", ["A"], ["B"]), step("two", ["B"], ["C"])]
+    )
+    code = project / "steps/two.py"
+    code.write_text(code.read_text().replace("np.float32)", "np.float64)"))
+    said = all_tests(project)
+    assert re.findall("^(?:FAILED|ERROR) (.*) - ", said, re.M) == [
+        "tests/test_contract.py::test_keeps_its_contract[one_to_two/1:two]"
+    ]
+    assert " skipped: step two fails test_keeps_its_contract[one_to_two/1:two]\n" in said
+
+
+def test_a_server_that_cannot_start_is_told_once(generate: Generate) -> None:
+    project = generate(**PIPELINES["no batch dimension"])
+    succeed(project.make("repository"))
+    (project / "model_repository/net/1/model.onnx").write_bytes(b"none")
+    said = all_tests(project)
+    assert re.search(r"^5 passed, \d+ skipped, 1 error in", said, re.M), said
+    assert " skipped: Triton can't start\n" in said
 
 
 def type_check(project: Project, **changes: str) -> subprocess.CompletedProcess[str]:

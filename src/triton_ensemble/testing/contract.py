@@ -6,12 +6,13 @@ It is asked for zeros, random values and samples, in a process of its own and wi
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import cycle
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import pytest
 
@@ -19,6 +20,7 @@ from triton_ensemble.client import Arrays
 from triton_ensemble.samples.compare import Values
 from triton_ensemble.samples.files import load
 from triton_ensemble.samples.golden import tolerances
+from triton_ensemble.testing.causes import Cause, tell
 from triton_ensemble.testing.harness import Harness, HarnessError, Refusal, standalone
 from triton_ensemble.testing.imports import undeclared
 from triton_ensemble.testing.python_model import PythonModel, reads, reads_of_step, version_folders
@@ -53,11 +55,23 @@ def harness(request: pytest.FixtureRequest, model: PythonModel) -> Iterator[Harn
         with Harness(model.folder, float(request.config.getini("contract_timeout_s"))) as harness:
             yield harness
     except HarnessError as error:
-        pytest.fail(f"step {model.name} {error}", pytrace=False)
+        stop(request, model, "harness", f"step {model.name} {error}")
+
+
+def stop(request: pytest.FixtureRequest, model: PythonModel, fixture: str, text: str) -> NoReturn:
+    """Fail a test, and skip those that use the fixture for this model.
+
+    Those of the ensemble too, which has the model, but for one at TRITON_URL.
+    """
+    why = f"step {model.name} fails {request.node.name}"
+    tell(request.config, Cause(fixture, why, request.node.callspec.params["model"]))
+    if "TRITON_URL" not in os.environ:
+        tell(request.config, Cause("urls" if fixture == "harness" else "client", why))
+    pytest.fail(text, pytrace=False)
 
 
 @pytest.fixture
-def ask(model: PythonModel, harness: Harness) -> Ask:
+def ask(request: pytest.FixtureRequest, model: PythonModel, harness: Harness) -> Ask:
     """Return a function that sends requests at once and returns their answers, without those that are InvalidRequest.
 
     Any other error of the step fails the test.
@@ -67,10 +81,10 @@ def ask(model: PythonModel, harness: Harness) -> Ask:
         try:
             responses = harness.execute(list(requests))
         except HarnessError as error:
-            pytest.fail(f"step {model.name}, given {what}: {error}", pytrace=False)
+            stop(request, model, "ask", f"step {model.name}, given {what}: {error}")
         for response in responses:
             if isinstance(response, Refusal) and not response.invalid:
-                pytest.fail(f"given {what}: {response}\n{harness.log()}", pytrace=False)
+                stop(request, model, "ask", f"given {what}: {response}\n{harness.log()}")
         return [response for response in responses if isinstance(response, dict)]
 
     return answers
@@ -108,19 +122,19 @@ def in_time(model: PythonModel, budget_s: float) -> InTime:
 
 
 @pytest.fixture
-def same(model: PythonModel, ask: Ask) -> Same:
+def same(request: pytest.FixtureRequest, model: PythonModel, ask: Ask) -> Same:
     """Return a function that fails unless a request is answered as the same one was alone, but for what is random."""
     values = Values(tolerances(PROJECT))
 
-    def check(
-        case: str, what: str, request: Arrays, now: list[Arrays], alone: list[Arrays]
-    ) -> None:
+    def check(case: str, what: str, asked: Arrays, now: list[Arrays], alone: list[Arrays]) -> None:
+        where = f"step {model.name}, given {what}, answers"
         once, then = shapes(alone), shapes(now)
-        assert once == then, f"step {model.name}, given {what}, answers once {once} and once {then}"
+        if once != then:
+            stop(request, model, "same", f"{where} once {once} and once {then}")
         for have, want in zip(now, alone, strict=True):
-            heading = f"step {model.name}, given {what}, answers otherwise {case}:"
-            if problem := values.problem(heading, have, want, lambda: ask(what, request)):
-                pytest.fail(problem, pytrace=False)
+            heading = f"{where} otherwise {case}:"
+            if problem := values.problem(heading, have, want, lambda: ask(what, asked)):
+                stop(request, model, "same", problem)
 
     return check
 

@@ -18,8 +18,9 @@ import pytest
 from triton_ensemble.client import Arrays, Client, package, protocols
 from triton_ensemble.samples.files import samples
 from triton_ensemble.server import environment
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.server.local_triton import LocalTriton, ServerError
 from triton_ensemble.server.ports import not_asked
+from triton_ensemble.testing.causes import Cause, tell
 from triton_ensemble.testing.under_test import PROJECT
 
 LOGGED = "the server's log says why"
@@ -120,8 +121,13 @@ def count(urls: dict[str, str]) -> Callable[[str, str], float]:
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Function) -> Iterator[None]:
-    """Show the traceback of a step with each test that fails by it, and keep the log."""
+def pytest_runtest_makereport(item: pytest.Function, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Show the traceback of a step with each test that fails by it, and keep the log.
+
+    A server that can't start fails one test.
+    """
+    if call.excinfo and isinstance(call.excinfo.value, ServerError):
+        tell(item.config, Cause("urls", "Triton can't start"))
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
     triton = getattr(item, "funcargs", {}).get("triton")

@@ -40,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Read the facts of the project in pytest's root folder; its fixtures and tests depend on them."""
     try:
         under_test.PROJECT = Project.load(config.rootpath)
-        config.pluginmanager.import_plugin("triton_ensemble.testing.fixtures")
+        for name in ("causes", "fixtures"):
+            config.pluginmanager.import_plugin(f"triton_ensemble.testing.{name}")
     except (ProjectError, ValueError) as error:
         raise pytest.UsageError(str(error)) from error

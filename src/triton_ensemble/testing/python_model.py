@@ -95,13 +95,13 @@ def reads_of_step(folder: Path) -> dict[str, str]:
 
 
 def version_folders(project: Project) -> Iterator[str]:
-    """Return each version folder, and VERSION:STEP for each step of those that share a model.
+    """Return each version folder, before it VERSION:STEP for each step of those that share a model.
 
     Without those that call other models, which only a server answers.
     """
     for version in project.step_modules:
         manifest = json.loads((project.repository / version / "step.json").read_text())
         steps = manifest.get("steps", [])
+        yield from (f"{version}:{s['name']}" for s in steps if "module" in s and not s["calls"])
         if not any(step["calls"] for step in steps or [manifest]):
             yield version
-        yield from (f"{version}:{s['name']}" for s in steps if "module" in s and not s["calls"])
