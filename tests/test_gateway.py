@@ -10,9 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from gateway_service import Service, gateway, metric
 from support import UNUSUAL, Generate, Project, Server, run, serve, step, succeed
+
+from triton_ensemble.container.request import message
+from triton_ensemble.project import Project as Facts
 
 
 @pytest.fixture(scope="module")
@@ -249,6 +253,58 @@ def test_what_is_no_tensor_is_said_by_its_row_and_an_empty_one_is(generate: Gene
             assert (answer.status, answer.json()["error"][: len(line)]) == (400, line)
             if "row " in line[:8]:
                 assert answer.json()["row"] == int(line[7])
+
+
+BOTH = """
+class Step:
+    def __init__(self, context):
+        pass
+
+    def __call__(self, TEXT, NUMBER):
+        return {"SAID": TEXT, "HALF": NUMBER / 2}
+"""
+
+
+def shapes_of_a_sample(project: Project, inputs: dict[str, Any]) -> list[list[int]]:
+    """Return the shapes of the health check's request, which is read without NumPy."""
+    for path in (project / "samples").glob("*.json"):
+        path.unlink()
+    (project / "samples/one.json").write_text(json.dumps({"inputs": inputs}))
+    sent = message(Facts.load(project.path))
+    header = json.loads(sent.body[: sent.body.rindex(b"}") + 1])
+    return [each["shape"] for each in header["inputs"]]
+
+
+@pytest.mark.parametrize("rows", [8, 0])
+def test_a_lone_value_is_one_row_where_a_row_has_just_one(generate: Generate, rows: int) -> None:
+    tensors = {"TEXT": "STRING[1]", "SAID": "STRING[1]", "NUMBER": "FP32[1]", "HALF": "FP32[1]"}
+    project = generate(
+        project_name="lone",
+        tensors=tensors,
+        steps=[step("both", ["TEXT", "NUMBER"], ["SAID", "HALF"])],
+        extras=["gateway"],
+        max_batch_size=rows,
+    )
+    (project / "steps/both.py").write_text(BOTH)
+    succeed(project.make("repository"))
+    with serve(project) as server, gateway(project, server.urls["grpc"]) as service:
+        [predict] = service.ask("GET", "/openapi.json").json()["paths"]["/predict"].values()
+        schema = predict["requestBody"]["content"]["application/json"]["schema"]
+        text, number = ("a", ["a"], [["a"]]), (1, [1], [[1]])
+        for given in list(zip(text, number, strict=True))[: 3 if rows else 2]:
+            body = dict(zip(("TEXT", "NUMBER"), given, strict=True))
+            jsonschema.validate(body, schema)
+            answered = service.post(body)
+            wanted = {"SAID": ["a"], "HALF": [0.5]}
+            assert answered.status == 200, answered.content
+            assert answered.json() == {n: [v] if rows else v for n, v in wanted.items()}
+            assert shapes_of_a_sample(project, body) == [[1, 1] if rows else [1]] * 2
+        answered = service.post({"TEXT": {"base64": "Yg=="}, "NUMBER": 1})
+        assert (answered.status, answered.json()["SAID"]) == (200, [["b"]] if rows else ["b"])
+        assert service.post({"TEXT": "a", "NUMBER": "1"}).json()["error"] == (
+            'NUMBER: "1" is no FP32; write a number'
+        )
+        assert service.post({"TEXT": "a", "NUMBER": [1, 2]}).status == 400
 
 
 NAMES = {

@@ -137,9 +137,9 @@ def _shape(project: Project, tensor: Input) -> list[int]:
 
 
 def _sample_shape(project: Project, tensor: Input, value: Any) -> list[int]:
-    """Return the shape of a sample's input, which may leave out the last dim if that is 1."""
-    shape = _nested_shape(value)
-    return [*shape, 1] if len(shape) < len(_shape(project, tensor)) else shape
+    """Return the shape of a sample's input, which may leave out the last dim if that is 1, or be a lone value."""
+    shape, row = _nested_shape(value), _shape(project, tensor)
+    return [*(shape or row[:-1]), 1] if len(shape) < len(row) else shape
 
 
 def _nested_shape(value: Any) -> list[int]:

@@ -152,7 +152,7 @@ export class Form {
     for (const field of this.fields) {
       const given = sample.inputs[field.input.name];
       const tensor = given?.zeros ? zeros(given.zeros, 0) : given;
-      const rows = tensor === undefined ? [] : field.batch ? tensor : [tensor];
+      const rows = tensor === undefined ? [] : field.batch ? [tensor].flat() : [tensor];
       field.set(await Promise.all(rows.map((row) => this.row(field.input, row, fetchFile))));
     }
   }

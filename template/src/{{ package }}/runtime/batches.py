@@ -13,10 +13,9 @@ from .errors import InvalidInput, ServerFailure
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 Inputs: TypeAlias = Mapping[str, ArrayLike | None]
-# The values of a text tensor; a list of texts will do where a row has just one.
-Texts: TypeAlias = (
-    Sequence[str | bytes] | Sequence[Sequence[str | bytes]] | NDArray[np.object_ | np.str_]
-)
+Text: TypeAlias = str | bytes
+# The values of a text tensor; a list of texts, or a lone text, will do where a row has just one.
+Texts: TypeAlias = Text | Sequence[Text] | Sequence[Sequence[Text]] | NDArray[np.object_ | np.str_]
 
 
 def text(array: NDArray[np.object_]) -> NDArray[np.str_]:
@@ -69,6 +68,8 @@ def _array(name: str, tensor: Tensor, value: ArrayLike) -> NDArray[Any]:
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{name} is {tensor.datatype}: {error}") from None
     wanted = (-1,) * (MAX_BATCH_SIZE > 0) + tensor.dims
+    if tensor.dims == (1,):
+        array = np.atleast_1d(array)  # a lone value is one row
     if array.ndim == len(wanted) - 1 and tensor.dims[-1:] == (1,):
         array = array[..., np.newaxis]  # a list of values, where a row has just one
     elif not array.size and array.ndim < len(wanted):  # an empty list ends before the last dims
