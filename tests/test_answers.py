@@ -349,6 +349,17 @@ BAD: list[tuple[dict[str, Any], str]] = [
         "step one: reads A of step two, which reads from one itself; let one of them read something else",
     ),
     (
+        {
+            "tensors": FOUR,
+            "steps": [
+                step("one", ["C"], ["D"]),
+                step("two", ["A"], ["B"]),
+                step("six", ["B"], ["C"]),
+            ],
+        },
+        "step one: reads C, which step six writes below; list six before one, or let it read something else",
+    ),
+    (
         {"tensors": FOUR, "steps": [step("one", ["A"], ["B"]), step("two", ["C"], ["D"])]},
         "outputs: B depends on some of the inputs, and no step on all, and Triton deadlocks on "
         "requests for a part of the outputs; make B a pipeline of its own, or write "

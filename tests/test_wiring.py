@@ -135,6 +135,30 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         wired(step("b", ["M"], ["X"]), step("a", ["X"], ["M"]), step("c", ["A"], ["M"])),
         "step b: reads M of step a, which reads from b itself; let one of them read something else",
     ),
+    "three steps that read from each other": (
+        wired(step("a", ["A", "Y"], ["M"]), step("b", ["M"], ["X"]), step("c", ["X"], ["Y"])),
+        "step a: reads Y of step c, which reads from b, which reads from a itself; "
+        "let one of them read something else",
+    ),
+    "a step before three that read from each other": (
+        wired(
+            step("a", ["A"], ["M"]),
+            step("b", ["M", "Z"], ["X"]),
+            step("c", ["X", "M"], ["Y"]),
+            step("d", ["Y", "X"], ["Z"]),
+        ),
+        "step b: reads Z of step d, which reads from b itself; let one of them read something else",
+    ),
+    "four steps that read from each other": (
+        wired(
+            step("a", ["A", "Z"], ["M"]),
+            step("b", ["M"], ["X"]),
+            step("c", ["X"], ["Y"]),
+            step("d", ["Y", "A"], ["Z"]),
+        ),
+        "step a: reads Z of step d, which reads from c, which reads from b, which reads from a itself; "
+        "let one of them read something else",
+    ),
     "unconnected steps": (
         wired(step("a", ["A"], ["X"]), step("b", ["B"], ["Y"])),
         "outputs: X depends on some of the inputs, and no step on all" + PARTS,
