@@ -235,3 +235,16 @@ def test_the_health_check_stops_a_server_only_where_that_is_wanted(
     assert check(True, 0) == []
     assert [check(False, 0) for _ in range(4)] == [[]] * 4
     assert check(True, 2) == check(False, 2) == []
+
+
+def test_down_without_an_engine_is_one_line(generate: Generate, tmp_path: Path) -> None:
+    """The older docker-compose would answer with a traceback."""
+    engine = "Cannot connect to the Docker daemon at unix:///x.sock. Is the docker daemon running?"
+    for name, text in {
+        "docker": engine,
+        "docker-compose": "Traceback (most recent call last):",
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\necho '{text}' >&2\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    down = generate().make("down", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert [line for line in down.stderr.splitlines() if not line.startswith("make: ")] == [engine]
