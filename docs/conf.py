@@ -58,7 +58,9 @@ CUT, WHOLE = "display: table-cell", "display: flex; justify-content: center"
 def picture(source: str) -> str:
     """Return a drawing of Mermaid as HTML, which can be read on a phone, too: there it scrolls."""
     drawn = mermaidx.render(source, config=CLOSE).svg()
-    drawn = drawn.replace(CUT, WHOLE).replace("<style>", "<style>foreignObject{overflow:visible}", 1)
+    drawn = drawn.replace(CUT, WHOLE).replace(
+        "<style>", "<style>foreignObject{overflow:visible}", 1
+    )
     [width] = re.findall(r'^<svg[^>]* viewBox="\S+ \S+ (\d+)', drawn)
     address = f"data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()}"
     size = f'width="{width}" style="min-width: {int(width) * 7 // 10}px"'
