@@ -21,6 +21,7 @@ html_theme = "furo"
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["search.js"]
 html_show_copyright = False
 extensions = ["myst_parser"]
 root_doc = "docs/index"

@@ -18,6 +18,7 @@ import yaml
 from support import ROOT, Generate, Project, serve, succeed
 from test_readme import PAGES
 
+from triton_ensemble import catalog
 from triton_ensemble.adopt.command import adopt
 from triton_ensemble.adopt.written import pipeline_yml
 from triton_ensemble.pipeline.rules import rules
@@ -52,7 +53,8 @@ RUN_BY = {
     r"docs/tutorial-cluster.md ": "cluster/test_tutorial.py::test_it_goes_as_it_says",
     r"docs/tutorial-": "test_tutorials.py::test_it_goes_as_it_says",
     r"\S+ sh ": "test_readme.py::test_commands_of_the_documentation",
-    r"\S+ mermaid ": f"{HERE}test_a_drawing_is_that_of_the_project",
+    r"docs/architecture.md mermaid ": "test_architecture.py::test_imports_go_along_the_arrows",
+    r"examples/\S+ mermaid ": "test_reference_pages.py::test_it_is_what_the_script_writes",
     r"docs/index.md {toctree} ": "test_site.py::test_it_is_built_and_loads_nothing_from_elsewhere",
     r"docs/(alerts|cli|fields).md ": "test_reference_pages.py::test_it_is_what_the_script_writes",
     r"docs/check.md ": "test_check_rules.py::test_the_page_is_made_of_the_rules",
@@ -63,7 +65,7 @@ RUN_BY = {
     r"docs/steps.md python VOCABULARY": "test_repository.py::test_files_of_a_step_go_to_its_model_alone",
     r"docs/questions.md console ": "test_readme.py::test_the_error_of_the_questions",
     r"docs/questions.md ": "test_readme.py::test_the_pipeline_and_the_step_of_the_questions",
-    r"\S+ text decode python: ": f"{HERE}test_a_pipeline_as_text_is_taken",
+    r"\S+ text (decode|prepare) python: ": f"{HERE}test_a_pipeline_as_text_is_taken",
     r"README.md text |CONTRIBUTING.md text ": f"{HERE}test_what_a_tree_names_is_there",
     r"docs/adopt.md (protobuf|yaml) ": f"{HERE}test_what_adopt_makes_of_the_configs",
     r"docs/adopt.md python ": f"{HERE}test_the_script_that_fetches_a_model",
@@ -160,16 +162,11 @@ def test_a_pipeline_as_text_is_taken(snippet: Snippet, generate: Generate) -> No
     generate(flow=snippet.text, starting_pipeline="my-own", project_name="digits")
 
 
-DRAWN_BY_HAND = ("docs/architecture.md", "examples/text-to-image/README.md")
-
-
-@pytest.mark.parametrize("snippet", of("test_a_drawing_is_that_of_the_project"))
-def test_a_drawing_is_that_of_the_project(snippet: Snippet, generate: Generate) -> None:
-    """`make docs` draws all of them; test_architecture.py compares that of the package."""
-    if snippet.page not in DRAWN_BY_HAND:
-        project = generate(starting_pipeline=snippet.page.split("/")[1])
-        drawn = snippets("", (project / "README.md").read_text())
-        assert snippet.text in [each.text for each in drawn if each.language == "mermaid"]
+def test_the_texts_to_start_from_are_those_of_the_question() -> None:
+    started = catalog.table("prompts")["start"]
+    page = "examples/my-own/README.md"
+    shown = [each.text for each in SNIPPETS if each.page == page and each.language == "text"]
+    assert shown == [started[topology] for topology in ("chain", "shared", "fan")]
 
 
 def named(tree: str) -> Iterator[str]:
