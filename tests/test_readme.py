@@ -132,7 +132,8 @@ def blocks(language: str, text: str = README) -> list[str]:
 
 def commands(text: str) -> list[str]:
     """Return the commands in blocks of shell, and in the text what begins like one."""
-    lines = "\n".join(blocks("sh", text)).replace("\\\n", " ").splitlines()
+    typed = re.findall(r"^\$ (.*)", "\n".join(blocks("console", text)), re.MULTILINE)
+    lines = "\n".join([*blocks("sh", text), *typed]).replace("\\\n", " ").splitlines()
     parts = [part for line in lines for part in re.sub(r"(^|\s)#.*", "", line).split("&&")]
     programs = r"copier|uvx|pipx|\S*triton-ensemble|\S*python3? (?:-m|scripts/\w+.py)"
     inline = re.findall(rf"`((?:\w+=\S+ )*(?:make\b[^`]*|(?:{programs}) [^`|]+))`", text)
