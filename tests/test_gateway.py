@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from gateway_service import Service, gateway, metric
-from support import UNUSUAL, Generate, Project, Server, run, serve, step, succeed
+from support import ROOT, UNUSUAL, Generate, Project, Server, run, serve, step, succeed
 
 
 @pytest.fixture(scope="module")
@@ -271,4 +272,7 @@ def test_one_command(digits: Server) -> None:
     """`triton-ensemble gateway` alone starts a Triton, too."""
     with gateway(digits.project, "") as service:
         file = image(digits.project, "digit-7.jpg")
-        assert service.upload(("IMAGE", "a.jpg", file)).json()["LABEL"] == [["7"]]
+        answer = service.upload(("IMAGE", "a.jpg", file)).json()
+    [shown] = re.findall(r"^# (\{.*\})", (ROOT / "docs/gateway.md").read_text(), re.MULTILINE)
+    assert answer["LABEL"] == json.loads(shown)["LABEL"]
+    np.testing.assert_allclose(answer["SCORE"], json.loads(shown)["SCORE"], rtol=1e-3)
