@@ -342,12 +342,13 @@ def sentences(text: str) -> str:
 
 @pytest.mark.parametrize("snippet", of("test_what_is_said_is_in_the_code"))
 def test_what_is_said_is_in_the_code(snippet: Snippet) -> None:
-    """A table of figures, which differ in each run, has no sentences."""
+    """A table of figures, which differ in each run, has no sentences; a short one may be of single words."""
     text = sentences(snippet.text)
     assert text or re.search(r"^ *[\d.]+ ", snippet.text, re.MULTILINE)
     if text:
         words, share = unsaid(text)
-        assert (words, share > 0.2) == ([], True)
+        assert words == []
+        assert share > 0.2 or len(WORD.findall(text)) < 6
 
 
 def test_what_the_code_does_not_say_is_found() -> None:
