@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from html import escape
 from pathlib import Path
 
@@ -18,6 +19,9 @@ project = "triton-ensemble-template"
 html_title = project
 html_theme = "furo"
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = ["search.js"]
 html_show_copyright = False
 extensions = ["myst_parser"]
 root_doc = "docs/index"
@@ -46,14 +50,29 @@ linkcheck_rate_limit_timeout = 60
 suppress_warnings = ["misc.highlighting_failure"]  # the comments of config.pbtxt
 
 
+# Closer together than Mermaid draws, for a column of text is narrow.
+CLOSE = {"flowchart": {"nodeSpacing": 20, "rankSpacing": 30, "padding": 12}}
+# Labels are measured by a font that not each machine has: a wider one may stand out of its box, and is not cut off.
+CUT, WHOLE = "display: table-cell", "display: flex; justify-content: center"
+
+
+def picture(source: str) -> str:
+    """Return a drawing of Mermaid as HTML, which can be read on a phone, too: there it scrolls."""
+    drawn = mermaidx.render(source, config=CLOSE).svg()
+    drawn = drawn.replace(CUT, WHOLE).replace(
+        "<style>", "<style>foreignObject{overflow:visible}", 1
+    )
+    [width] = re.findall(r'^<svg[^>]* viewBox="\S+ \S+ (\d+)', drawn)
+    address = f"data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()}"
+    size = f'width="{width}" style="min-width: {int(width) * 7 // 10}px"'
+    return f'<div class="drawing"><img alt="{escape(source)}" {size} src="{address}"></div>'
+
+
 def draw(app: Sphinx, doctree: nodes.document) -> None:
     """Put pictures where Mermaid's blocks are, so that a reader's browser loads and runs nothing for them."""
     for block in [*doctree.findall(nodes.literal_block)]:
         if block.get("language") == "mermaid":
-            picture = base64.b64encode(mermaidx.render(block.astext()).svg().encode()).decode()
-            source = f"data:image/svg+xml;base64,{picture}"
-            image = f'<img style="background: white" alt="{escape(block.astext())}" src="{source}">'
-            block.replace_self(nodes.raw("", image, format="html"))
+            block.replace_self(nodes.raw("", picture(block.astext()), format="html"))
 
 
 def link_files(app: Sphinx, doctree: nodes.document) -> None:

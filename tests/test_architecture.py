@@ -52,7 +52,7 @@ def arrows() -> set[tuple[str, str]]:
 def drawn() -> dict[str, set[str]]:
     """Return the arrows of the drawing, from each room to those that it points at."""
     page = (ROOT / "docs" / "architecture.md").read_text()
-    [drawing] = re.findall(r"^flowchart TD\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    [drawing] = re.findall(r"^flowchart LR\n( +cli .*?)^```", page, re.MULTILINE | re.DOTALL)
     arrows: dict[str, set[str]] = {}
     for line in drawing.splitlines():
         parts = [part.split("&") for part in line.split("-->")]

@@ -7,6 +7,7 @@ was called, and a file. What TensorRT makes of its flags was never seen.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import SOURCES, Generate, Project, step, succeed, variables
+from support import ROOT, SOURCES, Generate, Project, step, succeed, variables
 
 from triton_ensemble.server.local_triton import LocalTriton
 
@@ -145,6 +146,14 @@ def test_an_engine_is_built_for_the_shapes_of_the_pipeline(
     assert shapes == {"min": "'ids:0':1x1", "opt": "'ids:0':4x64", "max": "'ids:0':8x512"}
     assert {"--fp16", "--skipInference", "--timingCacheFile"} <= embed.keys()
     assert embed["--onnx"].endswith("model_repository/embed/1/model.onnx")
+
+
+def test_the_files_are_those_of_the_page(project: Project, machine: Machine) -> None:
+    built(project, machine)
+    page = (ROOT / "docs/gpu.md").read_text()
+    named = set(re.findall(r"^(engines/\S+)  ", page, re.MULTILINE))
+    written = {path for path in project.files() if re.match("engines/.*/(embed/|timing)", path)}
+    assert named == written
 
 
 def test_it_is_built_anew_where_something_changed_and_nowhere_else(

@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 from gateway_service import Service, gateway, metric
-from support import UNUSUAL, Generate, Project, Server, run, serve, step, succeed
+from support import ROOT, UNUSUAL, Generate, Project, Server, run, serve, step, succeed
 
 from triton_ensemble.container.request import message
 from triton_ensemble.project import Project as Facts
@@ -327,4 +327,7 @@ def test_one_command(digits: Server) -> None:
     """`triton-ensemble gateway` alone starts a Triton, too."""
     with gateway(digits.project, "") as service:
         file = image(digits.project, "digit-7.jpg")
-        assert service.upload(("IMAGE", "a.jpg", file)).json()["LABEL"] == [["7"]]
+        answer = service.upload(("IMAGE", "a.jpg", file)).json()
+    [shown] = re.findall(r"^# (\{.*\})", (ROOT / "docs/gateway.md").read_text(), re.MULTILINE)
+    assert answer["LABEL"] == json.loads(shown)["LABEL"]
+    assert answer["SCORE"][0] == pytest.approx(json.loads(shown)["SCORE"][0], rel=1e-3)

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from support import (
     run,
     serve,
     slow_but,
+    step,
     succeed,
 )
 
@@ -54,7 +56,7 @@ TESTED = {
     r"TRITON_URL=grpc\S+ make (bench|tune)": "test_bench.py::test_two_runs_are_compared",
     r"tritonserver .* --model-control-mode=explicit .*": "test_tune.py::test_a_server_that_takes_no_configs",
     r"make add-step": "test_new.py::test_a_step_is_added_to_a_project",
-    r"uvx --from '[^']+' triton-ensemble new myproj": "test_new.py::test_a_fan_is_told_step_by_step",
+    r"(uvx --from '[^']+' )?triton-ensemble new (myproj|DIR)": "test_new.py::test_a_fan_is_told_step_by_step",
     r"make lock": "test_readme.py::test_lock",
     r"make digests": "test_digests.py::test_a_project_takes_the_digest_of_its_tag_and_no_other",
     r"make update|copier update( --defaults --data-file \S+)?": "test_update.py::test_pipeline_yml_drives_an_update",
@@ -68,6 +70,9 @@ TESTED = {
     r"git rm .*|rm -rf model_repository|copier copy --defaults --overwrite .*|git status": "test_adopted_projects.py::test_in_the_folder_of_the_repository",
     r"\S*triton-ensemble (--help|[A-Z]+( --help)?|\w+)": "test_cli.py::test_help",
     r"python -m (tools\.NAME|benchmarks\.\w+)": "test_architecture.py::test_the_files_that_a_page_names_exist",
+    r"python -m benchmarks.rayserve.soak \[--in-process\]": "rayserve/test_soak.py::test_what_a_replica_uses_stays",
+    r"docker run --env MODEL_REPOSITORY=.*": "test_push.py::test_triton_loads_what_was_pushed_and_answers",
+    r"python3 -m venv build/export|build/export/bin/.*": "test_text_to_image_export.py::test_exported_models_make_the_images_of_diffusers",
     r"make dist": "test_delivery.py::test_the_sources_of_a_release_give_its_wheel",
     r"make wheel": "test_delivery.py::test_the_wheel_is_that_of_the_sources",
     r"PYTHONPATH=src \S*python scripts/check_page.py": "test_check_rules.py::test_the_page_is_made_of_the_rules",
@@ -77,7 +82,7 @@ TESTED = {
     r"uvx copier copy --defaults --data \w+=.+ \S+ \S+": "test_tutorials.py::test_it_goes_as_it_says",
     r"PYTHONPATH=src \.venv/bin/python ask.py|mkdir .*|cat .*": "test_tutorials.py::test_it_goes_as_it_says",
     r"kubectl kustomize deploy/kubernetes": "cluster/test_tutorial.py::test_it_goes_as_it_says",
-    r"(uvx |pipx run |\S*bin/)?copier copy( --defaults)?( --vcs-ref \S+)? \S+ \S+": "test_rendering.py::test_from_git",
+    r"copier copy|(uvx |pipx run |\S*bin/)?copier copy( --defaults)?( --vcs-ref \S+)? \S+ \S+": "test_rendering.py::test_from_git",
     r"(uvx |pipx run |\S*bin/)?copier copy --defaults --data-file \S+ \S+ \S+": "test_answers.py::test_the_command_prints_one_line",
     r"(python3? -m )?(pip|pipx|uv tool) install '?copier\S*": "test_answers.py::test_the_command_prints_one_line",
     r"cd \S+|git (init( --quiet)?|add --all|commit .*|clone .*)": "test_projects.py::test_a_fresh_clone_of_the_project_still_serves",
@@ -114,17 +119,21 @@ TESTED = {
     r"(REQUIRE_DOCKER=1 )?make test-docker": "docker/test_image.py::test_a_project_passes_its_container_tests",
 }
 
+FOLDERS = (".", "docs", "examples/*", "benchmarks/*")
+PAGES = sorted(path for folder in FOLDERS for path in ROOT.glob(f"{folder}/*.md"))
 README = (ROOT / "README.md").read_text()
 QUESTIONS = (ROOT / "docs/questions.md").read_text()
 
 
 def blocks(language: str, text: str = README) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```", text, re.MULTILINE | re.DOTALL)
+    return [dedent(code) if margin else code for margin, code in found]
 
 
 def commands(text: str) -> list[str]:
     """Return the commands in blocks of shell, and in the text what begins like one."""
-    lines = "\n".join(blocks("sh", text)).replace("\\\n", " ").splitlines()
+    typed = re.findall(r"^\$ (.*)", "\n".join(blocks("console", text)), re.MULTILINE)
+    lines = "\n".join([*blocks("sh", text), *typed]).replace("\\\n", " ").splitlines()
     parts = [part for line in lines for part in re.sub(r"(^|\s)#.*", "", line).split("&&")]
     programs = r"copier|uvx|pipx|\S*triton-ensemble|\S*python3? (?:-m|scripts/\w+.py)"
     inline = re.findall(rf"`((?:\w+=\S+ )*(?:make\b[^`]*|(?:{programs}) [^`|]+))`", text)
@@ -137,13 +146,49 @@ def assert_tested(text: str) -> None:
     assert untested == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["README.md", "CONTRIBUTING.md", *(p.relative_to(ROOT) for p in ROOT.glob("docs/*.md"))],
-    ids=str,
-)
-def test_commands_of_the_documentation(name: str) -> None:
-    assert_tested((ROOT / name).read_text())
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_of_the_documentation(path: Path) -> None:
+    assert_tested(path.read_text())
+
+
+def targets(makefile: Path) -> set[str]:
+    """Return what `make` can be asked for."""
+    rules = re.findall(r"^([\w$()/. -]+):(?!=)", makefile.read_text(), re.MULTILINE)
+    return {name.replace("$(VENV)", ".venv") for rule in rules for name in rule.split()}
+
+
+def test_each_target_that_a_page_names_is_in_a_makefile(generate: Generate) -> None:
+    """In that of this repository, or of a project with all extras and with engines to build."""
+    everything = generate(
+        gpu_count=1,
+        extras=["monitoring", "gateway", "kubernetes", "kserve", "tir", "ray"],
+        tensors={"A": "FP32[4]", "B": "FP32[4]"},
+        steps=[step("net", {"a": "A"}, {"b": "B"}, "tensorrt", trtexec=True)],
+    )
+    known = targets(ROOT / "Makefile") | targets(everything / "Makefile")
+    named = {
+        word
+        for path in PAGES
+        for command in commands(path.read_text())
+        if (made := re.fullmatch(r"(?:\w+=\S+ )*make\b(.*)", command))
+        for word in re.sub(r"\w+=('[^']*'|\"[^\"]*\"|\S+)?", "", made[1]).split()
+    }
+    assert named - known == set()
+    assert len(named) > 30
+
+
+def test_each_option_that_a_page_names_is_one_of_its_command() -> None:
+    sections = (ROOT / "docs/cli.md").read_text().split("\n## ")
+    helps = {section.partition("\n")[0]: section for section in sections}
+    said = re.compile(r"\btriton-ensemble ([a-z-]+)([^`\n|>&]*)")
+    named = [
+        (path.name, command, option)
+        for path in PAGES
+        for command, rest in said.findall(path.read_text().replace("\\\n", " "))
+        for option in re.findall(r"--[a-z-]+", rest)
+    ]
+    assert [each for each in named if each[2] not in helps[each[1]]] == []
+    assert len(named) > 4
 
 
 def test_commands_of_a_generated_readme(generate: Generate) -> None:
@@ -167,11 +212,6 @@ def test_the_readme_is_three_screens() -> None:
     """What somebody reads before deciding; the rest is in docs/."""
     assert len(README.splitlines()) <= 130
     assert max(map(len, re.sub(r"^\|.*", "", README, flags=re.MULTILINE).splitlines())) <= 120
-
-
-def test_the_pipeline_of_the_readme(generate: Generate) -> None:
-    """It is taken as it stands."""
-    generate(flow=blocks("text")[0], starting_pipeline="my-own", project_name="digits")
 
 
 @pytest.fixture

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import PIPELINES, UNUSUAL, Generate, Project, mounted, run, succeed
+from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, mounted, run, succeed
+
+STEPS = (ROOT / "docs/steps.md").read_text()
 
 
 @pytest.fixture
@@ -93,31 +96,30 @@ def test_a_model_that_its_owner_put_there_needs_no_script(generate: Generate) ->
 
 def test_files_of_a_step_go_to_its_model_alone(made: Project) -> None:
     """Beside its code, where the line that docs/steps.md has opens them; a change of them is a change of it."""
+    [reads] = re.findall(r"^VOCABULARY = .*?^\)$", STEPS, re.MULTILINE | re.DOTALL)
     for path, text in (
-        ("steps/prepare/words.txt", "one"),
+        ("steps/prepare/vocabulary.txt", "one"),
         ("steps/shared.txt", "all"),
-        ("steps/prepare.py", "from pathlib import Path\n" + READS),
+        ("steps/prepare.py", f"from pathlib import Path\n\n{reads}"),
         ("models/predict/scale.txt", "2"),
     ):
         (made / path).parent.mkdir(exist_ok=True)
         (made / path).write_text(text)
     succeed(made.make("repository"))
     repository = made / "model_repository"
-    assert [*repository.rglob("words.txt")] == [repository / "prepare/1/steps/prepare/words.txt"]
+    [copied] = repository.rglob("vocabulary.txt")
+    assert copied == repository / "prepare/1/steps/prepare/vocabulary.txt"
     assert (repository / "prepare/1/steps/shared.txt").read_text() == "all"
-    reads = "from steps.prepare import WORDS; print(WORDS)"
-    said = run(sys.executable, "-c", reads, cwd=repository / "prepare/1")
-    assert succeed(said) == "one\n"
+    prints = "from steps.prepare import VOCABULARY; print(VOCABULARY)"
+    said = run(sys.executable, "-c", prints, cwd=repository / "prepare/1")
+    assert succeed(said) == "['one']\n"
     made_at = (repository / "predict/1/model.onnx").stat().st_mtime_ns
     succeed(made.make("repository"))
     assert (repository / "predict/1/model.onnx").stat().st_mtime_ns == made_at
     (made / "models/predict/scale.txt").write_text("3")
-    (made / "steps/prepare/words.txt").write_text("two")
+    (made / "steps/prepare/vocabulary.txt").write_text("two")
     assert "model.onnx: made by models/predict.py" in succeed(made.make("repository"))
-    assert (repository / "prepare/1/steps/prepare/words.txt").read_text() == "two"
-
-
-READS = 'WORDS = (Path(__file__).with_suffix("") / "words.txt").read_text(encoding="utf-8")\n'
+    assert copied.read_text() == "two"
 
 
 def test_a_folder_of_no_model(made: Project) -> None:

@@ -72,6 +72,13 @@ def test_our_own_have_the_form_that_github_takes() -> None:
     validate(*OWN)
 
 
+@pytest.mark.parametrize(("kind", "names"), [("forms", ["bug", "wish"]), ("config", ["config"])])
+def test_templates_of_issues_have_the_form_that_github_takes(kind: str, names: list[str]) -> None:
+    files = [f".github/ISSUE_TEMPLATE/{name}.yml" for name in names]
+    schema = ("--builtin-schema", f"vendor.github-issue-{kind}")
+    succeed(run(sys.executable, "-m", "check_jsonschema", *schema, *files, cwd=ROOT))
+
+
 def test_a_workflow_that_is_wrong_is_found(tmp_path: Path) -> None:
     (tmp_path / "workflows").mkdir()
     path = tmp_path / "workflows/ci.yml"
