@@ -12,7 +12,7 @@ LINKS := build/links
 TOOLKIT := $(shell find src hooks examples/*/pipeline.yml pyproject.toml -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-docker test-cluster test-browser test-ray docs links lint lock dist wheel
+.PHONY: help setup demo test test-slow test-docker test-cluster test-browser dashboard test-ray docs links lint lock dist wheel
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -71,6 +71,9 @@ $(VENV)/.browser: requirements-browser.lock $(VENV)/.dev
 
 test-browser: $(VENV)/.browser wheel ## the page of the gateway, in Chromium, and its OpenAPI; PICTURES=docs renews the pictures of docs/
 	@PICTURES=$(PICTURES) $(VENV)/bin/python -m pytest tests/browser
+
+dashboard: $(VENV)/.browser wheel ## docs/dashboard.png anew, from a run of a quarter of an hour; needs npm and Prometheus
+	@$(VENV)/bin/python scripts/dashboard/dashboard.py
 
 # Ray, at the versions that projects get: for these tests alone.
 $(VENV)/.ray: template/vendor/ray.txt $(VENV)/.dev

@@ -115,6 +115,7 @@ TESTED = {
     r"make links": "test_site.py::test_a_link_that_leads_nowhere_is_found",
     r"make docs": "test_site.py::test_it_is_built_and_loads_nothing_from_elsewhere",
     r"make test-browser": "browser/test_page.py::test_a_sample_is_asked",
+    r"make dashboard": "test_pictures.py::test_the_dashboard_of_the_docs_is_that_of_the_template",
     r"make test-cluster( SLOW=1)?": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
     r"(REQUIRE_DOCKER=1 )?make test-docker": "docker/test_image.py::test_a_project_passes_its_container_tests",
 }
