@@ -1,11 +1,12 @@
 """Fused steps against the same steps served separately, and against FastAPI: one run, alternating, medians.
 
-python -m benchmarks.fusion [chain] [digits] [photo] [--rounds 30] [--baseline-python PATH]
+python -m benchmarks.fusion [chain] [digits] [photo] [texts] [--rounds 8] [--variants NAME ...] [--baseline-python PATH]
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import socket
 import statistics
@@ -19,20 +20,23 @@ from typing import NamedTuple
 from benchmarks.fusion.works import (
     CHAIN,
     CORES,
+    WORKS,
     Answers,
     baseline_request,
-    images,
     project,
     triton_request,
+    variants,
 )
 from benchmarks.generation import template
 from benchmarks.processes import cpu_seconds, family, started
-from benchmarks.steps.load import Load
+from benchmarks.wrk import Wrk
 from triton_ensemble.server.local_triton import LocalTriton, free_ports
 
 HERE = Path(__file__).parent
 PEERS = HERE.parent / "peers"
 CONCURRENCIES = [1, 8, 32]
+PAUSE_S = 0.3  # what the last load has asked is computed before the next begins
+KINDS = ("FastAPI", "separate", "fused", "one model")
 Rounds = dict[str, list[float]]  # by variant, a number for each round
 
 
@@ -46,7 +50,7 @@ class Figures(NamedTuple):
 class Target(NamedTuple):
     """A server's load, and the process that has started its others."""
 
-    load: Load
+    load: Wrk
     pid: int
 
     def cpu_seconds(self) -> float:
@@ -74,13 +78,10 @@ def baseline(python: str, answers: Answers, folder: Path) -> Iterator[Target]:
             except OSError:
                 time.sleep(0.1)
         time.sleep(2)  # the other workers start
-        request = baseline_request(answers).raw()
-        yield Target(Load(f"http://127.0.0.1:{port}", request), process.pid)
+        yield Target(Wrk(f"http://127.0.0.1:{port}", baseline_request(answers)), process.pid)
 
 
-def measured(
-    targets: Mapping[str, Target], concurrency: int, rounds: int, seconds: float
-) -> Figures:
+def measured(targets: Mapping[str, Target], concurrency: int, rounds: int, seconds: int) -> Figures:
     """The order turns, so that none is always first."""
     figures = Figures({name: [] for name in targets}, {name: [] for name in targets})
     for target in targets.values():
@@ -88,6 +89,7 @@ def measured(
     for i in range(rounds):
         names = list(targets)
         for name in names[i % len(names) :] + names[: i % len(names)]:
+            time.sleep(PAUSE_S)
             before = targets[name].cpu_seconds()
             throughput = targets[name].load.throughput(concurrency, seconds)
             used = targets[name].cpu_seconds() - before
@@ -131,18 +133,33 @@ def line(what: str, figures: dict[int, Figures], one: str, other: str) -> None:
     print(f"{what}: {'; '.join(cells)}", flush=True)
 
 
+def compared(figures: dict[int, Figures]) -> None:
+    """Each kind over those before it, and each setting over the defaults."""
+    names = list(next(iter(figures.values())).throughput)
+    kinds = [kind for kind in KINDS if any(name.startswith(kind) for name in names)]
+    for other, kind in itertools.combinations(kinds, 2):
+        line(f"{kind} / {other}", figures, kind, other)
+    for name in names:
+        default = name.partition(",")[0]
+        if name != default and default in names:
+            ratios = [
+                f"c={c} {ratio(each.throughput, name, default):.2f}" for c, each in figures.items()
+            ]
+            print(f"{name} / {default}: {'; '.join(ratios)}", flush=True)
+
+
 def run(
-    source: str, variants: dict[str, Answers], options: argparse.Namespace
+    source: str, all_answers: dict[str, Answers], options: argparse.Namespace
 ) -> dict[int, Figures]:
     """All variants of one work at once, so that each is measured under the same load."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         targets: dict[str, Target] = {}
-        for i, (name, answers) in enumerate(variants.items()):
+        for i, (name, answers) in enumerate(all_answers.items()):
             path = project(source, answers, Path(folder, str(i)))
             triton = stack.enter_context(LocalTriton(path / "model_repository", "served"))
-            load = Load(triton.http_url, triton_request(answers).raw())
+            load = Wrk(triton.http_url, triton_request(answers))
             targets[name] = Target(load, triton.pid)
-        if variants is not CHAIN and options.baseline_python:
+        if "IMAGE" in answers["tensors"] and options.baseline_python:
             served = baseline(options.baseline_python, answers, Path(folder, "0"))
             targets["FastAPI"] = stack.enter_context(served)
         return {
@@ -153,10 +170,12 @@ def run(
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fusion", description=__doc__)
-    works = ["chain", "digits", "photo"]
+    works = ["chain", *WORKS]
     parser.add_argument("works", nargs="*", default=works, metavar="WORK", help=", ".join(works))
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement")
+    names = list(variants("digits"))
+    parser.add_argument("--variants", nargs="+", default=names, choices=names, metavar="NAME")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--seconds", type=int, default=2, help="of each measurement")
     parser.add_argument("--concurrency", type=int, nargs="+", default=CONCURRENCIES)
     needs = "an interpreter with what README.md lists"
     parser.add_argument("--baseline-python", type=os.path.abspath, help=needs)
@@ -171,12 +190,12 @@ def main() -> None:
             line("three fused / separate", figures, "three fused", "three separate")
         for work in options.works:
             if work != "chain":
-                figures = run(source, images(work), options)
+                all_answers = variants(work)
+                figures = run(
+                    source, {name: all_answers[name] for name in options.variants}, options
+                )
                 table(work, figures)
-                for kind in ("fused", "one model"):
-                    line(f"{kind} / separate (at least 1.5 at c=8)", figures, kind, "separate")
-                    if options.baseline_python:
-                        line(f"{kind} / FastAPI (at least 0.95)", figures, kind, "FastAPI")
+                compared(figures)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ EXAMPLES = {  # works of which the template has the code
     "digits": HERE.parents[1] / "examples" / "image-classification",
     "texts": HERE.parents[1] / "examples" / "text-embedding",
 }
+WORKS = ["digits", "photo", "texts"]
+TEXT = "The food was great, but we waited for an hour."
 CORES = len(os.sched_getaffinity(0))
 Answers = dict[str, Any]
 
@@ -35,10 +37,11 @@ TRIVIAL = """class Step:
 """
 SEPARATE = {"fuse": False}
 FUSED = {"fuse": True}
+NO_DELAY = {"batching": {"max_queue_delay_us": 0}}
 SETTINGS: dict[str, dict[str, Any]] = {
     "": {},
     ", no batching": {"batching": False},  # each request for itself
-    ", no delay": {"batching": {"max_queue_delay_us": 0}},
+    ", no delay": NO_DELAY,
 }
 
 
@@ -77,17 +80,17 @@ def pipeline(work: str, *instances: int, ensemble: bool = True, **fields: Any) -
     }
 
 
-def images(work: str) -> dict[str, Answers]:
-    """`photo`: JPEG, a network of about 2 ms; `digits`: the example, whose network takes next to no time."""
-    variants: dict[str, Answers] = {}
+def variants(work: str) -> dict[str, Answers]:
+    """The three steps of a work: separate ones, fused ones and one model, each with its settings."""
+    found: dict[str, Answers] = {}
     for setting, fields in SETTINGS.items():
         for instances in ((1, 1, 1), (1, CORES, 1), (CORES, CORES, 1)):
             name = f"separate {'-'.join(map(str, instances))}{setting}"
-            variants[name] = pipeline(work, *instances, **SEPARATE, **fields)
+            found[name] = pipeline(work, *instances, **SEPARATE, **fields)
         each = [CORES] * 3
-        variants[f"fused {CORES}{setting}"] = pipeline(work, *each, **FUSED, **fields)
-        variants[f"one model {CORES}{setting}"] = pipeline(work, *each, ensemble=False, **fields)
-    return variants
+        found[f"fused {CORES}{setting}"] = pipeline(work, *each, **FUSED, **fields)
+        found[f"one model {CORES}{setting}"] = pipeline(work, *each, ensemble=False, **fields)
+    return found
 
 
 def model_file(answers: Answers) -> str:
@@ -133,6 +136,10 @@ def triton_request(answers: Answers) -> Request:
     if "IMAGE" in answers["tensors"]:
         rows = np.array([[jpeg(answers)]], np.object_)
         return http_request("served", "IMAGE", rows, ["LABEL", "SCORE"])
+    if "TEXT" in answers["tensors"]:
+        return http_request(
+            "served", "TEXT", np.array([[TEXT.encode()]], np.object_), ["EMBEDDING"]
+        )
     outputs = [f"T{len(answers['steps'])}"]
     return http_request("served", "T0", np.ones((1, 4), np.float32), outputs)
 

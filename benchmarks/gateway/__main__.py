@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from urllib3 import encode_multipart_formdata
 
 from benchmarks.fusion.__main__ import Figures, baseline, middle, ratio
-from benchmarks.fusion.works import CORES, baseline_request, jpeg, pipeline, project
+from benchmarks.fusion.works import CORES, jpeg, pipeline, project
 from benchmarks.gateway.service import gateway
 from benchmarks.generation import template
 from benchmarks.processes import cpu_seconds, family
@@ -80,12 +80,11 @@ def served(work: str, folder: Path) -> Iterator[dict[str, Target]]:
         triton = stack.enter_context(LocalTriton(path / "model_repository", "served"))
         service = stack.enter_context(gateway(path, triton.grpc_url, CORES))
         inside = stack.enter_context(baseline(sys.executable, answers, path))
-        url = "http://{}:{}".format(*inside.load.address)
         models = triton.pid
         yield {
             DIRECT: Target(Direct(path, triton.grpc_url, content), [models]),
             GATEWAY: Target(Wrk(service.url, form), [models, service.pid]),
-            FASTAPI: Target(Wrk(url, baseline_request(answers)), [inside.pid]),
+            FASTAPI: Target(inside.load, [inside.pid]),
         }
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from benchmarks.fusion.works import (
     CORES,
     FUSED,
+    NO_DELAY,
     SEPARATE,
     Answers,
     jpeg,
@@ -25,8 +26,8 @@ Answer = dict[str, list[Any]]  # by output, the numbers or texts of a row
 # Of our variants: instances of each step, and what else is answered.
 VARIANTS: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {
     "apart": ((1, CORES, 1), SEPARATE),
-    "fused": ((CORES, CORES, CORES), FUSED),
-    "one model": ((CORES, CORES, CORES), {**FUSED, "ensemble": False}),
+    "fused": ((CORES, CORES, CORES), {**FUSED, **NO_DELAY}),
+    "one model": ((CORES, CORES, CORES), {**FUSED, **NO_DELAY, "ensemble": False}),
 }
 
 
