@@ -19,7 +19,9 @@ def test_the_dashboard_of_the_docs_is_that_of_the_template(default_project: Proj
 
 def test_what_draws_it_is_pinned() -> None:
     package = json.loads((SCRIPT / "package.json").read_text())
-    assert [version for version in package["dependencies"].values() if not version[0].isdigit()] == []
+    assert [
+        version for version in package["dependencies"].values() if not version[0].isdigit()
+    ] == []
 
 
 def test_it_is_drawn_by_the_components_of_the_grafana_that_is_run(default_project: Project) -> None:
