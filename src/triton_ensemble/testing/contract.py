@@ -64,9 +64,9 @@ def stop(request: pytest.FixtureRequest, model: PythonModel, fixture: str, text:
     Those of the ensemble too, which has the model, but for one at TRITON_URL.
     """
     why = f"step {model.name} fails {request.node.name}"
-    tell(request.config, Cause(fixture, why, request.node.callspec.params["model"]))
+    tell(request.node, Cause(fixture, why, request.node.callspec.params["model"]))
     if "TRITON_URL" not in os.environ:
-        tell(request.config, Cause("urls" if fixture == "harness" else "client", why))
+        tell(request.node, Cause("urls" if fixture == "harness" else "client", why))
     pytest.fail(text, pytrace=False)
 
 
