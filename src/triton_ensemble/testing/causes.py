@@ -62,8 +62,8 @@ def pytest_terminal_summary(
     """Say how many tests were skipped for each cause."""
     told = config.stash.get(TOLD, {}).values()
     causes = dict.fromkeys(cause.why for each in told for cause in each)
-    reports = terminalreporter.getreports("skipped")
-    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
+    skipped = (report.longrepr for report in terminalreporter.getreports("skipped"))
+    reasons = Counter(why[2].removeprefix("Skipped: ") for why in skipped if isinstance(why, tuple))
     for why in causes:
         if count := reasons[why]:
             terminalreporter.write_line(f"{count} skipped: {why}")

@@ -21,6 +21,7 @@ from triton_ensemble.samples.compare import Values
 from triton_ensemble.samples.files import load
 from triton_ensemble.samples.golden import tolerances
 from triton_ensemble.testing.causes import Cause, tell
+from triton_ensemble.testing.fixtures import LOGGED
 from triton_ensemble.testing.harness import Harness, HarnessError, Refusal, standalone
 from triton_ensemble.testing.imports import undeclared
 from triton_ensemble.testing.python_model import PythonModel, reads, reads_of_step, version_folders
@@ -84,7 +85,8 @@ def ask(request: pytest.FixtureRequest, model: PythonModel, harness: Harness) ->
             stop(request, model, "ask", f"step {model.name}, given {what}: {error}")
         for response in responses:
             if isinstance(response, Refusal) and not response.invalid:
-                stop(request, model, "ask", f"given {what}: {response}\n{harness.log()}")
+                text = str(response).removesuffix(f"; {LOGGED}")
+                stop(request, model, "ask", f"given {what}: {text}\n{harness.log()}")
         return [response for response in responses if isinstance(response, dict)]
 
     return answers
