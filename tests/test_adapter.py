@@ -122,7 +122,10 @@ def test_texts_that_triton_would_change_silently(ask: Ask) -> None:
     answer = ask("texts", {"IN": strings([b"none"])})
     assert answer == "step texts: returned NoneType in OUT, which holds bytes or str"
     answer = ask("texts", {"IN": strings([b"numpy"])})
-    assert answer == "step texts: returned <U5 for OUT, which holds bytes or str; write .astype(object)"
+    assert (
+        answer
+        == "step texts: returned <U5 for OUT, which holds bytes or str; write .astype(object)"
+    )
 
 
 def test_without_batch_dimension(ask: Ask) -> None:

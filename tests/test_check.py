@@ -630,11 +630,16 @@ def test_a_sample_of_other_inputs_is_named(generate: Generate) -> None:
     path.write_text('{\n  "outputs": {},\n  "inputs": {"PICTURE": [["a"]]}\n}\n')
     said = project.make("test").stdout
     what = "lacks the input IMAGE and has PICTURE, which the ensemble does not take"
-    assert f"samples/old.json:3: error: sample-inputs: {what}; add IMAGE and take PICTURE out" in said
+    assert (
+        f"samples/old.json:3: error: sample-inputs: {what}; add IMAGE and take PICTURE out" in said
+    )
     assert "passed" not in said
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"inputs": []}', '{"inputs": 1}', '{"stub": 1, "inputs": {"Z": 1}}'])
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", '{"inputs": "IMAGE"}', '{"inputs": 1}', '{"stub": 1, "inputs": {"Z": 1}}'],
+)
 def test_what_is_no_sample_is_left_to_tests(generate: Generate, content: str) -> None:
     project = generate()
     (project / "samples/old.json").write_text(content)

@@ -35,14 +35,19 @@ def sample_files(repository: Repository) -> Iterator[Sample]:
     """Iterate over the owner's samples, as far as they are requests: tests say what is wrong with others."""
     for project in projects(repository):
         model = project.models.get(str(project.answers.get("ensemble_name")))
-        for path in sorted(project.root.glob("samples/*.json")) if model else ():
-            try:
-                sample = json.loads(path.read_text(encoding="utf-8"))
-                inputs = frozenset() if STUB in sample else frozenset(sample["inputs"])
-            except (OSError, ValueError, TypeError, KeyError):
-                continue
-            if model and inputs:
-                yield Sample(path, inputs, model)
+        if model and model.config.input:  # one model may leave its inputs to its file
+            for path in sorted(project.root.glob("samples/*.json")):
+                yield from (Sample(path, names, model) for names in _inputs(path))
+
+
+def _inputs(path: Path) -> Iterator[frozenset[str]]:
+    """Yield the names of a request's inputs; nothing for a stub, and for what is no request."""
+    try:
+        sample = json.loads(path.read_text(encoding="utf-8"))
+        if STUB not in sample and isinstance(sample["inputs"], dict):
+            yield frozenset(sample["inputs"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return
 
 
 @error(
@@ -59,7 +64,9 @@ def sample_inputs(sample: Sample) -> Iterator[Problem]:
     extra = sorted(sample.inputs - taken.keys())
     said = [f"lacks the input{_plural(lacks)} {', '.join(lacks)}"] * bool(lacks)
     said += [f"has {', '.join(extra)}, which the ensemble does not take"] * bool(extra)
-    instead = [f"add {', '.join(lacks)}"] * bool(lacks) + [f"take {', '.join(extra)} out"] * bool(extra)
+    instead = [f"add {', '.join(lacks)}"] * bool(lacks) + [f"take {', '.join(extra)} out"] * bool(
+        extra
+    )
     if said:
         lines = sample.path.read_text(encoding="utf-8").splitlines()
         line = next((i for i, text in enumerate(lines, 1) if '"inputs"' in text), 1)
