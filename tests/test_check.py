@@ -365,6 +365,7 @@ PROJECT_RULES = {
     "instance-gpu-count",
     "pipeline-changed",
     "requirement-unlocked",
+    "sample-inputs",
     "step-signature",
 }
 DEPLOYMENT = {  # by rule: the file, what is changed there to what, and the line of the finding
@@ -614,10 +615,45 @@ def test_a_project_whose_pipeline_was_changed_but_not_applied(generate: Generate
     assert (finding.file, finding.line, finding.rule) == (path, line, "pipeline-changed")
     path.write_text(text.replace("max_batch_size: 8", "max_batch_size: -8"))
     said = project.make("check").stdout
-    assert "pipeline-changed: max_batch_size is not what the project was made from" in said
+    changed = "pipeline-changed: max_batch_size is not what the project was made from"
+    assert f"{changed}; commit the change, then run `make update`" in said
     assert (
         f"pipeline.yml:{line}: error: answers: max_batch_size is -8" in said
     )  # as an update refuses it
+
+
+def test_a_sample_of_other_inputs_is_named(generate: Generate) -> None:
+    """As after an update to a pipeline of other inputs; no test is collected before."""
+    project = generate()
+    succeed(project.make("repository"))
+    path = project / "samples/old.json"
+    path.write_text('{\n  "outputs": {},\n  "inputs": {"PICTURE": [["a"]]}\n}\n')
+    said = project.make("test").stdout
+    what = "lacks the input IMAGE and has PICTURE, which the ensemble does not take"
+    assert (
+        f"samples/old.json:3: error: sample-inputs: {what}; add IMAGE and take PICTURE out" in said
+    )
+    assert "passed" not in said
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", '{"inputs": "IMAGE"}', '{"inputs": 1}', '{"stub": 1, "inputs": {"Z": 1}}'],
+)
+def test_what_is_no_sample_is_left_to_tests(generate: Generate, content: str) -> None:
+    project = generate()
+    (project / "samples/old.json").write_text(content)
+    assert check(project / "model_repository") == []
+
+
+def test_a_step_that_does_not_compile(generate: Generate) -> None:
+    project = generate()
+    succeed(project.make("repository"))
+    path = project / "steps/label.py"
+    path.write_text(path.read_text() + "\n\ndef open(:\n")
+    line = path.read_text().count("\n")
+    said = project.make("check").stdout
+    assert f"steps/label.py:{line}: error: python-syntax: SyntaxError: " in said
 
 
 def test_a_package_that_the_lock_lacks(generate: Generate) -> None:

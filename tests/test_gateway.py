@@ -201,6 +201,12 @@ def test_a_compressed_request_is_refused(service: Service) -> None:
     )
 
 
+def test_what_curl_sends_without_a_header_is_refused_with_the_header(service: Service) -> None:
+    answer = service.post(b"{}", Content_Type="application/x-www-form-urlencoded")
+    assert answer.status == 415
+    assert answer.json()["error"].endswith("send Content-Type: application/json, or a form")
+
+
 def test_a_triton_that_is_not_there(digits: Server) -> None:
     with gateway(digits.project, "grpc://127.0.0.1:1") as service:
         assert service.ask("GET", "/readyz").status == 503

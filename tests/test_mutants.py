@@ -163,6 +163,29 @@ def test_a_mutant_is_caught(project: Project, name: str) -> None:
     assert re.search(line, done.stdout), done.stdout
 
 
+NEEDS = """class Step:
+    def __init__(self, context): ...
+
+    def __call__(self, IN, MORE{default}):
+        return {{"OUT": IN + {more}}}
+"""
+
+
+def test_each_step_is_asked_without_what_requests_may_leave_out(generate: Generate) -> None:
+    more = {"type": "FP32", "dims": [2], "optional": True}
+    tensors = {"IN": "FP32[2]", "MORE": more, "OUT": "FP32[2]"}
+    project = generate(tensors=tensors, steps=[step("work", ["IN", "MORE"], ["OUT"])])
+    succeed(project.make("repository"))
+
+    def tested(more: str) -> str:
+        (project / "steps/work.py").write_text(NEEDS.format(default="=None", more=more))
+        succeed(project.make("repository"))
+        return project.run(sys.executable, "-m", "pytest", "-q", "tests/test_contract.py").stdout
+
+    assert "given zeros without MORE: step work failed" in tested("MORE")
+    assert "failed" not in tested("(0 if MORE is None else MORE)")
+
+
 def all_tests(project: Project) -> str:
     """Return what pytest prints of the tests that the template writes, with live ones, as far as steps are good enough."""
     succeed(project.make("repository"))

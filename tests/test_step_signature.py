@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 from support import PIPELINES, UNUSUAL, Generate, Project, step
@@ -16,6 +17,7 @@ CONFIG = 'backend: "python"\ninput { name: "A" data_type: TYPE_FP32 dims: [4] }\
 SEQUENCE = f"max_batch_size: 8\n{CONFIG}sequence_batching {{ }}\n"
 CLASS = "class Step:\n    def __init__(self, context): ...\n\n"
 
+BAD = f"{CLASS}    def __call__(self): ...\n\n"  # but for what follows
 LACKS_X = "lacks the input X that pipeline.yml gives it"
 OTHERS = "takes other arguments than it is given"
 # By the definition, of a step with the inputs A and X: what is wrong with it.
@@ -71,6 +73,30 @@ HIDDEN = [
     f"{CLASS}    def __call__(self): ...\n\nfrom elsewhere import Step\n",
     f"{CLASS}    def __call__(self): ...\n\nfrom elsewhere import *\n",
     f"{CLASS}    def __call__(self): ...\n\nif True:\n    class Step: ...\n",
+    f"{BAD}class Other:\n    global Step\n    Step = made()\n",
+    f"{BAD}class Other:\n    def method(self):\n        global Step\n        Step = made()\n",
+    f"{BAD}del Step\n\ndef __getattr__(name): return made()\n",
+    f"{BAD}match made():\n    case Step: ...\n",
+    f"{BAD}match made():\n    case [*Step]: ...\n",
+    f"{BAD}match made():\n    case {{**Step}}: ...\n",
+    f"{BAD}try: ...\nexcept Exception as Step: ...\n",
+    f"{BAD}import Step.part\n",
+    f"{BAD}globals()['Step'] = made()\n",
+    f"{BAD}globals().update(Step=made())\n",
+    f"{BAD}exec(made())\n",
+    f"{BAD}import sys\nsys.modules[__name__] = made()\n",
+    f"{BAD}from sys import modules\nmodules[__name__].Step = made()\n",
+    f"{BAD}import builtins\nbuiltins.setattr(Step, '__call__', made())\n",
+    f"{BAD}type.__setattr__(Step, '__call__', made())\n",
+    f"{BAD}Step.__new__ = made()\n",
+    f"{BAD}Step.__call__.__code__ = made().__code__\n",
+    f"{BAD}Step.__call__.__defaults__ = (None, None)\n",
+    f"{CLASS}    __new__ = made()\n    def __call__(self): ...\n",
+    f"{CLASS}    if True:\n        def __new__(cls, context): return print\n    def __call__(self): ...\n",
+    f"{CLASS}    def __call__(self): ...\n    match made():\n        case __call__: ...\n",
+    f"{CLASS}    def __call__(self): ...\n    vars()['__call__'] = made()\n",
+    "class Step:\n    def __init__(self, context): self.__class__ = made()\n    def __call__(self): ...\n",
+    f"if TYPE_CHECKING:\n{indent(BAD, '    ')}\ndef __getattr__(name): return made()\n",
     "from elsewhere import Step\n",
     "Step = made()\n",
     "class Step:\n    def __init__(self, context):\n        self.__call__ = None\n",

@@ -187,9 +187,10 @@ class Output:
                 f"returned {type(value).__name__} for {self.name}; return {self._asked}"
             )
         if value.dtype != self.dtype:
-            raise StepError(
-                f"returned {value.dtype} for {self.name}, which is {self.dtype}; convert it with astype"
-            )
+            wanted = f"is {self.dtype}; convert it with astype"
+            if self._text:
+                wanted = "holds bytes or str; write .astype(object)"
+            raise StepError(f"returned {value.dtype} for {self.name}, which {wanted}")
         want = (-1 if rows is None else rows, *self.dims) if self._batched else self.dims
         if value.shape != want:
             self._check_shape(value.shape, want)

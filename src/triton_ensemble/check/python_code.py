@@ -13,6 +13,9 @@ from triton_ensemble.config import Model, Problem
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 CLASS = "TritonPythonModel"
+# What gives an object or a module an attribute, or the module a name, that no text shows.
+BY_NAME = {"setattr", "delattr", "globals", "locals", "vars", "exec", "eval", "builtins"}
+BY_ATTRIBUTE = {"__setattr__", "__dict__", "__globals__", "f_globals", "modules"}
 
 
 @dataclass
@@ -47,7 +50,10 @@ class PythonFile:
             yield from _bound(node)
 
     def only_class(self, name: str) -> ast.ClassDef | None:
-        """The class of a name, if its text alone makes it and the module has no other use for the name."""
+        """The class of a name, if its text alone makes it and the module has no other use for the name.
+
+        One under a condition may be for type checkers alone.
+        """
         nodes = [
             node
             for node in self.module_level
@@ -56,30 +62,25 @@ class PythonFile:
         ]
         match nodes:
             case [ast.ClassDef(bases=[], keywords=[], decorator_list=[]) as found]:
-                return found
+                return found if found in self.tree.body and not self.sets(name) else None
         return None
 
     def only_method(self, node: ast.ClassDef, name: str) -> Function | None:
         """The method of a class, if nothing takes its place: no decorator, condition or assignment."""
-        own = methods(node)
-        bound = [each for each in _module_level(node) if name in _bound(each)]
-        elsewhere = (
-            "__new__" in own or self.sets(name) or not all(each in node.body for each in bound)
-        )
+        inside = [*_module_level(node)]
+        bound = [each for each in inside if name in _bound(each)]
+        makes_others = any("__new__" in _bound(each) for each in inside)
+        elsewhere = makes_others or self.sets(name) or not all(each in node.body for each in bound)
         match bound[-1:]:
-            case [ast.FunctionDef(decorator_list=[]) | ast.AsyncFunctionDef(decorator_list=[])]:
-                return None if elsewhere else own[name]
+            case [
+                ast.FunctionDef(decorator_list=[]) | ast.AsyncFunctionDef(decorator_list=[]) as last
+            ]:
+                return None if elsewhere else last
         return None
 
     def sets(self, attribute: str) -> bool:
-        """Whether code assigns such an attribute: `X.execute = ...`, or `setattr` of some name."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                if node.attr == attribute:
-                    return True
-            elif isinstance(node, ast.Name) and node.id == "setattr":
-                return True
-        return False
+        """Whether code may assign such an attribute: by `X.execute = ...`, `X.__class__ = ...`, or a name it computes."""
+        return any(_sets(node, attribute) for node in ast.walk(self.tree))
 
 
 def methods(node: ast.ClassDef) -> dict[str, Function]:
@@ -116,11 +117,31 @@ def _module_level(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _bound(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, Function):
-        yield node.name
-        for each in ast.walk(node):
-            yield from each.names if isinstance(each, ast.Global) else ()
-    elif isinstance(node, ast.Import | ast.ImportFrom):
-        yield from (name.asname or name.name for name in node.names)
-    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        yield node.id
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            yield from () if isinstance(node, ast.ClassDef) else (node.name,)
+            for each in ast.walk(node):
+                yield from each.names if isinstance(each, ast.Global) else ()
+        case ast.Import():
+            yield from (name.asname or name.name.partition(".")[0] for name in node.names)
+        case ast.ImportFrom():
+            yield from (name.asname or name.name for name in node.names)
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            yield name
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            yield name
+        case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            yield name
+
+
+def _sets(node: ast.AST, attribute: str) -> bool:
+    match node:
+        case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()):
+            return name == attribute or (name.startswith("__") and name.endswith("__"))
+        case ast.Attribute(attr=name):
+            return name in BY_ATTRIBUTE
+        case ast.Name(id=name):
+            return name in BY_NAME
+        case ast.alias(name=name):
+            return name in BY_NAME | BY_ATTRIBUTE
+    return False

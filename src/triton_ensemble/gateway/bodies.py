@@ -22,7 +22,7 @@ async def inputs(request: Request, client: Any, max_rows: int) -> Given:
     content_type = request.headers.get("content-type", "")
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in ("multipart/form-data", "application/json", ""):
-        raise Refusal(415, f"{kind} can't be read; send application/json or multipart/form-data")
+        raise Refusal(415, f"{kind} can't be read; send Content-Type: application/json, or a form")
     encoding = request.headers.get("content-encoding", "identity").lower()
     if encoding != "identity":
         raise Refusal(415, f"{encoding} can't be read; send the request uncompressed")

@@ -97,7 +97,7 @@ def _triton(project: Project) -> Iterator[str]:
         yield url
         return
     with LocalTriton(project.repository, project.ensemble, niceness=BEHIND) as triton:
-        _say(*triton.notes)
+        _say(*triton.notes, f"log of Triton and its steps: {triton.log}")
         yield triton.grpc_url
 
 

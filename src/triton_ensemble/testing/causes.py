@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -20,36 +21,49 @@ class Cause:
     model: str = ""
 
     def stops(self, item: pytest.Item) -> bool:
-        """Return whether a test can't pass."""
-        if self.fixture not in getattr(item, "fixturenames", ()):
+        """Return whether a test can't pass; a `client` of the tests' own, which needs no server, is another."""
+        needed = {self.fixture, "urls"} if self.fixture == "client" else {self.fixture}
+        if not needed.issubset(getattr(item, "fixturenames", ())):
             return False
         model = item.callspec.params.get("model") if hasattr(item, "callspec") else None
         return not self.model or self.model == model or self.model.startswith(f"{model}:")
 
 
-TOLD = pytest.StashKey[list[Cause]]()
+TOLD = pytest.StashKey[dict[str, list[Cause]]]()  # by the test that failed
 
 
-def tell(config: pytest.Config, *causes: Cause) -> None:
-    """Let tests that can't pass from now on be skipped."""
-    config.stash.setdefault(TOLD, []).extend(causes)
+def tell(item: pytest.Item, *causes: Cause) -> None:
+    """Let tests that can't pass be skipped from now on, if this one fails in the end."""
+    item.config.stash.setdefault(TOLD, {}).setdefault(item.nodeid, []).extend(causes)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test that can't pass."""
-    for cause in item.config.stash.get(TOLD, []):
-        if cause.stops(item):
-            pytest.skip(cause.why)
+    """Skip a test that can't pass, but not the one that says why, which may be run again."""
+    for teller, causes in item.config.stash.get(TOLD, {}).items():
+        for cause in causes:
+            if teller != item.nodeid and cause.stops(item):
+                pytest.skip(cause.why)
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Forget what a test told that does not fail: it was expected to, or passes when it is run again."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    expected = report.skipped and call.excinfo is not None
+    if expected or (report.when == "call" and report.passed):
+        item.config.stash.get(TOLD, {}).pop(item.nodeid, None)
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Say how many tests were skipped for each cause."""
-    causes = dict.fromkeys(cause.why for cause in config.stash.get(TOLD, []))
-    reports = terminalreporter.getreports("skipped")
-    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
+    told = config.stash.get(TOLD, {}).values()
+    causes = dict.fromkeys(cause.why for each in told for cause in each)
+    skipped = (report.longrepr for report in terminalreporter.getreports("skipped"))
+    reasons = Counter(why[2].removeprefix("Skipped: ") for why in skipped if isinstance(why, tuple))
     for why in causes:
         if count := reasons[why]:
             terminalreporter.write_line(f"{count} skipped: {why}")

@@ -21,6 +21,7 @@ from triton_ensemble.samples.compare import Values
 from triton_ensemble.samples.files import load
 from triton_ensemble.samples.golden import tolerances
 from triton_ensemble.testing.causes import Cause, tell
+from triton_ensemble.testing.fixtures import LOGGED
 from triton_ensemble.testing.harness import Harness, HarnessError, Refusal, standalone
 from triton_ensemble.testing.imports import undeclared
 from triton_ensemble.testing.python_model import PythonModel, reads, reads_of_step, version_folders
@@ -64,9 +65,9 @@ def stop(request: pytest.FixtureRequest, model: PythonModel, fixture: str, text:
     Those of the ensemble too, which has the model, but for one at TRITON_URL.
     """
     why = f"step {model.name} fails {request.node.name}"
-    tell(request.config, Cause(fixture, why, request.node.callspec.params["model"]))
+    tell(request.node, Cause(fixture, why, request.node.callspec.params["model"]))
     if "TRITON_URL" not in os.environ:
-        tell(request.config, Cause("urls" if fixture == "harness" else "client", why))
+        tell(request.node, Cause("urls" if fixture == "harness" else "client", why))
     pytest.fail(text, pytrace=False)
 
 
@@ -84,7 +85,8 @@ def ask(request: pytest.FixtureRequest, model: PythonModel, harness: Harness) ->
             stop(request, model, "ask", f"step {model.name}, given {what}: {error}")
         for response in responses:
             if isinstance(response, Refusal) and not response.invalid:
-                stop(request, model, "ask", f"given {what}: {response}\n{harness.log()}")
+                text = str(response).removesuffix(f"; {LOGGED}")
+                stop(request, model, "ask", f"given {what}: {text}\n{harness.log()}")
         return [response for response in responses if isinstance(response, dict)]
 
     return answers

@@ -126,8 +126,9 @@ def pytest_runtest_makereport(item: pytest.Function, call: pytest.CallInfo[None]
 
     A server that can't start fails one test.
     """
-    if call.excinfo and isinstance(call.excinfo.value, ServerError):
-        tell(item.config, Cause("urls", "Triton can't start"))
+    needs_server = "urls" in getattr(item, "fixturenames", ())
+    if needs_server and call.excinfo and isinstance(call.excinfo.value, ServerError):
+        tell(item, Cause("urls", "Triton can't start"))
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
     triton = getattr(item, "funcargs", {}).get("triton")

@@ -36,8 +36,18 @@ class PythonModel:
     def requests(self, samples: list[Sample], rows: int = 1) -> dict[str, Arrays]:
         """Return the samples, where the model reads the pipeline's inputs; zeros; and random values, by what they are.
 
-        Texts are not made up where there are samples: what decodes them may refuse any others.
+        Texts are not made up where there are samples: what decodes them may refuse any others. The first comes once
+        more without the inputs that requests may leave out.
         """
+        requests = self._whole_requests(samples, rows)
+        what, whole = next(iter(requests.items()))
+        optional = [tensor["name"] for tensor in self.config["input"] if tensor["optional"]]
+        rest = {name: array for name, array in whole.items() if name not in optional}
+        if rest and rest.keys() < whole.keys():
+            requests[f"{what} without {', '.join(optional)}"] = rest
+        return requests
+
+    def _whole_requests(self, samples: list[Sample], rows: int) -> dict[str, Arrays]:
         requests = {
             f"sample {sample.name}": inputs
             for sample in samples

@@ -14,6 +14,7 @@ from triton_ensemble.check.rules import (
     project,
     python_models,
     python_steps,
+    samples,
     sequences,
     served,
     steps,
@@ -44,6 +45,7 @@ TOPICS: tuple[ModuleType, ...] = (
     served,
     deployment,
     project,
+    samples,
     folders,
 )
 

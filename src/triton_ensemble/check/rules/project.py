@@ -29,6 +29,7 @@ PROJECT: Files = {
     "model_repository/m/config.pbtxt": A,
 }
 REQUIRING = "ensemble_name: m\nsteps:\n- {name: m, requirements: [regex]}\n"
+CHANGED = "commit the change, then run `make update`"
 UNLOCKED: Files = {
     FILE: REQUIRING,
     "pipeline.yml": REQUIRING,
@@ -78,11 +79,11 @@ def _changed(
     for key, default in LEFT_OUT.items():
         if key not in given and answers.get(key, default) != default:
             what = f"{key} is left out, and the project was made with it"
-            yield Problem(path, 1, what, "run `make update`")
+            yield Problem(path, 1, what, CHANGED)
     for key, _ in node.value:
         if given.get(key.value) != answers.get(key.value):
             what = f"{key.value} is not what the project was made from"
-            yield Problem(path, key.start_mark.line + 1, what, "run `make update`")
+            yield Problem(path, key.start_mark.line + 1, what, CHANGED)
 
 
 @warning(

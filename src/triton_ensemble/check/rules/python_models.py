@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from triton_ensemble.check.examples import MODEL
 from triton_ensemble.check.python_code import CLASS, Function, PythonFile, methods
-from triton_ensemble.check.repository import Repository
+from triton_ensemble.check.repository import Repository, backend_models
 from triton_ensemble.check.rule import error, warning
+from triton_ensemble.check.step_code import step_calls
 from triton_ensemble.config import Problem
 
 PARAMETERS = {"__init__": ["self"], "initialize": ["self", "args"], "execute": ["self", "requests"]}
@@ -21,9 +23,12 @@ def code(text: str) -> dict[str, str]:
     return {"m": CONFIG, "m/1/model.py": text}
 
 
-def python_files(repository: Repository) -> list[PythonFile]:
-    """Return the code of the loaded versions of Python models."""
-    return repository.python_files
+def python_files(repository: Repository) -> Iterator[PythonFile]:
+    """Iterate over the code of the loaded versions of Python models, and of the steps that they serve."""
+    yield from repository.python_files
+    for model in backend_models(repository):
+        for step in step_calls(model, repository.root):
+            yield replace(step.file, path=step.source)
 
 
 def compiled_files(repository: Repository) -> Iterator[PythonFile]:
@@ -39,7 +44,7 @@ def compiled_files(repository: Repository) -> Iterator[PythonFile]:
     passes=GOOD,
 )
 def python_syntax(file: PythonFile) -> Iterator[Problem]:
-    """A model.py compiles."""
+    """A model.py compiles, and so does the code of a step."""
     if file.error:
         what = f"{type(file.error).__name__}: {getattr(file.error, 'msg', file.error)}"
         line = getattr(file.error, "lineno", None) or 1
