@@ -11,6 +11,7 @@ from triton_ensemble.answers import Answers, answers_of
 from triton_ensemble.check.ensemble import Ensemble, is_decoupled
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.python_code import PythonFile, python_files
+from triton_ensemble.check.step_code import StepCall, step_calls
 from triton_ensemble.config import Model, UnreadModel, read_models
 
 
@@ -46,6 +47,11 @@ class Repository:
     def python_files(self) -> list[PythonFile]:
         """The model.py of each loaded version of each Python model, parsed."""
         return [file for model in backend_models(self) for file in python_files(model)]
+
+    @cached_property
+    def step_calls(self) -> list[StepCall]:
+        """The calls of the steps that loaded versions of Python models serve, their code parsed."""
+        return [call for model in backend_models(self) for call in step_calls(model, self.root)]
 
     @property
     def root(self) -> Path:

@@ -8,9 +8,8 @@ from dataclasses import replace
 
 from triton_ensemble.check.examples import MODEL
 from triton_ensemble.check.python_code import CLASS, Function, PythonFile, methods
-from triton_ensemble.check.repository import Repository, backend_models
+from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.check.step_code import step_calls
 from triton_ensemble.config import Problem
 
 PARAMETERS = {"__init__": ["self"], "initialize": ["self", "args"], "execute": ["self", "requests"]}
@@ -26,9 +25,7 @@ def code(text: str) -> dict[str, str]:
 def python_files(repository: Repository) -> Iterator[PythonFile]:
     """Iterate over the code of the loaded versions of Python models, and of the steps that they serve."""
     yield from repository.python_files
-    for model in backend_models(repository):
-        for step in step_calls(model, repository.root):
-            yield replace(step.file, path=step.source)
+    yield from (replace(step.file, path=step.source) for step in repository.step_calls)
 
 
 def compiled_files(repository: Repository) -> Iterator[PythonFile]:

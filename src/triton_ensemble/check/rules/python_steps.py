@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from inspect import Parameter, Signature
 
 from triton_ensemble.check.examples import A, Files
-from triton_ensemble.check.repository import Repository, backend_models
+from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rule import error
-from triton_ensemble.check.step_code import StepCall, signature_of, step_calls
+from triton_ensemble.check.step_code import StepCall, signature_of
 from triton_ensemble.config import Problem
 
 STEP = """\
@@ -27,10 +27,9 @@ SERVED: Files = {
 ANY = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
-def steps(repository: Repository) -> Iterator[StepCall]:
-    """Iterate over the calls of Python steps."""
-    for model in backend_models(repository):
-        yield from step_calls(model, repository.root)
+def steps(repository: Repository) -> list[StepCall]:
+    """Return the calls of Python steps."""
+    return repository.step_calls
 
 
 @error(

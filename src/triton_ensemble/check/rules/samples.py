@@ -62,16 +62,14 @@ def sample_inputs(sample: Sample) -> Iterator[Problem]:
     taken = {tensor.name: tensor.optional for tensor in sample.model.config.input}
     lacks = [name for name, optional in taken.items() if not optional and name not in sample.inputs]
     extra = sorted(sample.inputs - taken.keys())
-    said = [f"lacks the input{_plural(lacks)} {', '.join(lacks)}"] * bool(lacks)
-    said += [f"has {', '.join(extra)}, which the ensemble does not take"] * bool(extra)
-    instead = [f"add {', '.join(lacks)}"] * bool(lacks) + [f"take {', '.join(extra)} out"] * bool(
-        extra
-    )
+    said, instead = [], []
+    if lacks:
+        said.append(f"lacks the input{'s' * (len(lacks) > 1)} {', '.join(lacks)}")
+        instead.append(f"add {', '.join(lacks)}")
+    if extra:
+        said.append(f"has {', '.join(extra)}, which the ensemble does not take")
+        instead.append(f"take {', '.join(extra)} out")
     if said:
         lines = sample.path.read_text(encoding="utf-8").splitlines()
         line = next((i for i, text in enumerate(lines, 1) if '"inputs"' in text), 1)
         yield Problem(sample.path, line, " and ".join(said), " and ".join(instead))
-
-
-def _plural(names: list[str]) -> str:
-    return "s" * (len(names) > 1)
