@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
 
-import copier
 import copier._main
 import jinja2
 import pytest
+import yaml
 from copier._jinja_ext import get_yield_context
-from support import ROOT, Generate, Project, run, succeed
+from project_cache import ProjectCache
+from support import Generate, Project, run, succeed
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def _no_settings_of_the_user(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Any:
     """Keep the user's settings of Copier out: answers that they fill in, and templates that they trust."""
     settings = tmp_path_factory.mktemp("settings") / "settings.yml"
     settings.write_text("trust: []\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COPIER_SETTINGS_PATH", str(settings))
-        patch.setenv("MYPY_CACHE_DIR", str(settings.with_name("mypy")))
+        # All workers and all runs share what mypy knows of NumPy and the like: a cold start takes 15 seconds.
+        patch.setenv("MYPY_CACHE_DIR", str(pytestconfig.cache.mkdir("mypy")))  # type: ignore[union-attr]
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _copier_repeats_no_work() -> Any:
-    """Compile each hook once, and start no git process for each file: that is most of a copy, and an update is three."""
+    """Compile each hook and read each YAML text once, and start no git process for each file.
+
+    Together that is most of a copy, and an update is three.
+    """
     known: dict[tuple[str, str | None], Any] = {}
     compiled = jinja2.Environment.compile
+    load = yaml.safe_load
+    loaded: dict[str, bytes] = {}
+
+    def safe_load(stream: Any) -> Any:
+        if not isinstance(stream, str):
+            return load(stream)
+        if stream not in loaded:
+            loaded[stream] = pickle.dumps(load(stream))
+        return pickle.loads(loaded[stream])
 
     def compile(
         self: jinja2.Environment, source: str, name: str | None = None, *more: Any, **options: Any
@@ -45,6 +62,7 @@ def _copier_repeats_no_work() -> Any:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jinja2.Environment, "compile", compile)
+        patch.setattr(yaml, "safe_load", safe_load)
         # For file systems that know no executable files.
         name = "_sync_git_index_executable_bit"
         patch.setattr(copier._main.Worker, name, lambda *_: None, raising=False)
@@ -52,15 +70,16 @@ def _copier_repeats_no_work() -> Any:
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a plain folder of the files that git knows or would add: the quickest to copy from."""
-    folder = tmp_path_factory.mktemp("template")
-    names = succeed(run("git", "ls-files", "-zco", "--exclude-standard", cwd=ROOT))
-    for name in names.rstrip("\0").split("\0"):
-        if (ROOT / name).exists():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
-    return folder
+def project_cache(pytestconfig: pytest.Config) -> ProjectCache:
+    """Return the generated projects that all workers and all runs share, as long as the template is the same."""
+    assert pytestconfig.cache
+    return ProjectCache(pytestconfig.cache.mkdir("projects"))
+
+
+@pytest.fixture(scope="session")
+def template(project_cache: ProjectCache) -> Path:
+    """Return a plain folder of the template's files that git knows or would add: the quickest to copy from."""
+    return project_cache.template
 
 
 @pytest.fixture(scope="session")
@@ -74,15 +93,12 @@ def git_template(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture(scope="session")
-def generate(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Generate:
+def generate(project_cache: ProjectCache, tmp_path_factory: pytest.TempPathFactory) -> Generate:
     """Return what generates a project, without trust, from answers; those not given are the defaults."""
 
-    def project(**answers: Any) -> Project:
+    def project(*, repository: bool = False, **answers: Any) -> Project:
         folder = tmp_path_factory.mktemp("project") / "p"
-        copier.run_copy(
-            str(template), folder, data=answers, defaults=True, quiet=True, unsafe=False
-        )
-        return Project(folder)
+        return project_cache.copy(answers, folder, repository=repository)
 
     return project
 

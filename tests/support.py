@@ -169,7 +169,9 @@ def write_adapter(version: Path) -> None:
 
 
 class Generate(Protocol):
-    def __call__(self, **answers: Any) -> Project: ...
+    """Generate a project from answers; with `repository`, as `make repository` leaves it."""
+
+    def __call__(self, *, repository: bool = False, **answers: Any) -> Project: ...
 
 
 # Of a case like others that run more often.
