@@ -12,8 +12,17 @@ import jinja2
 import pytest
 import yaml
 from copier._jinja_ext import get_yield_context
-from project_cache import ProjectCache
+from project_cache import Generator, ProjectCache
 from support import Generate, Project, run, succeed
+
+SUITES = ("unit", "process", "triton", "docker", "cluster", "browser", "rayserve")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with the name of its folder, which says what it needs."""
+    for item in items:
+        for suite in {*item.path.parts} & {*SUITES}:
+            item.add_marker(suite)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -21,12 +30,13 @@ def _no_settings_of_the_user(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Any:
     """Keep the user's settings of Copier out: answers that they fill in, and templates that they trust."""
+    assert pytestconfig.cache
     settings = tmp_path_factory.mktemp("settings") / "settings.yml"
     settings.write_text("trust: []\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COPIER_SETTINGS_PATH", str(settings))
         # All workers and all runs share what mypy knows of NumPy and the like: a cold start takes 15 seconds.
-        patch.setenv("MYPY_CACHE_DIR", str(pytestconfig.cache.mkdir("mypy")))  # type: ignore[union-attr]
+        patch.setenv("MYPY_CACHE_DIR", str(pytestconfig.cache.mkdir("mypy")))
         yield
 
 
@@ -94,13 +104,8 @@ def git_template(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture(scope="session")
 def generate(project_cache: ProjectCache, tmp_path_factory: pytest.TempPathFactory) -> Generate:
-    """Return what generates a project, without trust, from answers; those not given are the defaults."""
-
-    def project(*, repository: bool = False, **answers: Any) -> Project:
-        folder = tmp_path_factory.mktemp("project") / "p"
-        return project_cache.copy(answers, folder, repository=repository)
-
-    return project
+    """Return what generates a project, without trust."""
+    return Generator(project_cache, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pytest
 from browser.pages import WIDE, Open
 from gateway_service import Service, gateway
 from playwright.sync_api import Browser, Page, sync_playwright
-from support import Generate, Server, serve, succeed
+from support import Generate, Server, serve
 
 
 @pytest.fixture(scope="session")
@@ -50,8 +50,7 @@ def opened(browser: Browser) -> Iterator[Open]:
 
 @pytest.fixture(scope="session")
 def digits(generate: Generate) -> Iterator[Server]:
-    project = generate(extras=["gateway"])
-    succeed(project.make("repository"))
+    project = generate.complete(extras=["gateway"])
     with serve(project) as server:
         yield server
 

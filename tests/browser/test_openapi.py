@@ -30,15 +30,15 @@ def test_of_each_type(generate: Generate, tmp_path: Path) -> None:
     option = {"type": "FP32", "dims": [1], "optional": True}
     tensors = {**inputs, "OPTION": option, "O": "FP32[2]", "TEXT": "STRING[1]"}
     steps = [step("all", [*inputs, "OPTION"], ["O", "TEXT"])]
-    project = generate(project_name="types", tensors=tensors, steps=steps, extras=["gateway"])
-    succeed(project.make("repository"))
+    project = generate.complete(
+        project_name="types", tensors=tensors, steps=steps, extras=["gateway"]
+    )
     with serve(project) as server, gateway(project, server.urls["grpc"]) as service:
         assert_it_is_so(service, tmp_path)
 
 
 def test_of_a_stream_with_keys(generate: Generate, tmp_path: Path) -> None:
-    project = generate(**UNUSUAL["decoupled"], extras=["gateway"])
-    succeed(project.make("repository"))
+    project = generate.complete(**UNUSUAL["decoupled"], extras=["gateway"])
     with (
         serve(project) as server,
         gateway(project, server.urls["grpc"], GATEWAY_API_KEYS="secret") as service,

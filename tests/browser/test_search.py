@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from support import ROOT, run, succeed
-from test_troubleshooting import shown
+from troubleshooting_support import shown
 
 MESSAGES = shown("A request is refused", "A Python model fails")
 OWN = [

@@ -5,12 +5,11 @@ from __future__ import annotations
 from browser.pages import Open, picture, row, send
 from gateway_service import gateway
 from playwright.sync_api import expect
-from support import Generate, serve, succeed
+from support import Generate, serve
 
 
 def test_a_prompt_gives_an_image_that_depends_on_it(generate: Generate, opened: Open) -> None:
-    project = generate(starting_pipeline="text-to-image", extras=["gateway"])
-    succeed(project.make("repository"))
+    project = generate.complete(starting_pipeline="text-to-image", extras=["gateway"])
     seen = []
     with serve(project) as server, gateway(project, server.urls["grpc"]) as service:
         page = opened(service)

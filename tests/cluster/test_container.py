@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 import yaml
 from cluster.served import running, smoke_tests
-from support import Generate, Project, succeed
+from support import Generate, Project
 
 from benchmarks.restart.pods import Pod
 
 
 @pytest.fixture(scope="module")
 def project(generate: Generate) -> Project:
-    project = generate(extras=["kubernetes"])
-    succeed(project.make("repository"))
+    project = generate.complete(extras=["kubernetes"])
     return project
 
 

@@ -178,8 +178,7 @@ def test_an_answer_that_is_another_is_named(
 
 
 def test_a_stream_is_answered(generate: Generate, certified: Certificate, tmp_path: Path) -> None:
-    project = generate(**UNUSUAL["decoupled"], extras=["kserve"])
-    succeed(project.make("repository"))
+    project = generate.complete(**UNUSUAL["decoupled"], extras=["kserve"])
     with (
         LocalTriton(project / "model_repository", Facts.load(project.path).ensemble) as triton,
         ENDPOINTS["grpc"](triton.grpc_url, certified, TOKEN) as url,

@@ -16,7 +16,7 @@ import yaml
 from cluster.inference_services import problems
 from cluster.manifests import RELEASES, Manifest, built
 from cluster.manifests import problems as of_deployments
-from cluster.test_kubernetes import LONG, PROJECTS, choose
+from cluster.projects import LONG, PROJECTS, choose
 from support import VENV, Generate, run, step, succeed
 
 from triton_ensemble.catalog import backends

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import yaml
 from cluster.manifests import IMAGE_VOLUME_RELEASES, RELEASES, Manifest, built, problems
-from support import UNUSUAL, Generate, Project, step
+from cluster.projects import LONG, PROJECTS, chain, choose
+from support import Generate
 
 CHOICES = (
     ("", "monitoring"),
@@ -28,35 +29,6 @@ def combinations(*more: str) -> Iterator[list[str]]:
     """Yield the components of each combination, also with some that not all projects have."""
     for chosen in itertools.product(*CHOICES, *(("", name) for name in more)):
         yield [name for name in chosen if name]
-
-
-def choose(project: Project, components: list[str], extra: str = "kubernetes") -> list[Manifest]:
-    """Return the manifests of a project whose owner has chosen some components."""
-    file = project / "deploy" / extra / "kustomization.yaml"
-    chosen = yaml.safe_load(file.read_text())
-    chosen["components"] = [f"components/{name}" for name in components]
-    file.write_text(yaml.safe_dump(chosen))
-    return built(file.parent)
-
-
-LONG = "A.Name_of--" + "many_words-" * 8
-
-
-def chain(*backends: str) -> dict[str, Any]:
-    names = ["A", "B", "C"]
-    steps = [step(f"s{i}", [names[i]], [names[i + 1]], b) for i, b in enumerate(backends)]
-    return {"tensors": {n: "FP32[4]" for n in names[: len(backends) + 1]}, "steps": steps}
-
-
-PROJECTS = {
-    "default": {},
-    "GPUs": {**chain("tensorrt", "python"), "gpu_count": 2},
-    "one GPU": {**chain("pytorch", "onnxruntime"), "gpu_count": 1},
-    "one model": {"ensemble": False, **chain("python")},
-    "decoupled": UNUSUAL["decoupled"] | {"project_name": "7.streams"},
-    "a long name": {**chain("python", "openvino"), "project_name": LONG},
-    "vLLM": {**chain("vllm"), "gpu_count": 1},
-}
 
 
 @pytest.mark.parametrize("name", PROJECTS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from support import Generate, Project, succeed
+from support import Generate, Project
 
 from benchmarks.restart.__main__ import Counts, lines, measured, total
 from benchmarks.restart.cluster import PRE_STOP, PROBES, Cluster
@@ -20,8 +20,7 @@ SCALED = 0.2
 
 @pytest.fixture(scope="module")
 def project(generate: Generate) -> Project:
-    project = generate(extras=["kubernetes"])
-    succeed(project.make("repository"))
+    project = generate.complete(extras=["kubernetes"])
     return project
 
 

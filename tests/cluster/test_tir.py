@@ -54,16 +54,14 @@ NO_PACKAGES = {
 
 @pytest.fixture(scope="module")
 def project(generate: Generate) -> Project:
-    project = generate(extras=["tir"])
-    succeed(project.make("repository"))
+    project = generate.complete(extras=["tir"])
     return project
 
 
 @pytest.fixture(scope="module")
 def plain(generate: Generate) -> Project:
     """Return a project whose steps need no packages, which TIR's own image can serve."""
-    project = generate(**NO_PACKAGES, extras=["tir"])
-    succeed(project.make("repository"))
+    project = generate.complete(**NO_PACKAGES, extras=["tir"])
     return project
 
 

@@ -24,8 +24,7 @@ from triton_ensemble.server.ports import is_taken
 @pytest.fixture(scope="module")
 def project(generate: Generate) -> Project:
     """Return the default project with Ray, its model repository complete."""
-    project = generate(extras=["gateway", "ray"])
-    succeed(project.make("repository"))
+    project = generate.complete(extras=["gateway", "ray"])
     return project
 
 
@@ -222,6 +221,5 @@ def test_a_step_that_fails_is_named(generate: Generate) -> None:
 
 def test_images_from_prompts(generate: Generate) -> None:
     """A step that calls other models, and optional inputs."""
-    project = generate(starting_pipeline="text-to-image", extras=["gateway", "ray"])
-    succeed(project.make("repository"))
+    project = generate.complete(starting_pipeline="text-to-image", extras=["gateway", "ray"])
     assert tested(project) == ["fox: answered", "seeds: answered"]

@@ -1,0 +1,45 @@
+"""Shared by tests: a project's client where the server goes away, is started anew, or is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from client_support import package
+from support import Generate, Project, step
+
+ONE = {
+    "project_name": "one",
+    "max_batch_size": 4,
+    "tensors": {"A": "FP32[-1]", "B": "FP32[-1]"},
+    "steps": [step("same", ["A"], ["B"])],
+}
+SAME = """
+class Step:
+    def __init__(self, context):
+        pass
+
+    def __call__(self, A):
+        return {"B": A}
+"""
+ROW = np.zeros((1, 40_000), np.float32)
+
+
+@pytest.fixture(scope="module")
+def project(generate: Generate) -> Project:
+    made = generate(**ONE)
+    (made / "steps/same.py").write_text(SAME)
+    return made
+
+
+@pytest.fixture(scope="module")
+def module(project: Project) -> Iterator[ModuleType]:
+    with package(project) as imported:
+        yield imported
+
+
+def regions() -> list[Path]:
+    return list(Path("/dev/shm").glob("client-*"))

@@ -1,0 +1,97 @@
+"""Shared by tests: `make update` is all or nothing, and keeps what its owner wrote: on a template of a few files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import copier
+import pytest
+from support import Project, run, succeed
+
+COPIER_YML = """\
+_subdirectory: template
+_envops: { undefined: jinja2.StrictUndefined }
+project_name: { type: str, default: p }
+"""
+LINES = "".join(f"line {n} of a file that is long enough to be found again\n" for n in range(20))
+HEAD = "# Managed by triton-ensemble-template: edits are merged by `make update`.\n"
+FILES = {
+    "{{ _copier_conf.answers_file }}.jinja": "{{ _copier_answers | to_nice_yaml }}",
+    "pipeline.yml": "project_name: p\n",
+    "Makefile": f"{HEAD}all:\n\t@echo made\n",
+    "tools/one.py": HEAD + LINES,
+    "tools/two.py": HEAD + LINES.replace("line", "row").replace("file", "text"),
+    "tools/three.sh": "#!/bin/sh\n",
+    ".gitignore": "built/\n",
+}
+
+
+def commit(folder: Path, tag: str = "") -> None:
+    if not (folder / ".git").exists():
+        succeed(run("git", "init", "-q", cwd=folder))
+    commands = [
+        "add --all --force",
+        "commit -q --allow-empty -m new",
+        *([f"tag {tag}"] if tag else []),
+    ]
+    for command in commands:
+        succeed(run("git", *command.split(), cwd=folder))
+
+
+def write(folder: Path, **files: str | None) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink() if text is None else path.write_text(text)
+
+
+class Origin:
+    """A template, as the git repository that projects come from."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.release("v1.0.0", **FILES)
+
+    def release(self, tag: str, **files: str | None) -> None:
+        """A version in which some files are others."""
+        write(self.folder, **{"copier.yml": COPIER_YML})
+        write(self.folder / "template", **files)
+        commit(self.folder, tag)
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> Origin:
+    return Origin(tmp_path / "template")
+
+
+@pytest.fixture
+def project(origin: Origin, tmp_path: Path) -> Project:
+    """A project of v1.0.0, committed."""
+    copier.run_copy(str(origin.folder), tmp_path / "p", defaults=True, quiet=True)
+    commit(tmp_path / "p")
+    return Project(tmp_path / "p")
+
+
+COMMAND = (sys.executable, "-m", "triton_ensemble", "update")
+
+
+def update(project: Project, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return project.run(*COMMAND, *arguments, **more)
+
+
+def edit(project: Project, name: str, old: str = "line 3 ", new: str = "mine, ") -> None:
+    """A line of its owner's in a managed file, committed."""
+    text = (project / name).read_text()
+    assert old in text
+    (project / name).write_text(text.replace(old, new + old))
+    commit(project.path)
+
+
+NEW = {
+    "tools/one.py": f"{HEAD}{LINES}# new\n",
+    "tools/three.sh": None,
+    "tools/four/five.sh": "#!/bin/sh\necho five\n",
+}
+CONFLICT = {"tools/one.py": HEAD + LINES.replace("line 3 ", "theirs, line 3 ")}

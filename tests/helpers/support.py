@@ -1,0 +1,456 @@
+"""Projects made from the template, and what their users do with them."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import pytest
+from copier.errors import UserMessageError
+
+from triton_ensemble.repository.sources import adapter_files
+from triton_ensemble.server.local_triton import free_ports
+
+ROOT = Path(__file__).resolve().parents[2]
+NOWHERE = "1"  # a port on which no server answers
+VENV = Path(sys.prefix)
+COPIER = VENV / "bin" / "copier"
+PREFIX = "'dict object' has no attribute "
+
+SOURCES = ROOT / "src"
+[MODEL_PY] = ROOT.glob("template/model_repository/*python_models*/*/model.py")
+
+AUTHOR = {
+    f"GIT_{role}_{field}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for field, value in (("NAME", "A"), ("EMAIL", "a@example.org"))
+}
+# What a surrounding `make test` or a user's shell says must not reach the project's own commands.
+FOREIGN = ("MAKE", "MFLAGS", "PYTEST", "PYTHONPATH", "TRITON_", "VENV", "VIRTUAL_ENV", "GIT_")
+
+
+def variables(**more: str) -> dict[str, str]:
+    """Return the environment of a command, which adds nothing of Python's own to a project's files."""
+    inherited = {name: v for name, v in os.environ.items() if not name.startswith(FOREIGN)}
+    return inherited | AUTHOR | {"PYTHONDONTWRITEBYTECODE": "1"} | more
+
+
+def run(*command: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=cwd, env=variables(**more), capture_output=True, text=True)
+
+
+def succeed(process: subprocess.CompletedProcess[str]) -> str:
+    """Return what a command printed; fail, with all of it, unless the command succeeded."""
+    assert process.returncode == 0, f"{process.args}\n{process.stdout}\n{process.stderr}"
+    return process.stdout
+
+
+def free_port() -> int:
+    """Return a port on which nothing listens."""
+    return free_ports({"": 0})[""]
+
+
+class Project:
+    """A folder with a generated project."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    @property
+    def package(self) -> str:
+        [package] = (self / "src").glob("*/__init__.py")
+        return package.parent.name
+
+    def files(self) -> list[str]:
+        """Return its files, without those of git."""
+        paths = (path.relative_to(self.path) for path in self.path.rglob("*") if path.is_file())
+        return sorted(str(path) for path in paths if path.parts[0] != ".git")
+
+    def contents(self) -> dict[str, bytes]:
+        return {name: (self / name).read_bytes() for name in self.files()}
+
+    def run(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return run(*command, cwd=self.path, PYTHONPATH=f"src:{SOURCES}", **more)
+
+    def make_command(self, *arguments: str) -> list[str]:
+        """Return `make` with the environment of this repository, which has all that a project needs."""
+        ready = (
+            f"--assume-old={VENV / name}" for name in (".packages", ".toolkit", ".dev", ".push")
+        )
+        return ["make", "--no-print-directory", *ready, f"VENV={VENV}", *arguments]
+
+    def make(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return self.run(*self.make_command(*arguments), **more)
+
+    def client(self, url: str) -> Any:
+        """Return the project's own client."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(self / "src")
+            return importlib.import_module(f"{self.package}.client").Client(url, timeout=30)
+
+    def commit(self) -> None:
+        """Commit the project as it is, the first time into a new git repository."""
+        for command in ("init -q", "add --all", "commit -q --allow-empty -m project"):
+            succeed(run("git", *command.split(), cwd=self.path))
+
+    def changes(self) -> str:
+        return succeed(run("git", "status", "--porcelain", cwd=self.path))
+
+
+@contextmanager
+def mounted(folder: Path, *options: str) -> Iterator[None]:
+    """Mount something at a folder for as long as a `with` block lasts; skip the test where the user may not."""
+    if run("mount", *options, str(folder), cwd=folder).returncode:
+        pytest.skip("this user may not mount a disk")
+    try:
+        yield
+    finally:
+        succeed(run("umount", "--lazy", str(folder), cwd=folder.parent))
+
+
+class Server(NamedTuple):
+    """A project that is served, and its URLs by protocol."""
+
+    project: Project
+    urls: dict[str, str]
+
+
+@contextmanager
+def serve(project: Project, *arguments: str) -> Iterator[Server]:
+    """Run `make serve` on free ports, until Ctrl-C."""
+    process = subprocess.Popen(
+        project.make_command("serve", "HTTP_PORT=0", "GRPC_PORT=0", "METRICS_PORT=0", *arguments),
+        cwd=project.path,
+        env=variables(PYTHONPATH=f"src:{SOURCES}"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout
+    lines: list[str] = []
+    try:
+        while not lines or (lines[-1] and not lines[-1].endswith("/metrics\n")):
+            lines.append(process.stdout.readline())
+        urls = {line.partition("://")[0]: line.strip() for line in lines[-3:-1]}
+        assert urls.keys() == {"http", "grpc"}, "".join(lines)
+        yield Server(project, urls)
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=30)
+
+
+def assert_logged(log: Path, *texts: str) -> None:
+    """Wait for a line of the log: Python models log through a queue, so an answer can be there before its line."""
+    end = time.monotonic() + 10
+    while missing := [text for text in texts if text not in log.read_text(errors="replace")]:
+        assert time.monotonic() < end, f"{log} lacks {missing}"
+        time.sleep(0.05)
+
+
+def write_adapter(version: Path) -> None:
+    """Write into a version folder what serves its step.json: model.py, and what it imports."""
+    for target, source in ((version / "model.py", MODEL_PY), *adapter_files(version)):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+
+
+class Generate(Protocol):
+    """Generate a project from answers; those not given are the defaults."""
+
+    def __call__(self, **answers: Any) -> Project: ...
+
+    def complete(self, **answers: Any) -> Project:
+        """Generate a project as `make repository` leaves it."""
+
+
+# Of a case like others that run more often.
+MATRIX = [pytest.mark.slow, pytest.mark.matrix]
+
+
+def slow_but(*quick: str, names: Iterable[str]) -> list[Any]:
+    """Return parameters of a test: only the quick ones are for `make test`."""
+    return [pytest.param(n, marks=MATRIX * (n not in quick)) for n in sorted(names)]
+
+
+def step(
+    name: str, inputs: Any, outputs: Any, backend: str = "python", **fields: Any
+) -> dict[str, Any]:
+    return {"name": name, "backend": backend, "inputs": inputs, "outputs": outputs, **fields}
+
+
+# Answers of small pipelines, by what is special about them.
+PIPELINES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "image in one process": {
+        "steps": [
+            step("preprocess", ["IMAGE"], ["PIXELS"], requirements=["pillow>=10.1"], fuse=True),
+            step(
+                "classify",
+                {"pixels": "PIXELS"},
+                {"logits": "LOGITS"},
+                "onnxruntime",
+                requirements=["scikit-learn", "skl2onnx"],
+                device="cpu",
+                fuse=True,
+            ),
+            step("label", ["LOGITS"], ["LABEL", "SCORE"]),
+        ],
+        "starting_pipeline": "image-classification",
+    },
+    "my own": {"starting_pipeline": "my-own"},
+    "chain": {"starting_pipeline": "my-own", "topology": "chain"},
+    "shared intermediate": {"starting_pipeline": "my-own", "topology": "shared"},
+    "fan that joins": {"starting_pipeline": "my-own", "topology": "fan"},
+    "photographs": {"starting_pipeline": "torchscript-classification"},
+    "text embedding": {"starting_pipeline": "text-embedding"},
+    "text to image": {"starting_pipeline": "text-to-image"},
+    "text classification": {"starting_pipeline": "text-classification"},
+    "digit screening": {"starting_pipeline": "digit-screening"},
+    "second opinion": {"starting_pipeline": "second-opinion"},
+    "torchscript": {
+        "project_name": "torchscript",
+        "starting_pipeline": "image-classification",
+        "max_queue_delay_us": 200_000,
+        "steps": [
+            step("preprocess", ["IMAGE"], ["PIXELS"], requirements=["pillow>=10.1"]),
+            step(
+                "classify",
+                {"pixels": "PIXELS"},
+                {"logits": "LOGITS"},
+                "pytorch",
+                requirements=["scikit-learn", "torch==2.13.0"],
+            ),
+            step("label", ["LOGITS"], ["LABEL", "SCORE"]),
+        ],
+    },
+    "one step": {
+        "project_name": "lone",
+        "tensors": {"A": "FP32[4]", "B": "INT64[-1, 2]"},
+        "steps": [step("only", ["A"], ["B"])],
+    },
+    "one model": {
+        "project_name": "lone-model",
+        "tensors": {"A": "FP32[-1]", "B": "FP32[4]"},
+        "steps": [step("only", ["A"], ["B"], "onnxruntime")],
+    },
+    "no batch dimension": {
+        "project_name": "unbatched",
+        "max_batch_size": 0,
+        "tensors": {"A": "FP32[4]", "B": "FP32[4]", "C": "STRING[1]"},
+        "steps": [step("pre", ["A"], ["B"]), step("net", ["B"], ["C"], "onnxruntime")],
+    },
+    "fan": {
+        "project_name": "fan",
+        "tensors": {
+            "TEXT": "STRING[1]",
+            "IMAGE": "UINT8[3, 8, 8]",
+            "IDS": "INT64[16]",
+            "PIXELS": "FP32[3, 8, 8]",
+            "SCORE": "FP32[1]",
+            "BOXES": "FP16[-1, 4]",
+        },
+        "steps": [
+            step("tokenize", ["TEXT"], ["IDS"]),
+            step("decode", ["IMAGE"], ["PIXELS"]),
+            step("match", {"ids": "IDS", "image": "PIXELS"}, {"score": "SCORE"}, "onnxruntime"),
+            step("detect", {"image": "PIXELS"}, {"boxes": "BOXES"}, "pytorch"),
+        ],
+    },
+    "kinds of steps": {
+        "project_name": "kinds",
+        "gpu_count": 1,
+        "tensors": {
+            "TEXT": "STRING[1]",
+            "HINT": {"type": "FP32", "dims": [2], "optional": True},
+            "IDS": "INT64[-1]",
+            "VECTOR": "FP32[4]",
+            "SCORE": "FP32[1]",
+        },
+        "steps": [
+            step("tokenize", ["TEXT", "HINT"], ["IDS"]),
+            step("embed", ["IDS"], ["VECTOR"], device="gpu", requirements=["torch==2.13.0"]),
+            step("score", ["VECTOR"], ["SCORE"], calls=["tokenize", "embed"]),
+        ],
+    },
+    "awkward names": {
+        "project_name": "Awkward.names-2",
+        "tensors": {
+            "input.1": "FP32[4]",
+            "Merchant Name": "STRING[1]",
+            "merchant name": "STRING[1]",
+            "a/b_0.tmp_1": "FP32[4]",
+            "389": "FP32[2]",
+            "größe": "INT32[1]",
+            "class": "BOOL[1]",
+        },
+        "steps": [
+            step(
+                "pre.process-1",
+                ["input.1", "Merchant Name", "merchant name"],
+                ["a/b_0.tmp_1", "class"],
+            ),
+            step(
+                "1st",
+                {"Sigmoid:0": "a/b_0.tmp_1"},
+                {"389": "389", "_x2e_": "größe"},
+                "onnxruntime",
+            ),
+        ],
+    },
+}
+
+# What clients and ensembles do otherwise.
+UNUSUAL: dict[str, dict[str, Any]] = {
+    "models that see other shapes": {
+        "project_name": "reshaped",
+        "tensors": {
+            "A": "FP32[2, 2]",
+            "B": "FP32[1]",
+            "C": "FP32[4]",
+            "D": "FP32[2, 2]",
+            "E": "FP32[1]",
+        },
+        "steps": [
+            step(
+                "one",
+                {"x": {"tensor": "A", "reshape": [4]}},
+                {"y": {"tensor": "B", "reshape": []}},
+                "onnxruntime",
+            ),
+            step("two", {"x": "B"}, {"y": {"tensor": "C", "reshape": [2, 2]}}, "openvino"),
+            step("three", {"x": {"tensor": "C", "reshape": [4, 1]}}, {"y": "D"}, "pytorch"),
+            step(
+                "four",
+                {"x": {"tensor": "D", "reshape": [4]}},
+                {"y": {"tensor": "E", "reshape": []}},
+            ),
+        ],
+    },
+    "steps in one process": {
+        "project_name": "joined",
+        "tensors": dict.fromkeys(["A", "B", "C"], "FP32[2]"),
+        "steps": [step("one", ["A"], ["B"]), step("two", ["B"], ["C"])],
+    },
+    "steps without an ensemble": {
+        "project_name": "alone",
+        "ensemble": False,
+        "tensors": {
+            **dict.fromkeys("ABC", "FP32[2]"),
+            "O": {"type": "FP32", "dims": [2], "optional": True},
+        },
+        "steps": [step("one", ["A"], ["B"]), step("alone", ["O", "B"], ["C"])],
+    },
+    "ONNX without an ensemble": {
+        "project_name": "network",
+        "ensemble": False,
+        "tensors": dict.fromkeys("AB", "FP32[2]"),
+        "steps": [step("net", {"in": "A"}, {"out": "B"}, "onnxruntime", device="cpu")],
+    },
+    "names that stubs use": {
+        "project_name": "taken",
+        "tensors": {"A": "FP32[4]", "rows": "INT32[1]", "position": "FP32[1]", "größe": "FP32[1]"},
+        "steps": [step("len", ["A"], ["rows", "position", "größe"])],
+    },
+    "optional input first": {
+        "project_name": "optional",
+        "max_batch_size": 0,
+        "tensors": {
+            "OPTION": {"type": "FP32", "dims": [3], "optional": True},
+            "X": "INT32[-1]",
+            "Y": "BOOL[2]",
+        },
+        "steps": [step("only", ["OPTION", "X"], ["Y"])],
+    },
+    "sequence": {
+        "project_name": "sequence",
+        "tensors": {"A": "FP32[2]", "B": "FP32[2]"},
+        "steps": [step("net", ["A"], ["B"], "onnxruntime", sequence={"direct": {}})],
+    },
+    "decoupled": {
+        "project_name": "decoupled",
+        "max_batch_size": 0,
+        "tensors": {"PROMPT": "STRING[1]", "TEXT": "STRING[-1]"},
+        "steps": [step("llm", {"i": "PROMPT"}, {"o": "TEXT"}, "vllm", decoupled=True)],
+    },
+    "a model that is only called": {
+        "project_name": "calling",
+        "tensors": {"A": "FP32[2]", "B": "FP32[2]"},
+        "steps": [
+            step("one", ["A"], ["B"], calls=["two"]),
+            step(
+                "two",
+                {"x": {"type": "FP32", "dims": [2]}},
+                {"y": {"type": "FP32", "dims": [2]}},
+                "onnxruntime",
+            ),
+        ],
+    },
+    "BF16": {
+        "project_name": "half",
+        "tensors": {"A": "BF16[4]", "B": "BF16[4]"},
+        "steps": [step("net", {"a": "A"}, {"b": "B"}, "tensorrt")],
+    },
+    "nested ensemble, interfaces of its own": {
+        "project_name": "nested",
+        "tensors": {"A": "FP32[4]", "M": "FP32[4]", "X": "FP32[4]"},
+        "inputs": {"A": {"dims": [2, 2], "reshape": [4]}},
+        "outputs": {"X": {"dims": [4, 1], "reshape": [4], "labels": "names.txt"}, "M": None},
+        "steps": [
+            {
+                "name": "inner",
+                "backend": "ensemble",
+                "version": 2,
+                "inputs": {"x": {"tensor": "A", "dims": [4], "reshape": [2, 2]}},
+                "outputs": {"y": "M"},
+                "tensors": {"x": "FP32[2, 2]", "y": "FP32[4]"},
+                "steps": [step("within", ["x"], ["y"], warmup=[{"inputs": {"x": "random"}}])],
+                "ensemble": {"cache": True, "versions": [1, 2], "parameters": {"a": True}},
+            },
+            step("outside", ["M"], ["X"]),
+        ],
+    },
+}
+
+
+def problem(error: UserMessageError) -> str:
+    """Return the template's own line, which Copier prints behind PREFIX, as a Python literal."""
+    prefix, line = str(error)[: len(PREFIX)], str(error)[len(PREFIX) :]
+    assert prefix == PREFIX, error
+    return str(ast.literal_eval(line))
+
+
+# Inputs with dims that vary, which steps declare, also one in a nested ensemble.
+OPEN_DIMS: dict[str, Any] = {
+    "tensors": {
+        "A": "FP32[-1, 4, -1]",
+        "B": "FP32[-1]",
+        "C": "FP32[-1]",
+        **dict.fromkeys("XYZ", "FP32[1]"),
+    },
+    "steps": [
+        step("one", ["A", "C"], ["X"]),
+        step("two", {"x": {"tensor": "A", "dims": [3, -1, -1]}}, ["Z"]),
+        {
+            "name": "inner",
+            "backend": "ensemble",
+            "inputs": {"b": "B"},
+            "outputs": {"y": "Y"},
+            "tensors": {"b": "FP32[-1]", "y": "FP32[1]"},
+            "steps": [step("within", {"x": {"tensor": "b", "dims": [5]}}, ["y"])],
+        },
+    ],
+}

@@ -1,0 +1,68 @@
+"""Shared by tests: `copier update`: what a project owns stays as it is; the rest becomes what a fresh copy would be."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import copier
+import pytest
+import yaml
+from support import Project, step
+
+TENSORS = dict.fromkeys("ABCD", "FP32[4]")
+ONE = step("one", ["A"], ["B"])
+TWO = step("two", ["B"], ["C"], "onnxruntime")
+THREE = step("three", ["C"], ["D"])
+
+Copy = Callable[..., Project]
+
+
+def answers(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:
+    used = {tensor for step in steps for side in ("inputs", "outputs") for tensor in step[side]}
+    tensors = {name: spec for name, spec in TENSORS.items() if name in used}
+    return {"tensors": tensors, "steps": list(steps), **more}
+
+
+@pytest.fixture
+def origin(git_template: Path, tmp_path: Path) -> Path:
+    """Return a template that a test may change: it has the tag v1.0.0."""
+    return Path(shutil.copytree(git_template, tmp_path / "template", symlinks=True))
+
+
+@pytest.fixture
+def copy(origin: Path, tmp_path: Path) -> Copy:
+    """Return what copies the newest version into a new folder, and commits it there."""
+
+    def copy(name: str = "p", **data: Any) -> Project:
+        copier.run_copy(
+            str(origin), tmp_path / name, data=data, defaults=True, quiet=True, unsafe=False
+        )
+        project = Project(tmp_path / name)
+        project.commit()
+        return project
+
+    return copy
+
+
+def update(project: Project, **data: Any) -> None:
+    copier.run_update(
+        str(project.path), data=data, defaults=True, overwrite=True, quiet=True, unsafe=False
+    )
+
+
+def make_update(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `make update`, with the Copier of this repository."""
+    assert "python -m triton_ensemble update" in (project / "Makefile").read_text()
+    return project.run(sys.executable, "-m", "triton_ensemble", "update", *arguments)
+
+
+def change(project: Project, **data: Any) -> None:
+    """Write other answers into pipeline.yml, as far as they are those of a pipeline, and commit them."""
+    path = project / "pipeline.yml"
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | data))
+    project.commit()

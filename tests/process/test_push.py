@@ -1,0 +1,398 @@
+"""`make push`: versions of the model repository in a bucket, what names them, and a Triton that is started from there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+from bucket import Store, store
+from support import NOWHERE, SOURCES, VENV, Generate, Project, succeed, variables
+
+from triton_ensemble.server import environment
+from triton_ensemble.server.local_triton import free_ports
+
+SERVE = "import sys; from triton_ensemble.container.serve import main; main(sys.argv[1:])"
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[Store]:
+    with store() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def built(generate: Generate) -> Project:
+    project = generate.complete(extras=["kubernetes"])
+    return project
+
+
+@pytest.fixture
+def project(built: Project, tmp_path: Path) -> Project:
+    return Project(Path(shutil.copytree(built.path, tmp_path / "p")))
+
+
+def push(
+    project: Project, s3: Store, to: str = "", *words: str, **more: str
+) -> subprocess.CompletedProcess[str]:
+    s3.requests.clear()
+    to = to or f"s3://{s3.url}/models/{project.path.parent.name}"
+    return project.make("push", f"TO={to}", *words, **{**s3.keys, **more})
+
+
+def prefix(project: Project) -> str:
+    return project.path.parent.name
+
+
+def line(process: subprocess.CompletedProcess[str]) -> str:
+    """Return the one line that a push that failed says, without make's own."""
+    assert process.returncode
+    [said] = [text for text in process.stderr.splitlines() if not text.startswith("make")]
+    return said
+
+
+def test_a_version_is_complete_and_the_next_has_what_changed(project: Project, s3: Store) -> None:
+    said = succeed(push(project, s3))
+    local = {
+        str(path.relative_to(project / "model_repository")): path.stat().st_size
+        for path in (project / "model_repository").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and path.name != ".built"
+    }
+    at = prefix(project)
+    there = s3.keys_in("models", f"{at}/1/")
+    assert there == {f"{at}/1/{name}": size for name, size in local.items()}
+    assert all(size for size in there.values())
+    assert s3.put()[-1] == f"{at}/1.json"
+    assert f"/models/{at}/1: complete; {len(local)} uploaded" in said
+    listed = json.loads(s3.client().get_object(Bucket="models", Key=f"{at}/1.json")["Body"].read())
+    assert {name: each["size"] for name, each in listed["files"].items()} == local
+
+    assert "has this repository already; nothing is uploaded" in succeed(push(project, s3))
+    assert s3.put() == s3.put("COPY") == []
+
+    step = project / "steps/label.py"
+    step.write_text(step.read_text() + "# changed\n")
+    said = succeed(push(project, s3))
+    assert s3.put() == [f"{at}/2/label/1/steps/label.py", f"{at}/2.json"]
+    assert len(s3.put("COPY")) == len(local) - 1
+    assert f"{at}/2: complete; 1 uploaded, {len(local) - 1} copied" in said
+    assert s3.keys_in("models", f"{at}/1/") == there
+
+
+def test_a_version_of_a_number(project: Project, s3: Store) -> None:
+    succeed(push(project, s3, "", "VERSION=7"))
+    assert "already" in succeed(push(project, s3, "", "VERSION=7"))
+    step = project / "steps/label.py"
+    step.write_text(step.read_text() + "# changed\n")
+    assert "/7: is complete, with other files" in line(push(project, s3, "", "VERSION=7"))
+    assert "/8: complete" in succeed(push(project, s3))
+
+
+def test_an_interrupted_push_is_gone_on_with(project: Project, s3: Store) -> None:
+    command = project.make_command("push", f"TO=s3://{s3.url}/models/{prefix(project)}")
+    s3.requests.clear()
+    environ = variables(PYTHONPATH=f"src:{SOURCES}", **s3.keys)
+    process = subprocess.Popen(
+        command, cwd=project.path, env=environ, start_new_session=True, stderr=subprocess.DEVNULL
+    )
+
+    def interrupt(count: int) -> None:
+        if count > 12:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            time.sleep(0.2)
+
+    s3.before_put = interrupt
+    try:
+        process.wait(60)
+    finally:
+        s3.before_put = lambda count: None
+    assert process.returncode
+    at = prefix(project)
+    time.sleep(1)
+    left = s3.keys_in("models", f"{at}/")
+    assert left
+    assert f"{at}/1.json" not in left
+    gone = {"Bucket": "models", "Key": f"{at}/1/gone/config.pbtxt", "Body": b"x"}
+    s3.client().put_object(**gone, Metadata={"sha256": "0"})  # of a model that has left since
+    said = succeed(push(project, s3))
+    assert f"{len(left)} there from a push that was interrupted" in said
+    assert not {*left} & {*s3.put()}
+    assert f"{at}/1/gone/config.pbtxt" not in s3.keys_in("models", f"{at}/")
+    assert "already" in succeed(push(project, s3))
+
+
+def test_files_of_others_are_left_alone(project: Project, s3: Store) -> None:
+    at = prefix(project)
+    s3.client().put_object(Bucket="models", Key=f"{at}/1/net/config.pbtxt", Body=b"x")
+    assert "has files that no push wrote, as net/config.pbtxt" in line(push(project, s3))
+    assert [*s3.keys_in("models", f"{at}/")] == [f"{at}/1/net/config.pbtxt"]
+    succeed(push(project, s3, "", "VERSION=2"))
+    assert "/2: has this repository already" in succeed(push(project, s3))
+
+
+def test_what_names_it_names_the_new_version(project: Project, s3: Store) -> None:
+    at, deploy = prefix(project), project / "deploy"
+    (deploy / "kserve").mkdir()
+    names = {
+        "kserve/own.yaml": f'storageUri: "s3://models/{at}/3/"\n',
+        "compose.override.yaml": f"A: s3://https://other:9000/models/{at}/12\nB: s3://models/{at}2/3\n"
+        f"C: s3://models/{at}/3/label\nD: s3://models/{at}/3x\n",
+        "managed.yaml": f"# Managed by triton-ensemble-template\n# s3://models/{at}/3\n",
+    }
+    for name, text in names.items():
+        (deploy / name).write_text(text)
+    said = succeed(push(project, s3, "", "VERSION=41"))
+    assert (deploy / "kserve/own.yaml").read_text() == f'storageUri: "s3://models/{at}/41/"\n'
+    assert (deploy / "managed.yaml").read_text() == names["managed.yaml"]
+    expected = names["compose.override.yaml"].replace("/12\n", "/41\n")
+    assert (deploy / "compose.override.yaml").read_text() == expected
+    assert said.splitlines()[-2:] == [
+        f"deploy/compose.override.yaml:1: s3://https://other:9000/models/{at}/41",
+        f"deploy/kserve/own.yaml:1: s3://models/{at}/41/",
+    ]
+
+
+def test_where_nothing_names_it_what_to_write_is_said(project: Project, s3: Store) -> None:
+    said, at = succeed(push(project, s3)), prefix(project)
+    assert f"MODEL_REPOSITORY=s3://{s3.url}/models/{at}/1 " in said
+    assert f"storageUri: s3://models/{at}/1/ " in said
+    assert "deploy/kubernetes/kustomization.yaml" in said
+
+
+def test_the_line_of_the_components_bucket_is_the_owners(project: Project, s3: Store) -> None:
+    name = "image-classification"
+    said = succeed(push(project, s3, f"s3://models/{name}", "VERSION=5", AWS_ENDPOINT_URL=s3.url))
+    own = (project / "deploy/kubernetes/kustomization.yaml").read_text()
+    assert f"MODEL_REPOSITORY=s3://models/{name}/5\n" in own
+    assert f": s3://models/{name}/5\n" in said
+
+
+@pytest.mark.parametrize(
+    ("to", "more", "expected"),
+    [
+        ("s3://URL/absent/p", {}, "there is no such bucket"),
+        (f"s3://http://127.0.0.1:{NOWHERE}/models/p", {}, "can't be reached: [Errno 111]"),
+        ("s3://https://HOST/models/p", {}, "can't be reached: "),
+        ("s3://http://no-such-host.invalid:80/models/p", {}, "can't be reached: "),
+        ("s3://URL/models", {}, "a prefix is missing"),
+        ("s3://URL/my_models/p", {}, "the bucket's name is none that Triton reads"),
+        ("s3://Models/p", {}, "the bucket's name is none that Triton reads"),
+        ("s3://models/a+b", {}, "the prefix 'a+b' is none"),
+        ("s3://http://127.0.0.1/models/p", {}, "the port too"),
+        ("models/p", {}, "is no address in S3; write s3://BUCKET/PREFIX"),
+        ("", {}, "say where to: make push TO=s3://bucket/prefix"),
+        (
+            "s3://models/p",
+            {"AWS_ENDPOINT_URL": "127.0.0.1:1"},
+            "is no URL; write https://HOST:PORT",
+        ),
+        (
+            "s3://URL/models/p",
+            {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "HOME": "/nowhere"},
+            "there is no key; set AWS_ACCESS_KEY_ID",
+        ),
+    ],
+)
+def test_what_can_not_be_is_one_line_at_once(
+    built: Project, s3: Store, to: str, more: dict[str, str], expected: str
+) -> None:
+    to = to.replace("URL", s3.url).replace("HOST", f"127.0.0.1:{s3.port}")
+    start = time.monotonic()
+    process = built.make("push", f"TO={to}", **{**s3.keys, **more})
+    assert expected in line(process)
+    assert time.monotonic() - start < 15
+
+
+def test_a_wrong_version_is_refused(built: Project, s3: Store) -> None:
+    assert "write a number from 1 on" in line(push(built, s3, "", "VERSION=0"))
+
+
+def test_what_the_check_refuses_is_not_pushed(project: Project, s3: Store) -> None:
+    config = project / "model_repository/label/config.pbtxt"
+    config.write_text(config.read_text().replace('backend: "python"', 'backend: "pyton"'))
+    assert "model_repository/label/config.pbtxt:" in line(push(project, s3))
+    assert s3.requests == []
+
+
+def test_what_a_bucket_would_lose_is_not_pushed(project: Project, s3: Store) -> None:
+    (project / "steps/helpers").mkdir()
+    (project / "steps/helpers/__init__.py").touch()
+    process = push(project, s3)
+    assert "steps/helpers/__init__.py: is empty, and KServe" in process.stderr
+    (project / "steps/helpers/__init__.py").write_text("# helpers\n")
+    (project / "model_repository/image_classification/2").mkdir()
+    assert "model_repository/image_classification/2: is empty, and a bucket" in line(
+        push(project, s3)
+    )
+    assert s3.requests == []
+
+
+def test_no_key_is_written(project: Project, s3: Store) -> None:
+    said = succeed(push(project, s3))
+    texts = [path.read_bytes() for path in project.path.rglob("*") if path.is_file()]
+    for key in s3.keys_in("models", f"{prefix(project)}/"):
+        texts.append(s3.client().get_object(Bucket="models", Key=key)["Body"].read())
+    for value in (s3.keys["AWS_ACCESS_KEY_ID"], s3.keys["AWS_SECRET_ACCESS_KEY"]):
+        assert value not in said
+        assert not any(value.encode() in text for text in texts)
+
+
+@contextmanager
+def triton(
+    repository: str, folder: Path, **more: str
+) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
+    """Start the local Triton as the container does, from a bucket; yield its process, URL and log."""
+    wheel = environment.site_packages() / "pytriton/tritonserver"
+    environment.copy_backends(wheel, folder / "backends", ())
+    ports = free_ports(dict.fromkeys(("http", "grpc", "metrics"), 0))
+    flags = [
+        f"--{api}-{what}"
+        for api, port in ports.items()
+        for what in (f"port={port}", "address=127.0.0.1")
+    ]
+    more = environment.variables() | more
+    more |= {"PYTHONPATH": str(SOURCES), "PATH": f"{wheel / 'bin'}:{more['PATH']}"}
+    log = folder / "log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-c", SERVE, f"--model-repository={repository}", f"--backend-directory={folder / 'backends'}",
+             "--disable-auto-complete-config", *flags],
+            stdout=file, stderr=file, env=more,
+        )  # fmt: skip
+    try:
+        yield process, f"http://127.0.0.1:{ports['http']}", log
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def test_triton_loads_what_was_pushed_and_answers(
+    project: Project, s3: Store, tmp_path: Path
+) -> None:
+    succeed(push(project, s3))
+    address = f"s3://{s3.url}/models/{prefix(project)}/1"
+    with triton(address, tmp_path, **s3.keys) as (process, url, log):
+        wait_until_ready(process, url, log)
+        assert "LABEL: 7" in succeed(project.make("infer", TRITON_URL=url))
+
+
+def wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    for _ in range(120):
+        assert process.poll() is None, log.read_text()
+        try:
+            with urlopen(f"{url}/v2/health/ready", timeout=1):
+                return
+        except OSError:
+            time.sleep(0.25)
+    raise AssertionError(log.read_text())
+
+
+@pytest.mark.parametrize(
+    ("repository", "expected"),
+    [
+        ("s3://URL/models/none", "there is no file; compare the prefix"),
+        ("s3://URL/absent/p", "there is no such bucket"),
+        (f"s3://127.0.0.1:{NOWHERE}/models/p", "can't be reached: [Errno 111] Connection refused"),
+        ("s3://https://HOST/models/p", "can't be reached: "),
+        (
+            "s3://URL/models/versions",
+            "has versions of a model repository; name one: s3://URL/models/versions/12",
+        ),
+        ("s3://HOST/My_models/p", "the bucket's name is none that Triton reads"),
+        ("s3://", "the bucket's name is missing"),
+    ],
+)
+def test_a_server_that_can_not_read_its_bucket_says_so_at_once(
+    s3: Store, tmp_path: Path, repository: str, expected: str
+) -> None:
+    for name in ("9.json", "12.json", "12/net/config.pbtxt"):
+        s3.client().put_object(Bucket="models", Key=f"versions/{name}", Body=b"x")
+    host = f"127.0.0.1:{s3.port}"
+    repository, expected = (
+        t.replace("URL", s3.url).replace("HOST", host) for t in (repository, expected)
+    )
+    start = time.monotonic()
+    process = started(repository, tmp_path, s3.keys)
+    assert process.returncode == 1
+    [said] = process.stderr.splitlines()
+    assert said.startswith("MODEL_REPOSITORY: ")
+    assert expected in said
+    assert time.monotonic() - start < 5
+
+
+def started(
+    repository: str, folder: Path, more: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Start the server with what stands for Triton, which says nothing and ends well."""
+    (folder / "tritonserver").write_text("#!/bin/sh\n")
+    (folder / "tritonserver").chmod(0o755)
+    path = f"{folder}:{VENV / 'bin'}:/usr/bin:/bin"
+    command = (sys.executable, "-c", SERVE, f"--model-repository={repository}")
+    environ = variables(PYTHONPATH=str(SOURCES), PATH=path, **more)
+    # A file: what hides the admin key has stderr too, until the server's process is gone.
+    with (folder / "stderr").open("w") as file:
+        done = subprocess.run(command, cwd=folder, env=environ, stderr=file, text=True)
+    done.stderr = (folder / "stderr").read_text()
+    return done
+
+
+@pytest.fixture
+def strict(s3: Store) -> Iterator[dict[str, str]]:
+    """Let the store compare keys and signatures; yield the environment of one who may do all."""
+    import boto3
+
+    iam = boto3.client("iam", endpoint_url=s3.url, aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")  # fmt: skip
+    iam.create_user(UserName="owner")
+    policy = {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}],
+    }
+    iam.put_user_policy(UserName="owner", PolicyName="all", PolicyDocument=json.dumps(policy))
+    key: dict[str, Any] = iam.create_access_key(UserName="owner")["AccessKey"]
+    reset(s3, "0")
+    owner = {
+        "AWS_ACCESS_KEY_ID": key["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"],
+    }
+    yield s3.keys | owner
+    reset(s3, "inf")
+
+
+def reset(s3: Store, actions: str) -> None:
+    """Let the store compare keys after so many requests."""
+    url, text = f"{s3.url}/moto-api/reset-auth", {"Content-Type": "text/plain"}
+    with urlopen(Request(url, actions.encode(), text, method="POST")):
+        pass
+
+
+def test_a_wrong_key_is_one_line_and_the_right_one_works(
+    project: Project, s3: Store, strict: dict[str, str], tmp_path: Path
+) -> None:
+    wrong_secret = strict | {"AWS_SECRET_ACCESS_KEY": "wrong"}
+    wrong_key = strict | {"AWS_ACCESS_KEY_ID": "AKIAWRONG"}
+    assert "the secret is refused" in line(push(project, s3, **wrong_secret))
+    assert "the key is refused" in line(push(project, s3, **wrong_key))
+    succeed(push(project, s3, **strict))
+    address = f"s3://{s3.url}/models/{prefix(project)}/1"
+    assert "the secret is refused" in started(address, tmp_path, wrong_secret).stderr
+    assert "the key is refused" in started(address, tmp_path, wrong_key).stderr
+    assert started(address, tmp_path, strict).returncode == 0
+    no_key = {"AWS_EC2_METADATA_DISABLED": "true"}
+    assert started(address, tmp_path, no_key).returncode == 0  # Triton may have a role
+
+
+def test_without_boto3_the_command_says_what_to_run(built: Project) -> None:
+    hide = "import sys; sys.modules['boto3'] = None; from triton_ensemble.cli import main; sys.exit(main(['push', 's3://models/p']))"
+    done = built.run(sys.executable, "-c", hide)
+    assert done.stderr.startswith("push: boto3 is not installed; in a project run: make push")

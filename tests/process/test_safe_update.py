@@ -1,0 +1,454 @@
+"""`make update` is all or nothing, and keeps what its owner wrote: on a template of a few files."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import copier
+import pytest
+from safe_update_support import (  # noqa: F401
+    COMMAND,
+    CONFLICT,
+    FILES,
+    HEAD,
+    LINES,
+    NEW,
+    Origin,
+    commit,
+    edit,
+    origin,
+    project,
+    update,
+    write,
+)
+from support import SOURCES, Project, mounted, run, succeed, variables
+
+from triton_ensemble.update.stage import PREFIX
+
+
+def state(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """All that a failed update must leave alone: files, their modes, and git's index and refs."""
+    git = folder / ".git"
+    paths = [path for path in folder.rglob("*") if git not in path.parents]
+    paths += [path for path in (git / "index", git / "HEAD") if path.exists()]
+    return {
+        str(path.relative_to(folder)): (
+            path.lstat().st_mode,
+            path.read_bytes() if path.is_file() else b"",
+        )
+        for path in paths
+        if "__pycache__" not in path.parts
+    }
+
+
+def assert_refused(project: Project, line: str, *arguments: str, **more: str) -> None:
+    """It fails, says so in one line, and leaves everything as it was."""
+    before = state(project.path)
+    process = update(project, *arguments, **more)
+    assert process.returncode
+    assert state(project.path) == before
+    [said] = process.stderr.splitlines()
+    assert line in said
+    assert process.stdout == ""
+
+
+# What can go wrong.
+
+
+def test_a_moved_template_changes_nothing(project: Project, origin: Origin) -> None:
+    origin.folder.rename(origin.folder.with_name("moved"))
+    assert_refused(
+        project, "template: is no folder here; write the template's URL or its absolute path"
+    )
+
+
+@pytest.mark.slow
+def test_a_template_that_is_no_repository_changes_nothing(project: Project, origin: Origin) -> None:
+    shutil.rmtree(origin.folder / ".git")
+    assert_refused(project, "Updating is only supported in git-tracked templates")
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        (".", "is no template with the version v1.0.0"),
+        pytest.param("./template", "is no folder here", marks=pytest.mark.slow),
+    ],
+)
+def test_a_relative_path_that_leads_elsewhere_changes_nothing(
+    project: Project, path: str, what: str
+) -> None:
+    """As Copier records it of a copy that was made in the template's own folder."""
+    answers = project / ".copier-answers.yml"
+    lines = answers.read_text().splitlines()
+    kept = [line for line in lines if not line.startswith("_src_path")]
+    answers.write_text("\n".join([*kept, f"_src_path: {path}"]))
+    commit(project.path)
+    instead = "write the template's URL or its absolute path, and commit"
+    assert_refused(project, f".copier-answers.yml: _src_path {path}: {what}; {instead}")
+
+
+@pytest.mark.slow
+def test_a_template_that_is_not_reached_changes_nothing(project: Project) -> None:
+    answers = project / ".copier-answers.yml"
+    answers.write_text("_commit: v1.0.0\n_src_path: https://template.invalid/t.git\n")
+    commit(project.path)
+    assert_refused(project, "_src_path https://template.invalid/t.git: git says: unable to access")
+
+
+def test_a_refusal_changes_nothing(project: Project, origin: Origin) -> None:
+    """Also one that comes late, when Copier has written files."""
+    origin.release("v1.1.0", **NEW, **{"zz.jinja": "{{ {}['zz: refused'] }}"})
+    assert_refused(project, "zz")
+
+
+@pytest.mark.slow
+def test_a_version_behind_the_projects_is_explained(project: Project, origin: Origin) -> None:
+    origin.release("", **NEW)
+    succeed(update(project, "--vcs-ref=HEAD"))
+    commit(project.path)
+    assert_refused(project, "is newer than the template's newest version; wait for the next")
+
+
+def test_uncommitted_changes_are_refused_before_anything_is_made(project: Project) -> None:
+    (project / "tools/one.py").write_text("mine\n")
+    assert_refused(project, "tools/one.py: is not committed; run: git add --all && git commit")
+    (project / "untracked").write_text("mine\n")
+    assert_refused(project, "is not committed")
+
+
+def test_a_project_without_a_commit_is_told_to_make_one(project: Project) -> None:
+    shutil.rmtree(project / ".git")
+    assert_refused(project, "update: the project is in no git repository; run: git init")
+    succeed(run("git", "init", "-q", cwd=project.path))
+    assert_refused(project, "is not committed; run: git add --all && git commit")
+    succeed(run("git", "add", "--all", cwd=project.path))
+    assert_refused(project, "is not committed; run: git add --all && git commit")
+
+
+def test_git_is_named_where_it_is_missing(project: Project) -> None:
+    assert_refused(project, "update: needs git; install it", PATH="/nowhere")
+
+
+def limited(size: int) -> Callable[[], None]:
+    """For a process that can't write more than that into a file, as where a disk is full."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [100, 2000])
+def test_a_disk_that_is_full_for_temporary_files_changes_nothing(
+    project: Project, origin: Origin, size: int
+) -> None:
+    origin.release("v1.1.0", **NEW)
+    before = state(project.path)
+    process = subprocess.Popen(
+        COMMAND,
+        cwd=project.path,
+        env=variables(PYTHONPATH=str(SOURCES)),
+        preexec_fn=limited(size),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    _, said = process.communicate()
+    assert process.returncode
+    assert state(project.path) == before
+    assert len(said.splitlines()) == 1, said
+
+
+@pytest.mark.slow
+def test_files_that_were_brought_go_back_where_another_has_no_place(
+    project: Project, origin: Origin
+) -> None:
+    write(project.path, **{"built/zz/model": "mine, and not in git\n"})
+    origin.release("v1.1.0", **NEW, **{"built/zz": "new\n"})
+    assert_refused(project, "built/zz: is a folder, and the update has a file there; move it")
+
+
+@pytest.mark.slow
+def test_files_that_were_brought_go_back_where_the_index_is_locked(
+    project: Project, origin: Origin
+) -> None:
+    edit(project, "tools/one.py")
+    origin.release("v1.1.0", **NEW | CONFLICT)
+    (project / ".git/index.lock").touch()
+    assert_refused(project, "update: git: Unable to create")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    with mounted(folder, "-t", "tmpfs", "-o", "size=1m", "tmpfs"):
+        yield folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left", [0, 8192])
+def test_a_disk_that_is_full_for_the_project_changes_nothing(
+    origin: Origin, project: Project, small_disk: Path, left: int
+) -> None:
+    """Some of the new files find room, in some cases."""
+    edit(project, "tools/one.py")
+    origin.release("v1.1.0", **NEW | CONFLICT)
+    project = Project(Path(shutil.copytree(project.path, small_disk / "p")))
+    succeed(run("git", "status", cwd=project.path))
+    room = os.statvfs(small_disk)
+    (small_disk / "filler").write_bytes(bytes(room.f_bavail * room.f_frsize - left))
+    assert_refused(project, "No space left on device")
+
+
+@pytest.mark.slow
+def test_an_interruption_at_any_time_is_all_or_nothing(
+    project: Project, origin: Origin, tmp_path: Path
+) -> None:
+    """Ctrl-C: a signal to the command and all that it has started."""
+    edit(project, "tools/one.py")
+    origin.release("v1.1.0", **NEW | CONFLICT)
+    whole = Project(Path(shutil.copytree(project.path, tmp_path / "whole")))
+    start = time.monotonic()
+    assert update(whole).returncode == 1
+    takes = time.monotonic() - start
+    without_index = {name: data for name, data in state(whole.path).items() if name != ".git/index"}
+    chosen = random.Random(0)
+    done, not_done = 0, 0
+    for number in range(9):
+        copy = Project(Path(shutil.copytree(project.path, tmp_path / f"copy-{number}")))
+        succeed(run("git", "status", cwd=copy.path))
+        before = state(copy.path)
+        process = subprocess.Popen(
+            COMMAND,
+            cwd=copy.path,
+            env=variables(PYTHONPATH=str(SOURCES)),
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        if number % 3:
+            time.sleep(chosen.uniform(0.1, 1.1) * takes)
+        else:  # as the files are brought
+            while process.poll() is None and not list(copy.path.glob(f"{PREFIX}*")):
+                pass
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        after = state(copy.path)
+        if after == before:
+            not_done += 1
+            assert process.returncode not in (0, 1)
+        else:
+            done += 1
+            after.pop(".git/index")
+            assert after == without_index
+            assert process.returncode == 1
+            assert "tools/one.py: both you and the template" in said
+    assert done
+    assert not_done
+    assert not list(tmp_path.glob(f"copy-*/{PREFIX}*"))
+
+
+# What an update does.
+
+
+@pytest.mark.slow
+def test_an_update_says_what_it_has_done(project: Project, origin: Origin) -> None:
+    assert succeed(update(project)) == (
+        "p: is up to date with pipeline.yml and the template's v1.0.0\n"
+    )
+    origin.release("v1.1.0", **NEW)
+    before = (project / ".git/index").read_bytes()
+    assert succeed(update(project)) == (
+        "p: v1.0.0 -> v1.1.0, 4 files changed; see `git status` and `git diff`, then `make test`\n"
+        "  moved    tools/three.sh -> tools/four/five.sh\n"
+        "  changed  .copier-answers.yml\n"
+        "  changed  tools/one.py\n"
+    )
+    assert (project / ".git/index").read_bytes() == before
+    assert set(project.changes().splitlines()) == {
+        " M .copier-answers.yml",
+        " M tools/one.py",
+        " D tools/three.sh",
+        "?? tools/four/",
+    }
+
+
+@pytest.mark.slow
+def test_a_project_in_a_folder_of_a_repository_is_updated_alone(
+    project: Project, origin: Origin, tmp_path: Path
+) -> None:
+    """Whatever else is changed or staged there; and a template may be named from the project."""
+    edit(project, "tools/one.py")
+    (tmp_path / "all").mkdir()
+    shutil.rmtree(project / ".git")
+    inner = Project(project.path.rename(tmp_path / "all/ä p"))
+    answers = inner / ".copier-answers.yml"
+    answers.write_text(answers.read_text().replace(str(origin.folder), "../../template"))
+    write(tmp_path / "all", **{"other": "1\n"})
+    commit(tmp_path / "all")
+    write(tmp_path / "all", **{"other": "2\n", "staged": "3\n"})
+    succeed(run("git", "add", "staged", cwd=tmp_path / "all"))
+    origin.release("v1.1.0", **NEW | CONFLICT)
+    assert update(inner).returncode == 1
+    status = succeed(run("git", "-c", "core.quotePath=false", "status", "-s", cwd=tmp_path / "all"))
+    assert set(status.splitlines()) == {
+        " M other",
+        "A  staged",
+        ' M "ä p/.copier-answers.yml"',
+        'UU "ä p/tools/one.py"',
+        ' D "ä p/tools/three.sh"',
+        '?? "ä p/tools/four/"',
+    }
+    assert "_src_path: ../../template\n" in answers.read_text()
+
+
+@pytest.mark.slow
+def test_hooks_and_filters_of_the_owner_do_not_run(
+    project: Project, origin: Origin, tmp_path: Path
+) -> None:
+    hook = f"#!/bin/sh\necho ran >> {tmp_path}/ran\n"
+    for name in ("post-checkout", "post-index-change", "pre-commit", "reference-transaction"):
+        write(project / ".git/hooks", **{name: hook})
+        (project / ".git/hooks" / name).chmod(0o755)
+    (project / ".gitattributes").write_text("*.py filter=mine\n")
+    succeed(run("git", "-c", "core.hooksPath=/dev/null", "add", "--all", cwd=project.path))
+    edit_without_hooks = ("-c", "core.hooksPath=/dev/null", "commit", "-q", "-m", "mine")
+    succeed(run("git", *edit_without_hooks, cwd=project.path))
+    config = tmp_path / "gitconfig"
+    config.write_text(f'[filter "mine"]\nsmudge = "echo ran >> {tmp_path}/ran; cat"\n')
+    origin.release("v1.1.0", **NEW)
+    succeed(update(project, GIT_CONFIG_GLOBAL=str(config)))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_conflict_is_one_of_git_and_the_way_back_works(project: Project, origin: Origin) -> None:
+    edit(project, "tools/one.py")
+    (project / "built").mkdir()
+    (project / "built/model").write_text("mine, and not in git\n")
+    before = project.contents()
+    origin.release("v1.1.0", **NEW | CONFLICT)
+    process = update(project)
+    assert process.returncode == 1
+    first, *table = process.stdout.splitlines()
+    assert first == "p: v1.0.0 -> v1.1.0, 4 files changed"
+    assert table[0] == "  conflict  tools/one.py"
+    back, conflict = process.stderr.splitlines()
+    assert conflict.startswith("tools/one.py: both you and the template changed lines")
+    assert "UU tools/one.py" in project.changes()
+    text = (project / "tools/one.py").read_text()
+    assert "<<<<<<< before updating\nmine, line 3 " in text
+    assert succeed(run("git", "show", ":2:tools/one.py", cwd=project.path)).count("mine") == 1
+    command = back.removeprefix("To take the update back: ")
+    assert command in (SOURCES.parent / "docs/update.md").read_text()
+    succeed(run("sh", "-c", command, cwd=project.path))
+    assert project.changes() == ""
+    assert project.contents() == before
+
+
+def test_a_conflict_in_the_makefile_leaves_make_alone(project: Project, origin: Origin) -> None:
+    edit(project, "Makefile", "made", "mine")
+    origin.release("v1.1.0", Makefile=FILES["Makefile"].replace("made", "made anew"))
+    process = update(project)
+    assert process.returncode == 1
+    assert succeed(run("make", cwd=project.path)) == "made anew\n"
+    place = kept(project, "Makefile")
+    line, back = process.stderr.splitlines()
+    assert line.startswith("Makefile: both you and the template changed the same lines; it is the")
+    assert line.endswith(f"yours is {place}; put your lines into it, then `git add Makefile`")
+    assert back.startswith("To take the update back: ")
+    assert "minemade" in (project / place).read_text()
+    assert project.changes().splitlines() == [" M .copier-answers.yml", "UU Makefile"]
+
+
+# What an owner wrote.
+
+
+def kept(project: Project, name: str) -> str:
+    """The place where a file of its owner is kept."""
+    head = succeed(run("git", "rev-parse", "--short", "HEAD", cwd=project.path)).strip()
+    return f".before-update/{head}/{name}"
+
+
+def test_edits_of_a_renamed_file_move_along(project: Project, origin: Origin) -> None:
+    edit(project, "tools/one.py")
+    origin.release(
+        "v1.1.0",
+        **{"tools/one.py": None, "src/new.py": f"{HEAD}{LINES}# new\n", "tools/two.py": None},
+    )
+    process = update(project)
+    succeed(process)
+    assert process.stderr == "tools/one.py: is src/new.py now, with your edits\n"
+    text = (project / "src/new.py").read_text()
+    assert "mine, line 3 " in text
+    assert text.endswith("# new\n")
+    assert not (project / "tools/one.py").exists()
+
+
+@pytest.mark.slow
+def test_a_conflict_in_a_renamed_file_is_one_of_git(project: Project, origin: Origin) -> None:
+    edit(project, "tools/one.py")
+    new = {"tools/one.py": None, "src/new.py": CONFLICT["tools/one.py"]}
+    origin.release("v1.1.0", **new)
+    process = update(project)
+    assert process.returncode == 1
+    assert process.stderr.splitlines()[-1].startswith("src/new.py: both you and the template")
+    assert "AA" not in project.changes()
+    assert "UU src/new.py" in project.changes()
+    text = (project / "src/new.py").read_text()
+    assert "mine, line 3 " in text
+    assert "theirs, line 3 " in text
+
+
+def test_edits_of_a_removed_file_are_kept_out_of_the_way(project: Project, origin: Origin) -> None:
+    edit(project, "tools/one.py")
+    mine = (project / "tools/one.py").read_text()
+    origin.release("v1.1.0", **{"tools/one.py": None, "tools/two.py": None, "other": "# other\n"})
+    process = update(project)
+    succeed(process)
+    place = kept(project, "tools/one.py")
+    assert process.stderr.endswith(f"; yours, with your edits, is {place}\n")
+    assert process.stderr.startswith("tools/one.py: is gone; yours")
+    assert (project / place).read_text() == mine
+    assert ".before-update" not in project.changes()
+
+
+def test_edits_of_a_file_that_is_no_text_are_kept(origin: Origin, tmp_path: Path) -> None:
+    """Copier can't merge them: its update takes the template's, changed or not."""
+    origin.release("v1.0.1", **{"same": "\0old", "changed": "\0old"})
+    copier.run_copy(str(origin.folder), tmp_path / "p", defaults=True, quiet=True)
+    commit(tmp_path / "p")
+    project = Project(tmp_path / "p")
+    for name in ("same", "changed"):
+        edit(project, name, "old", "mine, not ")
+    origin.release("v1.1.0", changed="\0new")
+    process = update(project)
+    succeed(process)
+    place = kept(project, "changed")
+    line = f"changed: is no text, and the template's now; yours, with your edits, is {place}\n"
+    assert process.stderr == line
+    assert (project / place).read_text() == "\0mine, not old"
+    assert (project / "changed").read_text() == "\0new"
+    assert (project / "same").read_text() == "\0mine, not old"
+
+
+@pytest.mark.slow
+def test_a_file_that_git_ignores_is_kept_where_an_update_needs_its_place(
+    project: Project, origin: Origin
+) -> None:
+    write(project.path, **{"built/model": "mine\n"})
+    origin.release("v1.1.0", **{"built/model": "new\n"})
+    process = update(project)
+    succeed(process)
+    place = kept(project, "built/model")
+    assert (
+        process.stderr == f"built/model: git did not know this file as it was; yours is {place}\n"
+    )
+    assert (project / place).read_text() == "mine\n"
+    assert (project / "built/model").read_text() == "new\n"

@@ -1,0 +1,389 @@
+"""The workflows of generated projects and of this repository: of the right form, for the right machines, and run where that can be done here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import copier
+import pytest
+from support import COPIER, MATRIX, ROOT, SOURCES, Generate, Project, run, step, succeed
+from workflows_support import (
+    OWN,
+    of_ci,  # noqa: F401
+    read,
+    workflows,
+)
+
+import triton_ensemble
+
+KINDS = [(ci, gpu_count) for ci in ("github", "gitlab", "none") for gpu_count in (0, 2)]
+
+
+def validate(*paths: Path) -> None:
+    """Check files by the schemas that check-jsonschema carries."""
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema"]
+    github = [str(path) for path in paths if path.parent.name == "workflows"]
+    gitlab = [str(path) for path in paths if path.name == ".gitlab-ci.yml"]
+    if github:
+        succeed(run(*command, "vendor.github-workflows", *github, cwd=ROOT))
+    if gitlab:
+        transform = ("--data-transform", "gitlab-ci")
+        succeed(run(*command, "vendor.gitlab-ci", *transform, *gitlab, cwd=ROOT))
+
+
+@pytest.mark.parametrize(("ci", "gpu_count"), KINDS)
+def test_of_the_form_that_the_ci_takes(
+    of_ci: Callable[..., Project], ci: str, gpu_count: int
+) -> None:
+    project = of_ci(ci=ci, gpu_count=gpu_count)
+    assert (
+        workflows(project)
+        == {
+            "github": [".github/workflows/ci.yml", ".github/workflows/update.yml"],
+            "gitlab": [".gitlab-ci.yml"],
+            "none": [],
+        }[ci]
+    )
+    validate(*(project / name for name in workflows(project)))
+    for text in ((project / name).read_text() for name in workflows(project)):
+        assert text.startswith("# Managed by ")
+        assert not re.search(r"\n\n\n|[ \t]\n|\n\n\Z|(?<!\$)\{\{|\{%", text)
+
+
+def test_our_own_have_the_form_that_github_takes() -> None:
+    validate(*OWN)
+
+
+@pytest.mark.parametrize(("kind", "names"), [("forms", ["bug", "wish"]), ("config", ["config"])])
+def test_templates_of_issues_have_the_form_that_github_takes(kind: str, names: list[str]) -> None:
+    files = [f".github/ISSUE_TEMPLATE/{name}.yml" for name in names]
+    schema = ("--builtin-schema", f"vendor.github-issue-{kind}")
+    succeed(run(sys.executable, "-m", "check_jsonschema", *schema, *files, cwd=ROOT))
+
+
+def test_a_workflow_that_is_wrong_is_found(tmp_path: Path) -> None:
+    (tmp_path / "workflows").mkdir()
+    path = tmp_path / "workflows/ci.yml"
+    path.write_text("on: push\njobs: {a: {runs-on: x, step: []}}\n")
+    with pytest.raises(AssertionError, match="step"):
+        validate(path)
+
+
+def test_engines_are_built_where_the_gpu_is_before_the_image(generate: Generate) -> None:
+    net = step("net", {"x": "INPUT"}, {"y": "OUTPUT"}, "tensorrt", trtexec=True)
+    tensors = {"INPUT": "FP32[4]", "OUTPUT": "FP32[4]"}
+    for ci, jobs in {"github": ("gpu", "image"), "gitlab": ("gpu", "publish")}.items():
+        project = generate(ci=ci, gpu_count=1, tensors=tensors, steps=[net])
+        validate(*(project / name for name in workflows(project)))
+        name = workflows(project)[0]
+        for job in jobs:
+            built = read(project / name) if ci == "gitlab" else read(project / name)["jobs"]
+            text = str(built[job])
+            assert (
+                0
+                < text.index("make engines")
+                < text.index("image DOCKER" if job != "gpu" else "make image")
+            )
+            assert "make repository" not in text
+
+
+def test_the_name_of_an_image_is_in_small_letters(
+    of_ci: Callable[..., Project], tmp_path: Path
+) -> None:
+    """Docker takes no others, GitHub does."""
+    steps = read(of_ci(ci="github", gpu_count=0) / ".github/workflows/ci.yml")["jobs"]["image"]
+    [script] = [step["run"] for step in steps["steps"] if "REPOSITORY=" in step.get("run", "")]
+    of = {"GITHUB_REPOSITORY": "Me/P", "GITHUB_ENV": "env"}
+    succeed(run("bash", "-e", "-c", script, cwd=tmp_path, **of))
+    assert (tmp_path / "env").read_text() == "REPOSITORY=ghcr.io/me/p\n"
+
+
+@pytest.mark.parametrize("fails", ["nothing", "up", "bench"])
+def test_the_container_ends_however_its_bench_ends(
+    of_ci: Callable[..., Project], tmp_path: Path, fails: str
+) -> None:
+    steps = read(of_ci(ci="github", gpu_count=2) / ".github/workflows/ci.yml")["jobs"]["gpu"]
+    [script] = [step["run"] for step in steps["steps"] if step.get("name") == "Bench the container"]
+    (tmp_path / "make").write_text(
+        "#!/bin/sh\necho http://127.0.0.1:49153\n"
+        f'echo "$1 $HTTP_PORT $TRITON_URL" >&2; [ "$1" != {fails} ]\n'
+    )
+    (tmp_path / "make").chmod(0o755)
+    process = run("bash", "-e", "-c", script, cwd=tmp_path, PATH=f"{tmp_path}:/bin:/usr/bin")
+    bench = [] if fails == "up" else ["bench  http://127.0.0.1:49153"]
+    assert process.stderr.splitlines() == ["up 0 ", *bench, "down  "]
+    assert bool(process.returncode) is (fails != "nothing")
+
+
+EXAMPLES = sorted(path.parent.name for path in ROOT.glob("examples/*/pipeline.yml"))
+
+
+@pytest.mark.parametrize("name", ["test", "gpu"])
+def test_our_own_try_each_example(name: str, git_template: Path, tmp_path: Path) -> None:
+    """The command that generates it runs as it stands."""
+    job = read(ROOT / f".github/workflows/{name}.yml")["jobs"]["example"]
+    assert sorted(job["strategy"]["matrix"]["example"]) == EXAMPLES
+    [command] = [step["run"] for step in job["steps"] if "copier copy" in step.get("run", "")]
+    command = command.replace("${{ matrix.example }}", "my-own")
+    words = [str(tmp_path / "p") if word == "build/example" else word for word in command.split()]
+    succeed(run(str(COPIER), *words[1:], cwd=git_template))
+    project = Project(tmp_path / "p")
+    answers = read(project / "pipeline.yml")
+    assert (answers["project_name"], answers["gpu_count"]) == ("my-pipeline", int(name == "gpu"))
+
+
+def newest_image(folder: Path, published: str) -> subprocess.CompletedProcess[str]:
+    """Run the job that looks for the newest Triton, where these images exist."""
+    [step] = read(ROOT / ".github/workflows/gpu.yml")["jobs"]["newest"]["steps"]
+    (folder / "docker").write_text(f"#!/bin/sh\ncase $3 in {published}) ;; *) exit 1 ;; esac\n")
+    (folder / "docker").chmod(0o755)
+    output = {"GITHUB_OUTPUT": str(folder / "output"), "PATH": f"{folder}:/usr/bin:/bin"}
+    return run("bash", "-e", "-c", step["run"], cwd=folder, **output)
+
+
+def test_a_release_needs_a_new_version_and_its_notes(tmp_path: Path) -> None:
+    steps = read(ROOT / ".github/workflows/release.yml")["jobs"]["release"]["steps"]
+    [script] = [each["run"] for each in steps if "its notes" in each.get("name", "")]
+    for name in ("CHANGELOG.md", "src/triton_ensemble/__init__.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+
+    def released() -> tuple[int, str]:
+        """Return the exit code and the last line."""
+        given = {"RUNNER_TEMP": str(tmp_path), "GITHUB_ENV": str(tmp_path / "env")}
+        command = ["bash", "-e", "-c", script]
+        process = subprocess.run(
+            command, cwd=tmp_path, env=os.environ | given, text=True, capture_output=True
+        )
+        return process.returncode, process.stdout.rpartition("\n")[0].rpartition("\n")[2]
+
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.example"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
+        succeed(run(*git, *command, cwd=tmp_path))
+    version = f"v{triton_ensemble.__version__}"
+    assert released() == (0, "")
+    assert (tmp_path / "env").read_text() == f"VERSION={version}\n"
+    notes = (tmp_path / "notes.md").read_text()
+    assert "### Update notes" in notes
+    assert "\n## " not in notes
+    changelog = tmp_path / "CHANGELOG.md"
+    changelog.write_text(changelog.read_text().replace("### Update notes", "### Notes"))
+    code, line = released()
+    assert (code, line.startswith("CHANGELOG.md: has no update notes")) == (1, True)
+    succeed(run(*git, "tag", version, cwd=tmp_path))
+    code, line = released()
+    assert (code, f"{version} is released; write the next version" in line) == (1, True)
+
+
+def test_the_newest_image_is_that_of_the_last_months_which_exists(tmp_path: Path) -> None:
+    past = datetime.now(tz=timezone.utc).replace(day=15) - timedelta(days=61)  # two months ago
+    image = f"nvcr.io/nvidia/tritonserver:{past:%y.%m}-py3"
+    succeed(newest_image(tmp_path, f"{image}|*:24.10-py3"))
+    assert (tmp_path / "output").read_text() == f"image={image}\n"
+    process = newest_image(tmp_path, "*:24.10-py3")
+    assert (process.returncode, process.stdout[:9]) == (1, "::error::")
+
+
+# `make update` of a workflow, in a clone of a project on a server of its own: a bare repository.
+
+BRANCH = "triton-ensemble-template"
+MANAGED = "deploy/compose.mounted.yaml"
+GH = """#!/bin/sh
+echo "$*" >> "$SAID"
+case $2 in list) cat "$OPEN" ;; esac
+"""
+
+
+# What an update brings may do whatever it likes, as this does, which stands in for a package.
+BROUGHT = r"""#!/bin/sh
+env >> "$SEEN"
+for hook in pre-commit post-commit pre-push post-checkout post-index-change; do
+  printf '#!/bin/sh\nenv >> "$SEEN"\n' > .git/hooks/$hook
+  chmod +x .git/hooks/$hook
+done
+cp .git/hooks/pre-push .git/monitor
+git config core.fsmonitor .git/monitor
+"""
+
+
+class Remote:
+    """A project on a server, from a template that has a newer version."""
+
+    def __init__(self, folder: Path, template: Path, ci: str) -> None:
+        self.folder, self.ci = folder, ci
+        self.template = Path(shutil.copytree(template, folder / "template", symlinks=True))
+        copier.run_copy(
+            str(self.template), folder / "p", data={"ci": ci}, defaults=True, quiet=True
+        )
+        self.project = Project(folder / "p")
+        self.project.commit()
+        self.git("init", "-q", "--bare", "remote.git")
+        self.bin = folder / "bin"
+        for path, text in (
+            (self.bin / "gh", GH),
+            (folder / "venv-update/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n'),
+            (folder / "venv-update/bin/pip", BROUGHT),
+        ):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            path.chmod(0o755)
+        (folder / "open").write_text("0\n")
+
+    def git(self, *arguments: str) -> str:
+        return succeed(run("git", *arguments, cwd=self.folder))
+
+    def release(self) -> None:
+        """Make a new version of the template, which changes a file that all projects have."""
+        with (self.template / "template" / MANAGED).open("a") as file:
+            file.write("# newer\n")
+        for command in ("add --all", "commit -q -m newer", "tag v1.1.0"):
+            succeed(run("git", *command.split(), cwd=self.template))
+
+    def update(self) -> subprocess.CompletedProcess[str]:
+        """Run the jobs, each in a fresh clone as shallow as that of the CI; return the last, with what all printed."""
+        remote, printed = self.folder / "remote.git", ""
+        self.git("-C", "p", "push", "-q", "--force", str(remote), "HEAD:refs/heads/main")
+        (self.folder / "output").write_text("")
+        for script, variables in self.jobs():
+            shutil.rmtree(self.folder / "clone", ignore_errors=True)
+            self.git("clone", "-q", "--depth=1", "-b", "main", f"file://{remote}", "clone")
+            process = self.job(script, **variables)
+            printed += process.stdout
+            if process.returncode:
+                break
+        process.stdout = printed
+        return process
+
+    def job(self, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        (self.folder / "run.sh").write_text(script)
+        return run(
+            *("bash", "-eo", "pipefail", str(self.folder / "run.sh")),
+            cwd=self.folder / "clone",
+            PATH=f"{self.bin}:/usr/bin:/bin",
+            VENV=str(self.folder / "venv"),
+            PYTHONPATH=str(SOURCES),
+            GIT_CONFIG_GLOBAL=str(self.folder / "gitconfig"),
+            SAID=str(self.folder / "said"),
+            OPEN=str(self.folder / "open"),
+            SEEN=str(self.folder / "seen"),
+            BRANCH=BRANCH,
+            RUNNER_TEMP=str(self.folder),
+            GITHUB_OUTPUT=str(self.folder / "output"),
+            HTTPS_PROXY="http://127.0.0.1:9",  # no registry answers
+            https_proxy="http://127.0.0.1:9",
+            CI_SERVER_PROTOCOL="https",
+            CI_SERVER_HOST="git.example.org",
+            CI_SERVER_FQDN="git.example.org",
+            CI_PROJECT_PATH="me/p",
+            CI_DEFAULT_BRANCH="main",
+            **variables,
+        )
+
+    def jobs(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Yield the script of each job, and the token that it has; artifacts stay in this folder."""
+        if self.ci == "github":
+            jobs = read(self.project / ".github/workflows/update.yml")["jobs"]
+            for name in ("update", "pull-request"):
+                steps = [step for step in jobs[name]["steps"] if "run" in step]
+                if name == "update" or "changed=true" in (self.folder / "output").read_text():
+                    token = {"GH_TOKEN": "secret"} if "env" in steps[-1] else {}
+                    yield "\n".join(f"(\n{step['run']})" for step in steps), token
+            return
+        jobs = read(self.project / ".gitlab-ci.yml")
+        # The server that the job names is this folder.
+        url = "https://update:secret@git.example.org/me/p.git"
+        option = f"url.{self.folder}/remote.git.insteadOf"
+        self.git("config", "--file", str(self.folder / "gitconfig"), option, url)
+        self.git("-C", "remote.git", "config", "receive.advertisePushOptions", "true")
+        yield "\n".join(jobs["update"]["script"]), {}
+        shutil.copy(self.folder / "clone/update.patch", self.folder)
+        artifact = f"cp {self.folder}/update.patch ."
+        yield "\n".join([artifact, *jobs["merge-request"]["script"]]), {"UPDATE_TOKEN": "secret"}
+
+    def branches(self) -> list[str]:
+        listed = self.git("-C", "remote.git", "branch", "--format=%(refname:short)")
+        return listed.split()
+
+    def said(self) -> list[str]:
+        """Return what was asked of `gh`."""
+        path = self.folder / "said"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+@pytest.fixture(params=["github", pytest.param("gitlab", marks=MATRIX)])
+def remote(request: pytest.FixtureRequest, tmp_path: Path, git_template: Path) -> Remote:
+    return Remote(tmp_path, git_template, request.param)
+
+
+def test_no_pull_request_where_nothing_changed(remote: Remote) -> None:
+    assert "Nothing to update." in succeed(remote.update())
+    assert remote.branches() == ["main"]
+    assert remote.said() == []
+
+
+@pytest.mark.slow
+def test_an_update_becomes_one_pull_request(remote: Remote) -> None:
+    remote.release()
+    succeed(remote.update())
+    assert remote.branches() == ["main", BRANCH]
+    changed = remote.git("-C", "remote.git", "diff", "--name-only", "main", BRANCH).split()
+    assert changed == [".copier-answers.yml", MANAGED]
+    if remote.ci == "github":
+        [asked, _, created] = remote.said()
+        assert asked.startswith(f"pr list --head {BRANCH} ")
+        assert created.startswith(f"pr create --head {BRANCH} --title ")
+        (remote.folder / "open").write_text("1\n")
+    seen = (remote.folder / "seen").read_text()
+    assert "BRANCH=" in seen
+    assert "secret" not in seen
+    before = remote.git("-C", "remote.git", "rev-parse", BRANCH)
+    again = succeed(remote.update())
+    assert "merge or" in again
+    assert remote.git("-C", "remote.git", "rev-parse", BRANCH) == before
+
+
+def test_gitlab_gives_no_token_to_what_an_update_brings(
+    of_ci: Callable[..., Project], tmp_path: Path
+) -> None:
+    """The variable is for the environment of the job that pushes; the other one refuses it."""
+    ci = read(of_ci(ci="gitlab", gpu_count=0) / ".gitlab-ci.yml")
+    assert ci["merge-request"]["environment"]["name"] == "update"
+    assert "environment" not in ci["update"]
+    process = run("sh", "-ec", "\n".join(ci["update"]["script"]), cwd=tmp_path, UPDATE_TOKEN="x")
+    assert process.returncode == 1
+    assert process.stdout.startswith('UPDATE_TOKEN is for the environment "update" alone;')
+
+
+def test_copier_is_pinned_by_hashes(of_ci: Callable[..., Project]) -> None:
+    project = of_ci(ci="none", gpu_count=0)
+    packages = re.findall(
+        r"^\S+==.*(?:\n    --hash=.*)+", (project / "vendor/copier.txt").read_text(), re.M
+    )
+    assert [line.partition("==")[0] for line in packages if line.startswith("copier==")] == [
+        "copier"
+    ]
+    assert len(packages) > 10
+    commands = succeed(project.make("--dry-run", "update", PATH=os.environ["PATH"]))
+    installed = [line for line in commands.splitlines() if "pip install" in line]
+    assert len(installed) == 2
+    assert all("--require-hashes" in line for line in installed)
+
+
+def test_a_conflict_is_named_and_opens_none(remote: Remote) -> None:
+    remote.release()
+    with (remote.project / MANAGED).open("a") as file:
+        file.write("# mine\n")
+    remote.project.commit()
+    process = remote.update()
+    assert process.returncode
+    assert f"{MANAGED}: both you and the template changed lines" in process.stderr
+    assert "make update failed; the lines above say why" in process.stdout
+    assert remote.branches() == ["main"]
+    assert remote.said() == []

@@ -1,0 +1,36 @@
+"""Unit tests start no process, but for git, which Copier runs by itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+STARTS = ("os.fork", "os.posix_spawn", "os.system", "subprocess.Popen")
+running: list[str] = []
+
+
+def _refuse_processes(event: str, arguments: tuple[Any, ...]) -> None:
+    if running and event in STARTS:
+        command = arguments[1] if event == "subprocess.Popen" else [event]
+        program = command if isinstance(command, (str, bytes)) else command[0]
+        if os.path.basename(os.fspath(program)) not in ("git", "git.exe"):
+            raise AssertionError(
+                f"{running[-1]} starts {program}; move it to tests/process or tests/triton"
+            )
+
+
+sys.addaudithook(_refuse_processes)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Watch a test with its fixtures."""
+    running.append(item.nodeid)
+    try:
+        return (yield)
+    finally:
+        running.pop()

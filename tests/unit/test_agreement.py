@@ -1,0 +1,135 @@
+"""One rule, once: what the answers accept the check finds no error in, and the other way round, for every field of the grammar."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import yaml
+from gatekeeper import DEFAULTS
+from grammar import FIELDS, OF_FIELD, OF_KIND, Tried, some_answers
+from pipelines import Answers
+from properties_support import SEED
+
+from triton_ensemble.check.finding import Finding
+from triton_ensemble.check.pipeline.findings import findings_in, generated_repository
+from triton_ensemble.pipeline.rules import RefusedAnswers, Rules
+
+ALL = {(kind, field) for kind, fields in FIELDS.items() for field in fields}
+# More, and others: AGREEMENTS=5000 SEED=7 python -m pytest -m slow tests/unit/test_agreement.py
+AGREEMENTS = int(os.environ.get("AGREEMENTS", 1500))
+
+# What the answers refuse and the check does not even warn of, by the refusal's words, with the reason.
+STRICTER = {
+    "has `fuse: true`, but ": "the configs would be right, and without what was asked for",
+    "ensemble: is false, but ": "the configs would have the ensemble that was not wanted",
+    "batches, but its `max_batch_size` is 0": "Triton warns of it, and of a sequence it is dropped",
+    "has `batching` and `sequence`": "a config has one of them, so that one would be dropped",
+    "calls \\S+, which is no step": "what a step calls is in its code, not in its config",
+    "calls its own model": "what a step calls is in its code, not in its config",
+    "calls other models": "what a step calls is in its code, not in its config",
+    "calls \\S+, which serves": "what a step calls is in its code, not in its config",
+    "has its labels in ": "projects keep those of models that are not adopted in one folder",
+    "has in `config` .*; write `.*` in its place": "other rules know what it says by its answer",
+    "has in `config` .*, which the answers write": "of two values Triton takes the last if the first is 0",
+    "warms up its input .*, which it does not have": "the config is written without it",
+    "names `gpus` beside a list": "the list is in the config, and the field would be dropped",
+    "max_batch_size: the steps of image-classification": "it is about the example's code",
+    "tensor .*: no step reads or writes it": "it is in no config",
+    "but its model.py is generated": "the config is right, and the project would not have the file",
+    "has (`trtexec`|in `trtexec`|`file` beside `trtexec`)": "what an engine is built for is in no config",
+    "and its engine needs a range": "what an engine is built for is in no config",
+    "which step .* writes below": "an ensemble may list its steps in any order",
+}
+# Answers with `config` are passed over. It is text that only Triton reads: the answers know which fields it has,
+# and not what is in them. `triton-ensemble check pipeline.yml`, `make check` and `make test` read all of it.
+
+
+@dataclass
+class Verdicts:
+    """What the answers' rules and the check say of answers."""
+
+    answers: Answers
+    refusal: str
+    findings: list[Finding]
+    graph: Answers
+
+    @property
+    def errors(self) -> list[Finding]:
+        """Return what the check would refuse."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    def disagreement(self) -> str:
+        """Return what they disagree in; empty where they do not, or for a listed reason."""
+        if not self.refusal:
+            errors = [] if has_config(self.answers) else self.errors
+            return "".join(f"accepted, but {f.rule}: {f.what}\n" for f in errors)
+        listed = any(re.search(words, self.refusal) for words in STRICTER)
+        if self.findings or listed or self.is_of_no_config():
+            return ""
+        return f"the check finds nothing, but refused: {self.refusal}\n"
+
+    def is_of_no_config(self) -> bool:
+        """Return whether the refused step has no config of its own: it is fused."""
+        refused = re.findall(r"step (\S+?)(?:, inside)?: ", self.refusal)[-1:]
+        fused = [step["name"] for model in self.graph["shared_models"] for step in model["steps"]]
+        return any(name in fused for name in refused)
+
+
+def has_config(given: Answers) -> bool:
+    """Return whether some of the configs have verbatim text."""
+    own = given.get("ensemble") or {}
+    return "config" in {**given, **own} or any(map(has_config, given.get("steps", ())))
+
+
+def verdicts(rules: Rules, given: Answers) -> Verdicts | None:
+    """Ask both; return none where the values are of the wrong kind, so that nothing can be generated."""
+    given, refusal = DEFAULTS | given, ""
+    try:
+        rules.values(given, ["graph"])
+    except RefusedAnswers:
+        return None
+    try:
+        answered = rules.answered(given)
+    except RefusedAnswers as refused:
+        answered, refusal = rules.unchecked(given), str(refused)
+    with TemporaryDirectory() as folder:
+        configs = rules.rendered(answered)
+        findings = findings_in(generated_repository(Path(folder), answered, configs))
+    return Verdicts(given, refusal, findings, answered["graph"])
+
+
+def agree(count: int) -> Tried:
+    """Check that they agree on so many pipelines; return the fields of those that both accept."""
+    rules, wrong, tried = Rules(), list[str](), Tried()
+    for given, fields in some_answers(count, SEED):
+        asked = verdicts(rules, given)
+        if asked and (words := asked.disagreement()):
+            wrong.append(
+                f"{words}---\n{yaml.safe_dump(given, sort_keys=False, allow_unicode=True)}"
+            )
+        elif asked and not asked.refusal:
+            tried |= fields
+    heads = "".join(text.partition("---")[0] for text in wrong)
+    shortest = min(wrong, key=len, default="")
+    assert not wrong, f"{len(wrong)} of {count}, SEED {SEED}:\n{heads}\nthe shortest:\n{shortest}"
+    return tried
+
+
+def test_each_field_has_values_to_try() -> None:
+    assert {f for f in ALL if f not in OF_FIELD and FIELDS[f[0]][f[1]] not in OF_KIND} == set()
+    assert OF_FIELD.keys() <= ALL
+
+
+def test_the_answers_and_the_check_agree() -> None:
+    agree(200)
+
+
+@pytest.mark.slow
+def test_they_agree_on_more_and_accept_most_fields() -> None:
+    # By seed 115 to 122 of 134: what an ensemble overrides is mostly refused.
+    assert len(agree(AGREEMENTS)) > 0.8 * len(ALL)

@@ -1,0 +1,329 @@
+"""The check: each rule on a repository of its own, and on a real Triton where that can be asked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+from check_support import (
+    CASES,
+    DEPLOYMENT,
+    FINE,
+    IN,
+    MODEL,
+    OUT,
+    PYTHON,
+    A,
+    Case,
+    Files,
+    ensemble,
+    step,
+    write,
+)
+from gatekeeper import Gatekeeper
+from support import ROOT, Generate
+from wiring_support import WIRINGS
+
+from triton_ensemble import catalog
+from triton_ensemble.check.engine import check
+from triton_ensemble.check.rules import RULES
+from triton_ensemble.cli import main
+
+LOCAL = "24.10"  # the release of the local Triton
+
+
+def places(repository: Path, release: str = "") -> list[str]:
+    return [
+        f"{f.file.relative_to(repository).as_posix()}:{f.line}: {f.rule}"
+        for f in check(repository, release)
+    ]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule)
+def test_a_rule_finds_its_case_and_no_other_does(case: Case, tmp_path: Path) -> None:
+    repository = write(tmp_path / "r", case.files)
+    assert {*places(repository)} == {f"{case.place}: {case.rule}"}
+
+
+@pytest.mark.parametrize("files", FINE.values(), ids=FINE)
+def test_nothing_is_found_in_what_triton_serves(files: Files, tmp_path: Path) -> None:
+    repository = write(tmp_path / "r", files)
+    assert places(repository) == []
+    of_the_release = {"output-twice", "steps-together"}  # which a newer one serves otherwise
+    found = places(repository, LOCAL)
+    assert [each for each in found if each.rpartition(": ")[2] not in of_the_release] == []
+
+
+PROJECT_RULES = {
+    "folder-of-no-step",
+    "instance-gpu-count",
+    "pipeline-changed",
+    "requirement-unlocked",
+    "sample-inputs",
+    "step-signature",
+}
+RELEASE_RULES = {
+    "backend-gone",
+    "correlation-id-text",
+    "steps-together",
+    "tensor-twice",
+    "too-new",
+}
+
+
+def test_each_rule_has_a_case() -> None:
+    assert {case.rule for case in CASES} | PROJECT_RULES | RELEASE_RULES | DEPLOYMENT.keys() | {
+        "tir-image"
+    } == RULES.keys()
+
+
+@pytest.fixture(scope="module")
+def keeper(template: Path) -> Gatekeeper:
+    return Gatekeeper(template)
+
+
+# Refused where they are written: nothing wrong of them reaches a config.
+UNWRITTEN = {
+    "a field with an answer of its own in config",
+    "a field of a step at an ensemble",
+    "a field of an ensemble at its step",
+    "a field of an ensemble at another step",
+    "a field of a model at a step that is served by another's",
+}
+# What only the code says that is not written here.
+OF_CODE = {
+    "a call of a step of sequences",
+    "a step that calls itself",
+    "a step that calls one that its own model serves",
+    "calls of a step that is none",
+    "steps that call each other, over a third",
+    "tensors that a model.py of one's own adds",
+}
+# What is adopted is taken as it is, and the check warns.
+AS_IT_IS = {"rows that a step has not, adopted"}
+
+
+@pytest.mark.parametrize("name", sorted(WIRINGS.keys() - UNWRITTEN - OF_CODE - AS_IT_IS))
+def test_the_check_finds_what_the_prompts_refuse_and_no_more(
+    keeper: Gatekeeper, tmp_path: Path, name: str
+) -> None:
+    """The configs are those that the template would write if it refused nothing."""
+    answers, line = WIRINGS[name]
+    saved = {"ensemble_name": "p", "triton_release": LOCAL, **answers}
+    (tmp_path / ".copier-answers.yml").write_text(yaml.safe_dump(saved))
+    repository = written(tmp_path / "model_repository", keeper.configs(answers))
+    found = [each for each in places(repository) if not each.endswith(": steps-together")]
+    assert bool(found) == bool(line), (line, found)  # a warning of the release, not of the wiring
+
+
+ANY_FILE = ("model.py", "model.onnx", "model.pt", "model.plan")
+
+
+def written(repository: Path, configs: dict[str, str], files: Sequence[str] = ANY_FILE) -> Path:
+    """Write configs, with the files that a backend could want; return the repository."""
+    for name, config in configs.items():
+        for version in ("1", "2"):
+            (repository / name / version).mkdir(parents=True)
+            for file in files:
+                (repository / name / version / file).write_text(MODEL)
+        (repository / name / "config.pbtxt").write_text(config)
+    return repository
+
+
+def test_the_page_lists_the_rules() -> None:
+    page = (ROOT / "docs/check.md").read_text()
+    listed = re.findall(r"^\| \[`([\w-]+)`\]\(#\1\) \| (error|warning) \|", page, re.MULTILINE)
+    assert sorted(listed) == sorted((rule.id, rule.severity) for rule in RULES.values())
+
+
+def test_tensorflow_and_new_fields_are_of_their_releases(tmp_path: Path) -> None:
+    old = f'platform: "tensorflow_savedmodel"\n{IN}{OUT}'
+    new = ensemble(A, more="").replace("{\nstep", "{\nmax_inflight_requests: 2\nstep")
+    repository = write(
+        tmp_path / "r", {"t": old, "t/1/model.savedmodel/x": "", "e": new, "a": PYTHON}
+    )
+    assert places(repository, "25.02") == ["e/config.pbtxt:5: too-new"]
+    assert places(repository, "25.11") == ["t/config.pbtxt:1: backend-gone"]
+
+
+def test_an_output_twice_is_refused_since_26_05(tmp_path: Path) -> None:
+    repository = write(tmp_path / "r", {"m": OUT + PYTHON})
+    assert places(repository, "26.04") == ["m/config.pbtxt:4: tensor-twice"]
+    assert places(repository, "26.05") == ["m/config.pbtxt:4: output-twice"]
+    mapped = write(tmp_path / "mapped", {"e": ensemble(A), "a": OUT + PYTHON})
+    assert places(mapped, "24.10") == ["a/config.pbtxt:4: output-twice"]
+
+
+TWO = PYTHON + IN.replace("IN", "IN2")
+
+
+@pytest.mark.parametrize(
+    ("steps", "together"),
+    [
+        ([step("a", outputs="OUT=M"), step("a", outputs="OUT=N"), step("b", "IN=M IN2=N")], True),
+        (
+            [
+                step("a", outputs="OUT=L"),
+                step("a", "IN=L", "OUT=M"),
+                step("a", "IN=L", "OUT=N"),
+                step("b", "IN=M IN2=N"),
+            ],
+            True,
+        ),
+        ([step("a", outputs="OUT=M"), step("b", "IN=M IN2=IN")], False),
+        (
+            [
+                step("a", outputs="OUT=M"),
+                step("a", "IN=M", "OUT=N"),
+                step("b", "IN=M IN2=N"),
+            ],
+            False,
+        ),
+    ],
+    ids=["with the request", "as another ends", "an input too", "a skip connection"],
+)
+def test_steps_that_begin_together_are_a_danger_before_26_05(
+    tmp_path: Path, steps: list[str], together: bool
+) -> None:
+    repository = write(tmp_path / "r", {"e": ensemble(*steps), "a": PYTHON, "b": TWO})
+    found = ["e/config.pbtxt:4: steps-together"] if together else []
+    assert places(repository, "26.04") == found
+    assert places(repository, "26.05") == []
+
+
+def test_a_nested_ensemble_is_a_model_like_any_other(tmp_path: Path) -> None:
+    inner = ensemble(step("a"))
+    files: Files = {"e": ensemble(step("inner")), "inner": inner, "a": PYTHON}
+    assert places(write(tmp_path / "good", files)) == []
+    wrong = files | {"inner": ensemble(step("e"))}
+    assert places(write(tmp_path / "circle", wrong)) == [
+        "e/config.pbtxt:5: ensemble-cycle",
+        "inner/config.pbtxt:5: ensemble-cycle",
+    ]
+    versions = files | {"e": ensemble(step("inner", version=3))}
+    assert places(write(tmp_path / "version", versions)) == ["e/config.pbtxt:5: step-version"]
+
+
+def test_a_folder_that_begins_with_a_number_is_that_version(tmp_path: Path) -> None:
+    repository = write(
+        tmp_path / "r",
+        {
+            "m": PYTHON,
+            "m/2.bak/model.py": MODEL,
+            "e": ensemble(step("m")),
+            "e/1": None,
+            "e/1x": None,
+        },
+    )
+    assert places(repository) == [
+        "e/config.pbtxt:1: version-folder",
+        "m/config.pbtxt:1: model-file",
+        "m/config.pbtxt:1: version-folder",
+    ]
+
+
+def test_a_broken_link_beside_the_models(tmp_path: Path) -> None:
+    repository = write(tmp_path / "r", {"m": PYTHON, "gone": Path("nowhere")})
+    assert places(repository) == ["gone:1: broken-link"]
+
+
+@pytest.mark.parametrize("form", ["text", "github", "json"])
+def test_forms(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "r", {"m": PYTHON.replace("[4]", "[0]", 1)})
+    assert main(["check", str(tmp_path / "r"), "--format", form]) == 1
+    printed = capsys.readouterr().out
+    path = tmp_path / "r/m/config.pbtxt"
+    what = "model input 'IN' dimension must be integer >= 1, or -1 to indicate a variable-size dimension"
+    instead = "write -1 where it varies"
+    finding = {"file": str(path), "line": 2, "rule": "tensor-dims", "severity": "error"}
+    if form == "json":
+        assert json.loads(printed) == [finding | {"what": what, "instead": instead}]
+    elif form == "github":
+        assert printed == f"::error file={path},line=2,title=tensor-dims::{what}; {instead}\n"
+    else:
+        assert printed == f"{path}:2: error: tensor-dims: {what}; {instead}\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", '{"inputs": "IMAGE"}', '{"inputs": 1}', '{"stub": 1, "inputs": {"Z": 1}}'],
+)
+def test_what_is_no_sample_is_left_to_tests(generate: Generate, content: str) -> None:
+    project = generate()
+    (project / "samples/old.json").write_text(content)
+    findings = check(project / "model_repository")
+    assert "sample-inputs" not in {finding.rule for finding in findings}
+
+
+def test_a_package_that_the_lock_lacks(generate: Generate) -> None:
+    wanted = {"requirements": ["NumPy", "regex"]}
+    project = generate(
+        tensors={"A": "FP32[4]", "B": "FP32[4]"},
+        steps=[{"name": "one", "backend": "python", "inputs": ["A"], "outputs": ["B"], **wanted}],
+        starting_pipeline="my-own",
+    )
+    [finding] = [f for f in check(project / "model_repository") if f.rule == "requirement-unlocked"]
+    assert finding.file == project / "pipeline.yml"
+    assert "regex" in finding.file.read_text().splitlines()[finding.line - 1]
+    lock = project / "requirements.lock"
+    lock.write_text(f"{lock.read_text()}regex==2025.1.1\n")
+    assert not [f for f in check(project / "model_repository") if f.rule == "requirement-unlocked"]
+
+
+def test_a_pipeline_that_cannot_be_read(generate: Generate) -> None:
+    project = generate(starting_pipeline="my-own")
+    for content, line, what in (
+        (b"", 1, "has no answers"),
+        (b"\xff\0", 1, "is not UTF-8"),
+        (b"ci: none\n2: x\n", 2, "has the key 2, which YAML reads as no text"),
+        (b"ci: none\n? [1]\n: x\n", 2, "has a key that is a list or a mapping"),
+        (b"ci: none\nci: none\n", 2, "'ci' stands twice"),
+    ):
+        (project / "pipeline.yml").write_bytes(content)
+        [finding] = [f for f in check(project / "model_repository") if f.rule == "pipeline-changed"]
+        assert (finding.line, finding.what) == (line, what)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        "steps: 3\n",
+        "steps: [build, test]\n",
+        "steps: {a: b}\n",
+        "steps: [{name: a, steps: 3, requirements: 4}]\n",
+        "steps: [{name: a, requirements: 4}]\nensemble: 5\n",
+    ],
+)
+def test_the_answers_of_another_template_are_not_ours(tmp_path: Path, answers: str) -> None:
+    (tmp_path / ".copier-answers.yml").write_text(
+        f"{answers}triton_release: [x]\ngpu_count: many\n"
+    )
+    repository = write(tmp_path / "models", {"m": PYTHON})
+    assert check(repository) == []
+
+
+def test_a_project_whose_answers_are_damaged(generate: Generate) -> None:
+    project = generate(starting_pipeline="my-own")
+    answers = project / ".copier-answers.yml"
+    made_from = answers.read_bytes()
+    for damage in (b"<<<<<<< before\n", b"x: 2026-13-45\n", b"\xff", b"? [1]\n: 2\n"):
+        answers.write_bytes(damage + made_from)
+        [finding] = [f for f in check(project / "model_repository") if f.rule == "pipeline-changed"]
+        assert (finding.file, finding.what) == (answers, "is no YAML")
+
+
+def test_the_tables_of_the_catalogue_fit_each_other() -> None:
+    backends = catalog.backends()
+    by_file = catalog.backends_by_file()
+    assert {*by_file.values(), *catalog.backends_by_platform().values()} <= backends.keys()
+    files = {each.file: name for name, each in backends.items() if each.file in by_file}
+    assert files.items() <= by_file.items()
+    types = catalog.data_types().keys()
+    assert {*catalog.correlation_id_types()} <= types
+    assert {name for each in backends.values() for name in each.without} <= types
+    assert [*catalog.releases()] == sorted(catalog.releases())
+    assert {each.until for each in backends.values()} <= {"", *catalog.releases()}

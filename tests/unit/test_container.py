@@ -1,0 +1,182 @@
+"""What the answers make of the container: base image, flags, shared memory; and the files that say so. Its tests on an engine are in docker/."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from gatekeeper import Gatekeeper
+from support import PIPELINES, UNUSUAL, Generate, step
+
+from triton_ensemble.container import health, restart
+
+TWO = {"A": "FP32[4]", "B": "FP32[4]"}
+
+
+@pytest.fixture(scope="module")
+def keeper(template: Path) -> Gatekeeper:
+    return Gatekeeper(template)
+
+
+def container(keeper: Gatekeeper, *steps: Any, **answers: Any) -> dict[str, Any]:
+    """Return `graph.container` of the steps, each from A to B unless it says otherwise."""
+    given = {"tensors": TWO, "max_batch_size": 8, "steps": [*steps]}
+    return dict(keeper.graph({**given, **answers})["container"])
+
+
+def python(name: str = "a", **fields: Any) -> dict[str, Any]:
+    return step(name, ["A"], ["B"], **fields)
+
+
+@pytest.mark.parametrize(
+    ("backend", "image"),
+    [
+        ("python", "24.12-py3"),
+        ("onnxruntime", "24.12-py3"),
+        ("vllm", "24.12-vllm-python-py3"),
+        ("tensorrtllm", "24.12-trtllm-python-py3"),
+    ],
+)
+def test_the_base_image_is_that_of_the_release_and_the_backends(
+    keeper: Gatekeeper, backend: str, image: str
+) -> None:
+    result = container(keeper, step("a", ["A"], ["B"], backend), triton_release="24.12")
+    assert result["images"]["TRITON_IMAGE"] == f"nvcr.io/nvidia/tritonserver:{image}"
+
+
+@pytest.mark.parametrize(
+    ("given", "mib"),
+    [
+        ({}, 64),
+        ({"A": "FP32[3, 1024, 1024]"}, 256),  # 1 + 2.2 * 8 rows of 12 MiB
+        ({"A": "STRING[1]", "B": "FP32[-1]"}, 64),  # 1 + 2.2 * 8 rows of 2 MiB
+        ({"A": "STRING[1]", "B": "STRING[100]", "instances": 4}, 192),
+        ({"A": "STRING[1]", "B": "STRING[1]", "instances": 2, "device": "gpu"}, 192),  # 2 GPUs
+        (
+            {"A": "STRING[1]", "B": "STRING[1]", "instances": 2, "device": "gpu", "gpus": [1]},
+            128,
+        ),
+        ({"A": "FP32[3, 1024, 1024]", "max_batch_size": 0}, 64),
+        ({"A": "FP32[3, 1024, 1024]", "backend": "onnxruntime"}, 64),
+    ],
+)
+def test_shared_memory_follows_processes_and_tensors(
+    keeper: Gatekeeper, given: dict[str, Any], mib: int
+) -> None:
+    tensors = {name: given.get(name, TWO[name]) for name in TWO}
+    fields = {name: value for name, value in given.items() if name not in TWO}
+    one = step("a", ["A"], ["B"], fields.pop("backend", "python"), **fields)
+    assert container(keeper, one, tensors=tensors, gpu_count=2)["shm_mib"] == mib
+
+
+@pytest.mark.parametrize(
+    ("release", "dims", "has"),
+    [("25.05", 2048, False), ("25.06", 2048, True), ("26.07", 2048, True), ("26.07", 64, False)],
+)
+def test_http_takes_large_requests_where_the_release_can_be_told(
+    keeper: Gatekeeper, release: str, dims: int, has: bool
+) -> None:
+    tensors = {**TWO, "A": f"FP32[{dims}, {dims}]"}
+    flags = container(keeper, python(), tensors=tensors, triton_release=release)["flags"]
+    size = 2 * 8 * 4 * dims * dims
+    assert (f"--http-max-input-size={size}" in flags) is has
+    assert has or not any("http-max" in flag for flag in flags)
+
+
+def test_flags(keeper: Gatekeeper) -> None:
+    always = {
+        "--model-control-mode=none",
+        "--disable-auto-complete-config",
+        "--strict-readiness=true",
+        "--exit-timeout-secs=30",
+    }
+    assert {*container(keeper, python(), extras=[])["flags"]} == always
+    more = container(keeper, python(cache=True), extras=["monitoring"])["flags"]
+    cache = "--cache-config=local,size=67108864"
+    assert {*more} - always == {cache, "--metrics-config=summary_latencies=true"}
+
+
+def test_models_with_large_files_are_copied_first(keeper: Gatekeeper) -> None:
+    tensors = dict.fromkeys("ABCD", "FP32[4]")
+    steps = [
+        step("z", ["A"], ["B"]),
+        step("m", ["B"], ["C"], "onnxruntime"),
+        step("a", ["C"], ["D"]),
+    ]
+    assert container(keeper, *steps, tensors=tensors)["models"] == ["m", "z", "a", "p"]
+
+
+def test_what_nobody_asked_for_is_not_there(generate: Generate) -> None:
+    project = generate(extras=[])
+    files = project.files()
+    assert not any("monitoring" in name or "gpu" in name for name in files if "deploy/" in name)
+    for name in ("Makefile", "README.md", "deploy/compose.yaml", "deploy/serve.sh"):
+        text = (project / name).read_text().lower()
+        assert not re.search("prometheus|grafana|monitoring|summary_latencies|gpus", text), name
+
+
+def test_compose_publishes_the_gateway_in_place_of_triton(generate: Generate) -> None:
+    """Triton's ports are those of another file; docker/ starts both."""
+    deploy = generate(extras=["gateway"]) / "deploy"
+    files = [deploy / "compose.yaml", deploy / "compose.ports.yaml"]
+    ports = [
+        {
+            name: service.get("ports")
+            for name, service in yaml.safe_load(f.read_text())["services"].items()
+        }
+        for f in files
+    ]
+    usual = yaml.safe_load((generate(extras=[]) / "deploy/compose.yaml").read_text())
+    assert ports[0] == {"triton": None, "gateway": ["127.0.0.1:${GATEWAY_PORT:-8080}:8080"]}
+    assert ports[1] == {"triton": usual["services"]["triton"]["ports"]}
+
+
+@pytest.mark.parametrize("name", PIPELINES | UNUSUAL)
+def test_the_dashboard_asks_for_metrics_that_triton_has(generate: Generate, name: str) -> None:
+    project = generate(**(PIPELINES | UNUSUAL)[name])
+    dashboard = json.loads((project / "deploy/monitoring/dashboard.json").read_text())
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    used = {metric for text in expressions for metric in re.findall(r"\b(?:nv|step)_\w+", text)}
+    steps = {f"step_{kind}_total" for kind in ("rejected", "failed", "process_seconds")}
+    assert {metric for metric in used if metric.startswith("step_")} <= steps
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    places = [tuple(panel["gridPos"].values()) for panel in dashboard["panels"]]
+    assert len(set(places)) == len(places)
+    source = yaml.safe_load((project / "deploy/monitoring/grafana-datasource.yml").read_text())
+    uids = {panel["datasource"]["uid"] for panel in dashboard["panels"]}
+    assert uids == {source["datasources"][0]["uid"]}
+
+
+def test_the_health_check_stops_a_server_only_where_that_is_wanted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Failures before the first answer do not count: models are loading."""
+    log, ended, killed = tmp_path / "log", (1, signal.SIGTERM), (-1, signal.SIGKILL)
+    signals: list[tuple[int, int]] = []
+    monkeypatch.setattr(restart, "FAILURES", tmp_path / "failures")
+    monkeypatch.setattr(restart, "LOG", log)
+    monkeypatch.setattr(os, "kill", lambda process, number: signals.append((process, number)))
+
+    def check(healthy: bool, after: int) -> list[tuple[int, int]]:
+        """Return the signals that one check sends."""
+        signals.clear()
+        monkeypatch.setattr(health, "check", lambda options: (healthy, "answers"))
+        assert health.main([f"--restart-after={after}"]) == (0 if healthy else 1)
+        return [*signals]
+
+    assert [check(False, 2) for _ in range(3)] == [[]] * 3
+    assert check(True, 2) == []
+    assert check(False, 2) == []
+    assert not log.exists()
+    assert check(False, 2) == [ended]
+    assert "2 times in a row" in log.read_text()
+    assert [check(False, 2) for _ in range(9)] == [[ended]] * 7 + [[killed]] * 2
+    assert check(True, 0) == []
+    assert [check(False, 0) for _ in range(4)] == [[]] * 4
+    assert check(True, 2) == check(False, 2) == []

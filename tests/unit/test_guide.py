@@ -1,0 +1,294 @@
+"""What the guided session reads from model files, how it draws, and what it writes to pipeline.yml."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from difflib import ndiff
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import numpy as np
+import pytest
+import yaml
+from guide_support import FAN, write_onnx
+
+from triton_ensemble.adopt.fields import Defaults
+from triton_ensemble.guide import origin
+from triton_ensemble.guide.draft import Draft, RefusedLine, accepted
+from triton_ensemble.guide.drawing import drawn
+from triton_ensemble.guide.given import given_model, models_in
+from triton_ensemble.guide.tensor import Tensor
+from triton_ensemble.guide.written import with_step
+from triton_ensemble.project import ProjectError
+
+BATCHED, SINGLE = Defaults(0, 8, 100), Defaults(0, 0, 0)
+
+
+def fan() -> Draft:
+    draft = Draft()
+    for line in FAN.splitlines():
+        draft = draft.with_line(line, {})
+    return draft
+
+
+def test_an_onnx_file_tells_its_tensors(tmp_path: Path) -> None:
+    write_onnx(tmp_path / "m.onnx")
+    model = given_model(tmp_path / "m.onnx", BATCHED)
+    assert (model.backend, model.settings) == ("onnxruntime", {"adopted": True})
+    assert model.inputs == [Tensor("pixels", "FP32", [4])]
+    assert model.outputs == [Tensor("score", "FP32", [4])]
+    assert model.files == {"1/model.onnx": tmp_path / "m.onnx"}
+
+
+def test_weights_beside_an_onnx_file_go_along(tmp_path: Path) -> None:
+    write_onnx(tmp_path / "m.onnx", external=True)
+    assert given_model(tmp_path / "m.onnx", BATCHED).files == {
+        "1/model.onnx": tmp_path / "m.onnx",
+        "1/weights.bin": tmp_path / "weights.bin",
+    }
+
+
+def test_an_onnx_file_without_a_batch_dimension(tmp_path: Path) -> None:
+    write_onnx(tmp_path / "m.onnx", 1)
+    with pytest.raises(ProjectError, match=r"its pixels is FP32\[1, 4\], which has no batch dim"):
+        given_model(tmp_path / "m.onnx", BATCHED)
+    assert given_model(tmp_path / "m.onnx", SINGLE).inputs == [Tensor("pixels", "FP32", [1, 4])]
+
+
+def test_torchscript_tells_names_and_what_it_was_traced_with(tmp_path: Path) -> None:
+    torch: Any = pytest.importorskip("torch")
+
+    class Two(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, pixels: torch.Tensor, mask: torch.Tensor) -> Any:
+            return pixels * mask, pixels.sum(1)
+
+    given = (torch.zeros(1, 4), torch.zeros(1, 4, dtype=torch.int64))
+    torch.jit.trace(Two(), given).save(tmp_path / "traced.pt")
+    model = given_model(tmp_path / "traced.pt", BATCHED)
+    assert model.inputs == [Tensor("pixels", "FP32", [4]), Tensor("mask", "INT64", [4])]
+    assert model.outputs == [Tensor("OUTPUT__0"), Tensor("OUTPUT__1")]
+
+    class One(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+    torch.jit.script(One()).save(tmp_path / "scripted.pt")
+    model = given_model(tmp_path / "scripted.pt", BATCHED)
+    assert (model.inputs, model.outputs) == ([Tensor("x")], [Tensor("OUTPUT__0")])
+
+
+class Malicious:
+    def __reduce__(self) -> Any:
+        return (os.mkdir, (self.path,))
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+
+
+def test_nothing_in_a_pickle_is_called(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "m.pt", "w") as archive:
+        archive.writestr("m/data.pkl", b"\x80\x02c__torch__\nM\n.")
+        archive.writestr(
+            "m/code/__torch__.py", "class M:\n  def forward(self, x: T) -> T:\n    return x"
+        )
+        archive.writestr(
+            "m/traced_inputs.pkl", pickle.dumps({"forward": [Malicious(tmp_path / "called")]}, 2)
+        )
+    assert given_model(tmp_path / "m.pt", BATCHED).inputs == [Tensor("x")]
+    assert not (tmp_path / "called").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04"])
+@pytest.mark.parametrize("name", ["m.pt", "m.onnx"])
+def test_what_is_no_model_is_one_line(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ProjectError, match=r"export it again|torch\.jit\.save") as refused:
+        given_model(tmp_path / name, BATCHED)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_model_of_a_repository_keeps_its_settings(tmp_path: Path) -> None:
+    folder = tmp_path / "repository" / "scores"
+    (folder / "3").mkdir(parents=True)
+    (folder / "3" / "model.onnx").write_bytes(b"weights")
+    (folder / "config.pbtxt").write_text(
+        'backend: "onnxruntime" max_batch_size: 4\n'
+        'input { name: "x" data_type: TYPE_FP32 dims: [4] }\n'
+        'output { name: "y" data_type: TYPE_FP32 dims: [-1] }\n'
+        "instance_group { count: 2 kind: KIND_CPU }"
+    )
+    assert models_in(tmp_path / "repository") == [folder]
+    assert models_in(folder) == []
+    model = given_model(folder, BATCHED)
+    assert model.inputs == [Tensor("x", "FP32", [4])]
+    assert model.outputs == [Tensor("y", "FP32", [-1])]
+    assert model.settings["instances"] == 2
+    assert model.settings["max_batch_size"] == 4
+    assert model.files == {"3/model.onnx": folder / "3" / "model.onnx"}
+
+
+def test_git_draws_the_pipeline() -> None:
+    assert drawn(fan().steps) == (
+        "*   features: EVENT -> FEATURES\n"
+        "|\\\n"
+        "* | click: FEATURES -> CLICK\n"
+        "| * buy: FEATURES -> BUY\n"
+        "|/\n"
+        "* rank: CLICK, BUY -> SCORE\n"
+        "* answer: SCORE"
+    )
+
+
+def test_steps_that_share_no_tensor_are_drawn_apart() -> None:
+    """The next one may join them, without which the template refuses the pipeline."""
+    draft = Draft().with_line("a python: A FP32[1] -> B FP32[1]", {})
+    draft = draft.with_line("c python: C FP32[1] -> D FP32[1]", {})
+    assert drawn(draft.steps) == "* a: A -> B\n| * c: C -> D\n|/\n* answer: B, D"
+    with pytest.raises(RefusedLine, match=r"outputs: B depends on some of the inputs"):
+        accepted(draft.answers, whole=True)
+    accepted(draft.with_line("e python: B, D -> E FP32[1]", {}).answers, whole=True)
+
+
+def test_another_text_keeps_what_a_text_does_not_say() -> None:
+    draft = Draft().with_line(
+        "a onnxruntime x2: A FP32[1] -> B FP32[1]",
+        {"adopted": True, "outputs": {"B": {"reshape": []}}},
+        "/m.onnx",
+    )
+    [step] = draft.steps
+    kept = {**{key: step[key] for key in ("backend", "inputs", "outputs", "adopted")}, "name": "b"}
+    renamed = draft.with_text("b onnxruntime: A FP32[1] -> B FP32[1]")
+    assert (renamed.steps, renamed.origins) == ([kept], {"b": "/m.onnx"})
+    assert step["outputs"] == {"B": {"tensor": "B", "reshape": []}}
+    replaced = draft.with_text("a python: A FP32[1] -> B FP32[1]")
+    assert (replaced.steps[0]["outputs"], replaced.origins) == (["B"], {})
+    assert "adopted" not in replaced.steps[0]
+
+
+def test_a_classifier_of_scikit_learn(tmp_path: Path) -> None:
+    """Its label is a vector, one value a row; zipmap would make a sequence of maps of the rest."""
+    skl2onnx: Any = pytest.importorskip("skl2onnx")
+    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+
+    model = LogisticRegression().fit([[0.0], [1.0], [2.0]], [0, 1, 2])
+    for name, options in (("plain", {"zipmap": False}), ("zipped", {})):
+        made = skl2onnx.to_onnx(model, np.zeros((1, 1), np.float32), options=options)
+        (tmp_path / f"{name}.onnx").write_bytes(made.SerializeToString())
+    given = given_model(tmp_path / "plain.onnx", BATCHED)
+    assert given.outputs[0] == Tensor("label", "INT64", [1])
+    draft = Draft().with_line(
+        "m onnxruntime: X FP32[1] -> label INT64[1], probabilities FP32[3]", given.settings
+    )
+    assert draft.steps[0]["outputs"]["label"] == {"tensor": "label", "reshape": []}
+    with pytest.raises(ProjectError, match=r"its output_probability is of a type that"):
+        given_model(tmp_path / "zipped.onnx", BATCHED)
+
+
+def test_a_draft_is_text_and_is_saved(tmp_path: Path) -> None:
+    draft = fan()
+    assert draft.text == FAN
+    draft.save(tmp_path / "draft.yml")
+    assert Draft.load(tmp_path / "draft.yml") == draft
+    assert draft.without_last().text == "\n".join(FAN.splitlines()[:-1])
+    (tmp_path / "draft.yml").write_text("answers: {steps: 3}")
+    with pytest.raises(ProjectError, match=r"draft.yml: is no saved pipeline; remove it"):
+        Draft.load(tmp_path / "draft.yml")
+
+
+def test_the_last_step_goes_with_its_outputs() -> None:
+    draft = Draft().with_text("a python: X FP32[4] -> Y FP32[4]\noutputs: Y").without_last()
+    assert draft.with_line("b python: X FP32[4] -> Z FP32[4]", {}).steps[0]["name"] == "b"
+
+
+def test_a_folder_that_is_no_model_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match=r"config.pbtxt: Invalid model name.*; name an .onnx"):
+        given_model(tmp_path, BATCHED)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("x onnx: BUY -> T FP32[1]", "did you mean onnxruntime?"),
+        ("x python: BU -> T FP32[1]", "give BU its type"),
+        ("x python: BUY -> CLICK FP32[1]", "drop FP32[1]; CLICK has its type"),
+        ("rank python: BUY -> Z FP32[1]", "step rank: stands twice"),
+        ("x python: SCORE -> CLICK", "step click writes too"),
+    ],
+)
+def test_a_line_is_refused_by_the_rules_of_the_template(line: str, said: str) -> None:
+    with pytest.raises(RefusedLine) as refused:
+        fan().with_line(line, {})
+    assert said in str(refused.value)
+    assert not str(refused.value).startswith("line")
+
+
+PIPELINE = """\
+# what this is for
+tensors: # types
+  A: FP32[4] # first
+
+  # and the second
+  B: {type: FP32, dims: [4]}
+steps:
+  - name: one # work
+    backend: python
+    inputs: [A]
+    outputs:
+      B: B # the model's: ours
+# between
+outputs: [B] # to clients
+# the end
+"""
+
+
+def test_a_step_is_added_and_all_else_of_the_file_stays() -> None:
+    draft = Draft(yaml.safe_load(PIPELINE)).with_line(
+        'two python: B -> "on" FP32[4], null=Z INT8[2], "a, b" BOOL[1]', {"adopted": True}
+    )
+    text = with_step(PIPELINE, draft)
+    changes = [*ndiff(PIPELINE.splitlines(), text.splitlines())]
+    assert [line[2:] for line in changes if line[0] == "-"] == ["outputs: [B] # to clients"]
+    assert [line[2:] for line in changes if line[0] == "+"] == [
+        '  "on": FP32[4]',
+        "  Z: INT8[2]",
+        "  a, b: BOOL[1]",
+        "  - name: two",
+        "    backend: python",
+        "    inputs: [B]",
+        '    outputs: {"on": "on", "null": Z, \'a, b\': \'a, b\'}',
+        "    adopted: true",
+        "outputs: [B, \"on\", Z, 'a, b'] # to clients",
+    ]
+    assert yaml.safe_load(text) == draft.answers
+
+
+@pytest.mark.parametrize(
+    ("direct_url", "template"),
+    [
+        (None, (origin.ADDRESS, None)),
+        ('{"url": "file:///wheels/t-1-py3-none-any.whl"}', (origin.ADDRESS, None)),
+        (
+            '{"url": "https://host/org/t", "vcs_info": {"vcs": "git", "commit_id": "abc"}}',
+            ("git+https://host/org/t", "abc"),
+        ),
+        ('{"url": "file://{root}", "dir_info": {}}', ("{root}", "HEAD")),
+    ],
+)
+def test_the_template_is_what_the_package_was_installed_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, direct_url: str | None, template: Any
+) -> None:
+    (tmp_path / "template").mkdir()
+    (tmp_path / "copier.yml").touch()
+
+    class Installed:
+        def read_text(self, name: str) -> str | None:
+            assert name == "direct_url.json"
+            return direct_url and direct_url.replace("{root}", str(tmp_path))
+
+    assert origin.template()[1] == "HEAD"  # this clone
+    monkeypatch.setattr(origin, "distribution", lambda name: Installed())
+    monkeypatch.setattr(origin, "template_root", lambda: tmp_path / "site-packages")
+    address, version = template
+    assert origin.template() == (address.replace("{root}", str(tmp_path)), version)
