@@ -16,8 +16,8 @@ running: list[str] = []
 def _refuse_processes(event: str, arguments: tuple[Any, ...]) -> None:
     if running and event in STARTS:
         command = arguments[1] if event == "subprocess.Popen" else [event]
-        program = command if isinstance(command, (str, bytes)) else command[0]
-        if os.path.basename(os.fspath(program)) not in ("git", "git.exe"):
+        program = os.fsdecode(command if isinstance(command, (str, bytes)) else command[0])
+        if os.path.basename(program) not in ("git", "git.exe"):
             raise AssertionError(
                 f"{running[-1]} starts {program}; move it to tests/process or tests/triton"
             )
