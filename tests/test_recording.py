@@ -8,8 +8,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from docs_blocks import read_blocks
 from support import COPIER, ROOT, VENV, Project, run, succeed
-from test_readme import blocks
 from test_site import foreign
 
 PICTURE = ROOT / "docs/first-minute.svg"
@@ -48,7 +48,7 @@ def test_it_is_small_and_loads_nothing() -> None:
 
 
 def test_it_types_the_commands_of_the_readme() -> None:
-    first = blocks("sh")[0].splitlines()
+    first = read_blocks((ROOT / "README.md").read_text(), "sh")[0].splitlines()
     assert first
     assert [command for command in first if f"{PROMPT}{command}" not in shown()] == []
 
