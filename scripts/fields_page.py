@@ -25,6 +25,7 @@ GIVEN = yaml.safe_load(Path(__file__).with_suffix(".yml").read_text(encoding="ut
 FIELDS, KINDS = catalog.table("fields"), catalog.table("kinds")
 HEAD = """\
 <!-- Written by scripts/fields_page.py, from the catalogue and scripts/fields_page.yml. -->
+<!-- skip: start "tests/unit/test_reference_pages.py compares this page with its script" -->
 
 # Fields of pipeline.yml
 

@@ -73,6 +73,7 @@ DEVELOPMENT = [
     "pre-commit",
     "protobuf",
     "pytest-xdist",
+    "sybil",
 ]
 # Of `make test-cluster`.
 CLUSTER = [

@@ -21,7 +21,12 @@ from triton_ensemble.cli import COMMANDS, main
 from triton_ensemble.pipeline.rules import rules
 
 ROOT = Path(__file__).resolve().parents[1]
-WRITTEN = "<!-- Written by scripts/reference.py. -->\n\n"
+WRITTEN = """\
+<!-- Written by scripts/reference.py. -->
+<!-- skip: start "tests/unit/test_reference_pages.py compares this page with its script" -->
+
+"""
+DRAWN = '<!-- skip: next "drawn by scripts/reference.py" -->\n'
 CLI = f"""{WRITTEN}\
 # The command
 
@@ -96,12 +101,12 @@ def drawn(readme: Path) -> str:
     """Return the README of an example with the drawing of its pipeline, above the table of its steps."""
     answered = rules().answered({"starting_pipeline": readme.parent.name})
     drawing = rules().template("hooks/stubs/diagram.jinja").render(answered)
-    written = r"```mermaid\nflowchart LR\n  in1\(.*?```\n\n"
+    written = DRAWN + r"```mermaid\nflowchart LR\n  in1\(.*?```\n\n"
     text = re.sub(written, "", readme.read_text(encoding="utf-8"), flags=re.DOTALL)
     if "```mermaid" in text:  # drawn by hand, with what the pipeline does not say
         return text
     before, table, after = text.partition("| step |")
-    return f"{before}```mermaid\n{drawing}```\n\n{table}{after}"
+    return f"{before}{DRAWN}```mermaid\n{drawing}```\n\n{table}{after}"
 
 
 def symptoms() -> str:

@@ -7,9 +7,10 @@ import shlex
 from contextlib import ExitStack
 from pathlib import Path
 
+from docs_blocks import FENCED
 from support import COPIER, ROOT, VENV, Project, run, serve, succeed
+from sybil import Document
 
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 URL = "http://127.0.0.1:8000"
 ADDRESS = "gh:org/triton-ensemble-template"
 # What needs an engine or a cluster: tests/docker and tests/cluster run it.
@@ -35,7 +36,8 @@ class Follower:
             self.do_blocks(page)
 
     def do_blocks(self, page: str) -> None:
-        for language, text in BLOCK.findall((ROOT / f"docs/{page}.md").read_text()):
+        for block in FENCED(Document((ROOT / f"docs/{page}.md").read_text(), page)):
+            language, text = block.lexemes["language"], block.lexemes["source"]
             if language == "sh":
                 self.printed = "".join(map(self.do, text.replace("\\\n", "").splitlines()))
             elif path := re.match(r"# (\S+\.\w+)\n", text):

@@ -17,7 +17,7 @@ from triton_ensemble.check.rules import RULES
 from triton_ensemble.cli import main
 from triton_ensemble.server.local_triton import ServerError
 
-# More: CHECKED=200 SEED=7 python -m pytest tests/test_check.py
+# More: CHECKED=200 SEED=7 python -m pytest tests/unit/test_check.py
 CHECKED = int(os.environ.get("CHECKED", 4))
 
 

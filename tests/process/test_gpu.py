@@ -15,6 +15,7 @@ from unittest.mock import Mock
 
 import pytest
 import yaml
+from docs_blocks import read_blocks
 from gatekeeper import Gatekeeper
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 from support import ROOT, Generate, Project, step, succeed
@@ -312,9 +313,9 @@ def test_the_example_of_the_page_is_placed_as_it_says(generate: Generate) -> Non
 
 def test_the_lines_of_the_page_are_those_that_are_printed(template: Path) -> None:
     page = (ROOT / "docs/gpu.md").read_text()
-    [refused] = re.findall(r"```console\n(.*?)\n```", page)
+    [refused, *_] = read_blocks(page, "text")
     steps = [step("classify", {"x": "A"}, {"y": "B"}, "onnxruntime", gpus=[2])]
     tensors = {"A": "FP32[4]", "B": "FP32[4]"}
     answers = {"gpu_count": 2, "max_batch_size": 8, "tensors": tensors, "steps": steps}
-    assert Gatekeeper(template).line(answers) == refused
+    assert Gatekeeper(template).line(answers) == refused.strip()
     assert without_cuda("classify", "onnxruntime") in page.splitlines()

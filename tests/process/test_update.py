@@ -50,7 +50,7 @@ OWNED = [
     "steps/one.py",
     "models/two.py",
     "tests/test_steps.py",
-    "tests/triton/test_reference.py",
+    "tests/test_reference.py",
     "requirements.lock",
     "requirements-dev.lock",
     "deploy/kserve/rest.ipynb",

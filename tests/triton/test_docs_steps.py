@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import yaml
 from asking import Arrays, asked, connect, streamed
+from docs_blocks import read_blocks
 from support import ROOT, Generate, Project, succeed
 
 from triton_ensemble.server.local_triton import LocalTriton
@@ -28,18 +29,14 @@ EXAMPLES = {
 }
 
 
-def blocks(language: str, text: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-
-
 def written(generate: Generate, title: str, *of_steps: dict[str, Any]) -> Project:
     """Return the project of an example's pipeline, with its code."""
-    [answers] = blocks("yaml", EXAMPLES[title])
+    [answers] = read_blocks(EXAMPLES[title], "yaml")
     pipeline = yaml.safe_load(answers)
     for step, more in zip(pipeline["steps"], of_steps, strict=False):
         step.update(more)
     project = generate(**pipeline, project_name="docs")
-    for code in blocks("python", EXAMPLES[title]):
+    for code in read_blocks(EXAMPLES[title], "python"):
         path, _, text = code.removeprefix("# ").partition("\n")
         assert (project / path).exists()
         (project / path).write_text(text)

@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from readme_support import blocks
+from docs_blocks import read_blocks
 from site_support import foreign
 from support import COPIER, ROOT, VENV, Project, run, succeed
 
@@ -48,7 +48,7 @@ def test_it_is_small_and_loads_nothing() -> None:
 
 
 def test_it_types_the_commands_of_the_readme() -> None:
-    first = blocks("sh")[0].splitlines()
+    first = read_blocks((ROOT / "README.md").read_text(), "sh")[0].splitlines()
     assert first
     assert [command for command in first if f"{PROMPT}{command}" not in shown()] == []
 

@@ -1,4 +1,4 @@
-"""tests/triton/test_reference.py of projects: what is served, against the original."""
+"""tests/test_reference.py of projects: what is served, against the original."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def project(generate: Generate) -> Project:
         steps=[step("weigh", {"first": "A", "second": "B"}, {"sum": "SUM"}, "onnxruntime")],
     )
     (project / "models/weigh.py").write_text(MODEL)
-    (project / "tests/triton/test_reference.py").write_text(PIPELINE)
+    (project / "tests/test_reference.py").write_text(PIPELINE)
     (project / "samples").mkdir(exist_ok=True)
     (project / "samples/a.json").write_text('{"inputs": {"A": [[1.0, 2.0]], "B": [[5.0, 7.0]]}}')
     return project
@@ -69,7 +69,7 @@ def edited(path: Path, old: str, new: str) -> Iterator[None]:
 def tried(project: Project) -> str:
     """Return what the project's reference tests print."""
     succeed(project.make("repository"))
-    tests = ("-p", "no:cacheprovider", "-rs", "--verbose", "tests/triton/test_reference.py")
+    tests = ("-p", "no:cacheprovider", "-rs", "--verbose", "tests/test_reference.py")
     return project.run(sys.executable, "-m", "pytest", *tests).stdout
 
 
@@ -100,7 +100,7 @@ def test_an_export_with_two_inputs_swapped_is_found(project: Project) -> None:
 
 def test_a_pipeline_that_swaps_them_is_found(project: Project) -> None:
     with edited(
-        project / "tests/triton/test_reference.py",
+        project / "tests/test_reference.py",
         '3 * inputs["A"] + inputs["B"]',
         '3 * inputs["B"] + inputs["A"]',
     ):
@@ -126,7 +126,7 @@ def test_tolerances_ranges_and_lengths_are_the_owners(project: Project) -> None:
     with (
         edited(project / "models/weigh.py", '3 * inputs["first"]', '3.01 * inputs["first"]'),
         edited(
-            project / "tests/triton/test_reference.py",
+            project / "tests/test_reference.py",
             "# Yours.",
             'TOLERANCES = {"sum": {"atol": 1}}',
         ),
