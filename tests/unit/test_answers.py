@@ -466,32 +466,12 @@ def test_an_example_refuses_what_its_code_cannot_do(generate: Generate) -> None:
     assert problem(caught.value).startswith(line)
 
 
-SAVED: list[tuple[dict[str, Any], str]] = [
-    ({"max_batch_size": -1}, "max_batch_size is -1; write a whole number, 0 or more"),
-    ({"steps": "one"}, "steps: is no list; write one `- name: ...` for each step"),
-    ({"steps": STEPS * 2}, "step one: stands twice; give one of them another name"),
-    (
-        {"steps": [step("one", ["A", "OTHER"], ["B"])]},
-        "step one: reads OTHER, which is not in `tensors`; add it there with its TYPE[dims]",
-    ),
-    (tensor("FLOAT[4]"), "tensor A: has the type FLOAT, which Triton does not have; write FP32"),
-    (one(backend="onnx"), 'step one: backend is "onnx"; did you mean onnxruntime?'),
-    (
-        steps(step("one", ["A"], ["B"]), step("two", ["B"], ["A"])),
-        "step one: reads A of step two, which reads from one itself; let one of them read something else",
-    ),
-    (
-        {"triton_release": 26.07},
-        'triton_release is the number 26.07; write it in quotes, like "26.07"',
-    ),
-    ({"steps": None}, "steps: is empty; write a value, or leave it out"),
-]
-
-
-@table(SAVED)
 def test_saved_answers_stop_an_update_before_it_touches_a_file(
-    git_template: Path, tmp_path: Path, answers: dict[str, Any], line: str
+    git_template: Path, tmp_path: Path
 ) -> None:
+    """They are refused as given ones are: one stands for all that `test_bad_answer` has."""
+    answers = one(backend="onnx")
+    line = 'step one: backend is "onnx"; did you mean onnxruntime?'
     copier.run_copy(str(git_template), tmp_path, data=GOOD, defaults=True, quiet=True)
     project = Project(tmp_path)
     saved = project / ".copier-answers.yml"
