@@ -35,6 +35,7 @@ TESTED = {
     r"make demo": "test_readme.py::test_demo",
     r"make test STRICT=1": "test_tutorials.py::test_it_goes_as_it_says",
     r"make test": "test_projects.py::test_the_default_project_passes_its_own_tests",
+    r"make test-unit": "unit/test_ci_suites.py::test_each_suite_has_a_job",
     r"make test-slow": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
     r"make test test-slow( ALL=1)?": "test_readme.py::test_the_ci_runs_the_readmes_test_commands",
     r"make setup": "test_readme.py::test_demo",
