@@ -73,6 +73,7 @@ DEVELOPMENT = [
     "pre-commit",
     "protobuf",
     "pytest-xdist",
+    "zizmor",
 ]
 # Of the tests that start no process, on each platform and each Python that CI has. Triton's client of HTTP stays out:
 # gevent, which it needs, has no wheel for Python 3.10 on macOS.
