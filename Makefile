@@ -12,7 +12,7 @@ LINKS := build/links
 TOOLKIT := $(shell find src hooks examples/*/pipeline.yml pyproject.toml -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-docker test-cluster test-browser dashboard test-ray docs links lint lock dist wheel
+.PHONY: help setup demo test test-unit test-slow test-docker test-cluster test-browser dashboard test-ray docs links lint lock dist wheel
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -49,6 +49,9 @@ demo: $(VENV)/.ready wheel ## generate the default project in build/demo, serve 
 
 test: $(VENV)/.torch wheel lint ## lint, and the tests that take under a quarter of an hour together
 	@$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
+
+test-unit: setup ## the tests that start no process; CI runs them on Linux, macOS and Windows
+	@$(VENV)/bin/python -m pytest tests/unit
 
 test-slow: $(VENV)/.torch wheel ## the rest of them; ALL=1: in each case, as before a release
 	@$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "slow$(if $(ALL),, and not matrix)"
@@ -98,10 +101,11 @@ docs: $(VENV)-docs/.ready ## the documentation as a site, in build/docs; a link 
 links: $(VENV)-docs/.ready ## what the documentation links to elsewhere; needs the internet, so no other command runs it
 	@$(VENV)-docs/bin/python -m sphinx --quiet --fail-on-warning --keep-going --builder linkcheck --conf-dir docs $(DOCS) $(LINKS)
 
-lint: setup ## ruff and mypy over the template, its tests and examples
+lint: setup ## ruff and mypy over the template, its tests and examples; zizmor over the workflows
 	@$(VENV)/bin/python -m ruff check .
 	@$(VENV)/bin/python -m ruff format --check .
 	@$(VENV)/bin/python -m mypy src scripts tests examples benchmarks
+	@$(VENV)/bin/zizmor --quiet --offline --persona=auditor .github
 
 dist: wheel ## the wheel that projects have and its sources, in dist/, as a release has them
 	@rm -rf dist

@@ -1,8 +1,8 @@
 """Locks the packages of this repository and of generated projects: one resolution for all, so that any choice fits together.
 
 Writes requirements.lock (what `make demo` needs), requirements-dev.lock (what tests and linters need
-besides), those of single commands, locks/*.txt and template/vendor/copier.txt (of generated projects) with `uv`: versions and
-hashes, no index.
+besides), requirements-unit.lock (of tests that start no process), those of single commands, locks/*.txt and
+template/vendor/copier.txt (of generated projects) with `uv`: versions and hashes, no index.
 """
 
 from __future__ import annotations
@@ -74,7 +74,36 @@ DEVELOPMENT = [
     "protobuf",
     "pytest-xdist",
     "sybil",
+    "zizmor",
 ]
+# Of the tests that start no process, on each platform and each Python that CI has. Triton's client of HTTP stays out:
+# gevent, which it needs, has no wheel for Python 3.10 on macOS.
+UNIT = [
+    "copier",
+    "fastapi[opentelemetry]",
+    "httptools",
+    "hypothesis",
+    "jinja2",
+    "jinja2-ansible-filters",
+    "jsonschema",
+    "numpy",
+    "onnx",
+    "orjson",
+    "prometheus-client",
+    "pytest",
+    "python-multipart",
+    "pyyaml",
+    "questionary",
+    "ruamel.yaml",
+    "tqdm",
+    "tritonclient[grpc]",
+    "typing-extensions",
+    "uvicorn",
+]
+UNIT_PROJECT = (
+    "[tool.uv]\nenvironments = [\"platform_python_implementation == 'CPython' and python_version < '3.15' "
+    "and (sys_platform == 'darwin' or sys_platform == 'linux' or sys_platform == 'win32')\"]\n"
+)
 # Of `make test-cluster`.
 CLUSTER = [
     "cloudcoil-models-keda",
@@ -94,12 +123,12 @@ DOCS = ["furo", "mermaidx", "myst-parser", "sphinx"]
 APART = [*GATEWAY, "matplotlib", "numpy<2", "python-dateutil<3"]  # the last as kserve wants it
 
 
-def compiled(requirements: list[str], versions: Path) -> list[str]:
+def compiled(requirements: list[str], versions: Path, project: str = PROJECT) -> list[str]:
     """Return the lock of some packages and all that they need, with the versions of another lock: an entry each."""
     options = ["--universal", "--python-version=3.10", "--generate-hashes"]
     options += ["--no-emit-index-url", "--no-header", "--no-annotate"]
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "pyproject.toml").write_text(PROJECT)
+        Path(folder, "pyproject.toml").write_text(project)
         Path(folder, "packages.in").write_text("\n".join(requirements))
         constraints = ("--constraints", str(versions)) if versions.exists() else ()
         command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", *options, *constraints]
@@ -107,6 +136,23 @@ def compiled(requirements: list[str], versions: Path) -> list[str]:
             [*command, "packages.in"], check=True, stdout=subprocess.PIPE, text=True, cwd=folder
         )
     return run.stdout.replace("\n    --hash", "\0    --hash").splitlines()
+
+
+def lock_unit(versions: Path) -> list[str]:
+    """Return the lock of the unit tests: the versions of the other locks, for newer Pythons too.
+
+    NumPy alone has two, because no version has wheels for Python 3.10 and 3.14.
+    """
+    entries = versions.read_text().replace("\n    --hash", "\0    --hash").splitlines()
+    newer = [
+        entry
+        if entry.startswith("numpy==")
+        else entry.replace("python_full_version < '3.13'", "python_full_version < '3.15'")
+        for entry in entries
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder, "versions.txt"), newer)
+        return compiled(UNIT, Path(folder, "versions.txt"), UNIT_PROJECT)
 
 
 def write(path: Path, entries: list[str]) -> None:
@@ -134,6 +180,7 @@ def main() -> None:
         apart = [e for e in compiled(APART, versions) if e.partition("==")[0] not in known]
         write(ROOT / "requirements.lock", demo)
         write(ROOT / "requirements-dev.lock", [*without(everything, demo), *apart])
+        write(ROOT / "requirements-unit.lock", lock_unit(versions))
         for name, packages in {"cluster": CLUSTER, "browser": BROWSER}.items():
             more = [e for e in compiled(packages, versions) if e.partition("==")[0] not in known]
             write(ROOT / f"requirements-{name}.lock", more)

@@ -131,7 +131,7 @@ def test_our_own_try_each_example(name: str, git_template: Path, tmp_path: Path)
     job = read(ROOT / f".github/workflows/{name}.yml")["jobs"]["example"]
     assert sorted(job["strategy"]["matrix"]["example"]) == EXAMPLES
     [command] = [step["run"] for step in job["steps"] if "copier copy" in step.get("run", "")]
-    command = command.replace("${{ matrix.example }}", "my-own")
+    command = command.replace('"$EXAMPLE"', "my-own")
     words = [str(tmp_path / "p") if word == "build/example" else word for word in command.split()]
     succeed(run(str(COPIER), *words[1:], cwd=git_template))
     project = Project(tmp_path / "p")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,14 @@ PAGES: dict[Path, str] = {ROOT / "docs/fields.md": FIELDS_PAGE["text"](), **REFE
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_it_is_what_the_script_writes(path: Path) -> None:
-    """`PYTHONPATH=src .venv/bin/python scripts/fields_page.py` and `scripts/reference.py` write them."""
-    assert path.read_text() == PAGES[path]
+    """`PYTHONPATH=src .venv/bin/python scripts/fields_page.py` and `scripts/reference.py` write them.
+
+    Since Python 3.13, argparse indents a list of commands differently. Only the words are compared there.
+    """
+    written, expected = path.read_text(), PAGES[path]
+    if sys.version_info >= (3, 13):
+        written, expected = " ".join(written.split()), " ".join(expected.split())
+    assert written == expected
 
 
 def test_each_field_of_the_grammar_has_its_words() -> None:
