@@ -13,6 +13,8 @@ import pytest
 from copier._jinja_ext import get_yield_context
 from support import ROOT, Generate, Project, run, succeed
 
+pytest_plugins = ["pytester", "upstream_race"]
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Any:
