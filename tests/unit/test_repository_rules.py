@@ -142,7 +142,7 @@ def test_an_update_brings_no_file_of_an_example_again() -> None:
 
 
 def test_lock_files_name_versions_and_hashes_and_no_index() -> None:
-    locks = [ROOT / "requirements.lock", *(ROOT / "locks").glob("*.txt")]
+    locks = [*ROOT.glob("requirements*.lock"), *(ROOT / "locks").glob("*.txt")]
     for path in locks:
         entries = path.read_text().replace("\\\n", " ").splitlines()
         for entry in entries:
