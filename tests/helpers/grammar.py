@@ -8,9 +8,9 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from drawing import drawn
 from mutations import normal
 from pipelines import Answers, interface, pipelines
-from properties_support import drawn
 
 from triton_ensemble import catalog
 

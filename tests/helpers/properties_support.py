@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import copier
 import numpy as np
@@ -17,8 +16,6 @@ import tritonclient.http as triton_http  # type: ignore[import-untyped]
 import yaml
 from copier.errors import UserMessageError
 from google.protobuf import text_format  # type: ignore[import-untyped]
-from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis import strategies as st
 from pipelines import Pipeline, bindings, tagged
 from reference_step import Array
 from support import problem, run, succeed
@@ -27,9 +24,6 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype  # t
 
 from triton_ensemble.server.local_triton import LocalTriton
 
-SEED = int(os.environ.get("SEED", 0))
-
-T = TypeVar("T")
 REFERENCE = Path(__file__).with_name("reference_step.py")
 STEP = """
 from steps.reference_step import computed
@@ -42,26 +36,6 @@ class Step:
     def __call__(self, **inputs):
         return computed({name!r}, [inputs[name] for name in {arguments!r}], {outputs!r})
 """
-
-
-def drawn(strategy: st.SearchStrategy[T], count: int) -> list[T]:
-    """Return examples by hypothesis, the same ones for a SEED, so that one server serves many of them."""
-    examples: list[T] = []
-
-    @seed(SEED)
-    @settings(
-        max_examples=count,
-        phases=[Phase.generate],
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(strategy)
-    def collect(example: T) -> None:
-        examples.append(example)
-
-    collect()
-    return examples[:count]
 
 
 def build(template: Path, pipeline: Pipeline, folder: Path) -> Path:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from check_support import CASES, DEPLOYMENT, FINE, PYTHON, write
+from drawing import drawn
 from pipelines import pipelines
-from properties_support import build, drawn, reasons, serving
+from properties_support import build, reasons, serving
 from support import ROOT, UNUSUAL, Generate, Project, succeed
 
 from triton_ensemble.check.engine import check

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 import tritonclient.http as triton_http  # type: ignore[import-untyped]
+from drawing import drawn
 from gatekeeper import Gatekeeper
 from mutations import Mutant, Reference, mutants
 from pipelines import Pipeline, pipelines
-from properties_support import drawn, failures, reasons, serving, shown, wrong_answer
+from properties_support import failures, reasons, serving, shown, wrong_answer
 
 # More, and others: PIPELINES=1000 MUTATIONS=5000 SEED=7 python -m pytest tests/triton/test_properties.py
 PIPELINES = int(os.environ.get("PIPELINES", 16))

@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from drawing import SEED
 from mutants import mutated, shown
-from properties_support import SEED
 from served_shapes import SHAPES, Files, drafted
 from verdicts import Judge, write
 

@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
+from drawing import SEED
 from gatekeeper import DEFAULTS
 from grammar import FIELDS, OF_FIELD, OF_KIND, Tried, some_answers
 from pipelines import Answers
-from properties_support import SEED
 
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import findings_in, generated_repository

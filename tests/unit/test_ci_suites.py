@@ -24,6 +24,7 @@ UNIT_FILES = [ROOT / "tests/conftest.py", *sorted(ROOT.glob("tests/unit/*.py"))]
 FOLDERS = [ROOT / name for name in ("", "src", "tests/helpers", "tests/unit")]
 # Packages that are not named as what they have.
 PACKAGES = {
+    "PIL": "pillow",
     "_pytest": "pytest",
     "google": "protobuf",
     "grpc": "grpcio",
