@@ -59,14 +59,14 @@ demo: $(VENV)/.ready wheel ## generate the default project in build/demo, serve 
 	@$(VENV)/bin/copier copy --quiet --defaults --vcs-ref HEAD $(CURDIR) $(DEMO)
 	@$(MAKE) --no-print-directory --directory $(DEMO) --assume-old=$(abspath $(VENV))/.packages $(if $(wildcard $(VENV)/.dev),--assume-old=$(abspath $(VENV))/.toolkit) VENV=$(abspath $(VENV)) infer
 
-test: $(VENV)/.torch wheel lint ## lint, and the tests that take under a quarter of an hour together
+test: $(VENV)/.torch wheel lint ## lint, and the tests that take five minutes together
 	@$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-unit: setup ## the tests that start no process; CI runs them on Linux, macOS and Windows
 	@$(VENV)/bin/python -m pytest tests/unit
 
 test-slow: $(VENV)/.torch wheel ## the rest of them; ALL=1: in each case, as before a release
-	@$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "slow$(if $(ALL),, and not matrix)"
+	@$(VENV)/bin/python -m pytest -n 3 --dist worksteal -m "slow$(if $(ALL),, and not matrix)"
 
 test-docker: setup wheel ## container tests, on a Docker engine; REQUIRE_DOCKER=1 makes a missing one an error
 	@$(VENV)/bin/python -m pytest $(if $(ALL),,-m "not matrix") tests/docker

@@ -158,6 +158,7 @@ def watched(generate: Generate) -> Iterator[Watched]:
 COUNTS = "nv_inference_request_failure|step_(rejected|failed)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "counter"), [(1, "step_rejected_total"), (2, "step_failed_total")]
 )
@@ -170,6 +171,7 @@ def test_a_step_that_answers_with_an_error(watched: Watched, value: float, count
     }
 
 
+@pytest.mark.slow
 def test_a_full_queue(watched: Watched) -> None:
     watched.more(COUNTS)
     with ThreadPoolExecutor(30) as pool:
@@ -181,6 +183,7 @@ def test_a_full_queue(watched: Watched) -> None:
     assert watched.more(COUNTS) == {alerts.failure(alerts.E, "OTHER"): 2 * refused}
 
 
+@pytest.mark.slow
 def test_a_cancelled_request(watched: Watched) -> None:
     watched.more(COUNTS)
     tensor = triton_grpc.InferInput("A", [1, 1], "FP32")
@@ -197,6 +200,7 @@ def test_a_cancelled_request(watched: Watched) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_process_that_has_died(watched: Watched) -> None:
     """It is the last test of this server."""
     lived = 'step_process_seconds_total{model="a",process="a_0_0",step="a"}'

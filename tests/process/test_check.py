@@ -70,6 +70,7 @@ def test_make_check(generate: Generate) -> None:
     assert "::error file=model_repository/prepare/config.pbtxt,line=" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_project_whose_pipeline_was_changed_but_not_applied(generate: Generate) -> None:
     project = generate.complete()
     path = project / "pipeline.yml"
@@ -87,6 +88,7 @@ def test_a_project_whose_pipeline_was_changed_but_not_applied(generate: Generate
     )  # as an update refuses it
 
 
+@pytest.mark.slow
 def test_a_sample_of_other_inputs_is_named(generate: Generate) -> None:
     """As after an update to a pipeline of other inputs; no test is collected before."""
     project = generate.complete()
@@ -100,6 +102,7 @@ def test_a_sample_of_other_inputs_is_named(generate: Generate) -> None:
     assert "passed" not in said
 
 
+@pytest.mark.slow
 def test_a_step_that_does_not_compile(generate: Generate) -> None:
     project = generate.complete()
     path = project / "steps/label.py"
@@ -109,6 +112,7 @@ def test_a_step_that_does_not_compile(generate: Generate) -> None:
     assert f"steps/label.py:{line}: error: python-syntax: SyntaxError: " in said
 
 
+@pytest.mark.slow
 def test_a_folder_of_no_step(generate: Generate) -> None:
     project = generate()
     repository = project / "model_repository"

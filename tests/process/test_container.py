@@ -51,6 +51,7 @@ def test_the_script_of_the_image_is_sound(generate: Generate, name: str) -> None
     succeed(project.run("sh", "-n", "deploy/serve.sh"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["default", "image in one process", "steps in one process"])
 def test_steps_are_imported_in_the_build(generate: Generate, name: str) -> None:
     """It is a check in the image, which names what can't be imported."""

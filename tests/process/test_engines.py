@@ -211,6 +211,7 @@ def test_two_engines_for_what_triton_takes_one_for_are_refused(
     )
 
 
+@pytest.mark.slow
 def test_make_engines_builds_in_the_image_of_the_release(
     project: Project, machine: Machine
 ) -> None:
@@ -273,6 +274,7 @@ def test_a_server_refuses_engines_of_another_gpu_or_release(
     assert "see: 1/model.8.0.plan is damaged" in start(project, machine)[2]
 
 
+@pytest.mark.slow
 def test_an_adopted_model_brings_its_onnx_file(generate: Generate, machine: Machine) -> None:
     steps = [dict(given, adopted=True) for given in ANSWERS["steps"]]
     project = generate(**ANSWERS | {"steps": steps})
@@ -285,6 +287,7 @@ def test_an_adopted_model_brings_its_onnx_file(generate: Generate, machine: Mach
     assert engines(project) == ["embed/1/model.8.0.plan", "see/1/model.8.0.plan"]
 
 
+@pytest.mark.slow
 def test_without_a_gpu_the_onnx_file_itself_answers(project: Project) -> None:
     script = project / "models/embed.py"
     text = script.read_text()

@@ -193,6 +193,7 @@ output { name: "y" data_type: TYPE_FP32 dims: [2] }
 """
 
 
+@pytest.mark.slow
 def test_a_torch_without_cuda_says_so(tmp_path: Path, log: Mock) -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():

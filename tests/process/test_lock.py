@@ -128,6 +128,7 @@ def set_up(project: Project, venv: Path, **more: str) -> subprocess.CompletedPro
     return run(*command, cwd=project.path, **options, **more)
 
 
+@pytest.mark.slow
 def test_set_up_asks_before_it_installs_cuda_for_a_cpu(generate: Generate, tmp_path: Path) -> None:
     done = set_up(generate(**TORCHSCRIPT), tmp_path / "venv", TORCH_INDEX="")
     assert done.returncode

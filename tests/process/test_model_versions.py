@@ -70,6 +70,7 @@ def test_a_published_version_never_changes(project: Project) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_version_that_does_not_load_is_not_published(project: Project) -> None:
     (project / "steps" / "one.py").write_text("import nowhere\n")
     line = refused(project, "publish", "NAME=one", "VERSION=3")

@@ -34,6 +34,7 @@ def new(template: Path, folder: Path, size: tuple[int, int] = (24, 80)) -> Termi
     return Terminal(["new", "p", *options], folder, size, COMMAND)
 
 
+@pytest.mark.slow
 @SIZES
 def test_a_fan_is_told_step_by_step(template: Path, tmp_path: Path, size: tuple[int, int]) -> None:
     """With a mistake and its correction, a way back, an interrupt and a second session; it is served and asked."""
@@ -153,6 +154,7 @@ def test_what_was_told_outlives_an_end_at_any_question(
     assert "AnswersMap" not in terminal.process.before
 
 
+@pytest.mark.slow
 def test_a_step_is_added_to_a_project(generate: Generate) -> None:
     project = generate()
     before = (project / "pipeline.yml").read_text()

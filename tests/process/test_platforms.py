@@ -87,6 +87,7 @@ def test_update(git_template: Path, elsewhere: dict[str, str], tmp_path: Path) -
     assert "pipeline.yml is applied" in printed
 
 
+@pytest.mark.slow
 def test_new(
     template: Path, elsewhere: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ MY_OWN = UP + ENTER  # the last choice
 ERROR = "Validation error for question 'flow': "
 
 
+@pytest.mark.slow
 @SIZES
 def test_enter_alone_makes_the_default_project(
     template: Path, tmp_path: Path, generate: Generate, size: tuple[int, int]
@@ -53,6 +54,7 @@ buy onnxruntime: FEATURES -> BUY FP32[1]
 rank python: CLICK, BUY -> SCORE FP32[1]"""
 
 
+@pytest.mark.slow
 @SIZES
 def test_a_fan_is_typed_and_corrected(
     template: Path, tmp_path: Path, size: tuple[int, int]
@@ -94,6 +96,7 @@ def test_the_chosen_topology_is_where_the_text_starts(
     assert pipeline["ensemble_name"] == "predict_pipeline"  # a step has the project's name
 
 
+@pytest.mark.slow
 def test_all_settings_are_asked_and_what_an_example_can_not_do_is_said(
     template: Path, tmp_path: Path
 ) -> None:

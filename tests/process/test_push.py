@@ -89,6 +89,7 @@ def test_a_version_is_complete_and_the_next_has_what_changed(project: Project, s
     assert s3.keys_in("models", f"{at}/1/") == there
 
 
+@pytest.mark.slow
 def test_a_version_of_a_number(project: Project, s3: Store) -> None:
     succeed(push(project, s3, "", "VERSION=7"))
     assert "already" in succeed(push(project, s3, "", "VERSION=7"))
@@ -98,6 +99,7 @@ def test_a_version_of_a_number(project: Project, s3: Store) -> None:
     assert "/8: complete" in succeed(push(project, s3))
 
 
+@pytest.mark.slow
 def test_an_interrupted_push_is_gone_on_with(project: Project, s3: Store) -> None:
     command = project.make_command("push", f"TO=s3://{s3.url}/models/{prefix(project)}")
     s3.requests.clear()
@@ -132,6 +134,7 @@ def test_an_interrupted_push_is_gone_on_with(project: Project, s3: Store) -> Non
     assert "already" in succeed(push(project, s3))
 
 
+@pytest.mark.slow
 def test_files_of_others_are_left_alone(project: Project, s3: Store) -> None:
     at = prefix(project)
     s3.client().put_object(Bucket="models", Key=f"{at}/1/net/config.pbtxt", Body=b"x")
@@ -277,6 +280,7 @@ def triton(
         process.wait(60)
 
 
+@pytest.mark.slow
 def test_triton_loads_what_was_pushed_and_answers(
     project: Project, s3: Store, tmp_path: Path
 ) -> None:

@@ -39,6 +39,7 @@ def environment(tmp_path: Path) -> Path:
     return tmp_path / "venv"
 
 
+@pytest.mark.slow
 def test_demo(git_template: Path, environment: Path, tmp_path: Path) -> None:
     """The project makes its environment itself; that of this repository is the one the tests run in."""
     ready = f"--assume-old={environment / '.ready'}"

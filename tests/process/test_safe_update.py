@@ -328,6 +328,7 @@ def test_hooks_and_filters_of_the_owner_do_not_run(
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.slow
 def test_a_conflict_is_one_of_git_and_the_way_back_works(project: Project, origin: Origin) -> None:
     edit(project, "tools/one.py")
     (project / "built").mkdir()
@@ -376,6 +377,7 @@ def kept(project: Project, name: str) -> str:
     return f".before-update/{head}/{name}"
 
 
+@pytest.mark.slow
 def test_edits_of_a_renamed_file_move_along(project: Project, origin: Origin) -> None:
     edit(project, "tools/one.py")
     origin.release(
@@ -419,6 +421,7 @@ def test_edits_of_a_removed_file_are_kept_out_of_the_way(project: Project, origi
     assert ".before-update" not in project.changes()
 
 
+@pytest.mark.slow
 def test_edits_of_a_file_that_is_no_text_are_kept(origin: Origin, tmp_path: Path) -> None:
     """Copier can't merge them: its update takes the template's, changed or not."""
     origin.release("v1.0.1", **{"same": "\0old", "changed": "\0old"})

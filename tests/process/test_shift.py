@@ -110,6 +110,7 @@ def test_a_roll_that_fails_is_run_with_the_files_as_they_were(
     assert rolled.read_text() == before.replace("[1, 2]", "[1]") + before
 
 
+@pytest.mark.slow
 def test_a_roll_that_is_interrupted_leaves_the_files_as_they_were(
     second: Project, tmp_path: Path
 ) -> None:
@@ -179,6 +180,7 @@ echo $(basename $0) $* >> ../log
 """
 
 
+@pytest.mark.slow
 def test_the_documented_roll_of_an_image_changes_its_tag(
     generate: Generate, tmp_path: Path
 ) -> None:

@@ -43,12 +43,14 @@ def refused(project: Project, *arguments: str) -> str:
     return process.stderr.splitlines()[-2]
 
 
+@pytest.mark.slow
 def test_a_step_runs_on_what_the_steps_before_it_return(digits: Project) -> None:
     printed = succeed(digits.make("step", "NAME=label", "SAMPLE=digits-2-6"))
     assert "step label, steps/label.py, on sample digits-2-6\n  LOGITS float32[2, 10]\n" in printed
     assert "LABEL bytes[2, 1]\n    2\n    6\n  SCORE" in printed
 
 
+@pytest.mark.slow
 def test_what_reached_it_is_recorded_until_it_may_be_another(digits: Project, edit: Edit) -> None:
     command = ("step", "NAME=label", "SAMPLE=digit-7")
     first, again = succeed(digits.make(*command)), succeed(digits.make(*command))
@@ -64,6 +66,7 @@ def test_what_reached_it_is_recorded_until_it_may_be_another(digits: Project, ed
     assert "Starting a local Triton" in succeed(digits.make(*command))
 
 
+@pytest.mark.slow
 def test_what_reaches_it_without_an_optional_input_is_not_recorded(generate: Generate) -> None:
     """It would be no request of the step's model, but be taken for one of the pipeline."""
     optional = {"type": "FP32", "dims": [1], "optional": True}
@@ -82,6 +85,7 @@ def test_the_first_step_needs_no_server(digits: Project) -> None:
     assert "PIXELS float32[1, 64]\n" in printed
 
 
+@pytest.mark.slow
 def test_a_server_that_runs_is_asked(digits: Project) -> None:
     with serve(digits) as server:
         port = server.urls["grpc"].rpartition(":")[2]
@@ -120,6 +124,7 @@ def test_an_error_is_shown_in_the_owners_file(digits: Project, edit: Edit) -> No
     assert "triton_adapter" not in process.stderr
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_python_stops_no_server(digits: Project, edit: Edit) -> None:
     edit("label", "        best = ", "        best = = ")
     shutil.rmtree(digits / "build/steps", ignore_errors=True)
@@ -129,6 +134,7 @@ def test_a_file_that_is_no_python_stops_no_server(digits: Project, edit: Edit) -
     assert "SyntaxError: invalid syntax" in process.stderr
 
 
+@pytest.mark.slow
 def test_what_the_step_refuses_or_returns_wrongly_is_one_line(digits: Project, edit: Edit) -> None:
     body = "        best = "
     edit("label", body, f'        raise InvalidRequest("no digit")\n{body}')
@@ -138,6 +144,7 @@ def test_what_the_step_refuses_or_returns_wrongly_is_one_line(digits: Project, e
     assert refused(digits, "NAME=label").startswith("step label: StepError: returned no ")
 
 
+@pytest.mark.slow
 def test_a_model_before_it_that_fails_is_named(digits: Project, edit: Edit) -> None:
     edit("preprocess", "def __call__", "def __call__(self, IMAGE): return {}\n\n    def other")
     line = refused(digits, "NAME=label")
@@ -158,6 +165,7 @@ def debugged(project: Project, *commands: str) -> str:
     return process.stdout
 
 
+@pytest.mark.slow
 def test_the_debugger_stops_where_the_step_begins_and_where_it_fails(
     digits: Project, edit: Edit
 ) -> None:
@@ -234,6 +242,7 @@ def test_a_step_of_a_nested_ensemble(generate: Generate, name: str) -> None:
     assert "returned:" in succeed(project.make("step", f"NAME={name}"))
 
 
+@pytest.mark.slow
 def test_a_step_of_sequences(generate: Generate) -> None:
     tensors = dict.fromkeys("AB", "FP32[2]")
     project = generate(tensors=tensors, steps=[step("only", ["A"], ["B"], sequence={"direct": {}})])

@@ -87,6 +87,7 @@ def test_edits_of_managed_files_are_merged(origin: Path, copy: Copy) -> None:
     assert "<<<<<<<" not in makefile.read_text()
 
 
+@pytest.mark.slow
 def test_update_of_an_untouched_project_is_a_fresh_copy(origin: Path, copy: Copy) -> None:
     project = copy(**answers(ONE, TWO))
     release(origin, "v1.1.0", one="src/step_types.py.jinja", two=".pre-commit-config.yaml")
@@ -94,12 +95,14 @@ def test_update_of_an_untouched_project_is_a_fresh_copy(origin: Path, copy: Copy
     assert without_version(project) == without_version(copy("fresh", **answers(ONE, TWO)))
 
 
+@pytest.mark.slow
 def test_update_with_nothing_new_changes_nothing(copy: Copy) -> None:
     project = copy(**answers(ONE, TWO))
     update(project)
     assert project.changes() == ""
 
 
+@pytest.mark.slow
 def test_ray_comes_by_an_update_and_its_settings_follow_the_answers(copy: Copy) -> None:
     project = copy(**answers(ONE))
     assert not (project / "deploy/ray").exists()
@@ -120,6 +123,7 @@ def test_ray_comes_by_an_update_and_its_settings_follow_the_answers(copy: Copy) 
     assert {"vendor/ray.txt", "gateway/app.py", "deploy/ray/Dockerfile"} <= {*project.files()}
 
 
+@pytest.mark.slow
 def test_pipeline_yml_drives_an_update(copy: Copy, tmp_path: Path) -> None:
     """A user who has added a step to pipeline.yml runs what `make update` runs."""
     project = copy(**answers(ONE, TWO))
@@ -282,6 +286,7 @@ def test_a_removed_step_keeps_its_code_and_is_named(copy: Copy) -> None:
     assert not (project / "model_repository/three").exists()
 
 
+@pytest.mark.slow
 def test_a_removed_step_that_comes_back_finds_its_code(copy: Copy) -> None:
     project = copy(**answers(ONE, TWO, THREE))
     (project / "steps/three.py").write_text("# mine\n")
@@ -292,6 +297,7 @@ def test_a_removed_step_that_comes_back_finds_its_code(copy: Copy) -> None:
     assert (project / "model_repository/three/config.pbtxt").exists()
 
 
+@pytest.mark.slow
 def test_a_renamed_step_keeps_its_code_where_its_owner_moved_it(copy: Copy) -> None:
     project = copy(**answers(ONE, TWO))
     (project / "steps/one.py").rename(project / "steps/first.py")
@@ -317,6 +323,7 @@ def test_a_renamed_step_whose_code_was_not_moved_is_noticed(copy: Copy) -> None:
     assert not (project / "steps/one.py").exists()
 
 
+@pytest.mark.slow
 def test_a_step_that_changes_its_backend_keeps_its_code(copy: Copy) -> None:
     project = copy(**answers(ONE, TWO))
     update(project, **answers({**ONE, "backend": "onnxruntime"}, TWO))
@@ -344,6 +351,7 @@ def test_an_adopted_model_becomes_a_step_and_goes(copy: Copy) -> None:
     assert (project / "models/two/1/model.onnx").read_text() == "# mine\n"
 
 
+@pytest.mark.slow
 def test_what_was_built_for_a_removed_step_goes_with_the_next_make_repository(copy: Copy) -> None:
     """A folder without a config stops Triton."""
     project = copy(**answers(ONE, TWO, THREE))
@@ -380,6 +388,7 @@ def test_steps_that_part_and_join_again_keep_their_code(copy: Copy) -> None:
     assert after == before
 
 
+@pytest.mark.slow
 def test_refused_answers_change_nothing(copy: Copy) -> None:
     project = copy(**answers(ONE, TWO))
     with pytest.raises(copier.errors.UserMessageError, match="reads Z, which is not in"):

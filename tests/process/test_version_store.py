@@ -64,6 +64,7 @@ def test_it_comes_from_there_where_it_is_missing_and_once(elsewhere: Project, s3
     assert s3.requests == []
 
 
+@pytest.mark.slow
 def test_what_was_published_without_the_bucket_is_sent_later(sent: Project, s3: Store) -> None:
     again = stored(sent, s3, "publish", "NAME=one", "VERSION=2", prefix="later")
     assert "is published already, with the same files" in succeed(again)

@@ -125,6 +125,7 @@ def test_the_container_ends_however_its_bench_ends(
 EXAMPLES = sorted(path.parent.name for path in ROOT.glob("examples/*/pipeline.yml"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["test", "gpu"])
 def test_our_own_try_each_example(name: str, git_template: Path, tmp_path: Path) -> None:
     """The command that generates it runs as it stands."""
@@ -322,6 +323,7 @@ def remote(request: pytest.FixtureRequest, tmp_path: Path, git_template: Path) -
     return Remote(tmp_path, git_template, request.param)
 
 
+@pytest.mark.slow
 def test_no_pull_request_where_nothing_changed(remote: Remote) -> None:
     assert "Nothing to update." in succeed(remote.update())
     assert remote.branches() == ["main"]
@@ -376,6 +378,7 @@ def test_copier_is_pinned_by_hashes(of_ci: Callable[..., Project]) -> None:
     assert all("--require-hashes" in line for line in installed)
 
 
+@pytest.mark.slow
 def test_a_conflict_is_named_and_opens_none(remote: Remote) -> None:
     remote.release()
     with (remote.project / MANAGED).open("a") as file:

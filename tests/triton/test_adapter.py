@@ -254,6 +254,7 @@ def test_the_harness_adds_the_control_tensors_of_a_sequence(repository: Path) ->
         assert_answer(model.execute([{"IN": four(5)}])[0], OUT=four(5))
 
 
+@pytest.mark.slow
 def test_cancelled_requests_are_not_run(client: Client, triton: LocalTriton) -> None:
     """The step is slow enough for the adapter to ask: of those that wait for the first, none is run."""
 
@@ -294,6 +295,7 @@ def metric(triton: LocalTriton, name: str, **labels: str) -> float:
     return sum(float(line.split()[-1]) for line in samples)
 
 
+@pytest.mark.slow
 def test_metrics_count_rejected_failed_and_seconds(client: Client, triton: LocalTriton) -> None:
     names = ["step_rejected_total", "step_failed_total", "step_calls_total"]
     before = [metric(triton, name, model="bad", step="bad", version="1") for name in names]

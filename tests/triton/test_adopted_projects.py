@@ -68,6 +68,7 @@ def adopted(generate: Generate, tmp_path: Path, capsys: pytest.CaptureFixture[st
 QUICK = ("several versions", "BLS")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(*QUICK, names=REPOSITORIES))
 def test_the_clone_of_an_adopted_project_answers_as_the_repository_did(
     name: str, adopted: Any, tmp_path: Path

@@ -34,6 +34,7 @@ def digits(default_project: Project) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.slow
 def test_a_table_a_sentence_and_the_figures(default_project: Project, tmp_path: Path) -> None:
     printed = bench(default_project, f"{SHORT} --concurrency 1 8 --out {tmp_path}/first")
     assert concurrencies(printed) == [1, 8]
@@ -75,6 +76,7 @@ def calling(generate: Generate) -> Project:
     return project
 
 
+@pytest.mark.slow
 def test_models_that_a_step_calls_are_measured_too(calling: Project, tmp_path: Path) -> None:
     printed = bench(calling, f"{SHORT} --concurrency 1 8 --out {tmp_path}/run")
     assert re.findall(r"^ +1  (\w+)", printed, re.MULTILINE) == ["ask", "slow", "end"]
@@ -83,11 +85,13 @@ def test_models_that_a_step_calls_are_measured_too(calling: Project, tmp_path: P
     assert all(ask["called_us"] > 15e3 for ask in asking), asking  # of 20 ms
 
 
+@pytest.mark.slow
 def test_models_that_a_step_calls_are_loaded_to_tune(calling: Project) -> None:
     process = calling.make("tune", "TIME=1", "CONCURRENCY=1")
     assert process.stderr.startswith("Nothing was measured: TIME=1 is too short"), process.stderr
 
 
+@pytest.mark.slow
 def test_a_picture_where_matplotlib_is_installed(digits: Server, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     arguments = f"{SHORT} --concurrency 1 2 --out {tmp_path}/run --plot {tmp_path}/run.png"
@@ -107,6 +111,7 @@ def test_a_picture_without_matplotlib_is_refused_before_anything_is_measured(
     assert (len(process.stderr.splitlines()), process.stdout) == (1, "")
 
 
+@pytest.mark.slow
 def test_two_runs_are_compared(digits: Server, tmp_path: Path) -> None:
     address = {"TRITON_URL": digits.urls["grpc"]}
     bench(digits.project, f"{SHORT} --concurrency 1 2 --out {tmp_path}/old", **address)
@@ -168,6 +173,7 @@ def test_a_server_of_another_project(digits: Server, generate: Generate) -> None
     assert len(process.stderr.splitlines()) == 2  # the other is make's
 
 
+@pytest.mark.slow
 def test_a_server_that_keeps_its_configs_to_itself(default_project: Project) -> None:
     """The container does so too."""
     with serving(default_project, "--grpc-restricted-protocol=model-config:key=x") as server:
@@ -197,6 +203,7 @@ def test_what_fails_is_counted_and_said(generate: Generate) -> None:
     assert "Some requests failed" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["no batch dimension", "sequence"])
 def test_pipelines_of_other_kinds(generate: Generate, name: str) -> None:
     project = generate(**(PIPELINES | UNUSUAL)[name])
@@ -243,6 +250,7 @@ def bench_of(streaming: Server, value: int, arguments: str, folder: Path) -> str
     return bench(streaming.project, arguments, TRITON_URL=streaming.urls["grpc"])
 
 
+@pytest.mark.slow
 def test_a_stream_is_measured_by_its_responses(streaming: Server, tmp_path: Path) -> None:
     printed = bench_of(streaming, 0, "--concurrency 1 8", tmp_path)
     head = "concurrency  requests/s responses/s first p50 ms first p99 ms between p50 ms between p99 ms  errors"
@@ -257,6 +265,7 @@ def test_a_stream_is_measured_by_its_responses(streaming: Server, tmp_path: Path
         assert not load["errors"]
 
 
+@pytest.mark.slow
 def test_runs_of_streams_are_compared(streaming: Server, tmp_path: Path) -> None:
     bench_of(streaming, 0, "--concurrency 2", tmp_path)
     printed = bench_of(streaming, 0, f"--concurrency 2 --base {tmp_path}/run.json", tmp_path)

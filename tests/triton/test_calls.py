@@ -140,6 +140,7 @@ class Step:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "fuse"), [("http", False), ("grpc", False), ("grpc", True)])
 def test_a_call_ends_with_the_time_of_the_projects_client(
     generate: Generate, protocol: str, fuse: bool

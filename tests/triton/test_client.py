@@ -261,6 +261,7 @@ def test_https(digits: Served, images: list[bytes], certificate: tuple[Path, Pat
         client.image_classification(images)
 
 
+@pytest.mark.slow
 def test_secure_grpc_and_headers(
     default_project: Project, images: list[bytes], certificate: tuple[Path, Path]
 ) -> None:
@@ -407,6 +408,7 @@ def test_bf16_is_float32_to_the_caller(generate: Generate) -> None:
         np.testing.assert_allclose(array, [[1, -2.5, 0.15, 3]], rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_names_that_are_no_identifiers(generate: Generate) -> None:
     with serving(generate(**PIPELINES["awkward names"])) as server:
         given = {"input_x2e_1": np.zeros((9, 4)), "Merchant_x20_Name": ["x"] * 9}
@@ -415,6 +417,7 @@ def test_names_that_are_no_identifiers(generate: Generate) -> None:
             assert (answer._389.shape, answer.class_.shape) == ((9, 2), (9, 1))
 
 
+@pytest.mark.slow
 @transports
 def test_a_lone_request_without_a_batch(generate: Generate, transport: str) -> None:
     with serving(generate(**UNUSUAL["optional input first"])) as server:
@@ -473,6 +476,7 @@ def test_a_stream_that_is_left(stream: Served) -> None:
         list(client.stream_([1]))
 
 
+@pytest.mark.slow
 @transports
 def test_a_sequence(generate: Generate, transport: str) -> None:
     with serving(generate(**UNUSUAL["sequence"])) as server:

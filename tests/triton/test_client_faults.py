@@ -101,6 +101,7 @@ def test_a_bad_string_of_another_client(texts: Served, transport: str, method: s
         assert "expecting string of length 4294967280 but only 3 bytes" in bad.result()
 
 
+@pytest.mark.slow
 def test_a_server_that_ends_is_unavailable(project: Project) -> None:
     """On a connection that it has, Triton answers for a while that it knows no version of the model."""
     said: list[str] = []

@@ -62,6 +62,7 @@ def test_it_passes_linters_and_the_contract_test(generate: Generate, title: str)
     succeed(project.run(sys.executable, "-m", "pytest", "-q", "tests/test_contract.py"))
 
 
+@pytest.mark.slow
 def test_steps_that_share_a_process(generate: Generate) -> None:
     title = "Steps that share a process"
     given = np.array([[" grüße\n".encode()], [b"a"]], dtype=object)
@@ -75,6 +76,7 @@ def test_steps_that_share_a_process(generate: Generate) -> None:
     assert models == {"docs", "clean_to_measure"}
 
 
+@pytest.mark.slow
 def test_a_step_that_waits(generate: Generate) -> None:
     cities = ["Oslo", "Bergen", "Paris", "Oslo"] * 2
     with served(generate, "A step that waits") as triton, connect(triton) as client:
@@ -95,6 +97,7 @@ def test_a_step_that_waits(generate: Generate) -> None:
     assert str(paris).endswith("step look_up: CITY: Paris is not known; send one of Oslo, Bergen")
 
 
+@pytest.mark.slow
 def test_a_step_with_many_answers(generate: Generate) -> None:
     text = {"TEXT": np.array([["one grüße".encode()], [b"three"]], dtype=object)}
     with served(generate, "A step with many answers") as triton:
@@ -103,6 +106,7 @@ def test_a_step_with_many_answers(generate: Generate) -> None:
     assert words == ["one", "grüße", "three"]
 
 
+@pytest.mark.slow
 def test_a_step_with_a_memory(generate: Generate) -> None:
     totals: dict[int, list[float]] = {1: [], 2: []}
     with served(generate, "A step with a memory") as triton, connect(triton) as client:
@@ -116,6 +120,7 @@ def test_a_step_with_a_memory(generate: Generate) -> None:
     assert totals == {1: [1, 2, 3, 4], 2: [2, 4, 6, 8]}
 
 
+@pytest.mark.slow
 def test_a_step_that_calls_other_models(generate: Generate) -> None:
     given = {"GIVEN": np.array([[12], [3]], np.float32)}
     with (
@@ -127,6 +132,7 @@ def test_a_step_that_calls_other_models(generate: Generate) -> None:
     assert answer["SMALL"].tolist() == [[0.75], [0.1875]]
 
 
+@pytest.mark.slow
 def test_a_step_that_asks_some_models_at_once_and_some_not_at_all(generate: Generate) -> None:
     project = written(generate, "A step that asks some models at once, and some not at all")
     code = "class Step:\n    def __init__(self, context): ...\n\n    def __call__(self, X):\n        return {{'Y': X{}}}\n"
@@ -148,6 +154,7 @@ def test_the_unit_test_of_a_step_that_calls_other_models(generate: Generate) -> 
     succeed(project.run(sys.executable, "-m", "pytest", "-q", "tests/test_steps.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not find_spec("torch"), reason="needs torch")
 def test_a_step_on_a_gpu(generate: Generate) -> None:
     """It runs on the CPU here, by the same DLPack."""

@@ -215,6 +215,7 @@ def test_a_triton_that_is_not_there(digits: Server) -> None:
         assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
 
 
+@pytest.mark.slow
 def test_a_decoupled_pipeline_streams(generate: Generate) -> None:
     project = generate.complete(**UNUSUAL["decoupled"], extras=["gateway"])
     with serve(project) as server, gateway(project, server.urls["grpc"]) as service:
@@ -242,6 +243,7 @@ WRONG = {  # for INT32[-1, 2], and what is said of it
 }
 
 
+@pytest.mark.slow
 def test_what_is_no_tensor_is_said_by_its_row_and_an_empty_one_is(generate: Generate) -> None:
     tensors = {"I": "INT32[-1, 2]", "O": "INT32[-1, 2]"}
     steps = [step("same", ["I"], ["O"])]
@@ -279,6 +281,7 @@ def shapes_of_a_sample(project: Project, inputs: dict[str, Any]) -> list[list[in
     return [each["shape"] for each in header["inputs"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [8, 0])
 def test_a_lone_value_is_one_row_where_a_row_has_just_one(generate: Generate, rows: int) -> None:
     tensors = {"TEXT": "STRING[1]", "SAID": "STRING[1]", "NUMBER": "FP32[1]", "HALF": "FP32[1]"}
@@ -317,6 +320,7 @@ NAMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answers", [{}, NAMES, UNUSUAL["decoupled"], {**NAMES, "max_batch_size": 0}]
 )

@@ -84,6 +84,7 @@ def together(answers: list[Answer]) -> float:
     return max(float(answer.json()["TOGETHER"][0][0]) for answer in answers if answer.status == 200)
 
 
+@pytest.mark.slow
 def test_no_more_than_the_places_are_computed_and_others_are_told_so(few_places: Service) -> None:
     with ThreadPoolExecutor(12) as pool:
         answers = list(pool.map(lambda _: ask(few_places, 1), range(12)))
@@ -93,6 +94,7 @@ def test_no_more_than_the_places_are_computed_and_others_are_told_so(few_places:
     assert metric(few_places, "gateway_requests_total", route="/predict", status="429") == 7
 
 
+@pytest.mark.slow
 def test_what_has_no_place_is_refused_before_it_is_read(few_places: Service) -> None:
     head = b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n"
     with ThreadPoolExecutor(5) as pool:
@@ -104,6 +106,7 @@ def test_what_has_no_place_is_refused_before_it_is_read(few_places: Service) -> 
     assert {answer.result().status for answer in computed} == {200}
 
 
+@pytest.mark.slow
 def test_the_triton_beside_it_leaves_it_the_cores_to_refuse(project: Project) -> None:
     with launch(project, subprocess.PIPE, "--port=0", TRITON_URL="") as process:
         assert process.stdout
@@ -115,6 +118,7 @@ def test_the_triton_beside_it_leaves_it_the_cores_to_refuse(project: Project) ->
     assert re.search(r"^ *19 tritonserver$", priorities, re.MULTILINE), priorities
 
 
+@pytest.mark.slow
 def test_who_leaves_takes_no_place_along(few_places: Service) -> None:
     """Whenever it is: while the request comes, waits or is computed."""
 
@@ -174,6 +178,7 @@ def load(service: Service, **headers: str) -> Iterator[Load]:
         client.result()
 
 
+@pytest.mark.slow
 def test_keys_that_change_lose_no_request(server: Server, tmp_path: Path) -> None:
     """By the documented command, and by another file in its place: the new one holds at once, the old one no more."""
     file, new = tmp_path / "keys", tmp_path / "new"
@@ -225,6 +230,7 @@ async def broken() -> None:
 """
 
 
+@pytest.mark.slow
 def test_a_route_that_fails_is_counted_and_has_its_id(server: Server) -> None:
     """Also one of the owner's; its log alone says why."""
     routes = server.project / "gateway/routes.py"

@@ -64,6 +64,7 @@ def test_deadlines_failures_and_bytes(slow: Server) -> None:
             assert half.recv(100).startswith(b"HTTP/1.1 408")
 
 
+@pytest.mark.slow
 def test_rows_that_are_refused_fail_alone_also_in_shared_calls(slow: Server) -> None:
     with gateway(slow.project, slow.urls["grpc"]) as service, ThreadPoolExecutor(24) as pool:
         given = [
@@ -100,6 +101,7 @@ def test_who_leaves_frees_the_place(slow: Server) -> None:
         wait_for(service, "gateway_requests_total", 1, status="499")
 
 
+@pytest.mark.slow
 def test_a_connection_that_is_refused_goes_on(slow: Server) -> None:
     places = {"GATEWAY_CONCURRENCY": "1", "GATEWAY_WAITING": "0", "GATEWAY_BATCH": "0"}
     page = "https://page.example"
@@ -131,6 +133,7 @@ def test_a_connection_that_is_refused_goes_on(slow: Server) -> None:
         assert metric(service, "gateway_requests_total", route="/predict", status="429") == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapt", [True, False])
 def test_fewer_are_let_in_while_most_are_refused(slow: Server, adapt: bool) -> None:
     places = {"GATEWAY_CONCURRENCY": "8", "GATEWAY_WAITING": "0", "GATEWAY_BATCH": "0"}

@@ -44,6 +44,7 @@ def test_what_is_wrong_with_them_is_a_line(routes: Path, code: str) -> None:
     assert said.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_what_is_wrong_while_they_are_edited_is_answered_until_they_are_repaired(
     routes: Path,
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_route_asks_the_pipeline_as_predict_does(documented: Server) -> None:
         assert service.post([], to="/twice").json()["error"].startswith("IMAGE has no rows")
 
 
+@pytest.mark.slow
 def test_what_a_route_can_not_take_is_a_line_with_an_id(documented: Server) -> None:
     with gateway(documented.project, documented.urls["grpc"]) as service:
         answer = service.post(["a", 1, 2], to="/twice", X_Request_ID="mine")

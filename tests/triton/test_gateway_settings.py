@@ -63,6 +63,7 @@ def test_port_0_is_a_free_one(project: Project) -> None:
             time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_an_idle_connection_may_be_used_again(project: Project) -> None:
     with gateway(project, TRITON, GATEWAY_BODY_S="1") as it:  # which is for heads, too
         connection = it.connect()
@@ -76,6 +77,7 @@ def test_an_idle_connection_may_be_used_again(project: Project) -> None:
         connection.close()
 
 
+@pytest.mark.slow
 def test_a_page_of_an_origin_that_is_named_may_ask_and_read(project: Project) -> None:
     origin = "https://a.example"
     with gateway(project, TRITON, GATEWAY_CORS=f"{origin}, https://b.example") as it:

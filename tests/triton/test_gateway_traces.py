@@ -80,6 +80,7 @@ def server(generate: Generate) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.slow
 def test_a_request_is_a_trace_of_whoever_sent_it(server: Server) -> None:
     with collecting() as collector:
         settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, **QUICK}
@@ -114,6 +115,7 @@ class Step:
 """
 
 
+@pytest.mark.slow
 def test_a_stream_is_recorded_and_counts_as_it_ends(generate: Generate) -> None:
     """A failure after the first event is none of its status, which is sent by then."""
     project = stream(generate, WORDS)
@@ -142,6 +144,7 @@ def test_a_refusal_is_no_error_of_triton(server: Server) -> None:
     assert not spans["triton"].events
 
 
+@pytest.mark.slow
 def test_nothing_is_sent_where_nobody_asks(server: Server) -> None:
     with (
         collecting() as collector,
@@ -152,6 +155,7 @@ def test_nothing_is_sent_where_nobody_asks(server: Server) -> None:
     assert not collector.paths
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_empty_is_none() -> None:
     """As compose has it where nobody wrote one."""
     code = "from triton_ensemble.gateway.observe import EXPORTED; print(EXPORTED)"

@@ -87,6 +87,7 @@ WRONG = (
 FILES = st.builds(lambda name, file: File(name, *file), NAMES, GOOD | SHORT | WRONG)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(FILES, min_size=1, max_size=9) | st.lists(FILES, min_size=60, max_size=70))
 def test_each_file_is_answered_or_refused_by_its_name(service: Service, files: list[File]) -> None:

@@ -48,6 +48,7 @@ def test_it_answers(digits: Served, tmp_path: Path) -> None:
     assert health(folder, "--url", digits.urls["http"]) == (0, "image_classification answers")
 
 
+@pytest.mark.slow
 def test_it_sees_what_the_server_does_not(default_project: Project, tmp_path: Path) -> None:
     """A model's Python process has died."""
     folder = copied(default_project, tmp_path)
@@ -111,6 +112,7 @@ def test_an_address_of_no_http_is_named(default_project: Project, tmp_path: Path
     assert (code, line) == (1, f"--url {url} is no HTTP address; write http://host:port")
 
 
+@pytest.mark.slow
 def test_a_header_opens_a_restricted_api(default_project: Project, tmp_path: Path) -> None:
     folder = copied(default_project, tmp_path)
     with serving(default_project, "--http-restricted-api=inference:x-key=secret") as server:
@@ -122,6 +124,7 @@ def test_a_header_opens_a_restricted_api(default_project: Project, tmp_path: Pat
 SLOW = BUSY.replace("0.3", "0.7")  # twice as long as the check waits
 
 
+@pytest.mark.slow
 def test_a_busy_server_is_able_to_answer(generate: Generate, tmp_path: Path) -> None:
     """One that answers nobody is not, by the metrics of the last check too, where `--since` keeps them."""
     project = generate(
@@ -170,6 +173,7 @@ INTERFACE_VARIES: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answers",
     [

@@ -175,6 +175,7 @@ def test_completions_are_of_pipelines_that_write_text_alone(generate: Generate) 
     assert "completions" not in Path(generate(**other) / "gateway/app.py").read_text()
 
 
+@pytest.mark.slow
 def test_tensorrt_llm_streams_tokens(generate: Generate) -> None:
     project = generate.complete(**TENSORRT_LLM)
     with (

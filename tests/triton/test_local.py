@@ -287,6 +287,7 @@ def test_the_repository_is_left_as_it_is(modern: Served, generate: Generate) -> 
         assert (modern.project / name).read_bytes() == (fresh / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_sequences(generate: Generate) -> None:
     row = np.zeros((1, 2), np.float32)
     with (
@@ -300,6 +301,7 @@ def test_sequences(generate: Generate) -> None:
             assert answer.as_numpy("E").shape == (1, 2)
 
 
+@pytest.mark.slow
 def test_a_decoupled_stand_in_answers_once(generate: Generate) -> None:
     answers: queue.Queue[Any] = queue.Queue()
     prompt = triton_grpc.InferInput("PROMPT", [1], "BYTES")
@@ -482,6 +484,7 @@ def write_openvino(path: Path) -> None:
     ov.save_model(ov.Model([y], [x], "model"), path, compress_to_fp16=False)
 
 
+@pytest.mark.slow
 def test_an_openvino_model(write: Write) -> None:
     """It takes any batch, whatever the file says of it; its data is in the file beside it."""
     repository = write("a", VINO.format(type="TYPE_FP32", dim=4, output="y"))

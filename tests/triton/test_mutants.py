@@ -127,6 +127,7 @@ def contract_test(
     )
 
 
+@pytest.mark.slow
 def test_a_good_step_passes(project: Project) -> None:
     done = contract_test(project)
     assert done.returncode == 0, done.stdout
@@ -149,6 +150,7 @@ def test_an_owner_takes_any_values(project: Project) -> None:
     assert "warning" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_slow_step_is_asked_less_often(project: Project) -> None:
     done = contract_test(project, "-o", "contract_budget_s=1", change=SLOW)
     assert done.returncode == 0, done.stdout
@@ -198,6 +200,7 @@ NEEDS = """class Step:
 """
 
 
+@pytest.mark.slow
 def test_each_step_is_asked_without_what_requests_may_leave_out(generate: Generate) -> None:
     more = {"type": "FP32", "dims": [2], "optional": True}
     tensors = {"IN": "FP32[2]", "MORE": more, "OUT": "FP32[2]"}
@@ -246,6 +249,7 @@ def test_what_follows_from_a_mistake_is_skipped(project: Project, name: str, pas
     assert f"\n{counts[2]} skipped: step work fails test_keeps_its_contract[work/1]\n" in said
 
 
+@pytest.mark.slow
 def test_what_does_not_follow_from_a_mistake_is_told(project: Project) -> None:
     changes, _ = MUTANTS["prints"]
     (project / "steps/work.py").write_text(STEP.format(**{**GOOD, **changes}))
@@ -254,6 +258,7 @@ def test_what_does_not_follow_from_a_mistake_is_told(project: Project) -> None:
     assert " skipped: " not in said
 
 
+@pytest.mark.slow
 def test_of_steps_that_share_a_process_the_one_at_fault_is_named_once(generate: Generate) -> None:
     tensors = dict.fromkeys("ABC", "FP32[2]")
     project = generate(
@@ -268,6 +273,7 @@ def test_of_steps_that_share_a_process_the_one_at_fault_is_named_once(generate: 
     assert " skipped: step two fails test_keeps_its_contract[one_to_two/1:two]\n" in said
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_start_is_told_once(generate: Generate) -> None:
     project = generate.complete(**PIPELINES["no batch dimension"])
     (project / "model_repository/net/1/model.onnx").write_bytes(b"none")

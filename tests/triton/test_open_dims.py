@@ -67,6 +67,7 @@ def test_a_project_with_such_placeholders_passes_its_tests(generate: Generate) -
     succeed(generate(**writers(0)).make("test"))
 
 
+@pytest.mark.slow
 def test_an_onnx_placeholder_keeps_dims_that_vary(generate: Generate) -> None:
     """ONNX Runtime takes sizes that it can work out for fixed ones, and Triton refuses those."""
     outputs = {"y": {"tensor": "OUT", "dims": [-1, 4, -1]}}
@@ -78,6 +79,7 @@ def test_an_onnx_placeholder_keeps_dims_that_vary(generate: Generate) -> None:
     assert "OUT" in answers(project)
 
 
+@pytest.mark.slow
 def test_an_optional_bf16_input_that_nothing_feeds_stops_nothing(generate: Generate) -> None:
     inputs = {"x": "A", "scale": {"type": "BF16", "dims": [4], "optional": True}}
     project = generate(

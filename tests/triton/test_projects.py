@@ -68,6 +68,7 @@ def test_infer_prints_the_right_labels(default_project: Project) -> None:
     assert labels(printed) == ["7", "7", "2", "6"]
 
 
+@pytest.mark.slow
 def test_each_command_says_which_server_it_asks(digits: Server) -> None:
     """`make test` starts its own, also while another one runs; sending requests takes the one that runs."""
     url = digits.urls["http"]
@@ -104,6 +105,7 @@ def test_a_fresh_clone_of_the_project_still_serves(
     assert clone.changes() == ""
 
 
+@pytest.mark.slow
 def test_a_complete_checkout_may_be_read_only(default_project: Project, tmp_path: Path) -> None:
     """As a user without rights sees it, or a container that mounts it so."""
     succeed(default_project.make("repository"))
@@ -117,6 +119,7 @@ def test_a_complete_checkout_may_be_read_only(default_project: Project, tmp_path
             assert client.ready()
 
 
+@pytest.mark.slow
 def test_the_default_project_passes_its_own_tests(default_project: Project) -> None:
     """They run as in its workflow; one is that it is as accurate as the model it serves, over HTTP and gRPC."""
     job = yaml.safe_load((default_project / ".github/workflows/ci.yml").read_text())["jobs"]["test"]
@@ -165,6 +168,7 @@ STUBS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but("one step", names=STUBS))
 def test_stubs_serve_zeros_and_pass_their_own_tests(generate: Generate, name: str) -> None:
     project = generate.complete(**(PIPELINES | UNUSUAL)[name])
@@ -176,11 +180,13 @@ def test_a_step_sees_the_shapes_of_its_model(generate: Generate) -> None:
     assert "x FP32[batch, 4] -> y FP32[batch]." in stub.read_text()
 
 
+@pytest.mark.slow
 def test_stubs_answer_zeros(generate: Generate) -> None:
     printed = succeed(generate(**PIPELINES["my own"]).make("infer", HTTP_PORT=NOWHERE))
     assert "OUTPUT: 0.0 0.0\n" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -193,6 +199,7 @@ def test_infer_answers_or_says_why_it_cannot(generate: Generate, name: str, said
     assert said in succeed(generate(**UNUSUAL[name]).make("infer", HTTP_PORT=NOWHERE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_sequence_is_one_for_the_client(generate: Generate, protocol: str) -> None:
     row = {"A": [[0, 0]]}

@@ -62,6 +62,7 @@ def test_it_shows_what_a_copy_says(template: Path, tmp_path: Path) -> None:
     ] == []
 
 
+@pytest.mark.slow
 def test_it_shows_the_answers(project: Project) -> None:
     succeed(project.make("repository"))
     answers = re.findall(r"^(?:\S+:| +LABEL: .*)$", succeed(project.make("infer")), re.MULTILINE)

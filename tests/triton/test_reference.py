@@ -98,6 +98,7 @@ def test_an_export_with_two_inputs_swapped_is_found(project: Project) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_swaps_them_is_found(project: Project) -> None:
     with edited(
         project / "tests/test_reference.py",
@@ -108,6 +109,7 @@ def test_a_pipeline_that_swaps_them_is_found(project: Project) -> None:
     assert " 2 failed, 3 passed" in printed
 
 
+@pytest.mark.slow
 def test_a_length_at_which_the_export_is_wrong_is_found(project: Project) -> None:
     """As torch's export was: it kept what it had seen of one length."""
     traced = 'inputs["second"] + 0.01 * (inputs["first"].shape[1] > 8)'
@@ -141,6 +143,7 @@ def test_tolerances_ranges_and_lengths_are_the_owners(project: Project) -> None:
         assert "1 rows, length 3: its file answers unlike" in tried(project)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     slow_but("my own", names=["my own", "chain", "torchscript", "fan", "no batch dimension"]),

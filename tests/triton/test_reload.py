@@ -178,6 +178,7 @@ def test_a_dead_process_is_loaded_anew(reloading: Serving) -> None:
     assert "LABEL: 7" in reloading.infer()
 
 
+@pytest.mark.slow
 def test_without_reload_a_dead_process_is_one_line(project: Project, tmp_path: Path) -> None:
     with serving(project, tmp_path / "output") as served:
         kill(served, "classify")

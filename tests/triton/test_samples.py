@@ -86,6 +86,7 @@ def test_what_make_is_given_reaches_no_shell(texts: Project) -> None:
     assert recorded(texts, "odd") == {"inputs": {"TEXT": [[value]]}}
 
 
+@pytest.mark.slow
 def test_rows_and_answers(own: Project) -> None:
     rows = "INPUT=[1,2,3,4] INPUT=[5,6,7,8]"
     printed = succeed(own.make("sample", f"ARGS={rows}", "OUTPUTS=1", f"HTTP_PORT={NOWHERE}"))

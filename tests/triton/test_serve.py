@@ -114,6 +114,7 @@ BROKEN_CODE = {
 }
 
 
+@pytest.mark.slow
 def test_each_root_cause_has_one_line(identity: Path) -> None:
     """Models are broken in every way at once; ensembles that only depend on the broken are not mentioned."""
     for i, code in enumerate(BROKEN_CODE):
@@ -152,6 +153,7 @@ def assert_refused(repository: Path, *texts: str, **options: Any) -> None:
     assert_nothing_left(folder.name)
 
 
+@pytest.mark.slow
 def test_wiring_that_only_loading_shows(identity: Path) -> None:
     write_python(identity, "b", tensors=TENSORS.replace("FP32", "INT32"))
     write_ensemble(identity, "chain", "a", "b")
@@ -216,6 +218,7 @@ def test_a_container_that_has_a_port_is_named(
         assert taken(ports, ours="/app/deploy") == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a b", "q'x", 'd"x', "p(x", "a;b", "e$x", "ü", "-x", "~"])
 def test_any_path_serves(tmp_path: Path, name: str) -> None:
     """Triton gives the paths of Python models to a shell."""
@@ -226,12 +229,14 @@ def test_any_path_serves(tmp_path: Path, name: str) -> None:
         assert (infer(triton.http_url, "a", IN=x)["OUT"] == x).all()
 
 
+@pytest.mark.slow
 def test_port_that_only_triton_finds_in_use(identity: Path) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         assert_refused(identity, "already in use", grpc_port=silent.getsockname()[1])
 
 
+@pytest.mark.slow
 def test_free_port_that_is_taken_meanwhile(identity: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = serve.free_ports
     with socket.socket() as silent:
@@ -251,6 +256,7 @@ RACE = """
 """
 
 
+@pytest.mark.slow
 def test_a_race_that_its_python_backend_loses_is_run_again(tmp_path: Path) -> None:
     """Seen twice in some thousand starts, on a busy machine; a model stands in for it."""
     seen = tmp_path / "seen"
@@ -261,6 +267,7 @@ def test_a_race_that_its_python_backend_loses_is_run_again(tmp_path: Path) -> No
         assert (infer(triton.http_url, "a", IN=np.ones((1, 4), np.float32))["OUT"] == 1).all()
 
 
+@pytest.mark.slow
 def test_idle_client_and_endless_model_do_not_hold_up_the_stop(identity: Path) -> None:
     """The old connection does not block the same port for the next server either."""
     endless = IDENTITY.replace("inputs =", "while True: pass\n        inputs =")
@@ -406,6 +413,7 @@ def test_a_killed_command_leaves_no_triton(identity: Path, ready: bool) -> None:
     assert not list(Path(os.environ["TMPDIR"]).glob("triton-*"))
 
 
+@pytest.mark.slow
 def test_eight_start_at_once(identity: Path) -> None:
     commands = [start_command(identity) for _ in range(8)]
     try:
@@ -447,6 +455,7 @@ output { name: "y" data_type: TYPE_FP32 dims: [2] }
 """
 
 
+@pytest.mark.slow
 def test_onnx_model(repository: Path) -> None:
     """Four requests run as one batch; the one with a wrong text fails alone."""
     batching = "dynamic_batching { max_queue_delay_microseconds: 500000 preferred_batch_size: 4 }"
@@ -551,6 +560,7 @@ def test_torchscript_model(
     assert np.array_equal(answer[difference], xs - ys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "text"),
     [

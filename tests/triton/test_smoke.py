@@ -152,6 +152,7 @@ MUTANTS: dict[str, tuple[str, str, str, set[str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     slow_but("a client that does not cut", "an output that deadlocks alone", names=MUTANTS),
@@ -162,6 +163,7 @@ def test_a_mutant_fails(project: Project, name: str) -> None:
         assert failed(project) == wanted
 
 
+@pytest.mark.slow
 def test_random_values_pass_and_are_said(project: Project) -> None:
     new = "np.random.default_rng().random(M.shape, np.float32)"
     with edited(project, "steps/two.py", r"M \* 2", new):
@@ -170,6 +172,7 @@ def test_random_values_pass_and_are_said(project: Project) -> None:
     assert "X: equal requests are answered differently; values are not compared" in printed
 
 
+@pytest.mark.slow
 def test_a_sample_of_more_rows_than_a_request_may_have(project: Project) -> None:
     new = json.dumps({"inputs": {"A": [[1.0, 2.0]] * 9, "TEXT": [["a"]] * 9}})
     with edited(project, "samples/a.json", r"\A.*\Z", new):
@@ -196,6 +199,7 @@ def test_a_test_sends_no_more_rows_than_a_machine_can_take(
     assert f"max_batch_size is 424242; no test sends more than {most} rows" in printed
 
 
+@pytest.mark.slow
 def test_a_sample_that_is_refused_fails_once(project: Project) -> None:
     new = 'raise triton_step.InvalidRequest("A: is small")'
     refusing = [("import numpy as np", "import triton_step"), (r"return .*?\n", f"{new}\n")]
@@ -242,6 +246,7 @@ def test_an_import_that_is_not_declared_is_named(project: Project, package: str)
     assert done.stdout.count(f"\n{line}, then `make update`") == 1
 
 
+@pytest.mark.slow
 def test_only_what_a_cache_may_answer_shares_no_executions(generate: Generate) -> None:
     one, two = ANSWERS["steps"]
     of = {"one": [{**one, "cache": True}, two], "two": [one, {**two, "cache": True}]}
@@ -326,6 +331,7 @@ def test_a_server_that_refuses_and_counts_nothing_fails(project: Project, tmp_pa
     }
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there_fails(project: Project) -> None:
     assert "test_is_ready" in failed(project, "-k", "ready", TRITON_URL="http://127.0.0.1:1")
 
@@ -418,6 +424,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_sample_that_is_none_is_named(project: Project, what: str) -> None:
     sample, line = BROKEN[what]

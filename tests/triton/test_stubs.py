@@ -23,6 +23,7 @@ def test_stubs_are_named_in_the_last_lines(project: Project, command: str) -> No
     assert process.stderr.splitlines()[-2:] == [STUBS, NO_SAMPLE]
 
 
+@pytest.mark.slow
 def test_strict_refuses_what_is_not_filled_in(project: Project) -> None:
     assert project.make("check", "STRICT=1").returncode == 2
     assert project.make("check", "STRICT=").returncode == 0

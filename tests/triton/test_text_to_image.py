@@ -84,6 +84,7 @@ def test_a_number_out_of_range_is_the_clients_mistake(
     assert answer.json()["error"].endswith(said)
 
 
+@pytest.mark.slow
 def test_infer_writes_images_as_files(project: Project) -> None:
     printed = succeed(project.make("infer", HTTP_PORT=NOWHERE))
     file = project / "build/answers/fox-IMAGE-0.png"

@@ -78,6 +78,7 @@ def repository(folder: Path, models: dict[str, tuple[str, str]]) -> Path:
     return HandMade(files).write(folder)
 
 
+@pytest.mark.slow
 def test_what_requests_are_answered(tmp_path: Path) -> None:
     with LocalTriton(repository(tmp_path, MODELS), "e") as triton:
         said = [answer for answer in answers(triton) if isinstance(answer, str)]

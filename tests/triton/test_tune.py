@@ -90,6 +90,7 @@ def test_settings_that_fail_a_live_test_are_not_written(waiting: Project) -> Non
     assert (waiting / "pipeline.yml").read_text() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "line"),
     [
@@ -134,6 +135,7 @@ def test_an_interrupted_run_leaves_all_as_it_was(waiting: Project, number: signa
     assert {name for name in before if before[name] != after[name]} == set()
 
 
+@pytest.mark.slow
 def test_a_server_that_takes_no_configs(waiting: Project) -> None:
     with serve(waiting) as server:
         process = waiting.make("tune", "CONCURRENCY=1", TRITON_URL=server.urls["grpc"])

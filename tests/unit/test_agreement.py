@@ -125,6 +125,7 @@ def test_each_field_has_values_to_try() -> None:
     assert OF_FIELD.keys() <= ALL
 
 
+@pytest.mark.slow
 def test_the_answers_and_the_check_agree() -> None:
     agree(200)
 

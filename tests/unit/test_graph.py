@@ -435,6 +435,7 @@ def test_a_chain_of_a_thousand_steps(graph: Graph) -> None:
     assert (names(pipeline["inputs"]), names(pipeline["outputs"])) == (["T0"], ["T1000"])
 
 
+@pytest.mark.slow
 def test_a_fan_of_two_thousand_tensors(graph: Graph) -> None:
     arms = [f"T{i}" for i in range(2000)]
     tensors = dict.fromkeys(["A", "B", *arms], "FP32[1]")
