@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import inspect
 import json
+import multiprocessing
 import re
 import socket
 import ssl
@@ -474,6 +475,21 @@ def test_a_stream_that_is_left(stream: Served) -> None:
         pytest.raises(ValueError, match="a decoupled ensemble answers over gRPC"),
     ):
         list(client.stream_([1]))
+
+
+def test_a_forked_process_leaves_a_stream_alone(stream: Served) -> None:
+    """To stop it there, which closing the generator does, would hang in gRPC."""
+    with stream.module.Client(stream.urls["grpc"]) as client:
+        answers = client.stream({"N": [20]})
+        next(answers)
+        for call in (answers.close, answers.__next__):
+            child = multiprocessing.get_context("fork").Process(target=call)
+            child.start()
+            child.join(10)
+            exit_code = child.exitcode
+            child.kill()
+            assert exit_code is not None, "the forked process hangs"
+        assert len(list(answers)) == 19
 
 
 @pytest.mark.slow

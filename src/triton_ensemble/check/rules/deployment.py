@@ -16,7 +16,11 @@ from triton_ensemble.check.repository import Repository, projects
 from triton_ensemble.check.rule import warning
 from triton_ensemble.config import Problem
 
-SAFE = "25.07"  # the first release without CVE-2025-23319 and its kin
+# By the first release without it, the worst first; docs/security.md has the whole list.
+FAULTS = {
+    "25.07": "lets a client that reaches its ports run code (CVE-2025-23319)",
+    "26.05": "dies of one HTTP request of deeply nested JSON (triton-inference-server/common#156)",
+}
 TIR = "deploy/tir/endpoint.yml"
 # Every field that a release of the catalog adds, and one of those before, as model_config.proto has them.
 AFTER_24_02 = {
@@ -57,25 +61,24 @@ def cache_off(repository: Repository) -> Iterator[Problem]:
 @warning(
     "image-release",
     of=projects,
-    triton="`deploy/Dockerfile` is of a release before 25.07, in which whoever reaches its ports can run code "
-    "(CVE-2025-23319)",
+    triton="the release of `deploy/Dockerfile` is older than 25.07, where a client that reaches its ports can run "
+    "code (CVE-2025-23319), or older than 26.05, where one HTTP request of deeply nested JSON ends it",
     fails={**PROJECT, "deploy/Dockerfile": "ARG TRITON_IMAGE=example.org/tritonserver:25.06-py3\n"},
     passes={
         **PROJECT,
-        "deploy/Dockerfile": "ARG TRITON_IMAGE=example.org/tritonserver:25.07-py3\n",
+        "deploy/Dockerfile": "ARG TRITON_IMAGE=example.org/tritonserver:26.05-py3\n",
     },
 )
 def image_release(repository: Repository) -> Iterator[Problem]:
-    """The image is of a release without known ways to run code in it."""
+    """The image is of a release in which no client is known to run code or to end the server by one request."""
     path = repository.root / "deploy" / "Dockerfile"
     pattern = r"ARG TRITON_IMAGE=\S*:(\d\d\.\d\d)-"
     if not (line := _line_of(path, pattern)):
         return
     release = re.findall(pattern, path.read_text(errors="replace"))[0]
-    if release < SAFE:
-        what = f"Triton {release} lets who reaches its ports run code (CVE-2025-23319)"
-        instead = f'write `triton_release: "{SAFE}"` or later in pipeline.yml'
-        yield Problem(path, line, what, instead)
+    if faults := [fault for fixed, fault in FAULTS.items() if release < fixed]:
+        instead = f'write `triton_release: "{max(FAULTS)}"` or later in pipeline.yml'
+        yield Problem(path, line, f"Triton {release} {faults[0]}", instead)
 
 
 @warning(

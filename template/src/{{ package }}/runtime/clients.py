@@ -7,11 +7,13 @@ wait for the event loop: they end at their first step, and `blocking` makes meth
 
 import asyncio
 import functools
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar
+from weakref import WeakSet
 
 from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.grpc import aio  # type: ignore[import-untyped]
@@ -20,7 +22,7 @@ from ..tensors import MAX_BATCH_SIZE, OUTPUTS, URL
 from .batches import Arrays, Inputs, arrays, joined, part, requested, split
 from .errors import InferenceError
 from .flow import Answer, Deadline, flow
-from .grpc_transport import GrpcTransport
+from .grpc_transport import GrpcTransport, lose_connections
 from .http_transport import HttpTransport
 from .shared_memory import Regions, explained
 from .transport import Request, Tls, is_grpc, server
@@ -50,22 +52,42 @@ class Calls(ABC):
         headers: Mapping[str, str] | None = None,
         tls: Tls | None = None,
     ) -> None:
+        self._url, self._headers, self._tls = url, dict(headers or {}), tls
         if in_flight < 1:
             raise ValueError(f"in_flight is {in_flight}; it must be 1 or more")
         address = server(url or self._default_url, tls)
         self._transport: GrpcTransport | HttpTransport
         if is_grpc(address):
-            self._transport = GrpcTransport(self._api, address, headers or {}, tls or Tls())
+            self._transport = GrpcTransport(self._api, address, self._headers, tls or Tls())
         elif self._api is grpc:
-            self._transport = HttpTransport(address, headers or {}, tls or Tls())
+            self._transport = HttpTransport(address, self._headers, tls or Tls())
         else:
             raise ValueError(f"{url} is not gRPC, which asyncio needs here; write grpc://host:port")
         self.timeout = timeout
         self._retries = retries
         self._in_flight = in_flight
         self._closed = False
-        self._pool = ThreadPoolExecutor(in_flight)  # of BaseClient; starts its threads for work
-        self._regions = Regions() if shared_memory else None
+        self._shared_memory = shared_memory
+        self._start()
+        _clients.add(self)
+
+    def _start(self) -> None:
+        """Make what one process owns; a forked process drops what its parent owns."""
+        self._transport.forget()
+        self._pool = ThreadPoolExecutor(self._in_flight)  # for BaseClient; threads start on demand
+        self._regions = Regions() if self._shared_memory else None
+
+    def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
+        """Pickle the options: another process opens its own connections."""
+        options: dict[str, Any] = {
+            "timeout": self.timeout,
+            "retries": self._retries,
+            "in_flight": self._in_flight,
+            "shared_memory": self._shared_memory,
+            "headers": self._headers,
+            "tls": self._tls,
+        }
+        return functools.partial(type(self), self._url, **options), ()
 
     @property
     def max_batch_size(self) -> int:
@@ -118,6 +140,19 @@ class Calls(ABC):
                 await self._transport.register(region, request.deadline)
             region.registered = True
             return await infer(request, region)
+
+
+_clients: WeakSet[Calls] = WeakSet()
+
+
+def _start_all() -> None:
+    lose_connections()
+    for client in list(_clients):
+        client._start()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_start_all)
 
 
 class BaseAsyncClient(Calls):

@@ -7,6 +7,7 @@ from functools import cached_property
 from inspect import isawaitable
 from typing import Any
 from urllib.parse import SplitResult
+from weakref import WeakSet
 
 from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
@@ -17,6 +18,29 @@ from .errors import InferenceError, of_status
 from .flow import Deadline
 from .shared_memory import Region
 from .transport import Request, Tls, decoded, encoded, is_secure
+
+FORKED = (
+    "gRPC does not survive a fork, and this process was forked while a gRPC client had a connection; "
+    "close the client before the fork, start the process by spawn, or write http://host:port"
+)
+_open: WeakSet[Any] = WeakSet()
+_lost: list[Any] = []  # what was open in the parent of a forked process
+
+
+def lose_connections() -> None:
+    """Mark the connections of the parent process as lost. With gRPC 1.85 calls then hang without a deadline, or fail."""
+    _lost.extend(_open)
+
+
+def is_lost() -> bool:
+    """Return whether this process was forked while gRPC was in use: to call, or to stop a call, may hang."""
+    return bool(_lost)
+
+
+def refuse_lost() -> None:
+    """Raise InferenceError if gRPC does not work in this process."""
+    if is_lost():
+        raise InferenceError(FORKED)
 
 
 def grpc_error(status: str | None, text: str | None, deadline: Deadline) -> InferenceError:
@@ -47,13 +71,27 @@ class GrpcTransport:
 
     def connect(self) -> Any:
         """A new client of tritonclient."""
-        return self._api.InferenceServerClient(
+        refuse_lost()
+        made = self._api.InferenceServerClient(
             self._server.netloc,
             ssl=is_secure(self._server),
             root_certificates=self._tls.root_certificates,
             private_key=self._tls.private_key,
             certificate_chain=self._tls.certificate_chain,
         )
+        _open.add(made)
+        return made
+
+    @contextmanager
+    def connected(self) -> Iterator[Any]:
+        """Yield a connection for one stream."""
+        connection = self.connect()
+        try:
+            yield connection
+        finally:
+            if not is_lost():
+                connection.close()
+                _open.discard(connection)
 
     @cached_property
     def connection(self) -> Any:
@@ -83,8 +121,14 @@ class GrpcTransport:
             call = self.connection.unregister_system_shared_memory
             await self._call(call, deadline, region.name)
 
+    def forget(self) -> None:
+        """Drop the connection of the parent process."""
+        vars(self).pop("connection", None)
+
     async def close(self) -> None:
-        await _settled(self.connection.close())
+        if "connection" in vars(self):
+            await _settled(self.connection.close())
+            _open.discard(self.connection)
 
     async def _call(self, method: Any, deadline: Deadline, *arguments: Any, **options: Any) -> Any:
         options["headers"] = {**self.headers, **options.get("headers", {})}

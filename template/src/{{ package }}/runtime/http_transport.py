@@ -8,6 +8,7 @@ requests/s of 1, 8 and 32 threads with small bodies: urllib3 0.92, 0.68, 0.65; a
 
 import io
 import json
+import os
 import select
 import socket
 import ssl
@@ -81,6 +82,16 @@ class HttpTransport:
 
     async def unregister(self, region: Region, deadline: Deadline) -> None:
         self._sent(f"{REGIONS}/{region.name}/unregister", deadline, b"")
+
+    def forget(self) -> None:
+        """Drop the connections of the parent process: an answer on one of them may be the parent's.
+
+        Their sockets are closed in this process alone, and no lock is used: another thread of the parent may hold it.
+        """
+        for connection in (*self._idle.queue, *self._busy):
+            if connection.sock:
+                os.close(connection.sock.detach())
+        self._idle, self._busy = LifoQueue(), set()
 
     async def close(self) -> None:
         """Ends what other threads wait for, too."""

@@ -5,7 +5,6 @@ They call over gRPC. A call is a stream; those of the synchronous client have a 
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
-from contextlib import closing
 from queue import SimpleQueue
 from typing import Any
 
@@ -17,7 +16,7 @@ from .batches import Arrays, Inputs, arrays
 from .clients import BaseAsyncClient, BaseClient
 from .errors import InferenceError
 from .flow import Deadline
-from .grpc_transport import GrpcTransport, grpc_error, translated
+from .grpc_transport import GrpcTransport, grpc_error, is_lost, refuse_lost, translated
 from .transport import Request, decoded, encoded
 
 # With it, a stream whose request fails as it runs ends with a status; what the server refuses before
@@ -57,7 +56,7 @@ class StreamClient(BaseClient):
 
 def _streamed(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
     answers: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
-    with translated(request.deadline), closing(transport.connect()) as stream:
+    with translated(request.deadline), transport.connected() as stream:
         stream.start_stream(
             lambda result, error: answers.put((result, error)),
             stream_timeout=request.deadline.left(),
@@ -75,6 +74,7 @@ def _streamed(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
                 **request.options,
             )
             while not is_over:
+                refuse_lost()
                 result, error = answers.get()
                 if error:
                     is_over = True
@@ -85,7 +85,8 @@ def _streamed(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
                     yield decoded(result, request.outputs)
         finally:
             # A stream that is cancelled holds up the server's shutdown.
-            stream.stop_stream(cancel_requests=not is_over)
+            if not is_lost():
+                stream.stop_stream(cancel_requests=not is_over)
 
 
 class AsyncStreamClient(BaseAsyncClient):
