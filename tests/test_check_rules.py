@@ -38,6 +38,7 @@ NOT_ASKED = {
     "model-file": "it waits for ever for a model.py",
     "instance-gpus": "it is adapted to a machine without a GPU",
     "instance-gpu-count": "it is adapted to a machine without a GPU",
+    "tensor-optional": "the stand-in for TensorRT loads it",
     "step-signature": "it depends on what the adapter asks of the step",
     "tensor-type-unsupported": "it depends on the model's code",
     "warmup-batch": "it dies of it, now and then",
