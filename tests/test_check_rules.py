@@ -17,6 +17,9 @@ from triton_ensemble.check.rules import RULES, TOPICS, Rule
 
 # Errors in what Triton 24.10 loads: it never answers, answers wrongly, dies of a request, or is too old.
 LOADED = {
+    "calls-decoupled",
+    "calls-itself",
+    "calls-unknown",
     "ensemble-input-written",
     "hidden-shape",
     "instance-passive",
