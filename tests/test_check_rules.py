@@ -17,6 +17,7 @@ from triton_ensemble.check.rules import RULES, TOPICS, Rule
 
 # Errors in what Triton 24.10 loads: it never answers, answers wrongly, dies of a request, or is too old.
 LOADED = {
+    "batching-rows",
     "calls-decoupled",
     "calls-itself",
     "calls-unknown",

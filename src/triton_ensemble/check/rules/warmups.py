@@ -83,7 +83,7 @@ def warmup_input(model: Model) -> Iterator[Problem]:
                 yield model.problem(what, "add it", place)
 
 
-@error(
+@warning(
     "warmup-unknown",
     of=backend_models,
     triton="leaves the input out, or ends with a segmentation fault while it loads the model",
