@@ -16,6 +16,10 @@ from triton_ensemble.check.rules import RULES, Rule
 
 # Errors in what Triton 24.10 loads: it never answers, answers wrongly, dies of a request, or is too old.
 LOADED = {
+    "batching-rows",
+    "calls-decoupled",
+    "calls-itself",
+    "calls-unknown",
     "ensemble-input-written",
     "hidden-shape",
     "instance-passive",
@@ -37,6 +41,7 @@ NOT_ASKED = {
     "model-file": "it waits for ever for a model.py",
     "instance-gpus": "it is adapted to a machine without a GPU",
     "instance-gpu-count": "it is adapted to a machine without a GPU",
+    "tensor-optional": "the stand-in for TensorRT loads it",
     "step-signature": "it depends on what the adapter asks of the step",
     "tensor-type-unsupported": "it depends on the model's code",
     "warmup-batch": "it dies of it, now and then",

@@ -406,7 +406,7 @@ def test_tensors_that_a_binding_overrides(adopt: Adopt, generate: Generate) -> N
             interface=f'max_batch_size: 4 input {{ {image} }} input {{ name: "N" data_type: TYPE_INT32 dims: [1] optional: true }}'
             'output { name: "OUT" data_type: TYPE_FP32 dims: [4] label_filename: "l.txt" }',
         ),
-        "a": f'backend: "onnxruntime" max_batch_size: 4 input {{ {image} format: FORMAT_NCHW allow_ragged_batch: true }}'
+        "a": f'backend: "python" max_batch_size: 4 input {{ {image} format: FORMAT_NCHW allow_ragged_batch: true }}'
         f'input {{ name: "N" data_type: TYPE_INT32 {shape} optional: true }}'
         'input { name: "UNFED" data_type: TYPE_INT32 dims: [1] optional: true }' + OUT,
         "b": f'backend: "onnxruntime" {IN.replace("[4]", "[-1, 4]")} {OUT.replace("[4]", "[-1, 4]")}',
@@ -560,7 +560,7 @@ NAMED: list[tuple[str, dict[str, str], dict[str, str], str]] = [
     (
         "dims that TensorRT adds",
         alone(
-            m=f'platform: "tensorrt_plan" {TENSORS} input {{ name: "N" data_type: TYPE_INT32 optional: true }}'
+            m=f'platform: "tensorrt_plan" {TENSORS} output {{ name: "N" data_type: TYPE_INT32 }}'
         ),
         {},
         "m: has N without dims, and now with those that Triton adds, [1]",

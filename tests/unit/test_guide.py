@@ -280,6 +280,7 @@ def test_the_template_is_what_the_package_was_installed_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, direct_url: str | None, template: Any
 ) -> None:
     (tmp_path / "template").mkdir()
+    (tmp_path / "template/pipeline.yml.jinja").touch()
     (tmp_path / "copier.yml").touch()
 
     class Installed:

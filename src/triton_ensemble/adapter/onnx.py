@@ -23,25 +23,30 @@ class OnnxStep:
         options = session_options(int(threads))
         self._session = ort.InferenceSession(path, options, ["CPUExecutionProvider"])
         self._names: dict[str, str] = manifest["arguments"]
-        self._compare(manifest["name"], list(self._names.values()))
+        optional = {tensor["name"] for tensor in manifest["input"] if tensor["optional"]}
+        self._compare(manifest["name"], list(self._names.values()), optional)
 
     def __call__(self, **inputs: Any) -> dict[str, Any]:
         given = {self._names[each]: array for each, array in inputs.items() if array is not None}
         feeds = {name: decoded(array) for name, array in given.items()}
         return dict(zip(self._outputs, self._session.run(self._outputs, feeds), strict=True))
 
-    def _compare(self, step: str, given: list[str]) -> None:
-        """StepError if the file has other tensors than pipeline.yml says."""
-        inputs = [node.name for node in self._session.get_inputs()]
+    def _compare(self, step: str, given: list[str], optional: set[str]) -> None:
+        """Raise StepError if the file has other tensors than pipeline.yml says."""
+        required = [node.name for node in self._session.get_inputs()]
+        inputs = required + [node.name for node in self._session.get_overridable_initializers()]
         outputs = [node.name for node in self._session.get_outputs()]
         for side, names, known in (("input", given, inputs), ("output", self._outputs, outputs)):
             for name in names:
                 if name not in known:
                     has = ", ".join(known)
                     raise StepError(f"step {step}: its file has no {side} {name}; it has {has}")
-        for name in inputs:
+        for name in required:
             if name not in given:
                 raise StepError(f"step {step}: its file needs the input {name}; feed it")
+            if name in optional:
+                what = "which is optional here; give it a default, an initializer of that name"
+                raise StepError(f"step {step}: its file needs the input {name}, {what}")
 
 
 def session_options(threads: int) -> Any:

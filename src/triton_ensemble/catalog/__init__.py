@@ -27,6 +27,7 @@ class Backend:
     platform: str = ""
     until: str = ""
     must_declare: bool = False
+    optional: str = "always"
     without: tuple[str, ...] = ()
 
 

@@ -5,11 +5,98 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
+from triton_ensemble.check.python_code import Function, PythonFile
 from triton_ensemble.config import Model
 from triton_ensemble.config.repository import in_manifest
 
 BLS = "InferenceRequest"  # the class by whose objects code calls a model
+RUNS = ("exec", "async_exec")
+# What may leave out a part of itself, so that a call there need not be made.
+BRANCHES = (
+    ast.If,
+    ast.IfExp,
+    ast.Try,
+    ast.While,
+    ast.Match,
+    ast.BoolOp,
+    ast.Lambda,
+    ast.comprehension,
+)
+EXITS = (ast.Return, ast.Continue, ast.Break, ast.Raise)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a model by BLS that code makes whenever it runs the function around it."""
+
+    file: PythonFile
+    node: ast.Call  # of `exec` or `async_exec`
+    function: str
+    model: str  # empty: no text says which
+    is_certain: bool  # nothing above it may leave the function
+
+    @property
+    def caller(self) -> str:
+        """The name of the model whose code it is."""
+        return self.file.path.parents[1].name
+
+
+def calls_in(file: PythonFile) -> Iterator[Call]:
+    """Iterate over the calls in a file, as far as its text shows the request of each."""
+    for function in ast.walk(file.tree):
+        if isinstance(function, Function):
+            yield from _calls_of(function, file)
+
+
+def _calls_of(function: Function, file: PythonFile) -> Iterator[Call]:
+    sure = [*_always(function)]
+    inside = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
+    stored = [node.id for node in inside if isinstance(node.ctx, ast.Store)]
+    requests: dict[str, list[ast.Call]] = {}
+    exits = [node for node in ast.walk(function) if isinstance(node, EXITS) and node not in sure]
+    first_exit = min((node.lineno for node in exits), default=function.end_lineno or 0)
+
+    def call(node: ast.Call, request: ast.Call) -> Call:
+        is_certain = node.lineno <= first_exit
+        return Call(file, node, function.name, _model_name(request), is_certain)
+
+    for node in sure:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as made) if _is_bls(made):
+                requests.setdefault(name, []).append(made)
+    for node in sure:
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Call() as made, attr=attribute)) if (
+                attribute in RUNS and _is_bls(made)
+            ):
+                yield call(node, made)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attribute)) if (
+                attribute in RUNS and len(requests.get(name, [])) == stored.count(name) > 0
+            ):
+                before = [made for made in requests[name] if made.lineno < node.lineno]
+                yield from (call(node, made) for made in before[-1:])
+
+
+def _always(node: ast.AST) -> Iterator[ast.AST]:
+    """Iterate over what a function does whenever it runs, in order of the text."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (*BRANCHES, Function, ast.ClassDef)):
+            yield child
+            yield from _always(child)
+
+
+def _is_bls(call: ast.Call) -> bool:
+    return BLS in (getattr(call.func, "attr", ""), getattr(call.func, "id", ""))
+
+
+def _model_name(request: ast.Call) -> str:
+    given = {each.arg: each.value for each in request.keywords}
+    name = given.get("model_name")
+    return (
+        str(name.value) if isinstance(name, ast.Constant) and "model_version" not in given else ""
+    )
 
 
 def called(model: Model, models: Mapping[str, Model]) -> set[str]:
@@ -35,9 +122,8 @@ def nodes(code: bytes) -> Iterator[ast.AST]:
         yield from ast.walk(ast.parse(code))
 
 
-def cycles(models: Mapping[str, Model]) -> Iterator[list[str]]:
+def cycles(calls: Mapping[str, set[str]]) -> Iterator[list[str]]:
     """Iterate over the shortest ways on which models call themselves, each once."""
-    calls = {name: called(model, models) for name, model in models.items()}
     found = set()
     for start in sorted(calls):
         way = _way_back(start, calls)

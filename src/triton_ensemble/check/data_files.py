@@ -18,6 +18,22 @@ def open_problem(file: Path) -> str:
     return "" if file.is_file() else missing
 
 
+def texts_problem(file: Path, count: int) -> str:
+    """Return Triton's message for a file that has not just `count` texts, each behind its length in four bytes."""
+    size, end, found = file.stat().st_size, 0, 0
+    with file.open("rb") as content:
+        while end < size and found <= count:
+            content.seek(end)
+            length = content.read(4)
+            end += 4 + int.from_bytes(length, "little")
+            found += 1
+            if len(length) < 4:
+                return "incomplete string length indicator"
+            if end > size:
+                return "incomplete string data"
+    return "" if found == count else f"unexpected number of string elements, expecting {count}"
+
+
 def row_bytes(tensor: Any) -> int:
     """Return the bytes of one tensor without a batch dimension; of strings, the least there can be."""
     known = catalog.data_types().get(type_name(tensor))

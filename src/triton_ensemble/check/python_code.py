@@ -49,6 +49,21 @@ class PythonFile:
         for node in self.module_level:
             yield from _bound(node)
 
+    def deletes(self, name: str) -> bool:
+        """Whether the last statement of the module about a name is `del`."""
+        for node in reversed(self.tree.body):
+            match node:
+                case ast.Delete(targets=targets):
+                    if any(isinstance(each, ast.Name) and each.id == name for each in targets):
+                        return True
+                case ast.ClassDef(name=found) if found == name:
+                    return False
+                case _:
+                    inside = [each for part in ast.walk(node) for each in _bound(part)]
+                    if not {name, "*"}.isdisjoint(inside):
+                        return False
+        return False
+
     def only_class(self, name: str) -> ast.ClassDef | None:
         """The class of a name, if its text alone makes it and the module has no other use for the name.
 

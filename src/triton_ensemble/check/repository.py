@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from triton_ensemble.answers import Answers, answers_of
+from triton_ensemble.check.calls import Call, calls_in
 from triton_ensemble.check.ensemble import Ensemble, is_decoupled
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.python_code import PythonFile, python_files
@@ -52,6 +53,11 @@ class Repository:
     def step_calls(self) -> list[StepCall]:
         """The calls of the steps that loaded versions of Python models serve, their code parsed."""
         return [call for model in backend_models(self) for call in step_calls(model, self.root)]
+
+    @cached_property
+    def bls_calls(self) -> list[Call]:
+        """The calls of other models that the code of Python models always makes."""
+        return [call for file in self.python_files for call in calls_in(file)]
 
     @property
     def root(self) -> Path:

@@ -35,4 +35,5 @@ def template() -> tuple[str, str | None]:
 
 
 def _is_template(folder: Path) -> bool:
-    return (folder / "copier.yml").is_file() and (folder / "template").is_dir()
+    """Whether a folder has the whole template; an installed package has only its rules on answers."""
+    return all((folder / name).is_file() for name in ("copier.yml", "template/pipeline.yml.jinja"))

@@ -10,7 +10,7 @@ import questionary
 from triton_ensemble.guide.draft import Draft, accepted
 from triton_ensemble.guide.drawing import drawn
 from triton_ensemble.guide.prompt import Back, answered, ask
-from triton_ensemble.guide.step_questions import Said, questions, with_told
+from triton_ensemble.guide.step_questions import Said, check_files, questions, with_told
 from triton_ensemble.project import ProjectError
 
 MAKE, CHANGE, MORE = "Yes: make the project", "Change the text", "Add a step"
@@ -72,7 +72,9 @@ def edited(draft: Draft) -> Draft:
         )
         text = answered(question)
         try:
-            return draft.with_text(text)
+            changed = draft.with_text(text)
+            check_files(changed)
+            return changed
         except ProjectError as refused:
             print(f"  {refused}")
 

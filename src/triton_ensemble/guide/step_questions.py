@@ -13,11 +13,12 @@ from questionary import Choice, Question
 
 from triton_ensemble import catalog
 from triton_ensemble.adopt.fields import Defaults
-from triton_ensemble.guide.draft import Draft, bindings
+from triton_ensemble.guide.draft import Draft, bindings, type_of
 from triton_ensemble.guide.given import WHAT, GivenModel, given_model, models_in
 from triton_ensemble.guide.tensor import Tensor
 from triton_ensemble.pipeline.flow import name as word
-from triton_ensemble.pipeline.rules import rules
+from triton_ensemble.pipeline.rules import Answers, rules
+from triton_ensemble.project import ProjectError
 
 Said = dict[str, Any]
 FILE, AGAIN, NEW = "a model that you have", "=", "a new tensor"
@@ -197,7 +198,7 @@ def _feeds(draft: Draft, said: Said, model: GivenModel) -> Iterator[Asked]:
     """Ask which tensor each input of a model is."""
     for each in model.inputs:
         key = f"input {each.name}"
-        fitting = [t for t, spec in draft.tensors.items() if each.type in (None, _split(spec)[0])]
+        fitting = [t for t, spec in draft.tensors.items() if each.takes(*_split(spec))]
         if fitting:
             choices = [Choice(f"{tensor} {draft.tensors[tensor]}", tensor) for tensor in fitting]
             choices.append(Choice(f"{NEW}, which requests bring", NEW))
@@ -271,7 +272,30 @@ def with_told(draft: Draft, said: Said) -> Draft:
     model = model_of(draft, said)
     origin_of = str(origin(said).resolve()) if said["backend"] == FILE else ""
     line = line_of(draft, said, said["writes"])
-    return draft.with_line(line, model.settings if model else {}, origin_of)
+    told = draft.with_line(line, model.settings if model else {}, origin_of)
+    if model:
+        check_specs(told, told.steps[-1], model)
+    return told
+
+
+def check_files(draft: Draft) -> None:
+    """Raise ProjectError where a model's file has other tensors than its step."""
+    for step in draft.steps:
+        if path := draft.origins.get(step["name"]):
+            check_specs(draft, step, given_model(Path(path), defaults(draft)))
+
+
+def check_specs(draft: Draft, step: Answers, model: GivenModel) -> None:
+    """Raise ProjectError where a step has a tensor of another type or other dims than its model."""
+    for side, tensors in (("inputs", model.inputs), ("outputs", model.outputs)):
+        uses = bindings(step[side])
+        for tensor in tensors:
+            use = uses.get(tensor.name, {})
+            name = str(use.get("tensor") or tensor.name)
+            spec = type_of(use) if "type" in use else draft.tensors.get(name)
+            if use and spec and not tensor.takes(*_split(spec)):
+                what = f"{name} is {spec}, and {tensor.name} of the model is {tensor.spec}"
+                raise ProjectError(f"{what}; write {name} {tensor.spec}")
 
 
 def files_of(draft: Draft, said: Said) -> dict[str, Path]:

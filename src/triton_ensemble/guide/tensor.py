@@ -13,6 +13,14 @@ class Tensor:
     type: str | None = None  # Triton's, as FP32
     dims: list[int] | None = None  # -1 for one that varies
 
+    def takes(self, data_type: str, dims: list[int]) -> bool:
+        """Return whether the model takes, or may write, a tensor of a type and dims in its place."""
+        if self.type is None or self.dims is None:
+            return self.type in (None, data_type)
+        return (self.type, len(self.dims)) == (data_type, len(dims)) and all(
+            own in (-1, dim) for own, dim in zip(self.dims, dims, strict=True)
+        )
+
     @property
     def spec(self) -> str:
         """TYPE[dims], or empty where it is not known."""

@@ -7,8 +7,7 @@ dimension. In a text tensor {"file": NAME} stands for the bytes of a file next t
 {"base64": TEXT} for bytes that are not text; in place of a tensor of numbers, {"zeros": [1, 3, 224,
 224]} for zeros of that shape. The outputs of a decoupled pipeline are those of the first answer.
 
-A file with a "stub" is made up, by the template: it is sent only where there is no other, and may
-be refused.
+A file with a "stub" is made up, by the template: it is sent only where there is no other.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
     python -m triton_ensemble.update.lock [--lacking | --set-up]
 
-With --lacking only where requirements.lock lacks what pipeline.yml or a backend asks for; with
---set-up, where an install follows, not before its owner has chosen between 5 GB and less. The interpreter's environment gets uv, which keeps the versions that still fit. TORCH_INDEX in the
-environment is the address of a package index that PyTorch alone is taken from, for wheels without
+With --lacking, after an update, and with --set-up, before an install, only where requirements.lock
+lacks what pipeline.yml or a backend asks for, and not before its owner has chosen between 5 GB and
+less. The interpreter's environment gets uv, which keeps the versions that still fit. TORCH_INDEX in
+the environment is the address of a package index that PyTorch alone is taken from, for wheels without
 CUDA. The locks do not name it: pip gets it where they are installed.
 """
 
@@ -113,7 +114,7 @@ def main(arguments: Sequence[str]) -> int:
     After an update, --lacking, it is 0 then: the update is complete.
     """
     try:
-        if not arguments or _is_needed("--set-up" in arguments):
+        if not arguments or _is_needed():
             renew()
     except LockError as error:
         print(error, file=sys.stderr)
@@ -121,8 +122,8 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _is_needed(installs: bool) -> bool:
-    """Say what the lock lacks; return whether it is anything. LockError before an install of what nobody chose."""
+def _is_needed() -> bool:
+    """Say what the lock lacks; return whether it is anything. LockError where packages for GPUs were not chosen."""
     facts = json.loads(FACTS.read_text(encoding="utf-8"))
     declared = dict.fromkeys(each for task in facts.get("packages", {}).values() for each in task)
     # One that its owner removed stays so.
@@ -131,7 +132,8 @@ def _is_needed(installs: bool) -> bool:
         return False
     lacks = f"{LOCK}: lacks {', '.join(missing)}"
     open_choice = not facts["gpu_count"] and not os.environ.get("TORCH_INDEX")
-    if installs and open_choice and any(re.match(rf"({'|'.join(TORCH)})\b", m) for m in missing):
+    if open_choice and any(re.match(rf"({'|'.join(TORCH)})\b", m) for m in missing):
+        LOCK.touch()  # make sets up again, and stops here until its owner has chosen
         raise LockError(f"{lacks}; {CHOICE}; to take those for GPUs, {HEAVY}, run: make lock")
     print(f"{lacks}; renewing it, as `make lock` does", flush=True)
     return True

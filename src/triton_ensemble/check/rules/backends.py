@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from os.path import normpath
 
 from triton_ensemble import catalog
 from triton_ensemble.check.data_files import open_problem
@@ -230,9 +231,12 @@ def label_file(model: Model) -> Iterator[Problem]:
         place = (("output", i), "label_filename")
         if not tensor.label_filename:
             continue
-        if why := open_problem(model.file(tensor.label_filename)):
+        if tensor.label_filename.endswith("/"):
+            what = f"failed to open text file for read {tensor.label_filename}: Not a directory"
+            yield model.problem(what, "drop the / at the end", *place)
+        elif why := open_problem(model.file(tensor.label_filename)):
             yield model.problem(why, "put it next to the config", *place)
-        elif ".." in tensor.label_filename.split("/"):
+        elif normpath(tensor.label_filename).startswith(".."):
             what = (
                 f"the label file {tensor.label_filename} lies outside the model's folder, "
                 "which Triton refuses since 26.02"

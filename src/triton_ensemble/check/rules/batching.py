@@ -19,6 +19,7 @@ from triton_ensemble.check.rule import error, warning
 from triton_ensemble.config import Model, Problem, dims_match, enum_name
 
 BATCHING = "dynamic_batching"
+SHORTEST_TIMEOUT_US = 5  # up to 7 us, no request of 15 reached an idle instance of Triton 2.51
 
 
 @warning(
@@ -77,6 +78,41 @@ def batching_size(model: Model) -> Iterator[Problem]:
             what = f"dynamic batching preferred size must be {must} for {model.name}"
             instead = f"it is {size}, max_batch_size {most}; drop it or raise that"
             yield model.problem(what, instead, BATCHING, "preferred_batch_size")
+
+
+@warning(
+    "batching-timeout",
+    of=models,
+    triton="`Request timeout expired`, for each request",
+    fails=f"{BATCHES}dynamic_batching {{ default_queue_policy {{ default_timeout_microseconds: 1 }} }}\n",
+    passes=f"{BATCHES}dynamic_batching {{ default_queue_policy {{ default_timeout_microseconds: 1000 }} }}\n",
+)
+def batching_timeout(model: Model) -> Iterator[Problem]:
+    """A queue that rejects requests in time leaves them the time to reach an instance."""
+    policy = model.config.dynamic_batching.default_queue_policy
+    timeout = policy.default_timeout_microseconds
+    if enum_name(policy, "timeout_action") == "REJECT" and 0 < timeout < SHORTEST_TIMEOUT_US:
+        what = f"each request is rejected that waits for {timeout} us, and none is faster"
+        place = ("default_queue_policy", "default_timeout_microseconds")
+        yield model.problem(what, "write 1000 or more", BATCHING, *place)
+
+
+@error(
+    "batching-rows",
+    of=ensembles,
+    triton="loads it, and refuses each request: `inference request batch-size must be <= 1 for 'x'`",
+    fails={"e": E.replace("[4]", "[2, 4]"), "a": f"max_batch_size: 1\n{A}"},
+    passes={"e": E.replace("[4]", "[2, 4]"), "a": f"max_batch_size: 2\n{A}"},
+)
+def batching_rows(ensemble: Ensemble) -> Iterator[Problem]:
+    """A tensor without a batch dimension has no more rows than a model takes that batches."""
+    most_rows = {i: model.config.max_batch_size for i, _, model in ensemble.composing_models()}
+    for at in ensemble.wiring.meetings:
+        most = most_rows[at.step]
+        has_rows = at.own.batches and not at.first.batches and at.side == "input"
+        if has_rows and dims_match(at.first.dims, at.own.full_dims) and at.first.dims[0] > most:
+            what = f"ensemble tensor {at.name} has {at.first.dims[0]} rows, and {at.own.owner} takes {most}"
+            yield ensemble.problem_at(at, what, f"write max_batch_size: {at.first.dims[0]} there")
 
 
 @error(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble.check.calls import cycles
-from triton_ensemble.check.examples import MODEL
+from triton_ensemble.check.calls import Call, called, cycles
+from triton_ensemble.check.ensemble import is_decoupled
+from triton_ensemble.check.examples import MODEL, Files
 from triton_ensemble.check.repository import Repository
-from triton_ensemble.check.rule import warning
-from triton_ensemble.config import Model, Problem
+from triton_ensemble.check.rule import error, warning
+from triton_ensemble.config import Model, Problem, did_you_mean
 
 
 def calling(name: str) -> str:
@@ -17,9 +18,114 @@ def calling(name: str) -> str:
     return MODEL.replace("return", f"{body}return")
 
 
+def executing(name: str, *arguments: str) -> Files:
+    """Return the files of a model `m` that calls another one for each batch of requests."""
+    code = calling(name).replace("')\n", f"').exec({', '.join(arguments)})\n")
+    return {"m": PYTHON, "m/1/model.py": code, "other": PYTHON}
+
+
+PYTHON = 'backend: "python"\n'
+DECOUPLED = f"{PYTHON}model_transaction_policy {{ decoupled: true }}\n"
+
+
+def of_named_models(repository: Repository) -> Iterator[tuple[Call, Repository]]:
+    """Iterate over the calls of models that the code names."""
+    return ((call, repository) for call in repository.bls_calls if call.model)
+
+
+def in_sure_cycles(repository: Repository) -> Iterator[tuple[Call, list[str]]]:
+    """Iterate over calls that lead to their own model again, one of each cycle, with the names on the way."""
+    models = repository.models
+    calls = {
+        name: {step.model_name for step in model.steps} & models.keys()
+        for name, model in models.items()
+    }
+    certain = [c for c in repository.bls_calls if c.is_certain and c.function == "execute"]
+    for call in certain:
+        calls[call.caller] |= {call.model} & models.keys()
+    for way in cycles(calls):
+        calls_on_it = (call for call in certain if {call.caller, call.model} <= {*way})
+        yield from ((call, way) for call in [*calls_on_it][:1])
+
+
 def in_cycles(repository: Repository) -> Iterator[tuple[Model, list[str]]]:
-    """Iterate over the models that call themselves over others, one of each cycle, with the names on the way."""
-    return ((repository.models[way[0]], way) for way in cycles(repository.models))
+    """Iterate over the models that may call themselves over others, one of each cycle, with the names on the way."""
+    models = repository.models
+    sure = [{*way} for _, way in in_sure_cycles(repository)]
+    for way in cycles({name: called(model, models) for name, model in models.items()}):
+        if {*way} not in sure:
+            yield models[way[0]], way
+
+
+@error(
+    "calls-unknown",
+    of=of_named_models,
+    triton="loads it, and the call fails for each request: `Failed for execute the inference request. Model 'x' is "
+    "not ready.`",
+    fails=executing("another"),
+    passes=executing("other"),
+)
+def calls_unknown(found: tuple[Call, Repository]) -> Iterator[Problem]:
+    """A model that a Python model always calls is in the repository."""
+    call, repository = found
+    if call.model not in repository.folders:
+        what = f"calls the model {call.model!r}, which is not there: each request fails"
+        instead = did_you_mean(call.model, repository.folders, "name a model of the repository")
+        yield call.file.problem(call.node, what, instead)
+
+
+@error(
+    "calls-decoupled",
+    of=of_named_models,
+    triton="loads it, and the call fails for each request: `The current BLS request call doesn't support models using "
+    "the decoupled transaction policy`",
+    fails={**executing("other"), "other": DECOUPLED},
+    passes={**executing("other", "decoupled=True"), "other": DECOUPLED},
+)
+def calls_decoupled(found: tuple[Call, Repository]) -> Iterator[Problem]:
+    """A call of a decoupled model says that it is one."""
+    call, repository = found
+    says = call.node.args or call.node.keywords
+    if not says and is_decoupled(call.model, repository.folders):
+        what = f"calls {call.model}, which is decoupled, as if it were not: each request fails"
+        yield call.file.problem(
+            call.node, what, "write decoupled=True, and read the answers in turn"
+        )
+
+
+@error(
+    "calls-itself",
+    of=in_sure_cycles,
+    triton="loads it, and waits for ever with each request",
+    fails=executing("m"),
+    passes=executing("other"),
+)
+def calls_itself(found: tuple[Call, list[str]]) -> Iterator[Problem]:
+    """A Python model does not always call itself, or an ensemble that it is a part of."""
+    call, way = found
+    what = f"calls itself for each request, so that none is answered: {' -> '.join(way)}"
+    yield call.file.problem(call.node, what, "call another model")
+
+
+@error(
+    "calls-initialize",
+    of=lambda repository: repository.bls_calls,
+    triton="`BLS is only supported during the 'execute' function.`",
+    fails={
+        **executing("other"),
+        "m/1/model.py": MODEL
+        + """
+    def initialize(self, args):
+        self.answer = pb_utils.InferenceRequest(model_name="other").exec()
+""",
+    },
+    passes=executing("other"),
+)
+def calls_initialize(call: Call) -> Iterator[Problem]:
+    """A Python model does not call others while it loads."""
+    if call.function == "initialize":
+        what = "calls a model in initialize: BLS is only supported during the 'execute' function"
+        yield call.file.problem(call.node, what, "call it in execute")
 
 
 @warning(

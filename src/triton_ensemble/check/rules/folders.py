@@ -105,7 +105,7 @@ def name(model: Model) -> Iterator[Problem]:
     "folder-name",
     of=models,
     triton="of a Python model: `Invalid stub name: contains invalid characters` since 26.04; before, "
-    "it waits for ever; `UnicodeEncodeError: 'ascii' codec can't encode character '\\xe4' in position "
+    "it waits for ever, or loads `a*b` as long as it matches no other folder; `UnicodeEncodeError: 'ascii' codec can't encode character '\\xe4' in position "
     "32: ordinal not in range(128)`",
     fails={"my model": A},
     passes={"my_model": A},

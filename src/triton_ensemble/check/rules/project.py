@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -81,9 +82,16 @@ def _changed(
             what = f"{key} is left out, and the project was made with it"
             yield Problem(path, 1, what, CHANGED)
     for key, _ in node.value:
-        if given.get(key.value) != answers.get(key.value):
+        if not _is_same(given.get(key.value), answers.get(key.value), key.value):
             what = f"{key.value} is not what the project was made from"
             yield Problem(path, key.start_mark.line + 1, what, CHANGED)
+
+
+def _is_same(one: Any, other: Any, question: str) -> bool:
+    """Whether two answers to a question are the same; Copier writes `extras` in the order of their choices."""
+    if question == "extras" and isinstance(one, list) and isinstance(other, list):
+        return sorted(map(str, one)) == sorted(map(str, other))
+    return bool(one == other)
 
 
 @warning(

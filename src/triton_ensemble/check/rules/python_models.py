@@ -57,7 +57,8 @@ def python_syntax(file: PythonFile) -> Iterator[Problem]:
 )
 def python_class(file: PythonFile) -> Iterator[Problem]:
     """A model.py has a class TritonPythonModel, or gets one from elsewhere."""
-    if not any(file.classes) and {CLASS, "*"}.isdisjoint(file.names):
+    is_defined = any(file.classes) or not {CLASS, "*"}.isdisjoint(file.names)
+    if not is_defined or file.deletes(CLASS):
         what = f"has no class {CLASS}, so the model can't load"
         yield file.problem(None, what, "name its class so")
 

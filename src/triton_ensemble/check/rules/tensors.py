@@ -13,6 +13,7 @@ from triton_ensemble.check.rule import error, warning
 from triton_ensemble.config import Model, Part, Problem, enum_name, type_name
 
 BATCH_TYPES = ("TYPE_INT32", "TYPE_FP32")
+A_PLAN = A.replace('"python"', '"tensorrt"')
 TRT_ONLY = ("is_shape_tensor", "is_non_linear_format_io")
 
 
@@ -184,6 +185,27 @@ def tensor_type_unsupported(model: Model) -> Iterator[Problem]:
                 f"which {model.backend} does not have"
             )
             yield model.problem(what, "choose another type or backend", place, "data_type")
+
+
+@error(
+    "tensor-optional",
+    of=models,
+    triton="`'optional' is set to true for input 'x' while the backend model doesn't support optional input`, "
+    "`optional input 'x' is not supported for models that support batching`",
+    fails={"m": A_PLAN.replace("[4]", "[4] optional: true", 1), "m/1/model.plan": ""},
+    passes={"m": A_PLAN, "m/1/model.plan": ""},
+)
+def tensor_optional(model: Model) -> Iterator[Problem]:
+    """An input is optional only where the backend supports it, as Python does, and ONNX Runtime without batches."""
+    known = catalog.backends().get(model.backend)
+    batched = model.config.max_batch_size > 0
+    if not known or known.optional == "always" or (known.optional == "unbatched" and not batched):
+        return
+    for i, tensor in enumerate(model.config.input):
+        if tensor.optional:
+            where = " with a batch dimension" if known.optional == "unbatched" else ""
+            what = f"input {tensor.name} is optional, which {model.backend} refuses{where}"
+            yield model.problem(what, "drop optional: true", ("input", i), "optional")
 
 
 @error(

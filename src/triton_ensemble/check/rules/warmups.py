@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
-from triton_ensemble.check.data_files import open_problem, row_bytes
+from triton_ensemble.check.data_files import open_problem, row_bytes, texts_problem
 from triton_ensemble.check.examples import A
 from triton_ensemble.check.repository import backend_models
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Model, Part, Problem, did_you_mean, dims_match
+from triton_ensemble.config import Model, Part, Problem, did_you_mean, dims_match, type_name
 
 SAME = "make them the same"
 WARMUP = f"""{A}model_warmup {{
@@ -82,7 +83,7 @@ def warmup_input(model: Model) -> Iterator[Problem]:
                 yield model.problem(what, "add it", place)
 
 
-@error(
+@warning(
     "warmup-unknown",
     of=backend_models,
     triton="leaves the input out, or ends with a segmentation fault while it loads the model",
@@ -112,7 +113,8 @@ def warmup_unknown(model: Model) -> Iterator[Problem]:
     triton="`warmup setting expects all variable-size dimensions are specified for input 'x'`, "
     "`unexpected shape for input 'x' for model 'y'. Expected [4], got [5]`, `inference input 'x' "
     "data-type is 'FP64', but model 'y' expects 'FP32'`, `warmup setting expects input 'x' to have "
-    "input_data_type set`, `failed to open text file for read x`",
+    "input_data_type set`, `failed to open text file for read x`, `unexpected number of string elements 3 for "
+    "inference input 'x' for model 'y', expecting 2`, `incomplete string data for inference input 'x'`",
     fails=WARMUP.replace("dims: [4] zero_data", "dims: [-1] zero_data"),
     passes=WARMUP,
 )
@@ -170,6 +172,12 @@ def _source_problems(
     file, least = model.file("warmup", data.input_data_file), row_bytes(data)
     if why := open_problem(file):
         yield ("value", "input_data_file"), why, "put it there"
+    elif type_name(data) == "STRING":
+        count = math.prod(data.dims)
+        if count > 0 and (why := texts_problem(file, count)):
+            what = f"{why} for inference input '{name}' in {data.input_data_file}"
+            instead = "write the texts of one row, each behind its length in four bytes"
+            yield ("value", "input_data_file"), what, instead
     elif (size := file.stat().st_size) < least:
         what = (
             f"warmup setting expects {least} bytes for a row, "

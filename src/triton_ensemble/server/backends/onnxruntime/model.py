@@ -5,7 +5,7 @@ Only the local Triton uses it; the container has the real backend for the same c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,13 +41,25 @@ class TritonPythonModel(LocalBackend):
         self.session = ort.InferenceSession(path, self._options(), self._providers())
         if self.on_gpu and CUDA not in self.session.get_providers():
             self.without_cuda("onnxruntime")
-        self.compare("input", _tensors(self.session.get_inputs()))
+        required = _tensors(self.session.get_inputs())
+        self._compare_optional(required)
+        defaults = _tensors(self.session.get_overridable_initializers())
+        self.compare("input", required, defaults)
         self.compare("output", _tensors(self.session.get_outputs()))
 
     def run(self, inputs: Arrays, outputs: Sequence[str]) -> Arrays:
         """Run the graph once; strings that are not UTF-8 are a ValueError."""
         feeds = {name: _to_text(name, array) for name, array in inputs.items()}
         return dict(zip(outputs, self.session.run(list(outputs), feeds), strict=True))
+
+    def _compare_optional(self, required: Collection[str]) -> None:
+        """Refuse optional inputs of a model with batches, and those that the graph has no default for."""
+        for name in (spec["name"] for spec in self.config["input"] if spec.get("optional")):
+            if self.batches:
+                raise ValueError(f"optional input {name} is not supported for models with batches")
+            if name in required:
+                why = "the graph has no default, an initializer of that name"
+                raise ValueError(f"input {name} is optional in config.pbtxt, and {why}")
 
     def _options(self) -> ort.SessionOptions:
         options = ort.SessionOptions()

@@ -9,6 +9,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 Arrays = Mapping[str, NDArray[Any]]
+Tensors = Mapping[str, tuple[str, Sequence[int]]]  # type and shape by name
 
 
 class LocalBackend(ABC):
@@ -60,11 +62,15 @@ class LocalBackend(ABC):
         value: str | None = self.config["parameters"].get(name, {}).get("string_value")
         return value
 
-    def compare(self, kind: str, actual: Mapping[str, tuple[str, Sequence[int]]]) -> None:
+    def compare(
+        self, kind: str, required: Tensors, defaults: Tensors = MappingProxyType({})
+    ) -> None:
         """Refuse, as the real backend does, names, types and dims that the model does not have.
 
-        `kind` is "input" or "output"; `actual` has the model's own type and shape of each.
+        `kind` is "input" or "output"; `required` has the model's own type and shape of each, and
+        `defaults` those of inputs that a request may leave out.
         """
+        actual = {**required, **defaults}
         for spec in self.config[kind]:
             name = spec["name"]
             if name not in actual:
@@ -76,7 +82,7 @@ class LocalBackend(ABC):
                 )
             self._compare_dims(f"{kind} {name}", list(shape), spec)
         if kind == "input":
-            self._compare_names(actual.keys())
+            self._compare_names(required.keys())
 
     def _compare_names(self, graph: Set[str]) -> None:
         """All inputs of the graph are fed, and those that Triton adds are in the graph."""

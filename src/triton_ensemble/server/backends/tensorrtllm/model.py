@@ -37,10 +37,11 @@ class TritonPythonModel(Generator):
             yield self._outputs(part)
 
     def _outputs(self, tokens: list[int]) -> Arrays:
-        """Return the tokens of one beam, in a batch of one where there are batches."""
+        """Return the tokens of one beam, in a batch of one where there are batches; other outputs are blank."""
         rows = (1,) * self.batches
         known = {
             "output_ids": np.array(tokens, np.int32).reshape(*rows, 1, -1),
             "sequence_length": np.full((*rows, 1), len(tokens), np.int32),
         }
-        return {name: array for name, array in known.items() if name in self.tensors}
+        names = [spec["name"] for spec in self.config["output"]]
+        return {name: known[name] if name in known else self._blank(name, 1) for name in names}

@@ -1,0 +1,88 @@
+"""Calls of other models by BLS that fail, or that none of the requests outlives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from triton_ensemble.check import examples
+from triton_ensemble.check.engine import check
+
+CODE = """\
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        pass
+
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+{body}
+            responses.append(pb_utils.InferenceResponse([]))
+        return responses
+"""
+MAKE = "call = pb_utils.InferenceRequest(model_name='{name}', inputs=[])"
+ENSEMBLE = examples.ensemble_text(examples.step_text("m", "X=X", "Y=Y"))
+DECOUPLED = f"{examples.A}model_transaction_policy {{ decoupled: true }}"
+OTHERS: dict[str, str] = {"e": ENSEMBLE, "other": examples.A, "stream": DECOUPLED}
+
+
+def found(tmp_path: Path, *lines: str) -> dict[str, int]:
+    """Return the rules that find something in a model whose code has these lines for each request, and its line."""
+    code = CODE.format(body="\n".join(f"{12 * ' '}{line}" for line in lines))
+    files = {**OTHERS, "m": examples.A, "m/1/model.py": code}
+    return {each.rule: each.line for each in check(examples.write(files, tmp_path))}
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "rule"),
+    [
+        ("other", "call.exec()", None),
+        ("othr", "call.exec()", "calls-unknown"),
+        ("othr", "call.async_exec()", "calls-unknown"),
+        ("stream", "call.exec()", "calls-decoupled"),
+        ("stream", "call.exec(decoupled=True)", None),
+        ("m", "call.exec()", "calls-itself"),
+        ("e", "call.exec()", "calls-itself"),
+    ],
+)
+def test_a_call_that_each_request_makes(
+    tmp_path: Path, name: str, run: str, rule: str | None
+) -> None:
+    assert found(tmp_path, MAKE.format(name=name), run) == ({rule: 12} if rule else {})
+
+
+def test_the_last_request_above_a_call_is_meant(tmp_path: Path) -> None:
+    two = MAKE.format(name="othr"), MAKE.format(name="other"), "call.exec()"
+    assert found(tmp_path, *two) == {}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["if request.correlation_id():", "    " + MAKE.format(name="othr"), "    call.exec()"],
+        ["try:", "    " + MAKE.format(name="othr"), "    call.exec()", "except ValueError: pass"],
+        [MAKE.format(name="othr"), "if request.flags(): call = self.other", "call.exec()"],
+        ["call = pb_utils.InferenceRequest(model_name=self.name)", "call.exec()"],
+        ["if not request.inputs(): continue", MAKE.format(name="m"), "call.exec()"],
+        ["call = pb_utils.InferenceRequest(model_name='m', model_version=1)", "call.exec()"],
+        ["self.cursor.exec('othr')"],
+    ],
+)
+def test_a_call_that_need_not_be_made_is_not_judged(tmp_path: Path, lines: list[str]) -> None:
+    assert found(tmp_path, *lines) == {}
+
+
+def test_a_model_that_an_ensemble_lacks_is_in_no_cycle(tmp_path: Path) -> None:
+    files = {"e": ENSEMBLE}
+    found = {each.rule for each in check(examples.write(files, tmp_path))}
+    assert found == {"step-model"}
+
+
+def test_a_call_in_initialize(tmp_path: Path) -> None:
+    code = CODE.format(body="").replace("pass", f"{MAKE.format(name='other')}.exec()")
+    files = {**OTHERS, "m": examples.A, "m/1/model.py": code}
+    assert [each.rule for each in check(examples.write(files, tmp_path))] == ["calls-initialize"]

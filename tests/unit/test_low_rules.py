@@ -1,0 +1,80 @@
+"""Small differences between the check and Triton: what each says of a repository, tried on Triton 2.51."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from triton_ensemble.check import examples
+from triton_ensemble.check.engine import check
+from triton_ensemble.check.examples import MODEL, A
+
+ENSEMBLE = examples.ensemble_text(examples.STEP)
+QUEUE = "max_batch_size: 4\n{}dynamic_batching {{ default_queue_policy {{ {} }} }}\n"
+
+
+def rules(example: examples.Example, folder: Path) -> set[str]:
+    return {found.rule for found in check(examples.write(example, folder))}
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("names.txt", set()),
+        ("1/../names.txt", set()),
+        ("names.txt/", {"label-file"}),
+        ("../m/../names.txt", {"label-file"}),
+    ],
+)
+def test_a_label_file(tmp_path: Path, name: str, found: set[str]) -> None:
+    config = (
+        'backend: "python"\ninput { name: "X" data_type: TYPE_FP32 dims: [4] }\n'
+        f'output {{ name: "Y" data_type: TYPE_FP32 dims: [4] label_filename: "{name}" }}\n'
+    )
+    assert rules({"m": config, "m/names.txt": "a\nb\nc\nd\n"}, tmp_path) == found
+
+
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
+        ("del TritonPythonModel\n", {"python-class"}),
+        ("del TritonPythonModel\nfrom other import *\n", set()),
+        ("if False:\n    del TritonPythonModel\n", set()),
+        ("del TritonPythonModel\nTritonPythonModel = object\n", set()),
+    ],
+)
+def test_a_class_that_is_deleted(tmp_path: Path, more: str, found: set[str]) -> None:
+    assert rules({"m": A, "m/1/model.py": f"{MODEL}{more}"}, tmp_path) == found
+
+
+@pytest.mark.parametrize(
+    ("policy", "found"),
+    [
+        ("default_timeout_microseconds: 1", {"batching-timeout"}),
+        ("timeout_action: DELAY default_timeout_microseconds: 1", set()),
+        ("default_timeout_microseconds: 10", set()),
+        ("max_queue_size: 1", set()),
+    ],
+)
+def test_the_timeout_of_a_queue(tmp_path: Path, policy: str, found: set[str]) -> None:
+    assert rules(QUEUE.format(A, policy), tmp_path) == found
+
+
+@pytest.mark.parametrize(
+    ("dims", "found"),
+    [("[4]", set()), ("[1, 4]", set()), ("[-1, 4]", set()), ("[2, 4]", {"batching-rows"})],
+)
+def test_rows_of_an_ensemble_without_a_batch_dimension(
+    tmp_path: Path, dims: str, found: set[str]
+) -> None:
+    files = {"e": ENSEMBLE.replace("[4]", dims), "a": f"max_batch_size: 1\n{A}"}
+    assert rules(files, tmp_path) == found
+
+
+def test_a_warmup_with_another_input_is_a_warning(tmp_path: Path) -> None:
+    value = "data_type: TYPE_FP32 dims: [4] zero_data: true"
+    inputs = "".join(f'inputs {{ key: "{name}" value {{ {value} }} }} ' for name in "XZ")
+    config = f'{A}model_warmup {{ name: "w" batch_size: 1 {inputs} }}\n'
+    [found] = check(examples.write(config, tmp_path))
+    assert (found.rule, found.severity) == ("warmup-unknown", "warning")

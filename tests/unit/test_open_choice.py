@@ -1,0 +1,49 @@
+"""A lock that lacks PyTorch is renewed only once its owner has chosen between a CPU's 1.3 GB and 5 GB."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from triton_ensemble.update import lock
+
+CHOICE = "requirements.lock: lacks torch==2.13.0; for a CPU, write the address of an index"
+
+
+@pytest.fixture
+def renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows when the lock is renewed, in a project without GPUs that needs torch."""
+    calls: list[str] = []
+    (tmp_path / "vendor").mkdir()
+    facts = {"packages": {"local": ["torch==2.13.0"]}, "gpu_count": 0}
+    (tmp_path / "vendor/project.json").write_text(json.dumps(facts))
+    (tmp_path / "requirements.lock").write_text("numpy==1.26.4\n")
+    os.utime(tmp_path / "requirements.lock", (1, 1))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TORCH_INDEX", raising=False)
+    monkeypatch.setattr(lock, "renew", lambda: calls.append("renewed"))
+    return calls
+
+
+@pytest.mark.parametrize(("argument", "status"), [("--lacking", 0), ("--set-up", 1)])
+def test_neither_an_update_nor_set_up_takes_packages_for_gpus(
+    renewed: list[str], capsys: pytest.CaptureFixture[str], argument: str, status: int
+) -> None:
+    assert lock.main([argument]) == status
+    assert capsys.readouterr().err.startswith(CHOICE)
+    assert renewed == []
+
+
+def test_an_update_lets_the_next_command_set_up(renewed: list[str]) -> None:
+    """make compares the lock with the environment: the next command stops where the choice is open."""
+    lock.main(["--lacking"])
+    assert Path("requirements.lock").stat().st_mtime > 1
+
+
+def test_a_choice_is_taken(renewed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_INDEX", "https://host/cpu")
+    assert lock.main(["--lacking"]) == 0
+    assert renewed == ["renewed"]
