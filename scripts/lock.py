@@ -64,6 +64,7 @@ PACKAGES = [
 DEMO = ["copier", "hatchling", "onnxruntime", "pillow", "scikit-learn", "skl2onnx"]
 DEVELOPMENT = [
     "check-jsonschema",
+    "coverage",
     "editables",
     "flask",
     "flask-cors",
