@@ -9,10 +9,12 @@ DEMO := build/demo
 SITE := build/docs
 DOCS := .
 LINKS := build/links
+# What `make mutants` runs: tests of the check, the configs and the adapter that start no process.
+UNIT_TESTS := tests/unit $(wildcard tests/test_check*.py tests/test_pipeline.py tests/test_step_signature.py tests/test_wiring.py)
 TOOLKIT := $(shell find src hooks examples/*/pipeline.yml pyproject.toml -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-docker test-cluster test-browser dashboard test-ray coverage docs links lint lock dist wheel
+.PHONY: help setup demo test test-slow test-docker test-cluster test-browser dashboard test-ray coverage mutants docs links lint lock dist wheel
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -97,6 +99,14 @@ endif
 
 coverage: setup $(VENV)/.coverage ## print what `make test COVERAGE=1` measured, and the macros that no test calls
 	@$(VENV)/bin/python scripts/coverage_table.py
+
+# The operators of mutmut: for this command alone.
+$(VENV)/.mutants: requirements-mutants.lock $(VENV)/.dev
+	@$(PIP) install --no-deps --require-hashes --requirement requirements-mutants.lock
+	@touch $@
+
+mutants: $(VENV)/.mutants ## change the package in COUNT places, drawn by SEED; print the changes that no unit test notices
+	@nice $(VENV)/bin/python scripts/mutants.py --seed $(or $(SEED),1) --count $(or $(COUNT),500) $(UNIT_TESTS)
 
 # Sphinx and what it needs, in an environment of its own: no other command needs this one, nor this one another.
 $(VENV)-docs/.ready: requirements-docs.lock

@@ -88,6 +88,8 @@ CLUSTER = [
 ]
 # Of `make test-browser`.
 BROWSER = ["playwright", "schemathesis"]
+# Of `make mutants`.
+MUTANTS = ["mutmut"]
 # Of `make docs`, in an environment of its own: what reads Markdown for Python 3.10 is older than what others want.
 DOCS = ["furo", "mermaidx", "myst-parser", "sphinx"]
 # Resolved without nvidia-pytriton: with it and versions given, uv 0.13 finds no solution.
@@ -134,7 +136,7 @@ def main() -> None:
         apart = [e for e in compiled(APART, versions) if e.partition("==")[0] not in known]
         write(ROOT / "requirements.lock", demo)
         write(ROOT / "requirements-dev.lock", [*without(everything, demo), *apart])
-        for name, packages in {"cluster": CLUSTER, "browser": BROWSER}.items():
+        for name, packages in {"cluster": CLUSTER, "browser": BROWSER, "mutants": MUTANTS}.items():
             more = [e for e in compiled(packages, versions) if e.partition("==")[0] not in known]
             write(ROOT / f"requirements-{name}.lock", more)
         docs = ROOT / "requirements-docs.lock"
