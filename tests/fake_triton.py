@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -86,6 +86,39 @@ class Request:
         return self.sender
 
 
+class Answer:
+    """What a model answers that a step calls: arrays, or the text of an error."""
+
+    def __init__(self, text: str = "", **arrays: Any) -> None:
+        self._text, self._arrays = text, arrays
+
+    def has_error(self) -> bool:
+        return bool(self._text)
+
+    def error(self) -> Any:
+        return SimpleNamespace(message=lambda: self._text)
+
+    def output_tensors(self) -> list[Tensor]:
+        return [Tensor(name, array) for name, array in self._arrays.items()]
+
+
+class InferenceRequest:
+    """A step's request to another model, which `reply` answers."""
+
+    reply: Callable[[InferenceRequest], Any]
+
+    def __init__(self, **asked: Any) -> None:
+        self.asked = asked
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        return {tensor.name(): tensor.as_numpy() for tensor in self.asked["inputs"]}
+
+    def exec(self, decoupled: bool = False) -> Any:
+        reply = type(self).reply(self)
+        return iter(reply) if decoupled else reply
+
+
 class MetricFamily:
     COUNTER = 0
 
@@ -117,6 +150,7 @@ def install(patch: pytest.MonkeyPatch) -> Adapter:
         TritonError,
         InferenceResponse,
     )
+    utils.InferenceRequest = InferenceRequest
     utils.MetricFamily, utils.TritonModelException = MetricFamily, type("E", (Exception,), {})
     utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
     utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
