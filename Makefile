@@ -106,7 +106,7 @@ $(VENV)/.mutants: requirements-mutants.lock $(VENV)/.dev
 	@touch $@
 
 mutants: $(VENV)/.mutants ## change the package in COUNT places, drawn by SEED; print the changes that no unit test notices
-	@nice $(VENV)/bin/python scripts/mutants.py --seed $(or $(SEED),1) --count $(or $(COUNT),500) $(UNIT_TESTS)
+	@nice $(VENV)/bin/python scripts/mutation_score.py --seed $(or $(SEED),1) --count $(or $(COUNT),500) $(UNIT_TESTS)
 
 # Sphinx and what it needs, in an environment of its own: no other command needs this one, nor this one another.
 $(VENV)-docs/.ready: requirements-docs.lock

@@ -342,6 +342,23 @@ def test_a_step_whose_call_does_not_fit(serve: Serve, adapter: Adapter, call: An
         serve(call)
 
 
+def test_seconds_and_calls_add_up(serve: Serve) -> None:
+    step = serve(double)._step
+    step.count(1.5)
+    step.count(2.0, 3)
+    assert (step._seconds.value, step._calls.value) == (3.5, 4)
+
+
+def test_counters_are_shown_with_their_labels(serve: Serve) -> None:
+    metrics = serve(double)._step._call.context.metrics
+    metrics.counter("cache_hits_total", "Answers that were kept")
+    family, metric = metrics._shown["cache_hits_total"]
+    assert family.declared["description"] == "Answers that were kept"
+    assert metric.labels == {"model": "m", "version": "3", "step": "s"}
+    _, lived = metrics._shown["step_process_seconds_total"]
+    assert lived.labels["process"] == "m_0"
+
+
 def test_a_count_of_calls_and_seconds(serve: Serve) -> None:
     model = serve(double)
     for _ in range(3):

@@ -2,9 +2,10 @@
 
 A change is an operator of mutmut, applied to one node of a file: a comparison turned round, an argument dropped, a
 name spelt otherwise. Strings with a space are words for a reader, and stay as they are; so do annotations, docstrings
-and decorators. mutmut itself changes no decorated function, and each rule of the check is one.
+and decorators, with the constants that only they use: the examples of rules. mutmut itself changes no decorated
+function, and each rule of the check is one.
 
-    python scripts/mutants.py --seed 7 --count 500 tests/unit
+    python scripts/mutation_score.py --seed 7 --count 500 tests/unit
 """
 
 from __future__ import annotations
@@ -88,14 +89,45 @@ def walk(node: Any) -> Iterator[Any]:
             yield from walk(child)
 
 
+def example_lines(source: str) -> set[int]:
+    """Return the lines of what a module of rules defines for examples, which only decorators use."""
+    body = ast.parse(source).body
+    defined = {name: node for node in body for name in names_of(node)}
+    used, waiting = set[str](), [node for node in body if getattr(node, "decorator_list", None)]
+    while waiting:
+        node = waiting.pop()
+        calls = [each for each in getattr(node, "decorator_list", []) if isinstance(each, ast.Call)]
+        examples = [each for call in calls for each in call.keywords if each.arg != "of"]
+        outside = {part for each in examples for part in ast.walk(each)}
+        parts = {part for part in ast.walk(node) if isinstance(part, ast.Name)} - outside
+        for name in {part.id for part in parts} & defined.keys() - used:
+            used.add(name)
+            waiting.append(defined[name])
+    unused = [node for name, node in defined.items() if name not in used]
+    plain = [node for node in unused if not getattr(node, "decorator_list", None)]
+    return {line for node in plain for line in range(node.lineno, (node.end_lineno or 0) + 1)}
+
+
+def names_of(node: ast.stmt) -> list[str]:
+    """Return the names that a statement of a module defines."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return [
+        part.id for each in targets if each for part in ast.walk(each) if isinstance(part, ast.Name)
+    ]
+
+
 def find_places(path: Path) -> Iterator[Place]:
     """Yield each change of a file."""
     wrapper = MetadataWrapper(libcst.parse_module(path.read_text()))
     positions = wrapper.resolve(PositionProvider)
+    is_rules = path.parent.name == "rules" and path.name != "__init__.py"
+    left_alone = example_lines(path.read_text()) if is_rules else set()
     for node in walk(wrapper.module):
         for kind, operator in mutation_operators:
-            if isinstance(node, kind):
-                line = positions[node].start.line
+            line = positions[node].start.line
+            if isinstance(node, kind) and line not in left_alone:
                 for changed in operator(node):
                     yield Place(path.relative_to(ROOT), line, wrapper.module, node, changed)
 
