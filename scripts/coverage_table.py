@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from coverage import Coverage
+from coverage.exceptions import CoverageWarning
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "build/coverage"
@@ -50,8 +52,12 @@ def sources() -> Iterator[str]:
 def report(coverage: Coverage) -> dict[str, Any]:
     """Combine the data of all processes, and return the JSON report on the sources."""
     if found := [str(path) for path in DATA.glob("data.*")]:
-        coverage.combine(found, strict=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CoverageWarning)  # of a process that was killed
+            coverage.combine(found, strict=True)
         coverage.save()
+        for path in found:
+            Path(path).unlink(missing_ok=True)
     coverage.load()
     files = sorted(sources())
     coverage.get_data().touch_files([f for f in files if f.endswith(".py")])

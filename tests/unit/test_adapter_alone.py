@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -426,6 +427,64 @@ def test_a_reshaped_tensor_has_the_models_dims(adapter: Adapter) -> None:
     assert adapter.arrays.model_dims({"dims": ["1"], "reshape": {"shape": []}}) == ()
 
 
+def test_the_time_of_a_request_begins_with_it(serve: Serve, adapter: Adapter) -> None:
+    """Calls that a step makes end with the request; what a decoupled and an async step wait for too."""
+    left: list[int] = []
+
+    def note() -> None:
+        left.append(adapter.calls.Answered.now().left_us())
+
+    def stream(self: Any, a: Any) -> Iterator[dict[str, Any]]:
+        note()
+        yield {"Y": a}
+
+    async def stream_later(self: Any, a: Any) -> Any:
+        note()
+        yield {"Y": a}
+
+    array = np.ones(2, np.float32)
+    for step in (stream, stream_later):
+        serve(step, **STREAMS).execute([Request(A=array, timeout_us=60_000_000)])
+    assert len(left) == 2
+    assert all(50_000_000 < each <= 60_000_000 for each in left)
+
+
+def test_an_async_step_awaits_what_it_calls(
+    adapter: Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def wait(self: Any, a: Any) -> Any: ...
+
+    model = {"name": "o", "version": 1, "arguments": {}, "outputs": []}
+    manifest = {"name": "s", "module": "x", "arguments": {"a": "A"}, "results": {}}
+    config: dict[str, Any] = {"max_batch_size": 0, "parameters": {}, "output": []}
+    for call, kind in ((wait, adapter.calls.AsyncCall), (double, adapter.calls.Call)):
+        monkeypatch.setattr(adapter.user_step, "step_class", lambda _, c=call: step_class(c))
+        step = adapter.user_step.UserStep(
+            {**manifest, "calls": {"o": model}}, ON_CPU, config, adapter.arrays.NumpyArrays()
+        )
+        assert type(step._call.context.calls.o) is kind
+
+
+def test_counters_are_carried_to_triton(
+    serve: Serve, adapter: Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter.context, "FLUSH_SECONDS", 0.001)
+    carried: list[float] = []
+    metrics = serve(double)._step._call.context.metrics
+    counter = metrics.counter("hits_total", "Hits")
+    monkeypatch.setattr(metrics._shown["hits_total"][1], "increment", carried.append)
+    for amount in (2.0, 3.0):
+        counter.add(amount)
+        end = time.monotonic() + 20
+        while sum(carried) < counter.value and time.monotonic() < end:
+            time.sleep(0.001)
+    assert carried == [2.0, 3.0]
+
+
+def test_files_of_a_step_are_beside_the_adapter(adapter: Adapter) -> None:
+    assert Path(str(adapter.context.__file__)).parents[1] == adapter.context.VERSION_FOLDER
+
+
 class TestPace:
     """Whether requests share a call, by what both ways took."""
 
@@ -452,6 +511,18 @@ class TestPace:
         pace = self.pace(adapter, 2.0, 1.0)
         assert 1 - self.share(pace, 2.0, 1.0) > 0
         assert self.share(pace, 0.1, 1.0) < 0.5  # and may have become the faster
+
+    def test_the_other_way_is_tried_after_four_times_as_long_as_it_takes(
+        self, adapter: Adapter
+    ) -> None:
+        pace = adapter.pace.Pace()
+        assert not pace.together()
+        pace.learn(False, 2.0)
+        shared = 0
+        while pace.together():
+            pace.learn(True, 1.0)
+            shared += 1
+        assert shared == 8
 
     def test_one_slow_call_changes_little(self, adapter: Adapter) -> None:
         pace = self.pace(adapter, 1.2, 1.0)

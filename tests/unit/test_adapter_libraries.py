@@ -100,7 +100,14 @@ class TestTorch:
 class TestOnnx:
     """An ONNX file as a step."""
 
-    def make(self, adapter: Adapter, folder: Path, text: bool = False, **manifest: Any) -> Any:
+    def make(
+        self,
+        adapter: Adapter,
+        folder: Path,
+        parameters: dict[str, str] | None = None,
+        text: bool = False,
+        **manifest: Any,
+    ) -> Any:
         kind = TensorProto.STRING if text else TensorProto.FLOAT
         values = [helper.make_tensor_value_info(name, kind, [None]) for name in ("x:0", "y:0")]
         node = helper.make_node("Identity", ["x:0"], ["y:0"])
@@ -116,7 +123,7 @@ class TestOnnx:
             **manifest,
         }
         context = Context(
-            parameters={},
+            parameters=parameters or {},
             directory=folder,
             version="1",
             device="cpu",
@@ -148,6 +155,21 @@ class TestOnnx:
     ) -> None:
         with pytest.raises(adapter.arrays.StepError, match=f"step s: .*{text}"):
             self.make(adapter, tmp_path, **wrong)
+
+    def test_parameters_say_how_many_threads(
+        self, adapter: Adapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        onnx, asked = import_module("triton_ensemble.adapter.onnx"), list[int]()
+        make = onnx.session_options
+
+        def make_options(threads: int) -> Any:
+            asked.append(threads)
+            return make(threads)
+
+        monkeypatch.setattr(onnx, "session_options", make_options)
+        self.make(adapter, tmp_path, threads=1)
+        self.make(adapter, tmp_path, {"intra_op_thread_count": "3"}, threads=1)
+        assert asked == [1, 3]
 
     @pytest.mark.parametrize("threads", [0, 1, 3])
     def test_threads(self, adapter: Adapter, threads: int) -> None:

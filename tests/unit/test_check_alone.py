@@ -131,6 +131,25 @@ CASES: dict[str, tuple[Example, str, int]] = {
         "label-file",
         4,
     ),
+    "an ensemble with a backend": (
+        {"e": ensemble_text(step_text("a", "X=X", "Y=Y")) + 'backend: "python"\n', "a": A},
+        "ensemble-platform",
+        12,
+    ),
+    "an ensemble with a model file": (
+        {
+            "e": ensemble_text(step_text("a", "X=X", "Y=Y"))
+            + 'default_model_filename: "model.onnx"\n',
+            "a": A,
+        },
+        "ensemble-platform",
+        12,
+    ),
+    "a default priority that is none": (
+        f"{BATCHES}dynamic_batching {{ priority_levels: 2\ndefault_priority_level: 3 }}",
+        "batching-priority",
+        6,
+    ),
     "an ensemble without steps": ({"e": ensemble_text()}, "step-incomplete", 4),
     "an ensemble without scheduling": (
         {"e": 'platform: "ensemble"\n' + A.partition("\n")[2]},
@@ -179,6 +198,17 @@ FINE: dict[str, Example] = {
         "m": A,
         "m/1/model.py": "class TritonPythonModel:\n    def execute(self, requests):\n"
         "        requests[0].get_response_sender()\n",
+    },
+    "a class from elsewhere": {"m": A, "m/1/model.py": "from base import *\n"},
+    "a class of a name from elsewhere": {
+        "m": A,
+        "m/1/model.py": "from base import TritonPythonModel\n",
+    },
+    "texts of code that another backend does not run": {name: ONNX for name in ("a", "b")}
+    | {f"{name}/1/model.onnx": "" for name in ("a", "b")}
+    | {
+        f"{one}/1/tool.py": f"InferenceRequest(model_name='{other}')"
+        for one, other in (("a", "b"), ("b", "a"))
     },
     "an error in place of a return": {
         "m": A,
@@ -253,6 +283,41 @@ class TestProject:
         assert [place for place in places if place[0] == "pipeline-changed"] == [
             ("pipeline-changed", "pipeline.yml", 2)
         ]
+
+    @pytest.mark.parametrize(
+        ("config", "steps", "line"),
+        [
+            (f"{A}model_metrics {{ }}\n", [], 4),
+            (A.replace("python", "tensorrtllm"), [], 1),
+            (f"{A}response_cache {{ enable: true }}\n", [], 1),
+        ],
+    )
+    def test_what_tirs_own_image_lacks(
+        self, tmp_path: Path, config: str, steps: list[Any], line: int
+    ) -> None:
+        files = project({"steps": steps}, **{"deploy/tir/endpoint.yml": "name: m\n"})
+        files["model_repository/m/config.pbtxt"] = config
+        assert ("tir-image", "config.pbtxt", line) in found(files, tmp_path)
+
+    def test_packages_that_tirs_own_image_lacks(self, tmp_path: Path) -> None:
+        steps = [{"name": "m", "backend": "python", "requirements": ["regex", "torch"]}]
+        files = project({"steps": steps}, **{"deploy/tir/endpoint.yml": "name: m\n"})
+        [finding] = [each for each in check(write(files, tmp_path)) if each.rule == "tir-image"]
+        assert (finding.file.name, finding.line) == ("endpoint.yml", 1)
+        assert "regex, torch, which step m needs" in finding.what
+
+    def test_a_compose_file_of_another_form(self, tmp_path: Path) -> None:
+        files = project({"steps": []}, **{"deploy/compose.yaml": "services: {triton: 5}\n"})
+        assert "shared-memory" not in [rule for rule, *_ in found(files, tmp_path)]
+
+    def test_models_of_a_nested_ensemble_are_of_a_step(self, tmp_path: Path) -> None:
+        inner = {"name": "inner", "steps": [{"name": "within"}]}
+        files = project({"ensemble_name": "outer", "steps": [inner]})
+        del files["model_repository/m/config.pbtxt"]
+        files |= {f"model_repository/{name}/config.pbtxt": A for name in ("within", "outer", "x")}
+        places = check(write(files, tmp_path))
+        orphans = [f.file.parent.name for f in places if f.rule == "folder-of-no-step"]
+        assert orphans == ["x"]
 
     def test_an_answer_that_was_left_out(self, tmp_path: Path) -> None:
         files = {**project({"steps": [], "outputs": ["Y"]}), "pipeline.yml": "steps: []\n"}

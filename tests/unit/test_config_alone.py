@@ -287,6 +287,7 @@ class TestText:
             ("nam: 'a'", 1, "nam", "did you mean name?"),
             ("xyzzy: 'a'", 1, "xyzzy", "take it out"),
             ("input { data_type: FP32 }", 1, "FP32", "write TYPE_FP32"),
+            ("input { data_type: TYPE_DOUBLE }", 1, "TYPE_DOUBLE", "write TYPE_FP64"),
             ("input { data_type: INT7 }", 1, "INT7", "TYPE_INT8"),
             ("\n\nmax_batch_size: ${SIZE}", 3, "$", "placeholder"),
             ("\ufeffname: 'a'", 1, "\ufeff", "byte-order"),
