@@ -17,10 +17,11 @@ DEMO := build/demo
 SITE := build/docs
 DOCS := .
 LINKS := build/links
+# What `make mutants` runs: tests of the check, the configs and the adapter that start no process.
 TOOLKIT := $(shell find src hooks examples/*/pipeline.yml pyproject.toml -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-slow test-docker test-cluster test-browser dashboard test-ray docs links lint lock dist wheel
+.PHONY: help setup demo test test-unit test-slow test-docker test-cluster test-browser dashboard test-ray coverage mutants docs links lint lock dist wheel
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -82,6 +83,24 @@ dashboard: setup wheel ## docs/dashboard.png anew, from a run of a quarter of an
 
 test-ray: setup wheel ## Ray Serve, on a real Ray of one and several nodes
 	@$(VENV)/bin/python -m pytest -n 0 tests/rayserve
+
+# COVERAGE=1 with a command that runs tests: each process that they start writes down which lines it runs. All processes
+# load the plugin that measures templates, so the environment has a link to it before it has coverage.py.
+$(VENV)/.coverage: $(VENV)/.ready
+	@ln -sf $(CURDIR)/tests/helpers/jinja_coverage.py $(VENV)/lib/python3.*/site-packages/
+	@touch $@
+
+ifdef COVERAGE
+export COVERAGE_PROCESS_START := $(CURDIR)/tests/coverage.toml
+export COVERAGE_FILE := $(CURDIR)/build/coverage/data
+$(VENV)/.dev: | $(VENV)/.coverage
+endif
+
+coverage: setup $(VENV)/.coverage ## print what `make test COVERAGE=1` measured, and the macros that no test calls
+	@$(VENV)/bin/python scripts/coverage_table.py
+
+mutants: setup ## change the package in COUNT places, drawn by SEED; print the changes that no unit test notices
+	@nice $(VENV)/bin/python scripts/mutation_score.py --seed $(or $(SEED),1) --count $(or $(COUNT),500) tests/unit
 
 # Sphinx and what it needs, in an environment of its own: they need older versions of what other commands need.
 $(VENV)-docs/.ready: requirements-docs.lock | $(UV)

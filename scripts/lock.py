@@ -71,12 +71,14 @@ PACKAGES = [
 DEMO = ["copier", "hatchling", "onnxruntime", "pillow", "pip", "scikit-learn", "skl2onnx"]
 DEVELOPMENT = [
     "check-jsonschema",
+    "coverage",
     "editables",
     "flask",
     "flask-cors",
     "hypothesis",
     "matplotlib",
     "moto[s3]",
+    "mutmut",
     "pexpect",
     "pre-commit",
     "protobuf",

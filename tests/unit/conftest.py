@@ -1,4 +1,4 @@
-"""Unit tests start no process, but for git, which Copier runs by itself."""
+"""Unit tests start no process, but for those that libraries start by themselves."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+BY_LIBRARIES = ("git", "git.exe", "lscpu")  # Copier asks git, joblib asks lscpu
 STARTS = ("os.fork", "os.posix_spawn", "os.system", "subprocess.Popen")
 FOLDER = Path(__file__).parent
 running: list[str] = []
@@ -19,7 +20,7 @@ def _refuse_processes(event: str, arguments: tuple[Any, ...]) -> None:
     if running and event in STARTS:
         command = arguments[1] if event == "subprocess.Popen" else [event]
         program = os.fsdecode(command if isinstance(command, (str, bytes)) else command[0])
-        if os.path.basename(program) not in ("git", "git.exe"):
+        if os.path.basename(program) not in BY_LIBRARIES:
             raise AssertionError(
                 f"{running[-1]} starts {program}; move it to tests/process or tests/triton"
             )

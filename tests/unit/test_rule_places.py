@@ -1,0 +1,147 @@
+"""Where each rule of the check points: the file and the line of what it finds in its example that fails."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from triton_ensemble.check import examples
+from triton_ensemble.check.engine import check
+from triton_ensemble.check.rules import RULES
+
+# In the model repository, or in the project around it, where each field of a config has a line of its own.
+PLACES = {
+    "parse": ["m/config.pbtxt:2"],
+    "map-key-twice": ["e/config.pbtxt:22"],
+    "map-key-lost": ["e/config.pbtxt:22"],
+    "version": ["m/config.pbtxt:2"],
+    "version-folder": ["m/config.pbtxt:1"],
+    "version-listed": ["m/config.pbtxt:3"],
+    "backend": ["m/config.pbtxt:1"],
+    "backend-misspelt": ["m/config.pbtxt:1"],
+    "model-file": ["m/config.pbtxt:2"],
+    "execution-environment": ["m/config.pbtxt:2"],
+    "cpu-only-inputs": ["m/config.pbtxt:2"],
+    "repository-agents": ["m/config.pbtxt:2"],
+    "label-file": ["m/config.pbtxt:6"],
+    "label-count": ["m/config.pbtxt:6"],
+    "vllm-batches": ["m/config.pbtxt:1", "m/config.pbtxt:2"],
+    "max-batch-size": ["m/config.pbtxt:2"],
+    "tensor-name": ["m/config.pbtxt:6"],
+    "tensor-type": ["m/config.pbtxt:2"],
+    "tensor-dims": ["m/config.pbtxt:5"],
+    "tensor-reshape": ["m/config.pbtxt:6"],
+    "tensor-format": ["m/config.pbtxt:6"],
+    "tensor-trt-only": ["m/config.pbtxt:6"],
+    "tensor-type-unsupported": ["m/config.pbtxt:4"],
+    "batch-io": ["m/config.pbtxt:11"],
+    "batching-ignored": ["m/config.pbtxt:10"],
+    "batching-lost": ["e/config.pbtxt:19"],
+    "batching-size": ["m/config.pbtxt:12"],
+    "batching-priority": ["m/config.pbtxt:11"],
+    "batching-order": ["m/config.pbtxt:13"],
+    "cache": ["m/config.pbtxt:12"],
+    "metrics": ["m/config.pbtxt:4"],
+    "metric-tags": ["m/config.pbtxt:10"],
+    "instance-gpus": ["m/config.pbtxt:12"],
+    "instance-kind": ["m/config.pbtxt:11"],
+    "instance-passive": ["m/config.pbtxt:12"],
+    "instance-profile": ["m/config.pbtxt:12"],
+    "sequence-batching": ["m/config.pbtxt:14"],
+    "sequence-control": ["m/config.pbtxt:15"],
+    "sequence-input": ["m/config.pbtxt:14"],
+    "sequence-state-unseen": ["m/config.pbtxt:14"],
+    "sequence-state": ["m/config.pbtxt:13"],
+    "warmup-skipped": ["m/config.pbtxt:10"],
+    "warmup-batch": ["m/config.pbtxt:14"],
+    "warmup-input": ["m/config.pbtxt:10"],
+    "warmup-unknown": ["m/config.pbtxt:16"],
+    "warmup-data": ["m/config.pbtxt:22"],
+    "python-syntax": ["m/1/model.py:5"],
+    "python-class": ["m/1/model.py:1"],
+    "python-arguments": ["m/1/model.py:5"],
+    "python-execute": ["m/1/model.py:4"],
+    "python-async": ["m/1/model.py:5"],
+    "python-return": ["m/1/model.py:5"],
+    "python-print": ["m/1/model.py:6"],
+    "step-signature": ["m/1/steps/m.py:4"],
+    "calls-cycle": ["a/config.pbtxt:1"],
+    "ensemble-platform": ["e/config.pbtxt:1"],
+    "ensemble-field": ["e/config.pbtxt:10"],
+    "step-incomplete": ["e/config.pbtxt:12"],
+    "tensor-written-twice": ["e/config.pbtxt:39"],
+    "ensemble-input-written": ["e/config.pbtxt:39"],
+    "ensemble-input-unused": ["e/config.pbtxt:7"],
+    "ensemble-output-unwritten": ["e/config.pbtxt:11"],
+    "tensor-unused": ["e/config.pbtxt:39"],
+    "outputs-exposed": ["e/config.pbtxt:7"],
+    "outputs-apart": ["e/config.pbtxt:11"],
+    "optional-alone": ["e/config.pbtxt:19"],
+    "ensemble-cycle": ["e/config.pbtxt:14"],
+    "step-model": ["e/config.pbtxt:14"],
+    "step-version": ["e/config.pbtxt:12"],
+    "step-batch-size": ["e/config.pbtxt:15"],
+    "map-unknown-tensor": ["e/config.pbtxt:23"],
+    "step-input-missing": ["e/config.pbtxt:12"],
+    "optional-chain": ["e/config.pbtxt:19"],
+    "tensor-types-differ": ["e/config.pbtxt:18"],
+    "tensor-shape": ["e/config.pbtxt:18"],
+    "readers-differ": ["e/config.pbtxt:52"],
+    "decoupled-merge": ["e/config.pbtxt:10"],
+    "hidden-shape": ["e/config.pbtxt:33"],
+    "input-twice": ["m/config.pbtxt:7"],
+    "tensor-twice": ["m/config.pbtxt:11"],
+    "output-twice": ["m/config.pbtxt:11"],
+    "too-new": ["e/config.pbtxt:12"],
+    "steps-together": ["e/config.pbtxt:14"],
+    "correlation-id-text": ["m/config.pbtxt:12"],
+    "backend-gone": ["m/config.pbtxt:1"],
+    "instance-gpu-count": ["m/config.pbtxt:11"],
+    "cache-off": ["deploy/serve.sh:1"],
+    "image-release": ["deploy/Dockerfile:1"],
+    "shared-memory": ["deploy/compose.yaml:2"],
+    "repository-writable": ["deploy/serve.sh:1"],
+    "tir-image": ["m/config.pbtxt:1"],
+    "pipeline-changed": ["pipeline.yml:2"],
+    "requirement-unlocked": ["pipeline.yml:3"],
+    "sample-inputs": ["samples/one.json:2"],
+    "broken-link": ["m/2:1"],
+    "config-missing": ["docs/config.pbtxt:1"],
+    "config-made-up": ["m/config.pbtxt:1"],
+    "name": ["m/config.pbtxt:1"],
+    "folder-name": ["my model/config.pbtxt:1"],
+    "folder-of-no-step": ["former/config.pbtxt:1"],
+}
+
+
+def write_spread(rule: str, folder: Path) -> Path:
+    """Write the example that fails, with a line for each field of its configs, and return the repository."""
+    repository = examples.write(RULES[rule].fails, folder)
+    for config in repository.glob("*/config.pbtxt"):
+        config.write_text(re.sub(r" (?=[a-z_0-9]+(:| [{]))", "\n", config.read_text()))
+    return repository
+
+
+def test_each_rule_has_its_places() -> None:
+    assert PLACES.keys() == RULES.keys()
+
+
+@pytest.mark.parametrize("rule", PLACES)
+def test_a_finding_is_where_the_mistake_is(rule: str, tmp_path: Path) -> None:
+    repository = write_spread(rule, tmp_path)
+    found = check(repository)
+    folders = [
+        repository if finding.file.is_relative_to(repository) else tmp_path for finding in found
+    ]
+    places = [
+        f"{finding.file.relative_to(folder)}:{finding.line}"
+        for finding, folder in zip(found, folders, strict=True)
+    ]
+    assert places == PLACES[rule]
+    for finding in found:
+        assert finding.severity == RULES[rule].severity
+        for words in (finding.what, finding.instead):
+            assert words.strip() == words != ""
+            assert "None" not in words.split()
