@@ -75,7 +75,10 @@ class Place(NamedTuple):
 
 
 def is_text(node: libcst.CSTNode) -> bool:
-    """Say whether a node is for a reader: a docstring, or a string with a space."""
+    """Say whether a node is for a reader: a docstring, a string with a space, or what a linter checks, `__all__`."""
+    if isinstance(node, libcst.Assign):
+        target = node.targets[0].target
+        return isinstance(target, libcst.Name) and target.value == "__all__"
     if isinstance(node, libcst.Expr):
         return isinstance(node.value, libcst.BaseString)
     return isinstance(node, libcst.SimpleString) and " " in node.value

@@ -204,6 +204,72 @@ def test_optional_inputs(serve: Serve) -> None:
                 assert response.arrays["Y"][0, 0] == known[request]
 
 
+def test_a_missing_input_is_refused_alone_where_requests_share_calls(
+    serve: Serve, adapter: Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(self: Any, a: Any, b: Any) -> dict[str, Any]:
+        return {"Y": a}
+
+    monkeypatch.setattr(adapter.pace.Pace, "together", lambda _: True)
+    model = serve(add, inputs=("A", "B"), optional=("B",))
+    responses = model.execute([Request(A=rows(1)), Request(B=rows(1)), Request(A=rows(2))])
+    said = [response.said for response in responses]
+    assert said == [None, ("invalid", "input 'A' is missing"), None]
+
+
+def test_requests_are_answered_before_a_pause(
+    serve: Serve, adapter: Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused: list[float] = []
+    monkeypatch.setattr(adapter.pace.Pace, "together", lambda _: True)
+    monkeypatch.setattr(adapter.pace.Pace, "pause", lambda *_: 0.0007)
+    monkeypatch.setattr(adapter.model, "sleep", paused.append)
+    requests = [Request(A=rows(1)), Request(A=rows(2))]
+    assert serve(double).execute(requests) == [None, None]
+    answers = [response.arrays["Y"][0, 0] for each in requests for response in each.sender.sent]
+    assert answers == [2, 4]
+    assert [each.sender.flags for each in requests] == [[1], [1]]
+    assert paused == [0.0007]
+    as_many_as_fit = [Request(A=rows(1)) for _ in range(8)]
+    assert None not in serve(double).execute(as_many_as_fit)
+
+
+def test_one_of_a_group_that_is_cancelled_ends_the_group(
+    serve: Serve, adapter: Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter.pace.Pace, "together", lambda _: True)
+    model = serve(double)
+    model._slow = True
+    requests = [Request(A=rows(1)), Request(A=rows(2))]
+    requests[1].cancelled = True
+
+    def stay_slow(seconds: float, calls: int = 1) -> None:
+        model._slow = True
+
+    monkeypatch.setattr(model._step, "count", stay_slow)
+    said = [response.said for response in model.execute(requests)]
+    assert said == [None, ("left", "cancelled")]
+
+
+@pytest.mark.parametrize(
+    ("dims", "shape", "fits"),
+    [
+        (["-1"], (1, 5), True),
+        (["-1"], (2, 5), False),
+        (["-1", "2"], (1, 7, 2), True),
+        (["-1", "2"], (1, 7, 3), False),
+        (["-1", "2"], (1, 7), False),
+    ],
+)
+def test_a_dim_that_varies(
+    serve: Serve, dims: list[str], shape: tuple[int, ...], fits: bool
+) -> None:
+    output = {"name": "Y", "data_type": "TYPE_FP32", "dims": dims}
+    model = serve(lambda self, a: {"Y": np.zeros(shape, np.float32)}, output=[output])
+    [response] = model.execute([Request(A=rows(1))])
+    assert (response.said is None) == fits
+
+
 def test_rows_of_other_shapes_are_not_joined(serve: Serve) -> None:
     tensors = [{"name": "A", "data_type": "TYPE_FP32", "dims": ["-1"]}]
     seen: set[tuple[int, ...]] = set()
@@ -427,7 +493,9 @@ def test_a_reshaped_tensor_has_the_models_dims(adapter: Adapter) -> None:
     assert adapter.arrays.model_dims({"dims": ["1"], "reshape": {"shape": []}}) == ()
 
 
-def test_the_time_of_a_request_begins_with_it(serve: Serve, adapter: Adapter) -> None:
+def test_the_time_of_a_request_begins_with_it(
+    serve: Serve, adapter: Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Calls that a step makes end with the request; what a decoupled and an async step wait for too."""
     left: list[int] = []
 
@@ -444,6 +512,7 @@ def test_the_time_of_a_request_begins_with_it(serve: Serve, adapter: Adapter) ->
 
     array = np.ones(2, np.float32)
     for step in (stream, stream_later):
+        monkeypatch.setattr(adapter.calls.Answered, "of_step", adapter.calls.Waiting())
         serve(step, **STREAMS).execute([Request(A=array, timeout_us=60_000_000)])
     assert len(left) == 2
     assert all(50_000_000 < each <= 60_000_000 for each in left)

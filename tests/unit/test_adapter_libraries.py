@@ -138,6 +138,11 @@ class TestOnnx:
         outputs = step(x=np.ones(2, np.float32))
         assert outputs["y:0"].tolist() == [1, 1]
 
+    def test_an_optional_input_may_be_missing(self, adapter: Adapter, tmp_path: Path) -> None:
+        step = self.make(adapter, tmp_path)
+        with pytest.raises(ValueError, match="x:0"):  # of the session, as it gets no input
+            step(x=None)
+
     def test_texts_are_given_as_str(self, adapter: Adapter, tmp_path: Path) -> None:
         step = self.make(adapter, tmp_path, text=True)
         assert step(x=np.array(["ü".encode()], object))["y:0"].tolist() == ["ü"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from triton_ensemble.check.engine import check
 from triton_ensemble.check.examples import (
@@ -19,7 +20,10 @@ from triton_ensemble.check.examples import (
     write,
 )
 from triton_ensemble.check.finding import Finding
+from triton_ensemble.check.pipeline.lines import PipelineLines
+from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rule import brief
+from triton_ensemble.config import Field
 
 ANSWERS = ".copier-answers.yml"
 ONNX = A.replace("python", "onnxruntime")
@@ -91,6 +95,14 @@ CASES: dict[str, tuple[Example, str, int]] = {
         "batching-priority",
         8,
     ),
+    "two states of a name": (
+        f"{BATCHES}sequence_batching {{\n"
+        + 'state { output_name: "O" data_type: TYPE_FP32 dims: [4]\ninput_name: "I" }\n' * 2
+        + "}",
+        "sequence-state-unseen",
+        9,
+    ),
+    "an input without a name": (A.replace('name: "X" ', ""), "tensor-name", 2),
     "a GPU below 0": (
         f"{A}instance_group {{ kind: KIND_GPU }}\ninstance_group {{\ngpus: [-1] }}",
         "instance-gpus",
@@ -210,6 +222,12 @@ FINE: dict[str, Example] = {
         f"{one}/1/tool.py": f"InferenceRequest(model_name='{other}')"
         for one, other in (("a", "b"), ("b", "a"))
     },
+    "a backend of Triton's containers": {"m": A.replace("python", "repeat")},
+    "two states of which one begins": (
+        f"{BATCHES}sequence_batching {{\n"
+        + 'state { input_name: "I" output_name: "O" data_type: TYPE_FP32 dims: [4]\n'
+        + 'initial_state { data_type: TYPE_FP32 dims: [4] zero_data: true name: "z" } }\n}'
+    ),
     "an error in place of a return": {
         "m": A,
         "m/1/model.py": "class TritonPythonModel:\n    def execute(self, requests):\n"
@@ -323,6 +341,25 @@ class TestProject:
         files = {**project({"steps": [], "outputs": ["Y"]}), "pipeline.yml": "steps: []\n"}
         assert ("pipeline-changed", "pipeline.yml", 1) in found(files, tmp_path)
 
+    @pytest.mark.parametrize(
+        ("group", "count", "is_found"),
+        [
+            ("kind: KIND_GPU", 0, True),
+            ("kind: KIND_GPU", 1, False),
+            ("kind: KIND_GPU gpus: [0, 1]", 1, True),
+            ("kind: KIND_GPU gpus: [0, 1]", 2, False),
+            ("kind: KIND_CPU", 0, False),
+            ("count: 1", 0, False),
+        ],
+    )
+    def test_gpus_that_the_server_has_not(
+        self, tmp_path: Path, group: str, count: int, is_found: bool
+    ) -> None:
+        files = project({"gpu_count": count, "steps": []})
+        files["model_repository/m/config.pbtxt"] = f"{A}instance_group {{ {group} }}\n"
+        rules = [rule for rule, *_ in found(files, tmp_path)]
+        assert ("instance-gpu-count" in rules) == is_found
+
     @pytest.mark.parametrize("sample", ["[]", "1", "{}", '{"inputs": 5}', "nothing"])
     def test_a_sample_that_is_no_request(self, tmp_path: Path, sample: str) -> None:
         files = {**project({"ensemble_name": "m", "steps": []}), "samples/one.json": sample}
@@ -360,3 +397,60 @@ def test_findings_are_sorted_and_none_comes_twice(tmp_path: Path) -> None:
     findings = check(write(files, tmp_path))
     assert findings == sorted(set(findings))
     assert list(dict.fromkeys(each.file.parent.name for each in findings)) == ["a", "b", "e"]
+
+
+FIELDS = {
+    "allow_ragged_batch": "ragged",
+    "data_type": "type",
+    "default_model_filename": "file",
+    "dynamic_batching": "batching",
+    "input": "inputs",
+    "instance_group": "instances",
+    "kind": "device",
+    "label_filename": "labels",
+    "max_batch_size": "max_batch_size",
+    "max_queue_delay_microseconds": "max_queue_delay_us",
+    "model_transaction_policy": "decoupled",
+    "model_version": "version",
+    "model_warmup": "warmup",
+    "optimization": "accelerator",
+    "output": "outputs",
+    "response_cache": "cache",
+    "sequence_batching": "sequence",
+    "version_policy": "versions",
+}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_the_answer_that_a_field_comes_from(field: str) -> None:
+    answers = ["name: m", *(f"  {answer}: 1" for answer in FIELDS.values())]
+    root = yaml.compose("steps:\n- " + "\n".join(answers))
+    line = PipelineLines(root).of_model(["m"], [Field(field, 1)])
+    assert line == 3 + list(FIELDS).index(field)
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("class A: pass", set()),
+        ("def f(): pass", {"f"}),
+        ("async def f(): pass", {"f"}),
+        ("import a.b, c as d", {"a", "d"}),
+        ("from a import b, c as d", {"b", "d"}),
+        ("if x:\n    y = 1", {"y"}),
+        ("def f():\n    global g\n    h = 1", {"f", "g"}),
+    ],
+)
+def test_names_that_code_binds(tmp_path: Path, code: str, names: set[str]) -> None:
+    repository = write({"m": A, "m/1/model.py": code}, tmp_path)
+    [file] = Repository.read(repository).python_files
+    assert set(file.names) == names
+
+
+@pytest.mark.parametrize(
+    ("folder", "why"), [("v1", "fails to convert to integral number"), ("01", "leading zeros")]
+)
+def test_why_a_folder_is_no_version(tmp_path: Path, folder: str, why: str) -> None:
+    findings = check(write({"m": A, f"m/{folder}": None}, tmp_path))
+    [what] = [each.what for each in findings if each.rule == "version-folder"]
+    assert why in what
