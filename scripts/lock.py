@@ -91,6 +91,7 @@ DEVELOPMENT = [
 # gevent, which it needs, has no wheel for Python 3.10 on macOS.
 UNIT = [
     "copier",
+    "coverage",
     "fastapi[opentelemetry]",
     "filelock",
     "httptools",

@@ -119,6 +119,7 @@ class TestOnnx:
             "file": "m.onnx",
             "threads": 1,
             "arguments": {"x": "x:0"},
+            "input": [{"name": "x:0", "optional": False}],
             "output": [{"name": "y:0"}],
             **manifest,
         }

@@ -17,7 +17,7 @@ PAGES = ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/update.md
 FOLDERS = "benchmarks docs examples hooks locks scripts src template tests"
 # What the documentation names of generated projects, and names with a part to fill in.
 ELSEWHERE = re.compile(
-    r"NAME|PACKAGE|X\.Y\.Z|[*<{]|^(tests/(golden|test_steps|test_accuracy|test_live)|src/step_types)"
+    r"NAME|PACKAGE|X\.Y\.Z|[*<{]|^(tests/(golden|test_steps|test_reference|test_accuracy|test_live)|src/step_types)"
 )
 
 
