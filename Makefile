@@ -13,6 +13,7 @@ INSTALL = $(if $(HAS_UV),$(UV) pip install --python $(@D)/bin/python,$(@D)/bin/p
 INSTALL_LOCK = $(INSTALL) --no-deps --require-hashes --requirement
 comma := ,
 
+PYTEST = $(VENV)/bin/python -m pytest $(PYTEST_OPTIONS)
 DEMO := build/demo
 SITE := build/docs
 DOCS := .
@@ -61,28 +62,28 @@ demo: $(VENV)/.ready wheel ## generate the default project in build/demo, serve 
 	@$(MAKE) --no-print-directory --directory $(DEMO) --assume-old=$(abspath $(VENV))/.packages $(if $(wildcard $(VENV)/.dev),--assume-old=$(abspath $(VENV))/.toolkit) VENV=$(abspath $(VENV)) infer
 
 test: $(VENV)/.torch wheel lint ## lint, and the tests that take five minutes together
-	@$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
+	@$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-unit: setup ## the tests that start no process; CI runs them on Linux, macOS and Windows
-	@$(VENV)/bin/python -m pytest tests/unit
+	@$(PYTEST) tests/unit
 
 test-slow: $(VENV)/.torch wheel ## the rest of them; ALL=1: in each case, as before a release
-	@$(VENV)/bin/python -m pytest -n 3 --dist worksteal -m "slow$(if $(ALL),, and not matrix)"
+	@$(PYTEST) -n 3 --dist worksteal -m "slow$(if $(ALL),, and not matrix)"
 
 test-docker: setup wheel ## container tests, on a Docker engine; REQUIRE_DOCKER=1 makes a missing one an error
-	@$(VENV)/bin/python -m pytest $(if $(ALL),,-m "not matrix") tests/docker
+	@$(PYTEST) $(if $(ALL),,-m "not matrix") tests/docker
 
 test-cluster: setup wheel ## manifests for Kubernetes and KServe, against their schemas; what of them runs without a cluster
-	@PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "$(if $(SLOW),,not )slow" tests/cluster
+	@PATH="$(abspath $(VENV))/bin:$$PATH" $(PYTEST) -n 2 --dist worksteal -m "$(if $(SLOW),,not )slow" tests/cluster
 
 test-browser: setup wheel ## the page of the gateway, in Chromium, and its OpenAPI; PICTURES=docs renews the pictures of docs/
-	@PICTURES=$(PICTURES) $(VENV)/bin/python -m pytest tests/browser
+	@PICTURES=$(PICTURES) $(PYTEST) tests/browser
 
 dashboard: setup wheel ## docs/dashboard.png anew, from a run of a quarter of an hour; needs npm and Prometheus
 	@$(VENV)/bin/python scripts/dashboard/dashboard.py
 
 test-ray: setup wheel ## Ray Serve, on a real Ray of one and several nodes
-	@$(VENV)/bin/python -m pytest -n 0 tests/rayserve
+	@$(PYTEST) -n 0 tests/rayserve
 
 # COVERAGE=1 with a command that runs tests: each process that they start writes down which lines it runs. All processes
 # load the plugin that measures templates, so the environment has a link to it before it has coverage.py.
