@@ -36,6 +36,7 @@ def promtool(folder: Path, *arguments: str) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+@pytest.mark.slow
 @needs_promtool
 @pytest.mark.parametrize(
     ("project", "cases", "metrics"),

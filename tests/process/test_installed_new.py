@@ -6,10 +6,12 @@ import site
 import sys
 from pathlib import Path
 
+import pytest
 from support import NOWHERE, Project, run, succeed
 from terminal import ENTER, Terminal
 
 
+@pytest.mark.slow
 def test_new_makes_a_project_where_the_package_is_installed(
     git_template: Path, tmp_path: Path
 ) -> None:

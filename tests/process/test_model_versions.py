@@ -32,6 +32,7 @@ def project(second: Project, tmp_path: Path) -> Project:
     return copied(second, tmp_path)
 
 
+@pytest.mark.slow
 def test_publishing_leaves_the_ensemble_where_it_is(project: Project) -> None:
     text = (project / "pipeline.yml").read_text()
     assert "versions: [1, 2]" in text
@@ -51,6 +52,7 @@ def test_an_update_finds_nothing_to_do(project: Project) -> None:
     assert project.changes() == ""
 
 
+@pytest.mark.slow
 def test_what_is_edited_later_is_in_no_version(project: Project) -> None:
     write_step(project, 3)
     process = command(project, "repository")
@@ -60,6 +62,7 @@ def test_what_is_edited_later_is_in_no_version(project: Project) -> None:
     assert frozen.read_text() == STEP.format(version=2)
 
 
+@pytest.mark.slow
 def test_a_published_version_never_changes(project: Project) -> None:
     said = succeed(command(project, "publish", "NAME=one", "VERSION=2"))
     assert "is published already, with the same files" in said
@@ -91,6 +94,7 @@ def test_a_version_that_fails_a_test_is_not_shifted_to(project: Project) -> None
     assert (project / "tests" / "golden.json").read_bytes() == golden
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -116,6 +120,7 @@ def test_what_makes_no_sense_is_refused_in_a_line(second: Project, words: str, l
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["is missing", "is damaged"])
 def test_a_file_that_the_store_lacks_is_named(project: Project, damage: str) -> None:
     record = json.loads((project / "versions.json").read_text())
@@ -159,6 +164,7 @@ sys.exit(main(["unload", "one", "2"]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["raise KeyboardInterrupt", "os.kill(os.getpid(), signal.SIGKILL)"])
 def test_an_interrupted_change_is_undone(project: Project, end: str) -> None:
     before = tracked(project)
@@ -173,6 +179,7 @@ def test_an_interrupted_change_is_undone(project: Project, end: str) -> None:
     assert tracked(project) == before
 
 
+@pytest.mark.slow
 def test_two_at_once_do_not_undo_each_other(project: Project) -> None:
     with alone(project.path):
         line = refused(project, "unload", "NAME=one", "VERSION=2")
@@ -180,6 +187,7 @@ def test_two_at_once_do_not_undo_each_other(project: Project) -> None:
     succeed(command(project, "unload", "NAME=one", "VERSION=2"))
 
 
+@pytest.mark.slow
 def test_a_fused_step_is_told_to_part(generate: Generate) -> None:
     project = generate(
         project_name="joined",

@@ -82,6 +82,7 @@ def test_no_request_fails_while_a_server_is_shifted_and_rolled_back(
         assert answer["C"][0, 0] == 2
 
 
+@pytest.mark.slow
 def test_roll_is_run_where_no_server_takes_it(second: Project, tmp_path: Path) -> None:
     """It gets the files as they are now, and no word of `make unload` that its own `make` would take."""
     project = copied(second, tmp_path)
@@ -95,6 +96,7 @@ def test_roll_is_run_where_no_server_takes_it(second: Project, tmp_path: Path) -
     assert rolled == (project / "pipeline.yml").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("passes", "end"), [("2", "it has ended well with them"), ("3", "it fails with them too")]
 )

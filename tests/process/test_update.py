@@ -157,6 +157,7 @@ def test_what_pipeline_yml_leaves_out_is_the_default_again(copy: Copy) -> None:
     assert project.files() == with_ensemble.files()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "line"),
     [

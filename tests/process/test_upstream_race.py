@@ -49,6 +49,7 @@ def test_a_test_without_the_marker_runs_once(pytester: pytest.Pytester) -> None:
     assert "of at most" not in done.stdout.str()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "xdist"])
 @pytest.mark.parametrize(("tests", "code"), [(3, 0), (4, 1)])
 def test_a_run_has_three_reruns(

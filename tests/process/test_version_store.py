@@ -49,12 +49,14 @@ def line(process: subprocess.CompletedProcess[str]) -> str:
     return said
 
 
+@pytest.mark.slow
 def test_what_is_published_is_in_the_bucket_by_its_digest(sent: Project, s3: Store) -> None:
     local = {path.name: path.stat().st_size for path in (sent / "versions/code").iterdir()}
     there = s3.keys_in("models", "blobs/")
     assert there == {f"blobs/{digest}": size for digest, size in local.items()}
 
 
+@pytest.mark.slow
 def test_it_comes_from_there_where_it_is_missing_and_once(elsewhere: Project, s3: Store) -> None:
     succeed(stored(elsewhere, s3, "repository"))
     frozen = elsewhere / "model_repository/one/2/steps/one.py"
@@ -71,12 +73,14 @@ def test_what_was_published_without_the_bucket_is_sent_later(sent: Project, s3: 
     assert len(s3.keys_in("models", "later/")) == 2
 
 
+@pytest.mark.slow
 def test_without_it_the_line_says_who_could_have_the_files(elsewhere: Project) -> None:
     said = command(elsewhere, "repository").stderr.splitlines()[0]
     assert "is missing, which is steps/one.py of one's version 1" in said
     assert said.endswith("STORE=s3://bucket/prefix")
 
 
+@pytest.mark.slow
 def test_what_is_damaged_in_the_bucket_is_not_taken(elsewhere: Project, s3: Store) -> None:
     client = s3.client()
     for key in s3.keys_in("models", "blobs/"):
@@ -87,6 +91,7 @@ def test_what_is_damaged_in_the_bucket_is_not_taken(elsewhere: Project, s3: Stor
     assert not [*(elsewhere / "versions").rglob("*.new")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bucket", "said"),
     [("s3://models", "a prefix is missing"), ("nowhere", "is no address in S3")],

@@ -135,12 +135,14 @@ def test_a_good_step_passes(project: Project) -> None:
     assert "warning" not in done.stdout
 
 
+@pytest.mark.slow
 def test_random_values_pass_and_are_said(project: Project) -> None:
     done = contract_test(project, change=RANDOM)
     assert done.returncode == 0, done.stdout
     assert "OUT: equal requests are answered differently; values are not compared" in done.stdout
 
 
+@pytest.mark.slow
 def test_an_owner_takes_any_values(project: Project) -> None:
     golden = project / "tests/golden.json"
     golden.write_text('{"tolerances": {"OUT": null}}')
@@ -224,6 +226,7 @@ def all_tests(project: Project) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "passed"),
     {

@@ -34,10 +34,12 @@ def file(project: Project) -> Iterator[Path]:
     path.write_bytes(before)
 
 
+@pytest.mark.slow
 def test_the_placeholder_answers_without_an_optional_input(project: Project) -> None:
     assert "Y: 0.0 0.0" in succeed(project.make("infer", f"HTTP_PORT={NOWHERE}"))
 
 
+@pytest.mark.slow
 def test_a_file_that_needs_an_optional_input_is_refused(project: Project, file: Path) -> None:
     x, hint, y = (
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype("f4")), dims)

@@ -213,6 +213,7 @@ def test_a_sequence_is_one_for_the_client(generate: Generate, protocol: str) -> 
             client.infer(row, 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_torchscript_serves_the_same_digits(torchscript: Server, protocol: str) -> None:
     url = torchscript.urls[protocol]

@@ -542,6 +542,7 @@ def torchscript(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTrito
         yield triton
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "x", "y", "total", "difference"),
     [

@@ -231,6 +231,7 @@ def test_a_failing_step_leaves_its_traceback_and_the_log(project: Project) -> No
         shutil.rmtree(Path(log).parent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["sklearn", "nosuch"], ids=["installed", "not installed"])
 def test_an_import_that_is_not_declared_is_named(project: Project, package: str) -> None:
     """Also where it stops the owner's tests from being imported."""
