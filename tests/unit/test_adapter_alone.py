@@ -147,6 +147,7 @@ def test_the_text_of_an_error_is_for_the_log_alone(serve: Serve, adapter: Adapte
     assert response.said == ("internal", "step s failed; the server's log says why")
     [(level, text)] = adapter.logged
     assert level == "error"
+    assert text.startswith("step s failed\n")
     assert "/secret/path" in text
     assert model._step.failed.value == 1
 
