@@ -1,6 +1,6 @@
 """KubeRay's RayService, against the schema of its custom resource, where an unknown field is an error.
 
-    python tests/cluster/kuberay.py ray.io_rayservices.yaml > tests/cluster/rayservice.yaml
+    python tests/helpers/cluster/kuberay.py ray.io_rayservices.yaml > tests/helpers/cluster/rayservice.yaml
 
 makes the committed schema of KubeRay's own file, which is a megabyte: without descriptions, and
 without what a RayService here does not have, or what kubernetes-validate knows better, as pods.
