@@ -31,7 +31,7 @@ setup: $(VENV)/.dev ## make the environment, with test tools and linters
 
 $(VENV)-uv/bin/uv: requirements-uv.lock
 	@echo "Installing uv in $(VENV)-uv ..."
-	@$(or $(PYTHON),python3) -m venv $(VENV)-uv && $(VENV)-uv/bin/pip --quiet --disable-pip-version-check install --no-deps --require-hashes --requirement $< || echo "uv cannot be installed; pip makes the environments"
+	@$(or $(PYTHON),python3) -m venv $(VENV)-uv && $(VENV)-uv/bin/pip --quiet --disable-pip-version-check install --no-deps --require-hashes --requirement $< && touch $@ || echo "uv cannot be installed; pip makes the environments"
 
 # What `make demo` needs: Copier, and what serves the default project.
 $(VENV)/.ready: requirements.lock | $(UV)
