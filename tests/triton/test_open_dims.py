@@ -84,7 +84,7 @@ def test_an_optional_bf16_input_that_nothing_feeds_stops_nothing(generate: Gener
     inputs = {"x": "A", "scale": {"type": "BF16", "dims": [4], "optional": True}}
     project = generate(
         tensors={"A": "FP32[4]", "B": "FP32[4]"},
-        steps=[step("net", inputs, {"y": "B"}, "tensorrt")],
+        steps=[step("net", inputs, {"y": "B"}, "dali")],
     )
     assert not json.loads((project / "vendor/project.json").read_text())["bf16"]
     assert "B: 0.0 0.0 0.0 0.0" in answers(project)

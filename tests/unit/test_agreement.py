@@ -40,6 +40,7 @@ STRICTER = {
     "names `gpus` beside a list": "the list is in the config, and the field would be dropped",
     "max_batch_size: the steps of image-classification": "it is about the example's code",
     "tensor .*: no step reads or writes it": "it is in no config",
+    "has `backend: auto` and no `file`": "the config is right for a model file that is put beside it",
     "but its model.py is generated": "the config is right, and the project would not have the file",
     "has (`trtexec`|in `trtexec`|`file` beside `trtexec`)": "what an engine is built for is in no config",
     "and its engine needs a range": "what an engine is built for is in no config",
