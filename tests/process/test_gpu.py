@@ -167,6 +167,7 @@ def without_cuda(model: str, package: str) -> str:
     )
 
 
+@pytest.mark.slow
 def test_an_onnxruntime_without_cuda_says_so(
     default_project: Project, log: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ def command(*words: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "triton_ensemble", *words)
 
 
+@pytest.mark.slow
 def test_check_and_adopt(complete: Project, elsewhere: dict[str, str]) -> None:
     for words in (("check", "model_repository"), ("check", "pipeline.yml"), ("repository",)):
         succeed(run(*command(*words), cwd=complete.path, **elsewhere))

@@ -114,6 +114,7 @@ START = {"kind": "CONTROL_SEQUENCE_START", "fp32_false_true": [0, 1]}
 CONTROLS = {"direct": {}, "control_input": [{"name": "class", "control": [START]}]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "rows"),
     [

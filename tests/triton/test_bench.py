@@ -281,6 +281,7 @@ def test_a_stream_that_ends_with_an_error_has_failed(streaming: Server, tmp_path
     assert re.search(r"failed: .*step count: A: is not 0\n", process.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("callers", [1, 8])
 def test_a_ctrl_c_while_callers_start_ends_them(
     monkeypatch: pytest.MonkeyPatch, callers: int

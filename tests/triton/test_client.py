@@ -542,6 +542,7 @@ def test_a_retry_waits_longer_each_time_and_ends(default_project: Project) -> No
             flow.send(module.ServerFailure("no"))
 
 
+@pytest.mark.slow
 def test_the_package_is_usable_alone(generate: Generate, tmp_path: Path) -> None:
     """It is installed from the project's folder, without the rest; what that leaves there is no part of it."""
     project = generate()

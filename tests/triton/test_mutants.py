@@ -188,6 +188,7 @@ def failures(generate: Generate, tmp_path_factory: pytest.TempPathFactory) -> di
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught(failures: dict[str, str], name: str) -> None:
     line = MUTANTS[name][1].replace("work", name.replace(" ", "_"))

@@ -55,7 +55,8 @@ def answers(project: Project) -> str:
     return succeed(process)
 
 
-@pytest.mark.parametrize("max_batch_size", [0, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("max_batch_size", [0, 4])
 def test_placeholders_have_the_sizes_that_are_read(generate: Generate, max_batch_size: int) -> None:
     said = answers(generate(**writers(max_batch_size)))
     for backend in BACKENDS:

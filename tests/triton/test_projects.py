@@ -89,6 +89,7 @@ def test_each_command_says_which_server_it_asks(digits: Server) -> None:
     assert header in succeed(digits.project.run(*one, TRITON_URL=url))
 
 
+@pytest.mark.slow
 def test_a_fresh_clone_of_the_project_still_serves(
     default_project: Project, tmp_path: Path
 ) -> None:

@@ -73,6 +73,7 @@ def tried(project: Project) -> str:
     return project.run(sys.executable, "-m", "pytest", *tests).stdout
 
 
+@pytest.mark.slow
 def test_what_is_equal_passes(project: Project) -> None:
     printed = tried(project)
     assert " 5 passed" in printed

@@ -577,6 +577,7 @@ def test_torchscript_config_must_fit_forward(
         LocalTriton(repository, "a").__enter__()
 
 
+@pytest.mark.slow
 def test_wrong_result_of_a_model_is_an_error(repository: Path) -> None:
     """Triton itself would pass on a wrong data type; the client learns no path."""
     config = PYTORCH_CONFIG % ("x", "y", "sum", "difference")

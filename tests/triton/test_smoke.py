@@ -179,9 +179,8 @@ def test_a_sample_of_more_rows_than_a_request_may_have(project: Project) -> None
         assert failed(project) == set()
 
 
-@pytest.mark.parametrize(
-    ("dims", "most"), [([1], 256), pytest.param([8 << 20], 8, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("dims", "most"), [([1], 256), ([8 << 20], 8)])
 def test_a_test_sends_no_more_rows_than_a_machine_can_take(
     generate: Generate, dims: list[int], most: int
 ) -> None:

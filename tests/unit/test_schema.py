@@ -63,7 +63,7 @@ def test_what_an_editor_says(
     assert (".".join(map(str, error.absolute_path)), message in error.message) == (place, True)
 
 
-@pytest.mark.parametrize("count", [30, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [10, pytest.param(300, marks=pytest.mark.slow)])
 def test_it_agrees_with_the_rules_of_answers(validator: Draft7Validator, count: int) -> None:
     problem_of = Rules().macro("questions", "answers_problem")
     given = [answers for answers, _ in some_answers(count, SEED)] + [
