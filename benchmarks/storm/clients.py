@@ -70,7 +70,7 @@ def head_of(body: Body) -> bytes:
     length = f"{LENGTH.decode()}: {body.json_length}\r\n" if body.json_length else ""
     return (
         f"POST /v2/models/{MODEL}/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body.data)}\r\n"
-        f"{length}\r\n"
+        f"{length}{body.fields}\r\n"
     ).encode()
 
 

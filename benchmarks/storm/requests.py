@@ -31,6 +31,7 @@ class Body(NamedTuple):
     data: bytes
     json_length: int = 0
     hang_up: bool = False
+    fields: str = ""  # of the HTTP head, each with its line end
 
 
 def string(text: bytes) -> bytes:
@@ -98,30 +99,76 @@ def text_refused(texts: Tensor) -> Tensor:
     return texts._replace(data=string(REFUSED_TEXT.encode()) * texts.shape[0])
 
 
-def last_too_long(texts: Tensor) -> Tensor:
-    """Of which Triton's core notices nothing: each row has its text, but the last one ends before its length."""
-    rows = texts.shape[0]
-    return texts._replace(data=string(b"") * (rows - 1) + struct.pack("<I", 0xFFFFFFF0) + b"bad")
+def ending_with(end: bytes) -> Callable[[list[Tensor]], list[Tensor]]:
+    """Let the last text be these bytes. Triton's core notices nothing: each row has its text."""
+    return lambda t: [
+        t[0]._replace(data=string(b"") * (t[0].shape[0] - 1) + end),
+        *t[1:],
+    ]
+
+
+def texts(**changed: Any) -> Callable[[list[Tensor]], list[Tensor]]:
+    return lambda t: [t[0]._replace(**changed), t[1]]
+
+
+def numbers(**changed: Any) -> Callable[[list[Tensor]], list[Tensor]]:
+    return lambda t: [t[0], t[1]._replace(**changed)]
 
 
 # What is wrong with the tensors: the same over both protocols. `t`: the text and the numbers.
 WRONG_TENSORS: dict[str, Callable[[list[Tensor]], list[Tensor]]] = {
-    "wrong data type": lambda t: [t[0], t[1]._replace(datatype="INT32")],
-    "wrong shape": lambda t: [t[0], t[1]._replace(shape=[1, 5], data=bytes(20))],
-    "wrong name": lambda t: [t[0], t[1]._replace(name="NUMBER")],
+    "wrong data type": numbers(datatype="INT32"),
+    "unknown data type": numbers(datatype="FP33"),
+    "lower-case data type": numbers(datatype="fp32"),
+    "no data type": numbers(datatype=""),
+    "numbers as texts": numbers(datatype="BYTES"),
+    "texts as numbers": texts(datatype="FP32"),
+    "wrong shape": numbers(shape=[1, 5], data=bytes(20)),
+    "too few dims": numbers(shape=[4]),
+    "too many dims": numbers(shape=[1, 1, 4]),
+    "no dims": numbers(shape=[]),
+    "a thousand dims": numbers(shape=[1] * 1000),
+    "huge shape": numbers(shape=[1 << 31, 4]),
+    "negative dims": numbers(shape=[-1, 4]),
+    "dim of zero": numbers(shape=[1, 0], data=b""),
+    "no rows": lambda t: [tensor._replace(shape=[0, *tensor.shape[1:]], data=b"") for tensor in t],
+    "too many rows": lambda t: inputs([Row("", [0] * 4)] * 1000),
+    "unlike rows": lambda t: [t[0], inputs([Row("", [0] * 4)] * (t[1].shape[0] + 1))[1]],
+    "less data than the shape": lambda t: [t[0], t[1]._replace(data=t[1].data[:-4])],
+    "more data than the shape": lambda t: [t[0], t[1]._replace(data=t[1].data + bytes(4))],
+    "half a number": lambda t: [t[0], t[1]._replace(data=t[1].data[:-2])],
+    "no data": numbers(data=b""),
+    "no texts": texts(data=b""),
+    "half a length prefix": texts(data=b"\x00"),
+    "more texts than rows": lambda t: [t[0]._replace(data=t[0].data + string(b"more")), t[1]],
+    "wrong name": numbers(name="NUMBER"),
+    "no name": numbers(name=""),
+    "name of the output": numbers(name="ANSWER"),
+    "long name": numbers(name="N" * 100_000),
     "missing input": lambda t: t[:1],
     "extra input": lambda t: [*t, t[1]._replace(name="MORE")],
-    "huge shape": lambda t: [t[0], t[1]._replace(shape=[1 << 31, 4])],
-    "negative dims": lambda t: [t[0], t[1]._replace(shape=[-1, 4])],
-    "no rows": lambda t: [tensor._replace(shape=[0, *tensor.shape[1:]], data=b"") for tensor in t],
+    "input twice": lambda t: [*t, t[1]],
+    "no inputs": lambda t: [],
     "text that its step refuses": lambda t: [text_refused(t[0]), t[1]],
-    BAD_STRING: lambda t: [last_too_long(t[0]), t[1]],
+    BAD_STRING: ending_with(struct.pack("<I", 0xFFFFFFF0) + b"bad"),
 }
 
 
-def spoilt_json(tensors: list[Tensor]) -> Body:
-    data, length, _ = http_body(tensors)
-    return Body(data.replace(b"{", b"[", 1), length)
+def spoilt_json(before: bytes, after: bytes) -> Callable[[list[Tensor]], Body]:
+    """Replace a part of the JSON, once."""
+
+    def body(tensors: list[Tensor]) -> Body:
+        head = http_json(tensors)
+        spoilt = head.replace(before, after, 1)
+        assert spoilt != head
+        return Body(spoilt + b"".join(tensor.data for tensor in tensors), len(spoilt))
+
+    return body
+
+
+def headed(*fields: str) -> Callable[[list[Tensor]], Body]:
+    """Send a good body with more fields in the head."""
+    return lambda t: http_body(t)._replace(fields="".join(f"{field}\r\n" for field in fields))
 
 
 def more_declared(tensors: list[Tensor]) -> Body:
@@ -129,35 +176,65 @@ def more_declared(tensors: list[Tensor]) -> Body:
     return Body(head + b"".join(tensor.data for tensor in tensors), len(head))
 
 
-def without_last_tensor(tensors: list[Tensor]) -> Body:
-    message = grpc_message(tensors)
-    message.raw_input_contents.pop()
-    return Body(message.SerializeToString())
+def spoilt_message(spoil: Callable[[Any], Any]) -> Callable[[list[Tensor]], Body]:
+    """Change the message of gRPC in place."""
+
+    def body(tensors: list[Tensor]) -> Body:
+        spoil(message := grpc_message(tensors))
+        return Body(message.SerializeToString())
+
+    return body
 
 
-def one_byte_more(tensors: list[Tensor]) -> Body:
-    message = grpc_message(tensors)
-    message.raw_input_contents[1] += b"!"
-    return Body(message.SerializeToString())
+def set_region(message: Any) -> None:
+    message.inputs[1].parameters["shared_memory_region"].string_param = "none"
+    message.inputs[1].parameters["shared_memory_byte_size"].int64_param = 16
 
 
 # What is wrong with the bytes that carry them.
 WRONG_BYTES: dict[str, dict[str, Callable[[list[Tensor]], Body]]] = {
     HTTP: {
-        "bad JSON or protobuf": spoilt_json,
+        "bad JSON or protobuf": spoilt_json(b"{", b"["),
         "truncated binary": lambda t: Body(http_body(t).data[:-5], http_body(t).json_length),
         "wrong binary size": more_declared,
         "empty body": lambda t: Body(b""),
         "hang-up": lambda t: http_body(t)._replace(hang_up=True),
+        "unknown output": spoilt_json(b"ANSWER", b"NOTHING"),
+        "unknown shared memory": spoilt_json(
+            b'"binary_data_size"',
+            b'"shared_memory_region": "none", "shared_memory_byte_size": 4, "offset"',
+        ),
+        "no JSON object": lambda t: Body(b"null"),
+        "JSON of a list": lambda t: Body(b"[]"),
+        "inputs of a text": lambda t: Body(b'{"inputs": "TEXT"}'),
+        "shape of texts": spoilt_json(b'"shape": [', b'"shape": ["one", '),
+        "shape of a number": spoilt_json(b'"shape": [', b'"shape": 1, "dims": ['),
+        "dim that is no integer": spoilt_json(b'"shape": [', b'"shape": [1.5, '),
+        "negative binary size": spoilt_json(b'"binary_data_size": ', b'"binary_data_size": -'),
+        "data beside binary data": spoilt_json(b'"shape"', b'"data": [1, 2], "shape"'),
+        "JSON nested 1,000 deep": spoilt_json(b"{", b'{"id": ' + b"[" * 1000),
+        "JSON that is no UTF-8": spoilt_json(b"NUMBERS", b"\xff\xfe"),
+        "JSON longer than the body": lambda t: http_body(t)._replace(json_length=1 << 30),
+        "no gzip": headed("Content-Encoding: gzip"),
     },
     GRPC: {
         "bad JSON or protobuf": lambda t: Body(b"\xff" * 20),
-        "truncated binary": without_last_tensor,
-        "wrong binary size": one_byte_more,
+        "truncated binary": spoilt_message(lambda m: m.raw_input_contents.pop()),
+        "wrong binary size": spoilt_message(
+            lambda m: m.raw_input_contents.append(m.raw_input_contents.pop() + b"!")
+        ),
         "empty body": lambda t: Body(b""),
+        "unknown output": spoilt_message(lambda m: m.outputs.add(name="NOTHING")),
+        "unknown shared memory": spoilt_message(set_region),
+        "unknown model": spoilt_message(lambda m: setattr(m, "model_name", "none")),
+        "unknown version": spoilt_message(lambda m: setattr(m, "model_version", "99")),
+        "version that is no number": spoilt_message(lambda m: setattr(m, "model_version", "-")),
+        "raw and typed data": spoilt_message(
+            lambda m: m.inputs[1].contents.fp32_contents.append(1)
+        ),
     },
 }
-KINDS = [*WRONG_TENSORS, *WRONG_BYTES[HTTP]]
+KINDS = [*WRONG_TENSORS, *(WRONG_BYTES[HTTP] | WRONG_BYTES[GRPC])]
 
 
 def malformed(kind: str, protocol: str, tensors: list[Tensor]) -> Body | None:
