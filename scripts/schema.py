@@ -25,7 +25,6 @@ TABLES = {
     name: catalog.table(name)
     for name in ("backends", "examples", "fields", "kinds", "releases", "types")
 }
-FORMER = [row["was"] for row in TABLES["examples"].values() if "was" in row]
 FIELDS, KINDS, TYPES = TABLES["fields"], TABLES["kinds"], list(TABLES["types"])
 TYPE_NAMES = {
     "flag": "boolean", "integer": "integer", "list": "array", "mapping": "object", "number": "number", "text": "string"
@@ -135,7 +134,7 @@ SPECIAL: dict[str, Schema] = {
         **if_has(OF_CORRELATION_ID, {"required": ["data_type"]}, {"oneOf": TWO_VALUES}),
     },
     "release": {"enum": list(TABLES["releases"])},
-    "starting pipeline": {"enum": [*TABLES["examples"], *FORMER]},
+    "starting pipeline": {"enum": [*TABLES["examples"]]},
     "tensor text": {"type": "string", "pattern": rf"^\s*({'|'.join(TYPES)})\s*\[\s*{(size := '(-1|[1-9][0-9]*)')}(\s*,\s*{size})*\s*\]\s*$"},
     "type": {"enum": TYPES},
 }  # fmt: skip

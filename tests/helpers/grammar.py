@@ -348,7 +348,7 @@ Value = Callable[[Scene], Any]
 OF_KIND: dict[str, Value] = {
     "project name": lambda s: s.one("p", "Awkward.names-2", "1", "a b", "", "x" * 101),
     "model name": lambda s: s.one("m", "A.b-c_1", "1", "expose_A", "a b", "", "größe", "x" * 101),
-    "starting pipeline": lambda s: s.one("my-own", "digit-screening", "ad-ranking", "mine"),
+    "starting pipeline": lambda s: s.one("my-own", "digit-screening", "mine"),
     "release": lambda s: s.one(*catalog.releases(), 26.07, "27.01"),
     "natural": Scene.natural,
     "naturals": Scene.sizes,

@@ -235,13 +235,3 @@ def test_in_the_folder_of_the_repository(git_template: Path, tmp_path: Path, cap
     root.commit()
     with serve(cloned(root, tmp_path / "clone")) as server:
         assert answers_of(server.urls["http"], made) == before
-
-
-def test_a_model_of_its_own_is_adopted_now(project: Project) -> None:
-    """v0.2.0 had it in steps/, by `adapter: none`."""
-    from triton_ensemble.pipeline.rules import rules
-
-    given = yaml.safe_load((project / "pipeline.yml").read_text())
-    given["steps"][0]["adapter"] = "none"
-    line = "step a: has `adapter`, which is `adopted: true` now; move its folder of steps/ to models/NAME/1/"
-    assert rules().problem(given) == line

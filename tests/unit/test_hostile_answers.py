@@ -35,7 +35,7 @@ def test_the_answers_that_are_made_hostile_use_all_of_the_grammar(keeper: Gateke
         return {str(key) for place in places(value) for key in place}
 
     fields = yaml.safe_load((ROOT / "src/triton_ensemble/catalog/fields.yml").read_text())
-    del fields["former step"], fields["prompt"]  # is refused; is not what a project has
+    del fields["prompt"]  # is not what a project has
     assert {field for kind in fields.values() for field in kind} <= keys(RICH)
     assert keeper.line(RICH) == ""
 

@@ -17,11 +17,7 @@ from triton_ensemble import catalog
 FIELDS_PAGE = runpy.run_path(str(ROOT / "scripts/fields_page.py"))
 REFERENCE = runpy.run_path(str(ROOT / "scripts/reference.py"))
 SECTIONS: dict[str, dict[str, Any]] = FIELDS_PAGE["GIVEN"]["sections"]
-FIELDS = {
-    name: of
-    for name, of in catalog.table("fields").items()
-    if name not in ("prompt", "former step")
-}
+FIELDS = {name: of for name, of in catalog.table("fields").items() if name != "prompt"}
 # Where a field of a table is written, with its value in place of `{}`.
 PLACES = {
     "answer": "{}",

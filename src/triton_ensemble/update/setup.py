@@ -2,25 +2,18 @@
 
     python -m triton_ensemble.update.setup src
 
-puts the project's client on the path, names what requirements.lock lacks, and after the first update
-from a version that kept its tools in the project says what became of edits of them.
+puts the project's client on the path and names what requirements.lock lacks.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import re
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-import triton_ensemble
-
-# With this file in a commit, the update after it was run by a tool that says nothing of removed edits.
-SILENT_UPDATER = "./tools/update.py"
 VENDORED = Path("vendor/requirements.txt")
 
 
@@ -32,7 +25,6 @@ def main() -> int:
     if missing:
         names = ", ".join(missing)
         print(f"requirements.lock: lacks {names}, which the toolkit needs; run: make lock")
-    _report_removed_edits()
     return int(any(missing.values()))
 
 
@@ -50,22 +42,6 @@ def _missing_requirements() -> Iterator[tuple[str, bool]]:
                 importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             yield name, extra is None
-
-
-def _report_removed_edits() -> None:
-    """Report those of the first update, before it is committed or after."""
-    updater = Path(f"{sys.prefix}-update", "bin", "python")  # it has Copier
-    before = next((commit for commit in ("HEAD", "HEAD^") if _has_silent_updater(commit)), "")
-    if before and updater.exists():
-        path = Path(triton_ensemble.__file__).parents[1]
-        environment = os.environ | {"PYTHONPATH": str(path)}
-        command = [str(updater), "-m", "triton_ensemble.update.removed", before]
-        subprocess.run(command, env=environment, check=False)
-
-
-def _has_silent_updater(commit: str) -> bool:
-    command = ["git", "cat-file", "-e", f"{commit}:{SILENT_UPDATER}"]
-    return subprocess.run(command, capture_output=True).returncode == 0
 
 
 if __name__ == "__main__":
