@@ -157,7 +157,8 @@ def test_the_text_of_an_error_is_for_the_log_alone(serve: Serve, adapter: Adapte
     [
         ([1], "returned list; return a mapping from output names to arrays"),
         ({}, "returned no Y"),
-        ({"Y": rows(1), "Z": 1}, "returned Z, which is none of its outputs"),
+        ({"Y": rows(1), "Z": 1}, "returned Z, which is not one of its outputs; they are Y"),
+        ({"Z": rows(1)}, "returned Z, which is not one of its outputs; did you mean Y?"),
         ({"Y": [1]}, "returned list for Y; return a NumPy array"),
         ({"Y": rows(1).astype("int8")}, "returned int8 for Y, which is float32; convert it"),
         ({"Y": rows(1, 2)}, "returned the shape [2, 2] for Y, not [1, 2]"),
