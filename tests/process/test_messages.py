@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,19 @@ def test_after_a_copy_of_the_example_nothing_is_a_stub(template: Path, tmp_path:
         assert f"  {command}" in said
     assert "stub" not in said
     assert [line for line in said.splitlines() if len(line) > 80] == []
+
+
+def test_a_relative_path_of_the_template_is_named(template: Path, tmp_path: Path) -> None:
+    """The first update would look for it from the project's own folder."""
+    path = os.path.relpath(template, tmp_path)
+    note = f"\n\n`make update` does not find the template from here: {path} is relative.\n"
+    said = copied(Path(path), tmp_path)
+    assert (
+        f"{note}Write its URL or absolute path as `_src_path` into .copier-answers.yml, and commit.\n"
+        in said
+    )
+    (tmp_path / "q").mkdir()
+    assert "_src_path" not in copied(template, tmp_path / "q")
 
 
 def test_after_a_copy_stubs_are_listed(template: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from support import SOURCES
 
-from triton_ensemble.repository import model_files
+from triton_ensemble.repository import RepositoryError, model_files
 
 # As scikit-learn: Ctrl-C ends the training, and what is trained so far is the result.
 SWALLOWS = """\
@@ -39,6 +40,11 @@ def build(path):
 MAKE = (
     "import sys; from pathlib import Path; from triton_ensemble.repository import model_files; {}"
 )
+
+
+# What files of a format begin with; a script may write what the step's backend read before.
+BEGINS = {"ONNX": b"\x08\x08\x12", "TorchScript": b"PK\x03\x04", "OpenVINO's XML": b"<?xml version"}
+WRITES = "def build(path):\n    path.write_bytes({!r})\n"
 
 
 @pytest.fixture
@@ -95,3 +101,36 @@ def test_what_a_killed_build_left_goes_with_the_next(script: Path, tmp_path: Pat
     script.write_text(WEIGHTS)
     list(model_files.make(script, tmp_path / "m/1/model.onnx", tmp_path))
     assert made(tmp_path) == {"model.onnx", "zweights"}
+
+
+@pytest.mark.parametrize(
+    ("script", "wrote", "file", "wanted"),
+    [
+        (WRITES.format(BEGINS[wrote]), wrote, file, wanted)
+        for wrote in BEGINS
+        for file, wanted in zip(("m.onnx", "m.pt", "m.xml"), BEGINS, strict=True)
+        if wrote != wanted
+    ],
+    indirect=["script"],
+)
+def test_a_file_of_another_backends_format_is_refused(
+    script: Path, wrote: str, file: str, wanted: str, tmp_path: Path
+) -> None:
+    line = f"models/made.py: build(path) wrote {wrote} into {file}; write {wanted}, as the backend needs"
+    with pytest.raises(RepositoryError, match=re.escape(line)):
+        list(model_files.make(script, tmp_path / "m" / "1" / file, tmp_path))
+    assert made(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("script", "file"),
+    [
+        (WRITES.format(begin), file)
+        for begin, file in zip(BEGINS.values(), ("m.onnx", "m.pt", "m.xml"), strict=True)
+    ]
+    + [(WRITES.format(begin), "m.bin") for begin in BEGINS.values()],
+    indirect=["script"],
+)
+def test_a_file_of_its_format_is_made(script: Path, file: str, tmp_path: Path) -> None:
+    list(model_files.make(script, tmp_path / "m" / "1" / file, tmp_path))
+    assert made(tmp_path) == {file}

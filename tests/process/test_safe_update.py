@@ -96,6 +96,15 @@ def test_a_relative_path_that_leads_elsewhere_changes_nothing(
     assert_refused(project, f".copier-answers.yml: _src_path {path}: {what}; {instead}")
 
 
+def test_a_tag_that_is_no_version_is_named(project: Project, origin: Origin) -> None:
+    origin.release("v1.0.0-team.1", **NEW)
+    answers = project / ".copier-answers.yml"
+    answers.write_text(answers.read_text().replace("v1.0.0", "v1.0.0-team.1"))
+    commit(project.path)
+    what = "_commit v1.0.0-team.1 is not a version; tag the template vX.Y.Z+team.N, write that, and commit"
+    assert_refused(project, f".copier-answers.yml: {what}")
+
+
 @pytest.mark.slow
 def test_a_template_that_is_not_reached_changes_nothing(project: Project) -> None:
     answers = project / ".copier-answers.yml"

@@ -27,7 +27,7 @@ ERRORS = {
     3: "step bad: returned float64 for OUT, which is float32; convert it with astype",
     4: "step bad: returned the shape [1, 3] for OUT, not [1, 4]",
     5: "step bad: returned no OUT",
-    6: "step bad: returned MORE, which is none of its outputs",
+    6: "step bad: returned MORE, which is not one of its outputs; they are OUT",
     7: "step bad: returned NoneType; return a mapping from output names to arrays",
     8: "step bad: returned tuple; return a mapping from output names to arrays",
     9: "step bad: returned the shape [0, 4] for OUT, not [1, 4]",

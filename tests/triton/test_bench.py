@@ -86,6 +86,18 @@ def test_models_that_a_step_calls_are_measured_too(calling: Project, tmp_path: P
 
 
 @pytest.mark.slow
+def test_the_slow_step_of_a_fused_model_is_named(generate: Generate, tmp_path: Path) -> None:
+    steps = [step("top", ["A"], ["B"]), step("vad", ["B"], ["C"])]
+    project = generate(project_name="fused", tensors=dict.fromkeys("ABC", "FP32[1]"), steps=steps)
+    slow = "        import time\n        time.sleep(0.02)\n        return {'C': B}"
+    for name, argument, body in (("top", "A", "        return {'B': A}"), ("vad", "B", slow)):
+        (project / f"steps/{name}.py").write_text(CODE.format(argument, body))
+    printed = bench(project, f"--seconds 3 --concurrency 1 --out {tmp_path}/run")
+    assert re.search(r"^ +1  - vad +\d", printed, re.MULTILINE), printed
+    assert re.search(r"Of the time of top_to_vad, its step vad takes (9\d|100)%", printed), printed
+
+
+@pytest.mark.slow
 def test_models_that_a_step_calls_are_loaded_to_tune(calling: Project) -> None:
     process = calling.make("tune", "TIME=1", "CONCURRENCY=1")
     assert process.stderr.startswith("Nothing was measured: TIME=1 is too short"), process.stderr

@@ -153,11 +153,63 @@ def test_the_text_of_an_error_is_for_the_log_alone(serve: Serve, adapter: Adapte
 
 
 @pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ((1, 2, 3), "step s failed at row 1; the server's log says why"),
+        ((2, 1), "step s failed at row 0; the server's log says why"),
+        ((2,), "step s failed; the server's log says why"),
+        ((4, 4, 1), "step s failed; the server's log says why"),  # only rows together fail
+    ],
+)
+def test_the_row_that_a_step_fails_at_is_named(
+    serve: Serve, adapter: Adapter, first: tuple[float, ...], said: str
+) -> None:
+    def fail(self: Any, a: Any) -> Any:
+        if (a == 2).any() or (a[:, 0] == 4).sum() > 1:
+            raise KeyError("two")
+        return double(self, a)
+
+    model = serve(fail)
+    [response] = model.execute([Request(A=rows(*first))])
+    assert response.said == ("internal", said)
+    assert adapter.logged[0][1].startswith(f"{said.partition(';')[0]}\n")
+    assert model._step.failed.value == 1
+
+
+def test_a_refused_request_is_not_asked_row_by_row(serve: Serve) -> None:
+    calls: list[int] = []
+
+    def refuse(self: Any, a: Any) -> Any:
+        calls.append(len(a))
+        raise InvalidRequest("no")
+
+    serve(refuse).execute([Request(A=rows(1, 2, 3))])
+    assert calls == [3]
+
+
+def test_the_row_at_fault_is_searched_for_a_second_at_most(
+    serve: Serve, adapter: Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter.model, "SEARCH_SECONDS", 0)
+    calls: list[int] = []
+
+    def fail(self: Any, a: Any) -> Any:
+        calls.append(len(a))
+        if len(a) > 1:
+            raise KeyError
+        return double(self, a)
+
+    serve(fail).execute([Request(A=rows(1, 2, 3))])
+    assert calls == [3, 1]
+
+
+@pytest.mark.parametrize(
     ("returned", "text"),
     [
         ([1], "returned list; return a mapping from output names to arrays"),
         ({}, "returned no Y"),
-        ({"Y": rows(1), "Z": 1}, "returned Z, which is none of its outputs"),
+        ({"Y": rows(1), "Z": 1}, "returned Z, which is not one of its outputs; they are Y"),
+        ({"Z": rows(1)}, "returned Z, which is not one of its outputs; did you mean Y?"),
         ({"Y": [1]}, "returned list for Y; return a NumPy array"),
         ({"Y": rows(1).astype("int8")}, "returned int8 for Y, which is float32; convert it"),
         ({"Y": rows(1, 2)}, "returned the shape [2, 2] for Y, not [1, 2]"),

@@ -19,9 +19,9 @@ from triton_ensemble.bench.critical_path import critical_path
 from triton_ensemble.bench.figures import Level, Load, ModelTimes
 from triton_ensemble.bench.levels import Bench
 from triton_ensemble.bench.open_dims import apart
-from triton_ensemble.bench.report import comparison
+from triton_ensemble.bench.report import comparison, model_rows
 from triton_ensemble.bench.runs import Run
-from triton_ensemble.bench.statistics import model_times
+from triton_ensemble.bench.statistics import model_times, step_seconds, step_shares
 
 
 def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: Any) -> Level:
@@ -127,6 +127,32 @@ def test_the_critical_path_takes_longest() -> None:
 def test_the_advice_for_a_model_that_steps_share_is_for_its_steps() -> None:
     said = bottleneck([level(busy=0.97)], ["net"])
     assert "Try `instances: 2` at each step of net, with `fuse: true`." in said
+
+
+METRICS = """\
+# HELP step_seconds_total Seconds spent on the step
+step_seconds_total{model="net",step="top",version="1"} 1.5
+step_seconds_total{model="net",step="vad",version="1"} 4.5
+step_seconds_total{model="net",step="vad",version="2"} 2
+step_seconds_total{model="other",step="lone",version="1"} 3
+step_calls_total{model="net",step="top",version="1"} 7
+"""
+
+
+def test_the_slow_step_of_a_model_that_steps_share_is_named() -> None:
+    before = Counter({("net", "top"): 0.5, ("net", "vad"): 2.5})
+    shares = step_shares(before, step_seconds(METRICS))
+    assert shares == {"net": {"top": 0.2, "vad": 0.8}}
+    measured = level(busy=0.97, compute_us=1000.0, steps=shares["net"])
+    assert bottleneck([measured], ["net"]).endswith(" Of the time of net, its step vad takes 80%.")
+    rows = [line.split()[1:] for line in model_rows([measured])]
+    assert rows[2:] == [
+        ["net", "0.10", "1.00", "1.0", "97%"],
+        ["-", "top", "0.20", "19%"],
+        ["-", "vad", "0.80", "78%"],
+    ]
+    saved = json.loads(json.dumps(dataclasses.asdict(measured)))
+    assert Level.of(saved) == measured
 
 
 def test_the_bottleneck_of_what_nothing_is_known_of() -> None:

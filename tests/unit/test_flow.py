@@ -154,6 +154,8 @@ WRONG: list[tuple[str, str]] = [
     ("s python: A FP32[0] -> B FP32[1]", "line 1: write 1 or more, or -1 where it va"),
     ("s python: A FP32[] -> B FP32[1]", "line 1: write TYPE[dims], like FP32[3, 224"),
     ("s python: A float[1] -> B FP32[1]", "line 1: write FP32 (tensor A: has the type"),
+    ("s python: A FP23[1] -> B FP32[1]", "line 1: did you mean FP32? (tensor A: has "),
+    ("s python: A TENSOR[1] -> B FP32[1]", "line 1: tensor A: has the type TENSOR, whi"),
     ("s onnx: A FP32[1] -> B FP32[1]", "line 1: did you mean onnxruntime? (step s:"),
     ("a/b python: A FP32[1] -> B FP32[1]", "line 1: write a name of letters, digits, `"),
     ("s python x0: A FP32[1] -> B FP32[1]", "line 1: write a whole number, 1 or more (s"),

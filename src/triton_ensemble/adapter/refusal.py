@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
@@ -21,7 +22,9 @@ class MissingInput(InvalidRequest):
     """Where some inputs are optional, Triton counts those that came, and no more."""
 
 
-def refusal(step: Any, error: BaseException | None) -> Any:
+def refusal(
+    step: Any, error: BaseException | None, find_row: Callable[[], int | None] = lambda: None
+) -> Any:
     """The response to a request that a step, or one of those that share its model, has raised an error for."""
     if isinstance(error, EmptySlot):
         return pb_utils.InferenceResponse([])
@@ -34,9 +37,11 @@ def refusal(step: Any, error: BaseException | None) -> Any:
         whose = "" if isinstance(error, MissingInput) else f"step {step.name}: "
         return failure(f"{whose}{error}", pb_utils.TritonError.INVALID_ARG)
     step.failed.add()
+    row = None if isinstance(error, StepError) else find_row()
+    failed = "failed" if row is None else f"failed at row {row}"
     # The text and the traceback may hold paths and data: they are for the log, not for clients.
-    step.logger.error("step %s failed", step.name, exc_info=error)
-    text = f": {error}" if isinstance(error, StepError) else " failed; the server's log says why"
+    step.logger.error("step %s %s", step.name, failed, exc_info=error)
+    text = f": {error}" if isinstance(error, StepError) else f" {failed}; the server's log says why"
     return failure(f"step {step.name}{text}", pb_utils.TritonError.INTERNAL)
 
 

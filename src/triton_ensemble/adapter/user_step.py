@@ -109,9 +109,12 @@ class UserStep:
         return given
 
     def _difference(self, given: Mapping[str, Any]) -> str:
+        missing = self._outputs.keys() - given.keys()
+        meant = f"did you mean {min(missing)}?" if len(missing) == 1 else ""
         for name in given.keys() - self._outputs.keys():
-            return f"returned {name}, which is none of its outputs"
-        return f"returned no {next(iter(self._outputs.keys() - given.keys()))}"
+            known = meant or f"they are {', '.join(self._outputs)}"
+            return f"returned {name}, which is not one of its outputs; {known}"
+        return f"returned no {min(missing)}"
 
     def _mapping(self, returned: Any) -> Mapping[str, Any]:
         if is_dataclass(returned):

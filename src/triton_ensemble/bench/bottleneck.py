@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 
 from triton_ensemble.bench.figures import Level, ModelTimes, best, total_us
@@ -24,7 +25,16 @@ def bottleneck(levels: Sequence[Level], fused: Collection[str] = ()) -> str:
     advice = next(text for rule in RULES if (text := rule(level)))
     for model in fused:
         advice = advice.replace(f"of step {model}.", f"at each step of {model}, with `fuse: true`.")
-    return advice
+    return advice + _slowest_step(level, advice)
+
+
+def _slowest_step(level: Level, advice: str) -> str:
+    """Return a sentence on the slowest step of the model that an advice is about; empty if it has a single step."""
+    for model in level.models:
+        if model.steps and re.search(rf"(?<![\w.-]){re.escape(model.model)}(?![\w-])", advice):
+            step = max(model.steps, key=model.steps.__getitem__)
+            return f" Of the time of {model.model}, its step {step} takes {model.steps[step]:.0%}."
+    return ""
 
 
 def _callers(level: Level) -> str | None:

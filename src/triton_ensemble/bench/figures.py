@@ -45,7 +45,8 @@ class Load:
 class ModelTimes:
     """What a model did: means of a request, rows of a mean batch, and the share of time that an instance was busy.
 
-    `called_us` of the compute time it waited for models that it calls.
+    `called_us` of the compute time it waited for models that it calls. `steps` are the shares of its time that its
+    steps took, where several share it and the server's metrics can be read.
     """
 
     model: str
@@ -57,6 +58,7 @@ class ModelTimes:
     busy: float
     cache_hits: int
     called_us: float = 0.0
+    steps: dict[str, float] = field(default_factory=dict, hash=False)
 
     @property
     def own_us(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from triton_ensemble.bench.closed_loop import ClosedLoop
@@ -12,7 +13,14 @@ from triton_ensemble.bench.critical_path import critical_path
 from triton_ensemble.bench.figures import Level
 from triton_ensemble.bench.requests import Inputs, body
 from triton_ensemble.bench.server import ServerUnderLoad
-from triton_ensemble.bench.statistics import counters, model_times, request_us, since
+from triton_ensemble.bench.statistics import (
+    counters,
+    model_times,
+    request_us,
+    since,
+    step_seconds,
+    step_shares,
+)
 from triton_ensemble.bench.streamed_loop import StreamedLoop
 
 WARM_UP_S = 0.5
@@ -31,12 +39,17 @@ class Bench:
         loop = StreamedLoop if self.server.project.decoupled else ClosedLoop
         with loop(self.server.address, self._bodies(concurrency)) as callers:
             callers.measure(WARM_UP_S)
+            steps = step_seconds(self.server.metrics())
             before, cpu, start = counters(self.server), cpu_times(), time.perf_counter()
             load = callers.measure(seconds)
             wall, done = time.perf_counter() - start, since(before, counters(self.server))
         busy, total = (now - then for now, then in zip(cpu_times(), cpu, strict=True))
         configs, ensemble = self.server.configs, self.server.project.ensemble
-        times = model_times(done, wall, configs, ensemble, self.server.calls)
+        shares = step_shares(steps, step_seconds(self.server.metrics()))
+        times = [
+            replace(each, steps=shares.get(each.model, {}))
+            for each in model_times(done, wall, configs, ensemble, self.server.calls)
+        ]
         return Level(
             load,
             times,

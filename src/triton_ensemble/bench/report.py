@@ -37,7 +37,11 @@ def row(level: Level) -> str:
 
 def model_rows(levels: Sequence[Level]) -> Iterator[str]:
     """Yield the table of what each model did at each level: means of a request, and the share of time that it was busy."""
-    width = max((len(model.model) for level in levels for model in level.models), default=5)
+    models = [model for level in levels for model in level.models]
+    names = [
+        name for each in models for name in (each.model, *(f"- {step}" for step in each.steps))
+    ]
+    width = max(map(len, names), default=5)
     times = f"{'queue ms':>9} {'compute ms':>11} {'batch':>6} {'busy':>5}"
     yield f"{'concurrency':>11}  {'model':{width}} {times}"
     for level in levels:
@@ -45,6 +49,12 @@ def model_rows(levels: Sequence[Level]) -> Iterator[str]:
             times = f"{model.queue_us / 1000:9.2f} {model.compute_us / 1000:11.2f}"
             rest = f"{times} {model.batch:6.1f} {model.busy:5.0%}"
             yield f"{level.load.concurrency:11}  {model.model:{width}} {rest}"
+            for step, share in model.steps.items():
+                compute, busy = (
+                    f"{model.compute_us * share / 1000:11.2f}",
+                    f"{model.busy * share:5.0%}",
+                )
+                yield f"{level.load.concurrency:11}  {f'- {step}':{width}} {'':9} {compute} {'':6} {busy}"
 
 
 def errors(levels: Sequence[Level]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, build_opener
 
 from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
@@ -18,6 +19,7 @@ from triton_ensemble.server.local_triton import LocalTriton
 from triton_ensemble.server.ports import not_asked
 
 TIMEOUT_S = 10
+DIRECT = build_opener(ProxyHandler({}))  # whatever http_proxy says
 
 
 class ServerUnderLoad:
@@ -27,9 +29,12 @@ class ServerUnderLoad:
     while they run. `local`: the server runs on this machine, for this program alone.
     """
 
-    def __init__(self, project: Project, url: str, *, local: bool = False) -> None:
+    def __init__(
+        self, project: Project, url: str, metrics_url: str, *, local: bool = False
+    ) -> None:
         secure = urlsplit(url).scheme in ("https", "grpcs")
         self.project, self.url, self.local = project, url, local
+        self._metrics_url = metrics_url
         self.address = Address(target(url), secure)
         self.client = grpc.InferenceServerClient(self.address.target, ssl=secure)
         self.configs: dict[str, ModelConfig] = {}
@@ -49,6 +54,14 @@ class ServerUnderLoad:
 
     def __exit__(self, *_: object) -> None:
         self.client.close()
+
+    def metrics(self) -> str:
+        """Return the text of Triton's metrics; empty where they can't be read."""
+        try:
+            with DIRECT.open(self._metrics_url, timeout=TIMEOUT_S) as response:
+                return str(response.read().decode())
+        except OSError:
+            return ""
 
     def _config(self, model: str) -> ModelConfig:
         """Return the config as it is served; as it is written, where the server keeps it to itself."""
@@ -82,11 +95,14 @@ def target(url: str) -> str:
 def under_load(project: Project, *server_args: str) -> Iterator[ServerUnderLoad]:
     """Yield the server at TRITON_GRPC_URL or TRITON_URL, else a local one that runs meanwhile with `server_args`."""
     if url := os.environ.get("TRITON_GRPC_URL") or os.environ.get("TRITON_URL"):
-        with ServerUnderLoad(project, url) as server:
+        metrics = f"http://{urlsplit(url).hostname}:8002/metrics"
+        with ServerUnderLoad(
+            project, url, os.environ.get("TRITON_METRICS_URL") or metrics
+        ) as server:
             yield server
         return
     print(f"Starting a local Triton ...{not_asked('grpc')}", flush=True)
     with LocalTriton(project.repository, project.ensemble, server_args=server_args) as triton:
         print(*triton.notes, sep="\n", end="\n" if triton.notes else "")
-        with ServerUnderLoad(project, triton.grpc_url, local=True) as server:
+        with ServerUnderLoad(project, triton.grpc_url, triton.metrics_url, local=True) as server:
             yield server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +15,8 @@ from triton_ensemble.bench.server import TIMEOUT_S, ServerUnderLoad
 from triton_ensemble.config.message import ModelConfig
 
 Counters = dict[str, Counter[str]]
+STEP_SECONDS = re.compile(r"^step_seconds_total\{(.*)\} (\S+)$", re.MULTILINE)
+LABEL = re.compile(r'(\w+)="([^"]*)"')
 COMPUTE = ("compute_input", "compute_infer", "compute_output")
 
 
@@ -53,6 +56,29 @@ def since(before: Counters, after: Counters) -> Counters:
     for name, counter in done.items():
         counter.subtract(before.get(name, Counter()))
     return done
+
+
+def step_seconds(metrics: str) -> Counter[tuple[str, str]]:
+    """Return the seconds by model and step that the text of Triton's metrics has, of all versions together."""
+    seconds: Counter[tuple[str, str]] = Counter()
+    for labels, value in STEP_SECONDS.findall(metrics):
+        of = dict(LABEL.findall(labels))
+        seconds.update({(of["model"], of["step"]): float(value)})
+    return seconds
+
+
+def step_shares(
+    before: Counter[tuple[str, str]], after: Counter[tuple[str, str]]
+) -> dict[str, dict[str, float]]:
+    """Return the share of each step in the time of its model, of models that several steps share."""
+    models: dict[str, dict[str, float]] = {}
+    for (model, step), seconds in after.items():
+        models.setdefault(model, {})[step] = seconds - before[model, step]
+    return {
+        model: {step: seconds / total for step, seconds in steps.items()}
+        for model, steps in models.items()
+        if len(steps) > 1 and (total := sum(steps.values())) > 0
+    }
 
 
 def request_us(done: Counters, model: str) -> float:

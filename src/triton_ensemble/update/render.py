@@ -67,9 +67,12 @@ def _line(error: Exception, answers: Mapping[str, Any]) -> str:
     source = f"{FILE}: _src_path {answers.get('_src_path')}"
     if refusal := REFUSAL.match(text):
         return refusal[2]
+    commit = f"{FILE}: _commit {answers.get('_commit')}"
+    if "version from last update not detected" in text:
+        return f"{commit} is not a version; tag the template vX.Y.Z+team.N, write that, and commit"
     if "Downgrades are not supported" in text:
         return (
-            f"{FILE}: _commit {answers.get('_commit')} is newer than the template's newest version; wait for "
+            f"{commit} is newer than the template's newest version; wait for "
             "the next, or apply pipeline.yml alone: make update ARGS=--vcs-ref=:current:"
         )
     instead = "write the template's URL or its absolute path, and commit"
