@@ -95,6 +95,20 @@ def test_a_version_that_fails_a_test_is_not_shifted_to(project: Project) -> None
 
 
 @pytest.mark.slow
+def test_a_rollback_that_fails_tests_is_done_and_names_them(project: Project) -> None:
+    succeed(command(project, "shift", "NAME=one", "VERSION=2"))
+    sample = next((project / "samples").glob("*.json"))
+    inputs = json.loads(sample.read_text())["inputs"]
+    sample.write_text(json.dumps({"inputs": inputs, "outputs": {"C": [[2, 2]]}}))
+    said = succeed(command(project, "rollback"))
+    assert "one: the ensemble asks for version 1; it was 2" in said
+    assert "    version: 1" in (project / "pipeline.yml").read_text()
+    lines = said.split("these live tests fail with version 1; ")[1].splitlines()
+    assert lines[0] == "change what they expect, or run: make shift NAME=one VERSION=2"
+    assert f"samples/{sample.name}: C[0, 0]: expected 2, got 1.0" in lines[1]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "line"),
     [
