@@ -104,6 +104,15 @@ def test_the_way_back_is_one_too(project: Project) -> None:
 
 
 @pytest.mark.slow
+def test_what_was_dropped_outside_a_sparse_checkout_is_back(project: Project) -> None:
+    succeed(run("git", "sparse-checkout", "set", "--cone", "samples", cwd=project.path))
+    kill(project, 99)
+    assert "D  tools/three.sh" in project.changes()
+    succeed(undo(project))
+    assert project.changes() == ""
+
+
+@pytest.mark.slow
 def test_one_that_runs_is_not_undone(project: Project) -> None:
     """Its journal is locked."""
     code = KILLED.replace("signal.SIGKILL", "signal.SIGSTOP")

@@ -95,6 +95,20 @@ def test_a_version_that_fails_a_test_is_not_shifted_to(project: Project) -> None
 
 
 @pytest.mark.slow
+def test_a_rollback_that_fails_tests_is_done_and_names_them(project: Project) -> None:
+    succeed(command(project, "shift", "NAME=one", "VERSION=2"))
+    sample = next((project / "samples").glob("*.json"))
+    inputs = json.loads(sample.read_text())["inputs"]
+    sample.write_text(json.dumps({"inputs": inputs, "outputs": {"C": [[2, 2]]}}))
+    said = succeed(command(project, "rollback"))
+    assert "one: the ensemble asks for version 1; it was 2" in said
+    assert "    version: 1" in (project / "pipeline.yml").read_text()
+    lines = said.split("these live tests fail with version 1; ")[1].splitlines()
+    assert lines[0] == "change what they expect, or run: make shift NAME=one VERSION=2"
+    assert f"samples/{sample.name}: C[0, 0]: expected 2, got 1.0" in lines[1]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -118,6 +132,42 @@ def test_what_makes_no_sense_is_refused_in_a_line(second: Project, words: str, l
     said = refused(second, *words.split())
     assert line in said
     assert len(said.splitlines()) == 1
+
+
+def git(project: Project, *arguments: str) -> str:
+    return succeed(project.run("git", *arguments))
+
+
+@pytest.mark.slow
+def test_branches_that_publish_the_same_version_are_told_to_keep_both(
+    first: Project, tmp_path: Path
+) -> None:
+    project = copied(first, tmp_path)
+    project.commit()
+    for branch, version in (("theirs", 3), ("ours", 2)):
+        git(project, "checkout", "-qb", branch)
+        write_step(project, version)
+        succeed(command(project, "publish", "NAME=one", "VERSION=2"))
+        project.commit()
+        git(project, "checkout", "-q", "-")
+    git(project, "checkout", "-q", "ours")
+    assert project.run("git", "merge", "theirs").returncode
+    line = refused(project, "repository")
+    assert line == (
+        "versions.json:12: has a conflict; keep the entries of both branches, one as a version with a new "
+        "number, without the lines <<<<<<<, ======= and >>>>>>>; then: git add versions.json"
+    )
+    entries = [json.loads(git(project, "show", f":{side}:versions.json")) for side in (2, 3)]
+    ours, theirs = (each["one"]["versions"] for each in entries)
+    (project / "versions.json").write_text(
+        json.dumps({"one": {"versions": {**ours, "3": theirs["2"]}}})
+    )
+    git(project, "add", "versions.json")
+    write_step(project, 3)
+    succeed(command(project, "shift", "NAME=one", "VERSION=3"))
+    code = project / "model_repository/one"
+    assert (code / "2/steps/one.py").read_text() == STEP.format(version=2)
+    assert (code / "3/steps/one.py").read_text() == STEP.format(version=3)
 
 
 @pytest.mark.slow

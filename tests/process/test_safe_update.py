@@ -318,6 +318,34 @@ def test_a_project_in_a_folder_of_a_repository_is_updated_alone(
     assert "_src_path: ../../template\n" in answers.read_text()
 
 
+SPARSE = ("git", "sparse-checkout", "set", "--cone", "samples")
+
+
+@pytest.mark.slow
+def test_what_an_update_drops_outside_a_sparse_checkout_leaves_the_index(
+    project: Project, origin: Origin
+) -> None:
+    succeed(run(*SPARSE, cwd=project.path))
+    assert not (project / "tools").exists()
+    origin.release("v1.1.0", **NEW)
+    process = update(project)
+    succeed(process)
+    assert set(project.changes().splitlines()) == {
+        " M .copier-answers.yml",
+        " M tools/one.py",
+        "D  tools/three.sh",
+        "?? tools/four/",
+    }
+    [said] = process.stderr.splitlines()
+    assert (
+        said == "some are outside your sparse checkout; to commit those too: git add --all --sparse"
+    )
+    succeed(run(*said.split(": ")[-1].split(), cwd=project.path))
+    succeed(run("git", "commit", "-qm", "update", cwd=project.path))
+    assert "three.sh" not in succeed(run("git", "ls-files", cwd=project.path))
+    assert project.changes() == ""
+
+
 @pytest.mark.slow
 def test_hooks_and_filters_of_the_owner_do_not_run(
     project: Project, origin: Origin, tmp_path: Path

@@ -42,8 +42,19 @@ def read(root: Path) -> Record:
             for version, one in model["versions"].items():
                 int(version), dict(one["files"]), str(one["sources"])
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise RepositoryError(f"{FILE}: is damaged; restore it: git checkout {FILE}") from None
+        raise RepositoryError(_damage(path.read_bytes())) from None
     return record
+
+
+def _damage(content: bytes) -> str:
+    """Return what is wrong with a file that can't be read: git's conflict, where two branches published a version."""
+    before, conflict, _ = content.partition(b"<<<<<<< ")
+    if not conflict:
+        return f"{FILE}: is damaged; restore it: git checkout {FILE}"
+    keep = "keep the entries of both branches, one as a version with a new number"
+    marks = "without the lines <<<<<<<, ======= and >>>>>>>"
+    line = before.count(b"\n") + 1
+    return f"{FILE}:{line}: has a conflict; {keep}, {marks}; then: git add {FILE}"
 
 
 def text(record: Record) -> str:

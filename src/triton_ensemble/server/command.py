@@ -1,7 +1,7 @@
 """Serves the project's ensemble with the local Triton, in the foreground, until Ctrl-C.
 
-It prints the addresses when the ensemble is ready, and a line when the process of a model has died.
-A port of 0 is a free one. With --reload it loads models anew when their owner's files change, and
+It prints the addresses when the ensemble is ready. When the process of a model has died, it says so and starts another
+Triton at the same addresses. A port of 0 is a free one. With --reload it loads models anew when their owner's files change, and
 prints what steps log.
 """
 
@@ -45,12 +45,15 @@ def run(arguments: argparse.Namespace) -> int:
     ports = {name: getattr(arguments, name) for name in ("http_port", "grpc_port", "metrics_port")}
     more = RELOADS if arguments.reload else EXPLICIT if arguments.control == "explicit" else {}
     try:
-        with LocalTriton(repository, model, **ports, **more) as triton:
-            meanwhile = _reloading(project, triton) if arguments.reload else _watching(triton)
-            ready = f"{triton.model} is ready; Ctrl-C stops it; log: {triton.log}"
-            urls = triton.http_url, triton.grpc_url, triton.metrics_url
-            print(*triton.notes, ready, *urls, sep="\n", flush=True)
-            triton.wait(meanwhile)
+        while True:
+            with LocalTriton(repository, model, **ports, **more) as triton:
+                meanwhile = _reloading(project, triton) if arguments.reload else _watching(triton)
+                ready = f"{triton.model} is ready; Ctrl-C stops it; log: {triton.log}"
+                urls = triton.http_url, triton.grpc_url, triton.metrics_url
+                print(*triton.notes, ready, *urls, sep="\n", flush=True)
+                triton.wait(meanwhile)
+                ports = {f"{api}_port": port for api, port in triton.ports.items()}
+                triton.keep_log = True  # it may say why the process has died
     except KeyboardInterrupt:
         return 0
     except ServerError as error:
@@ -60,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _watching(triton: LocalTriton) -> Callable[[], object]:
     deaths = Deaths(triton)
-    return lambda: deaths.look("requests to it fail until Triton is started anew")
+    return lambda: deaths.look("Triton is started anew")
 
 
 def _reloading(project: Project, triton: LocalTriton) -> Callable[[], object]:

@@ -81,9 +81,9 @@ class LocalTriton:
         interruptible()
         free = 0 in self._wanted_ports.values()
         for tries_left in (2, 1, 0):
-            ports = free_ports(self._wanted_ports)
+            self.ports = free_ports(self._wanted_ports)
             try:
-                self._start(ports)
+                self._start(self.ports)
                 break
             except ServerError as error:
                 # Another program may take a free port before Triton does.
@@ -127,11 +127,12 @@ class LocalTriton:
         assert self._process, "a server has a process inside the `with` block"
         return self._process.pid
 
-    def wait(self, meanwhile: Callable[[], object] = lambda: None) -> NoReturn:
-        """Wait for the server to end by itself, which is a ServerError; `meanwhile` is called again and again."""
+    def wait(self, meanwhile: Callable[[], object]) -> None:
+        """Call `meanwhile` until it returns something true; ServerError when the server ends by itself."""
         assert self._process, "wait() belongs inside the `with` block"
         while (code := self._process.poll()) is None:
-            meanwhile()
+            if meanwhile():
+                return
             time.sleep(0.2)
         raise ServerError(f"Triton ended with exit code {code}\nlog: {self.log}")
 

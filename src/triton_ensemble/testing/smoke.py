@@ -11,8 +11,8 @@ from pathlib import Path
 WIDE = "1000"  # columns: pytest cuts the reason of a failed test to the width of the terminal
 
 
-def failure(root: Path, urls: Mapping[str, str]) -> str:
-    """Return the first test of the project in `root` that fails, with its reason, in a line; "" where all pass.
+def failures(root: Path, urls: Mapping[str, str]) -> list[str]:
+    """Return the tests of the project in `root` that fail, a line each with its reason.
 
     `urls` are variables of the environment, as testing.fixtures reads them: TRITON_URL and others.
     """
@@ -22,7 +22,7 @@ def failure(root: Path, urls: Mapping[str, str]) -> str:
     environment = {**os.environ, "COLUMNS": WIDE, **urls}
     run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     if not run.returncode:
-        return ""
+        return []
     failed = [line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     last = (run.stdout + run.stderr).strip().splitlines()[-1:]
-    return (failed or last or ["it did not run"])[0]
+    return failed or last or ["it did not run"]

@@ -118,5 +118,5 @@ class TunedServer:
         self._apply(settings)
         address, root = self._server.address, self._server.project.root
         url = f"grpc{'s' * address.secure}://{address.target}"
-        if failure := smoke.failure(root, {"TRITON_URL": url}):
-            raise RefusedError(f"smoke test: {failure}")
+        if failures := smoke.failures(root, {"TRITON_URL": url}):
+            raise RefusedError(f"smoke test: {failures[0]}")

@@ -38,8 +38,14 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def bring(copy: Aside, changes: Mapping[str, str]) -> None:
-    """Give the project the changed files, and its index the conflicts; raise OSError or UpdateError.
+SPARSE = "some are outside your sparse checkout; to commit those too: git add --all --sparse"
+
+
+def bring(copy: Aside, changes: Mapping[str, str]) -> list[str]:
+    """Give the project the changed files; raise OSError or UpdateError. Return notes on them.
+
+    The index gets the conflicts, and loses files outside a sparse checkout that the update drops: git does not look
+    for those in the project.
 
     New files are written beside the project's, then all are renamed. Where a step fails, the steps
     before it are undone, by renames: this needs no space on the disk.
@@ -48,18 +54,24 @@ def bring(copy: Aside, changes: Mapping[str, str]) -> None:
         for number, path in enumerate(changes):
             if changes[path] != "D":
                 shutil.copy2(copy.project / path, stage.new(number), follow_symlinks=False)
+        skipped = _skipped(copy) & changes.keys()
+        dropped = {path for path in skipped if changes[path] == "D"}
         conflicts = _conflicts(copy)
-        stage.begin(changes, {entry.path for entry in copy.unmerged()})
+        stage.begin(changes, dropped | {entry.path for entry in copy.unmerged()})
         try:
             for number, path in enumerate(changes):
                 swap(copy.root / path, stage.new(number), stage.old(number))
             if conflicts:
                 git(copy.root, "update-index", "-z", "--index-info", given=conflicts)
+            if dropped:
+                paths = os.fsencode("\0".join(dropped))
+                git(copy.root, "update-index", "-z", "--force-remove", "--stdin", given=paths)
             stage.end()
         except BaseException:
             stage.undo(copy.root)
             raise
     remove_empty_folders(copy.root, [path for path, status in changes.items() if status == "D"])
+    return [SPARSE] if skipped else []
 
 
 def swap(target: Path, new: Path, old: Path) -> None:
@@ -96,3 +108,9 @@ def _conflicts(copy: Aside) -> bytes:
         lines[path].append(f"{mode} {blob} {stage}\t{copy.prefix}{path}")
     entries = [line for of_path in lines.values() for line in of_path]
     return "".join(f"{entry}\0" for entry in entries).encode(errors="surrogateescape")
+
+
+def _skipped(copy: Aside) -> set[str]:
+    """Return the files that a sparse checkout leaves out."""
+    listed = git(copy.root, "ls-files", "-t", "-z").decode(errors="surrogateescape")
+    return {entry[2:] for entry in listed.split("\0") if entry.startswith("S ")}

@@ -59,7 +59,7 @@ def _update(root: Path, version: str | None, interruptions: Interruptions) -> in
             notes += keep_unknown(copy, copy.changes())
             changes = copy.changes()
         interruptions.ignore()  # what follows takes no time, and is done or undone
-        bring(copy, changes)
+        notes += bring(copy, changes)
         return _report(copy, before, changes, notes)
 
 

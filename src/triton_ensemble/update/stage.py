@@ -48,10 +48,10 @@ class Stage:
         """Return where the file is that it replaces."""
         return self.folder / f"old-{number}"
 
-    def begin(self, paths: Iterable[str], conflicts: Iterable[str]) -> None:
+    def begin(self, paths: Iterable[str], indexed: Iterable[str]) -> None:
         """Write the journal: from here on the update can be undone."""
         files = [(path, _digest(self.new(number))) for number, path in enumerate(paths)]
-        self._journal.write_text(json.dumps([files, sorted(conflicts)]))
+        self._journal.write_text(json.dumps([files, sorted(indexed)]))
 
     def end(self) -> None:
         """Empty the journal: there is nothing to undo any more."""
@@ -62,11 +62,13 @@ class Stage:
 
         It can be killed itself, and called again.
         """
-        files, conflicts = self._read()
+        files, indexed = self._read()
         for number, (path, digest) in reversed([*enumerate(files)]):
             self._put_back(root, path, digest, number)
-        if conflicts and git(root, "ls-files", "--unmerged", "--", "."):
-            git(root, "--literal-pathspecs", "reset", "--quiet", "--", *conflicts)
+        if indexed and git(
+            root, "--literal-pathspecs", "diff", "--cached", "--name-only", "--", *indexed
+        ):
+            git(root, "--literal-pathspecs", "reset", "--quiet", "--", *indexed)
         self.end()
         return len(files)
 
@@ -76,12 +78,12 @@ class Stage:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _read(self) -> tuple[list[tuple[str, str]], list[str]]:
-        """Return paths and digests of files, and paths with conflicts; none where no file was moved yet."""
+        """Return paths and digests of files, and paths that the index changes; none where no file was moved yet."""
         try:
-            files, conflicts = json.loads(self._journal.read_bytes())
+            files, indexed = json.loads(self._journal.read_bytes())
         except (OSError, ValueError):
             return [], []
-        return files, conflicts
+        return files, indexed
 
     def _put_back(self, root: Path, path: str, digest: str, number: int) -> None:
         target, old, new = root / path, self.old(number), self.new(number)

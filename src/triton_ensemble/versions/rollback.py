@@ -1,6 +1,6 @@
-"""Moves the ensemble back to the version that it asked for before the last shift, as `shift` does.
+"""Moves the ensemble back to the version that it asked for before the last shift.
 
-Golden answers that the shift recorded are the former ones again.
+It brings back the golden answers that the shift replaced. Then it runs the live tests, and names those that fail.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
+from triton_ensemble.project import Project
 from triton_ensemble.repository import published
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.attempt import attempt
-from triton_ensemble.versions.candidates import GOLDEN
+from triton_ensemble.versions.candidates import GOLDEN, failures
 from triton_ensemble.versions.change import Changes
 from triton_ensemble.versions.move import add_roll
+from triton_ensemble.versions.pipeline import Pipeline
 from triton_ensemble.versions.shift import shift
 
 
@@ -41,7 +43,21 @@ def _rollback(root: Path, name: str | None, roll: str) -> None:
             f"{name}: was not shifted; write NAME=one of {', '.join(shifted) or 'none'}"
         )
     previous = record[name]["previous"]
-    shift(root, name, int(previous["version"]), more=_golden(root, previous), roll=roll)
+    number, was = int(previous["version"]), Pipeline(root).served(name)
+    shift(root, name, number, tested=False, more=_golden(root, previous), roll=roll)
+    if failing := _failing(root):
+        then = f"change what they expect, or run: make shift NAME={name} VERSION={was}"
+        print(f"these live tests fail with version {number}; {then}", *failing, sep="\n")
+
+
+def _failing(root: Path) -> list[str]:
+    """Return the live tests that fail now, or why they did not run: the version is served already."""
+    try:
+        return failures(Project.load(root))
+    except VersionError as error:
+        return [str(error)]
+    except KeyboardInterrupt:
+        return ["they were interrupted, run: make test"]
 
 
 def _golden(root: Path, previous: dict[str, Any]) -> Changes:
