@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from google.protobuf import text_format  # type: ignore[import-untyped]
 from support import Generate
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
+from triton_ensemble.adopt.fields import TENSORRT_ALONE
 from triton_ensemble.pipeline.rules import rules
 
 CHAIN = ensemble(step("a", {"IN": "IN"}, {"OUT": "T"}), step("b", {"IN": "T"}, {"OUT": "OUT"}))
@@ -425,6 +427,28 @@ def test_tensors_that_a_binding_overrides(adopt: Adopt, generate: Generate) -> N
     }
     assert answers["steps"][1]["inputs"] == {"IN": {"tensor": "T", "dims": [-1, 4]}}
     assert answers["outputs"] == {"OUT": {"labels": "l.txt"}}
+
+
+BY_FIELD = {"reshape": "{ shape: [2] }", "format": "FORMAT_NCHW", "label_filename": '"l.txt"'}
+TENSOR_FIELDS = [
+    (side, field.name)
+    for side, message in (("input", "ModelInput"), ("output", "ModelOutput"))
+    for field in model_config_pb2.DESCRIPTOR.message_types_by_name[message].fields
+    if field.name not in ("name", "data_type", "dims")
+]
+
+
+@pytest.mark.parametrize(("side", "field"), TENSOR_FIELDS)
+def test_each_field_of_a_tensor_comes_back(
+    side: str, field: str, adopt: Adopt, generate: Generate
+) -> None:
+    interface = TENSORS.replace("[4]", "[1, 1, 2]")
+    tensor = re.search(f"{side} {{.*}}", interface)[0]  # type: ignore[index]
+    more = f"{tensor[:-1]} {field}: {BY_FIELD.get(field, 'true')} }}"
+    backend = "tensorrt" if field in TENSORRT_ALONE else "onnxruntime"
+    model = f'backend: "{backend}" {interface.replace(tensor, more)}'
+    wired = ensemble(step("m", {"IN": "IN"}, {"OUT": "OUT"}), interface=interface)
+    check_round_trip({"e": wired, "m": model}, adopt, generate)
 
 
 def test_old_backends_need_an_old_release(adopt: Adopt) -> None:
