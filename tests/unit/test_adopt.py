@@ -369,6 +369,32 @@ def test_an_ensemble_in_an_ensemble(adopt: Adopt, generate: Generate) -> None:
     assert [step["name"] for step in inner["steps"]] == ["a", "b"]
 
 
+FIRST, THEN = ({"IN": "IN"}, {"OUT": "T"}), ({"IN": "T"}, {"OUT": "OUT"})
+ONE = ensemble(step("m", {"IN": "IN"}, {"OUT": "OUT"}))
+SHARED = {
+    "inside, then outside": {"e": ensemble(step("f", *FIRST), step("m", *THEN)), "f": ONE},
+    "outside, then inside": {"e": ensemble(step("m", *FIRST), step("f", *THEN)), "f": ONE},
+    "in two ensembles": {"e": ensemble(step("f", *FIRST), step("g", *THEN)), "f": ONE, "g": ONE},
+    "two levels down": {
+        "e": ensemble(step("g", *FIRST), step("m", *THEN)),
+        "g": ensemble(step("f", {"IN": "IN"}, {"OUT": "OUT"})),
+        "f": ONE,
+    },
+    "an ensemble": {
+        "e": ensemble(step("g", *FIRST), step("f", *THEN)),
+        "g": ensemble(step("f", *FIRST), step("m", *THEN)),
+        "f": ONE,
+    },
+}
+
+
+@pytest.mark.parametrize("models", SHARED.values(), ids=SHARED)
+def test_one_model_in_several_ensembles(
+    models: dict[str, str], adopt: Adopt, generate: Generate
+) -> None:
+    check_round_trip({**models, "m": PYTHON}, adopt, generate)
+
+
 def test_an_exposed_intermediate_stays_exposed(adopt: Adopt, generate: Generate) -> None:
     interface = f'{TENSORS} output {{ name: "T" data_type: TYPE_FP32 dims: [4] }}'
     models = {"e": CHAIN.replace(TENSORS, interface), "a": PYTHON, "b": PYTHON}
