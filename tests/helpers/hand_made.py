@@ -261,6 +261,17 @@ REPOSITORIES: dict[str, HandMade] = {
         },
         (Ask(), Ask(model="inner"), Ask(model="inner", version="2"), Ask(model="c")),
     ),
+    "one model in two ensembles": HandMade(
+        {
+            "e/config.pbtxt": ensemble(step("inner", written="T"), step("a", read="T")),
+            "e/1/": b"",
+            "inner/config.pbtxt": ensemble(step("a")),
+            "inner/1/": b"",
+            "a/config.pbtxt": PYTHON,
+            "a/1/model.py": code("x + 1"),
+        },
+        (Ask(), Ask(model="inner")),
+    ),
     "environment": HandMade(
         chain(
             {

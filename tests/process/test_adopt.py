@@ -12,17 +12,108 @@ from pathlib import Path
 import pytest
 from adopt_support import (
     CORPUS,
+    IN,
+    Adopt,
     adopt,  # noqa: F401
     alone,
     write,
 )
 from support import ROOT, run, succeed
 
+from triton_ensemble.adopt import declared_by_code
+
 
 def test_as_a_command(tmp_path: Path) -> None:
     repository = write(tmp_path / "repository", alone())
     command = (sys.executable, "-m", "triton_ensemble", "adopt", str(repository))
     assert "project_name: e" in succeed(run(*command, cwd=ROOT, PYTHONPATH="src"))
+
+
+DECLARES = """\
+import near
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    @staticmethod
+    def auto_complete_config(config: pb_utils.ModelConfig):
+        print("completes", config.as_dict()["name"])
+        config.add_input({"name": "IN", "data_type": "TYPE_FP32", "dims": [4], "optional": True})
+        config.add_output({"name": "OUT", "data_type": "TYPE_FP32", "dims": [4]})
+        config.set_max_batch_size(16)
+        config.set_dynamic_batching()
+        config.set_model_transaction_policy({"decoupled": True})
+        return config
+
+    def execute(self, requests):
+        return []
+"""
+
+
+def write_by_code(folder: Path, code: str, config: str = "") -> None:
+    """Write the ensemble `e` and `m`, whose code declares what its config does not."""
+    write(folder, alone(e=f"max_batch_size: 16 {alone()['e']}", m=config))
+    if not config:
+        (folder / "m/config.pbtxt").unlink()
+    (folder / "m/1/model.py").write_text(code)
+    (folder / "m/1/near.py").touch()
+
+
+@pytest.mark.parametrize(
+    "config", ["", 'backend: "python"', f'backend: "python" {IN[:-1]} optional: true }}']
+)
+def test_what_the_code_of_a_model_declares_is_adopted(config: str, adopt: Adopt) -> None:
+    write_by_code(adopt.folder, DECLARES, config)
+    before = sorted(adopt.folder.rglob("*"))
+    answers = adopt.answers({})
+    assert answers["max_batch_size"] == 16
+    assert answers["steps"] == [
+        {
+            "name": "m",
+            "backend": "python",
+            "inputs": {"IN": {"tensor": "IN", "optional": True}},
+            "outputs": ["OUT"],
+            "adopted": True,
+            "instances": "none",
+            "decoupled": True,
+        }
+    ]
+    assert sorted(adopt.folder.rglob("*")) == before
+
+
+FAILS = {
+    "import nowhere": "ModuleNotFoundError: No module named 'nowhere'",
+    "class TritonPythonModel: auto_complete_config = 1": "TypeError: 'int' object is not callable",
+    "import time; time.sleep(60)": "it takes longer than 0.5 s",
+    "import os; os._exit(3)": "exit status 3",
+    DECLARES.replace("TYPE_FP32", "FLOAT"): "ParseError: ",
+    DECLARES.replace("[4]})", "[5]})").replace("OUT", "IN").replace("output", "input"): (
+        "ValueError: IN is declared otherwise in its config"
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "reason"), FAILS.items(), ids=FAILS.values())
+def test_code_that_can_not_be_asked_is_named(
+    code: str, reason: str, adopt: Adopt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "sleep" in code:
+        monkeypatch.setattr(declared_by_code, "TIMEOUT_S", 0.5)
+    write_by_code(adopt.folder, f"{code} # auto_complete_config", 'backend: "python"')
+    line = adopt.refusal({})
+    what = "declares no inputs or no outputs; auto_complete_config of 1/model.py fails here"
+    assert line.startswith(f"m/config.pbtxt: {what}: {reason}")
+    assert line.endswith("; install what it imports, or declare them in config.pbtxt")
+
+
+def test_code_of_a_model_that_is_not_adopted_may_fail(adopt: Adopt) -> None:
+    write(adopt.folder, alone(other='backend: "python"'))
+    (adopt.folder / "other/1/model.py").write_text("import auto_complete_config")
+    assert adopt.answers({})["project_name"] == "e"
+
+
+def test_code_that_declares_nothing(adopt: Adopt) -> None:
+    write_by_code(adopt.folder, "class TritonPythonModel: ... # no auto_complete_config")
+    assert "is mapping to non-existing input IN in model m; it has none" in adopt.refusal({})
 
 
 @pytest.mark.slow

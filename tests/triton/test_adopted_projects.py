@@ -18,10 +18,12 @@ from hand_made import (
     OUT,
     PLAIN,
     REPOSITORIES,
+    Ask,
     Files,
     HandMade,
     answer,
     chain,
+    code,
     onnx_model,
 )
 from support import COPIER, Generate, Project, run, serve, slow_but, succeed
@@ -86,6 +88,25 @@ def test_the_clone_of_an_adopted_project_answers_as_the_repository_did(
         after = answers_of(server.urls["http"], made)
     assert after == before
     assert clone.changes() == ""
+
+
+DECLARES = """
+    @staticmethod
+    def auto_complete_config(config):
+        config.add_input({"name": "IN", "data_type": "TYPE_FP32", "dims": [4]})
+        config.add_output({"name": "OUT", "data_type": "TYPE_FP32", "dims": [4]})
+        return config
+"""
+
+
+def test_a_model_that_its_code_declares_is_served(adopted: Any, tmp_path: Path) -> None:
+    made = HandMade(
+        chain({"config": 'backend: "python"', "1/model.py": code("x + 1") + DECLARES}, PLAIN),
+        (Ask(),),
+    )
+    project, _ = adopted(made.write(tmp_path / "models"))
+    with serve(project) as server:
+        assert answers_of(server.urls["http"], made) == [[2.5, 1, 5, 4]]
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc  # type: ignore[import-untyped]
 import tritonclient.http as triton_http  # type: ignore[import-untyped]
+from hand_made import ONNX, HandMade, onnx_model
 from support import ROOT, Generate, Project, assert_logged, step, succeed, variables
 
 from triton_ensemble.server.environment import BACKENDS
@@ -361,6 +362,15 @@ def test_newer_fields_are_left_out(write: Write, tmp_path: Path) -> None:
     local = adapted(repository, tmp_path)
     assert local.notes == ["a: model_metrics is left out here, Triton 24.10 does not have it"]
     assert "model_metrics" not in (tmp_path / "links/a/config.pbtxt").read_text()
+
+
+def test_a_model_file_with_a_blank_in_its_name(tmp_path: Path) -> None:
+    """Triton passes the name to a shell, and would wait for the process that this does not start."""
+    file = "the team's best.onnx"
+    config = f"{ONNX}default_model_filename: {json.dumps(file)}"
+    made = HandMade({"a/config.pbtxt": config, f"a/1/{file}": onnx_model(2)})
+    with LocalTriton(made.write(tmp_path / "models"), "a", timeout=30):
+        pass
 
 
 def test_a_backend_that_only_the_file_tells(write: Write) -> None:

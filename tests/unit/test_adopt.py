@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from google.protobuf import text_format  # type: ignore[import-untyped]
 from support import Generate
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
+from triton_ensemble.adopt.fields import TENSORRT_ALONE
 from triton_ensemble.pipeline.rules import rules
 
 CHAIN = ensemble(step("a", {"IN": "IN"}, {"OUT": "T"}), step("b", {"IN": "T"}, {"OUT": "OUT"}))
@@ -367,6 +369,32 @@ def test_an_ensemble_in_an_ensemble(adopt: Adopt, generate: Generate) -> None:
     assert [step["name"] for step in inner["steps"]] == ["a", "b"]
 
 
+FIRST, THEN = ({"IN": "IN"}, {"OUT": "T"}), ({"IN": "T"}, {"OUT": "OUT"})
+ONE = ensemble(step("m", {"IN": "IN"}, {"OUT": "OUT"}))
+SHARED = {
+    "inside, then outside": {"e": ensemble(step("f", *FIRST), step("m", *THEN)), "f": ONE},
+    "outside, then inside": {"e": ensemble(step("m", *FIRST), step("f", *THEN)), "f": ONE},
+    "in two ensembles": {"e": ensemble(step("f", *FIRST), step("g", *THEN)), "f": ONE, "g": ONE},
+    "two levels down": {
+        "e": ensemble(step("g", *FIRST), step("m", *THEN)),
+        "g": ensemble(step("f", {"IN": "IN"}, {"OUT": "OUT"})),
+        "f": ONE,
+    },
+    "an ensemble": {
+        "e": ensemble(step("g", *FIRST), step("f", *THEN)),
+        "g": ensemble(step("f", *FIRST), step("m", *THEN)),
+        "f": ONE,
+    },
+}
+
+
+@pytest.mark.parametrize("models", SHARED.values(), ids=SHARED)
+def test_one_model_in_several_ensembles(
+    models: dict[str, str], adopt: Adopt, generate: Generate
+) -> None:
+    check_round_trip({**models, "m": PYTHON}, adopt, generate)
+
+
 def test_an_exposed_intermediate_stays_exposed(adopt: Adopt, generate: Generate) -> None:
     interface = f'{TENSORS} output {{ name: "T" data_type: TYPE_FP32 dims: [4] }}'
     models = {"e": CHAIN.replace(TENSORS, interface), "a": PYTHON, "b": PYTHON}
@@ -425,6 +453,28 @@ def test_tensors_that_a_binding_overrides(adopt: Adopt, generate: Generate) -> N
     }
     assert answers["steps"][1]["inputs"] == {"IN": {"tensor": "T", "dims": [-1, 4]}}
     assert answers["outputs"] == {"OUT": {"labels": "l.txt"}}
+
+
+BY_FIELD = {"reshape": "{ shape: [2] }", "format": "FORMAT_NCHW", "label_filename": '"l.txt"'}
+TENSOR_FIELDS = [
+    (side, field.name)
+    for side, message in (("input", "ModelInput"), ("output", "ModelOutput"))
+    for field in model_config_pb2.DESCRIPTOR.message_types_by_name[message].fields
+    if field.name not in ("name", "data_type", "dims")
+]
+
+
+@pytest.mark.parametrize(("side", "field"), TENSOR_FIELDS)
+def test_each_field_of_a_tensor_comes_back(
+    side: str, field: str, adopt: Adopt, generate: Generate
+) -> None:
+    interface = TENSORS.replace("[4]", "[1, 1, 2]")
+    tensor = re.search(f"{side} {{.*}}", interface)[0]  # type: ignore[index]
+    more = f"{tensor[:-1]} {field}: {BY_FIELD.get(field, 'true')} }}"
+    backend = "tensorrt" if field in TENSORRT_ALONE else "onnxruntime"
+    model = f'backend: "{backend}" {interface.replace(tensor, more)}'
+    wired = ensemble(step("m", {"IN": "IN"}, {"OUT": "OUT"}), interface=interface)
+    check_round_trip({"e": wired, "m": model}, adopt, generate)
 
 
 def test_old_backends_need_an_old_release(adopt: Adopt) -> None:
@@ -984,11 +1034,10 @@ def test_a_model_without_a_config_is_known_by_its_file(adopt: Adopt, generate: G
     assert config == model_config_pb2.ModelConfig(name="m")
 
 
-@pytest.mark.parametrize(("code", "status"), [("", 1), ("def auto_complete_config(c): ...", 0)])
-def test_a_python_model_that_declares_nothing(code: str, status: int, adopt: Adopt) -> None:
+def test_a_python_model_that_declares_nothing(adopt: Adopt) -> None:
     folder = write(adopt.folder, alone(m='backend: "python"'))
-    (folder / "m" / "1" / "model.py").write_text(code)
-    assert adopted(str(folder)) == status
+    (folder / "m" / "1" / "model.py").touch()
+    assert "is mapping to non-existing input IN in model m; it has none" in adopt.refusal({})
 
 
 @pytest.mark.parametrize(

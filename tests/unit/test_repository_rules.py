@@ -185,6 +185,29 @@ def test_the_fields_of_a_config_are_those_of_triton() -> None:
     assert catalog("config")["fields"] == counts
 
 
+MESSAGES = {
+    "batching": "ModelDynamicBatching",
+    "control fields": "ModelSequenceBatching.Control",
+    "control input": "ModelSequenceBatching.ControlInput",
+    "direct": "ModelSequenceBatching.StrategyDirect",
+    "initial state": "ModelSequenceBatching.InitialState",
+    "oldest": "ModelSequenceBatching.StrategyOldest",
+    "queue policy": "ModelQueuePolicy",
+    "sequence": "ModelSequenceBatching",
+    "state": "ModelSequenceBatching.State",
+    "warmup": "ModelWarmup",
+}
+
+
+@pytest.mark.parametrize(("kind", "message"), MESSAGES.items())
+def test_the_fields_of_a_part_of_a_config_are_those_of_triton(kind: str, message: str) -> None:
+    outer, _, inner = message.partition(".")
+    found = model_config_pb2.DESCRIPTOR.message_types_by_name[outer]
+    found = found.nested_types_by_name[inner] if inner else found
+    names = {re.sub("_us$", "_microseconds", field) for field in catalog("fields")[kind]}
+    assert names == {field.name for field in found.fields}
+
+
 def test_releases_are_texts_in_order() -> None:
     releases = list(catalog("releases"))
     assert all(re.fullmatch(r"2\d\.(0[1-9]|1[0-2])", release) for release in releases)

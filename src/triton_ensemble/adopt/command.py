@@ -14,6 +14,7 @@ from pathlib import Path
 from triton_ensemble.adopt import given
 from triton_ensemble.adopt.answers import answers_of
 from triton_ensemble.adopt.calls import all_called, with_called
+from triton_ensemble.adopt.declared_by_code import complete_by_code, refuse_failed
 from triton_ensemble.adopt.ensembles import Models, chosen
 from triton_ensemble.adopt.files import copy_files, needs_folder
 from triton_ensemble.adopt.notes import notes_on, to_copy
@@ -82,6 +83,7 @@ def adopt(folder: Path, wanted: str = "") -> Adopted:
     repository = Repository.read(folder)
     repository.folders.pop(".git", None)  # of the checkout, and of none that Triton is given
     completed = given.complete(repository.models)
+    failed = complete_by_code(repository.models)
     findings = findings_in(repository)
     ensembles = {name for name, model in repository.models.items() if model.is_ensemble}
     refuse_first(errors(findings), repository.folders.keys() - ensembles)
@@ -89,6 +91,7 @@ def adopt(folder: Path, wanted: str = "") -> Adopted:
     below, calls = with_called(ensemble, repository.models)
     models: Models = {ensemble.name: ensemble, **below}
     refuse_first(errors(findings), models)
+    refuse_failed(failed, models)
     refuse_namespaces(models.values())
     answers = answers_of(ensemble, models, calls)
     refuse_answers(answers, ensemble, models)

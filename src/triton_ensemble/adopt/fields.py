@@ -76,7 +76,7 @@ def _as_yaml(field: Any, value: Any) -> Any:
 
 
 def tensor_spec(tensor: Any) -> Fields:
-    """Return a tensor as a model declares it, in the words of a use."""
+    """Return a tensor as a model declares it, in the words of a use, without `TENSORRT_ALONE`."""
     spec = as_yaml(tensor)
     spec.pop("name", None)
     spec["type"] = spec.pop("data_type").removeprefix("TYPE_")
@@ -89,7 +89,7 @@ def tensor_spec(tensor: Any) -> Fields:
         if old in spec:
             spec[new] = spec.pop(old)
     order = ("type", "dims", "reshape", "format", "optional", "ragged", "labels")
-    return {key: spec[key] for key in (*order, *spec) if key in spec}
+    return {key: spec[key] for key in order if key in spec}
 
 
 def _declare(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from google.protobuf import json_format  # type: ignore[import-untyped, unused-ignore]
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 ModelConfig = Any  # a model_config_pb2.ModelConfig, which has no type stubs
@@ -13,6 +14,14 @@ ModelConfig = Any  # a model_config_pb2.ModelConfig, which has no type stubs
 def new_config(**fields: Any) -> ModelConfig:
     """Return a config with these fields."""
     return model_config_pb2.ModelConfig(**fields)
+
+
+def as_json(config: ModelConfig) -> str:
+    """Return a config as the JSON that Triton hands to a model, but with dims as texts."""
+    text: str = json_format.MessageToJson(
+        config, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    return text
 
 
 def enum_name(message: Any, field: str) -> str:

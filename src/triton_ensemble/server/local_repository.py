@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -126,6 +127,7 @@ def _backend_by_file(model: Path, config: Any) -> str | None:
 def _adapted(config: Any, gpus: int, undeclared: str, model: Path) -> Iterator[str]:
     """Change a config into one that can be served here; what was done, in words."""
     yield from _without_engine(config, model)
+    _hide_file_name(config)
     yield from _without_newer_fields(config)
     yield from _with_tensors(config, undeclared)
     yield from _with_instances(config, gpus)
@@ -145,6 +147,14 @@ def _without_engine(config: Any, model: Path) -> Iterator[str]:
         config.backend, config.default_model_filename = "onnxruntime", "model.onnx"
         config.ClearField("cc_model_filenames")
         yield "a stand-in for tensorrt runs its model.onnx by ONNX Runtime"
+
+
+def _hide_file_name(config: Any) -> None:
+    """Hand a name with a blank or a quote to the local backend alone: Triton would pass it to a shell."""
+    file = config.default_model_filename
+    if file and config.backend != "python" and shlex.quote(file) != file:
+        config.ClearField("default_model_filename")
+        config.parameters["default_model_filename"].string_value = file
 
 
 def _has(message: Any, field: str) -> bool:

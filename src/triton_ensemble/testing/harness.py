@@ -20,6 +20,7 @@ from google.protobuf import json_format, text_format  # type: ignore[import-unty
 from numpy.typing import NDArray
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
+from triton_ensemble.config.message import as_json
 from triton_ensemble.testing import fake_triton
 
 PACKAGES = Path(__file__).parents[2]  # where this package is imported from
@@ -144,10 +145,7 @@ def standalone(version: Path, step: str, folder: Path) -> Path:
 
 def config_json(path: Path) -> str:
     """Return a config.pbtxt as the JSON that Triton hands to a model."""
-    text: str = json_format.MessageToJson(
-        _config(path), preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
-    return text
+    return as_json(_config(path))
 
 
 def _config(path: Path) -> Any:

@@ -47,7 +47,8 @@ class LocalBackend(ABC):
 
     def find(self, version: Path) -> Path:
         """The model file in a version folder; ValueError if there is none."""
-        name = self.config["default_model_filename"] or self.default_filename
+        field = "default_model_filename"
+        name = self.parameter(field) or self.config[field] or self.default_filename
         if not (version / name).exists():
             raise ValueError(f"there is no model file {version.name}/{name}")
         return version / name

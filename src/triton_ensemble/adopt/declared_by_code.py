@@ -1,0 +1,70 @@
+"""What the code of Python models declares, by `auto_complete_config`, and their configs do not.
+
+The servers of a project load complete configs only, so it is written into them.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from google.protobuf import json_format  # type: ignore[import-untyped, unused-ignore]
+
+from triton_ensemble.adopt import ask_code
+from triton_ensemble.adopt.ensembles import Models
+from triton_ensemble.adopt.refusal import Refused, config_of
+from triton_ensemble.config import Model
+from triton_ensemble.config.message import as_json, new_config
+
+PACKAGES = Path(__file__).parents[2]  # where this package is imported from
+TIMEOUT_S = 60.0
+
+
+def complete_by_code(models: Models) -> dict[str, str]:
+    """Complete configs in place; return why code can't be asked, by the model's name."""
+    failed: dict[str, str] = {}
+    for model in models.values():
+        declares_all = model.config.input and model.config.output
+        if model.backend == "python" and not declares_all and _code(model).is_file():
+            reason = _complete(model) if model.completes_config else ""
+            failed |= {model.name: reason} if reason else {}
+    return failed
+
+
+def refuse_failed(failed: Mapping[str, str], models: Models) -> None:
+    """Raise Refused for the first of the models whose code can't be asked."""
+    for name in failed.keys() & models.keys():
+        code = _code(models[name]).relative_to(models[name].folder).as_posix()
+        how = f"auto_complete_config of {code} fails here: {failed[name]}"
+        instead = "install what it imports, or declare them in config.pbtxt"
+        raise Refused(config_of(name), f"declares no inputs or no outputs; {how}", instead)
+
+
+def _code(model: Model) -> Path:
+    version = str(next(iter(model.loaded), 1))
+    return model.folder / version / (model.config.default_model_filename or "model.py")
+
+
+def _complete(model: Model) -> str:
+    """Complete a config; return why the code can't be asked, or an empty text."""
+    command = [sys.executable, "-B", "-m", ask_code.__name__, str(_code(model).resolve())]
+    given = as_json(model.config).encode()
+    try:
+        run = subprocess.run(
+            command, input=given, capture_output=True, cwd=PACKAGES, timeout=TIMEOUT_S
+        )
+        if run.returncode:
+            said = run.stderr.decode(errors="replace").strip()
+            return [f"exit status {run.returncode}", *said.splitlines()][-1]
+        completed = json_format.ParseDict(json.loads(run.stdout), new_config())
+    except subprocess.TimeoutExpired:
+        return f"it takes longer than {TIMEOUT_S:g} s"
+    except json_format.ParseError as error:
+        return f"ParseError: {error}"
+    model.config.CopyFrom(completed)
+    model.config.backend = "python"
+    model.completes_config = False
+    return ""
