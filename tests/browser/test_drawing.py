@@ -1,8 +1,10 @@
-"""The drawing of a pipeline on the gateway's page, in a browser and without a server."""
+"""Parts of the gateway's page in a browser, without a server: the drawing of a pipeline, and the time by step."""
 
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
@@ -36,10 +38,29 @@ COVERED = """(facts, down) => {
 
 @pytest.mark.parametrize("down", ["false", "true"])
 def test_the_names_on_arrows_cover_no_box(browser: Browser, down: str) -> None:
+    assert evaluated(browser, ["graph.js"], f"({COVERED})({json.dumps(FACTS)}, {down})") == []
+
+
+def test_the_time_of_a_fused_model_is_in_its_place_and_names_the_steps(browser: Browser) -> None:
+    counters = {"requests": 1, "queue_ns": 0, "compute_ns": 2_000_000}
+    after = dict.fromkeys(("last", "s0_to_s2"), counters)
+    facts = {
+        "name": "all",
+        "steps": [*STEPS[:3], {"name": "last"}],
+        "fused": {"s0_to_s2": ["s0", "s1", "s2"]},
+    }
+    call = f"times({{}}, {json.dumps(after)}, {json.dumps(facts)})"
+    names = f"{call}[1].querySelectorAll('dt')"
+    said = evaluated(browser, ["dom.js", "steps.js"], f"[...{names}].map((dt) => dt.textContent)")
+    assert said == ["s0_to_s2 (s0, s1, s2)", "last"]
+
+
+def evaluated(browser: Browser, scripts: list[str], expression: str) -> Any:
+    """Return the value of an expression by scripts of the page, on an empty page of its style."""
     page = browser.new_page()
     page.set_content(f"<style>{(STATIC / 'style.css').read_text()}</style>")
-    code = (STATIC / "graph.js").read_text().replace("export ", "")
-    assert (
-        page.evaluate(f"() => {{ {code}\nreturn ({COVERED})({json.dumps(FACTS)}, {down}) }}") == []
-    )
+    code = "\n".join((STATIC / name).read_text() for name in scripts)
+    code = re.sub(r"^import .*|^export ", "", code, flags=re.MULTILINE)
+    value = page.evaluate(f"() => {{ {code}\nreturn {expression} }}")
     page.close()
+    return value
