@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from gateway_service import Service, gateway
-from support import NOWHERE, PIPELINES, Generate, Project
+from support import NOWHERE, PIPELINES, Generate, Project, step
 
 TRITON = f"grpc://127.0.0.1:{NOWHERE}"
 FILES = ["", "docs", "static/page.js", "static/style.css", "pipeline.json", "samples/digit-7.json"]
@@ -66,6 +66,15 @@ def test_the_facts_are_those_of_the_project(service: Service, project: Project) 
     assert facts.pop("samples") == ["digit-7-png", "digit-7", "digits-2-6"]
     assert facts == json.loads((project / "gateway/pipeline.json").read_text())
     assert [step["name"] for step in facts["steps"]] == ["preprocess", "classify", "label"]
+
+
+def test_the_facts_name_the_steps_of_a_fused_model(generate: Generate) -> None:
+    steps = [step("top", ["A"], ["B"]), step("vad", ["B"], ["C"])]
+    fused = generate(tensors=dict.fromkeys("ABC", "FP32[1]"), steps=steps, extras=["gateway"])
+    facts = json.loads((fused / "gateway/pipeline.json").read_text())
+    [model] = facts["fused"]
+    assert facts["fused"][model] == ["top", "vad"]
+    assert (fused / f"model_repository/{model}/config.pbtxt").is_file()
 
 
 def test_a_sample_comes_as_it_is(service: Service, project: Project) -> None:

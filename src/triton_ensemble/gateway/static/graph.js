@@ -1,7 +1,8 @@
 // The pipeline as a drawing: inputs, steps and outputs in layers, as arrows go; down on narrow screens.
 
 const NODE = { width: 128, height: 46 };
-const GAP = { across: { along: 70, aside: 18 }, down: { along: 40, aside: 14 } };
+// Between layers: `along`, and `named` where arrows have names.
+const GAP = { across: { along: 40, named: 92, aside: 18 }, down: { along: 40, named: 40, aside: 14 } };
 const SWEEPS = 9; // an odd number: the last one follows the arrows
 
 /** Return the drawing as SVG; `down`: from the top to the bottom, else from left to right. */
@@ -9,7 +10,7 @@ export function drawing(facts, down) {
   const { nodes, edges } = wiring(facts);
   const layers = layered(nodes, edges);
   order(layers, down);
-  const size = place(layers, down);
+  const size = place(layers, edges, down);
   const picture = svg("svg", { viewBox: `0 0 ${size.width} ${size.height}`, width: size.width, role: "img" });
   picture.setAttribute("aria-label", edges.map((edge) => `${edge.from.name} to ${edge.to.name}`).join(", "));
   picture.append(...edges.map((edge) => arrow(edge, down)), ...nodes.map(box));
@@ -107,17 +108,20 @@ function spread(layer, wishes, down) {
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 /** Give each node its centre, x and y; return the size of it all. */
-function place(layers, down) {
-  const along = down ? NODE.height + GAP.down.along : NODE.width + GAP.across.along;
+function place(layers, edges, down) {
+  const [size, gap] = down ? [NODE.height, GAP.down] : [NODE.width, GAP.across];
+  const named = new Set(edges.filter(({ labels }) => labels.some(Boolean)).map(({ from }) => from));
   const nodes = layers.flat();
   const least = Math.min(...nodes.map(({ at }) => at));
-  layers.forEach((layer, i) =>
-    layer.forEach((node) => {
-      const [a, b] = [along * i, node.at - least];
+  let along = 0;
+  for (const layer of layers) {
+    for (const node of layer) {
+      const [a, b] = [along, node.at - least];
       node.x = (down ? b : a) + NODE.width / 2 + 2;
       node.y = (down ? a : b) + NODE.height / 2 + 2;
-    }),
-  );
+    }
+    along += size + (layer.some((node) => named.has(node)) ? gap.named : gap.along);
+  }
   const most = (name) => Math.max(...nodes.map((node) => node[name]));
   return { width: most("x") + NODE.width / 2 + 2, height: most("y") + NODE.height / 2 + 2 };
 }
