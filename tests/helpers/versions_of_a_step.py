@@ -51,13 +51,9 @@ def refused(project: Project, *arguments: str) -> str:
 
 
 def tracked(project: Project) -> dict[str, bytes]:
-    """Return the files that git knows or would add, but for the store, which only grows."""
+    """Return the files that git knows or would add."""
     listed = succeed(project.run("git", "ls-files", "-co", "--exclude-standard")).split()
-    return {
-        name: (project / name).read_bytes()
-        for name in listed
-        if not name.startswith("versions/") and (project / name).is_file()
-    }
+    return {name: (project / name).read_bytes() for name in listed if (project / name).is_file()}
 
 
 def write_step(project: Project, version: int) -> None:

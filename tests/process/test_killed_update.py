@@ -57,6 +57,14 @@ def test_files_that_were_moved_go_back(project: Project, at: int) -> None:
 
 
 @pytest.mark.slow
+def test_one_that_had_moved_nothing_says_so(project: Project) -> None:
+    code = KILLED.replace("main(", "Stage.begin = kill; main(")
+    assert project.run(sys.executable, "-c", code, "1").returncode == -signal.SIGKILL
+    assert undo(project).stderr == "update: one that was killed had changed no file\n"
+    assert not list(project.path.glob(f"{PREFIX}*"))
+
+
+@pytest.mark.slow
 def test_the_next_update_goes_on(project: Project) -> None:
     kill(project, 3)
     process = update(project)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 from support import NOWHERE, Generate, Project, step, succeed
@@ -78,7 +79,7 @@ def test_a_version_that_does_not_load_is_not_published(project: Project) -> None
     (project / "steps" / "one.py").write_text("import nowhere\n")
     line = refused(project, "publish", "NAME=one", "VERSION=3")
     assert line.startswith("Triton does not load it: ")
-    assert "nowhere" in line
+    assert line.endswith("No module named 'nowhere' (steps/one.py, line 1)")
 
 
 @pytest.mark.slow
@@ -92,6 +93,20 @@ def test_a_version_that_fails_a_test_is_not_shifted_to(project: Project) -> None
     assert (project / "tests" / "golden.json").read_bytes() != golden
     succeed(command(project, "rollback"))
     assert (project / "tests" / "golden.json").read_bytes() == golden
+
+
+@pytest.mark.slow
+def test_a_refused_shift_does_not_say_that_golden_answers_are_new(project: Project) -> None:
+    sample = next((project / "samples").glob("*.json"))
+    inputs = json.loads(sample.read_text())["inputs"]
+    sample.write_text(json.dumps({"inputs": inputs, "outputs": {"C": [[1, 1]]}}))
+    process = command(project, "shift", "NAME=one", "VERSION=2", "GOLDEN=1")
+    assert process.returncode
+    assert "is not shifted to: a live test fails" in process.stderr
+    assert process.stdout == ""
+    sample.write_text(json.dumps({"inputs": inputs}))
+    said = succeed(command(project, "shift", "NAME=one", "VERSION=2", "GOLDEN=1"))
+    assert "\ntests/golden.json: 1 samples, new or changed: " in said
 
 
 @pytest.mark.slow
@@ -226,6 +241,18 @@ def test_an_interrupted_change_is_undone(project: Project, end: str) -> None:
         assert tracked(project) != before
         refused_later = command(project, "unload", "NAME=one", "VERSION=1")
         assert refused_later.returncode
+    assert tracked(project) == before
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_named(project: Project) -> None:
+    before = tracked(project)
+    code = CUT_SHORT.format(end="raise OSError(28, os.strerror(28))")
+    process = project.run(sys.executable, "-c", code, GRPC_PORT=NOWHERE)
+    assert process.returncode == 1
+    assert process.stderr == (
+        f"{project.path}: No space left on device; make room there and in {gettempdir()}, then run it again\n"
+    )
     assert tracked(project) == before
 
 

@@ -212,7 +212,7 @@ def test_a_disk_that_is_full_for_the_project_changes_nothing(
     succeed(run("git", "status", cwd=project.path))
     room = os.statvfs(small_disk)
     (small_disk / "filler").write_bytes(bytes(room.f_bavail * room.f_frsize - left))
-    assert_refused(project, "No space left on device")
+    assert_refused(project, "No space left on device; make room there and in ")
 
 
 @pytest.mark.slow

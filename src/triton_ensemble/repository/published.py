@@ -10,6 +10,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,6 +88,18 @@ def take(unfinished: Path, place: Path) -> None:
     """Give the store a file that is complete."""
     unfinished.chmod(0o444)  # large ones are linked into the model repository
     unfinished.replace(place)
+
+
+@contextmanager
+def kept_if_done(root: Path) -> Iterator[None]:
+    """Remove from the store what a block has put there, if the block fails."""
+    before = {*(root / STORE).glob("*/*")}
+    try:
+        yield
+    except BaseException:
+        for path in {*(root / STORE).glob("*/*")} - before:
+            path.unlink()
+        raise
 
 
 def _place(root: Path, name: str, known: str) -> Path:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import filecmp
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from triton_ensemble.project import Project
-from triton_ensemble.repository.sources import copies
+from triton_ensemble.repository.sources import copies, working_tree
 
 # A place in a traceback, and the lines of code that are shown of it.
 OF_THE_ADAPTER = re.compile(
@@ -22,8 +25,9 @@ def own_paths(text: str, repository: Path) -> str:
     if not project:
         return text
     root = project.root
+    tree = working_tree(project)
     own = {
-        str(copy): str(source.relative_to(root))
+        str(copy): str(_source(copy, source, tree).relative_to(root))
         for copy, source in copies(project).items()
         if source.is_relative_to(root)
     }
@@ -31,3 +35,11 @@ def own_paths(text: str, repository: Path) -> str:
     text = in_it.sub(lambda path: own.get(path[0], path[0]), OF_THE_ADAPTER.sub("", text))
     steps = {Path(path).name: path for path in own.values() if path.startswith("steps/")}
     return SYNTAX.sub(lambda name: steps.get(name[0], name[0]), text)
+
+
+def _source(copy: Path, source: Path, tree: Mapping[Path, Path]) -> Path:
+    """Return the owner's file that a copy is of; if it is published, and edited since, the copy itself."""
+    own = tree.get(copy, copy)
+    with suppress(OSError):
+        return own if own == source or filecmp.cmp(own, source, shallow=False) else copy
+    return copy

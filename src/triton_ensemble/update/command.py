@@ -20,7 +20,7 @@ from triton_ensemble.update.aside import KEPT, Aside, aside
 from triton_ensemble.update.bring import Interruptions, bring
 from triton_ensemble.update.edits import MAKEFILE, keep_edits, keep_unknown
 from triton_ensemble.update.git import UpdateError, git
-from triton_ensemble.update.stage import undo_killed
+from triton_ensemble.update.stage import file_problem, undo_killed
 from triton_ensemble.update.table import owned_code, renaming, table
 
 BACK = "git restore --source=HEAD --staged --worktree . && git clean -fd ."
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     except UpdateError as error:
         sys.exit(str(error))
     except OSError as error:
-        sys.exit(f"update: {error.filename}: {error.strerror}; the project is as it was")
+        sys.exit(f"update: {file_problem(error, Path.cwd())}; the project is as it was")
     except KeyboardInterrupt:
         print("update: interrupted; the project is as it was", file=sys.stderr)
         return 130

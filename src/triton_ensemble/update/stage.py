@@ -8,6 +8,7 @@ hash may be of two versions.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -120,7 +121,8 @@ def undo_killed(root: Path) -> Iterator[str]:
         with _locked(folder):
             count = stage.undo(root)
             stage.remove()
-        yield f"update: one that was killed is undone; {count} files are as they were before it"
+        undone = f"is undone; {count} files are as they were before it"
+        yield f"update: one that was killed {undone if count else 'had changed no file'}"
 
 
 @contextmanager
@@ -134,6 +136,13 @@ def _locked(folder: Path) -> Iterator[None]:
                 "update: another one runs in this project; wait for its end"
             ) from error
         yield
+
+
+def file_problem(error: OSError, root: Path) -> str:
+    """Return a line on a file that can't be read or written, and what to do if a disk is full."""
+    room = f"; make room there and in {tempfile.gettempdir()}, then run it again"
+    where = error.filename2 or error.filename or root
+    return f"{where}: {error.strerror}{room if error.errno == errno.ENOSPC else ''}"
 
 
 def remove_empty_folders(root: Path, removed: Iterable[str]) -> None:

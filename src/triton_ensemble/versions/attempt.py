@@ -14,7 +14,7 @@ from triton_ensemble.project import ProjectError
 from triton_ensemble.repository import RepositoryError
 from triton_ensemble.server.local_triton import interruptible
 from triton_ensemble.update.git import UpdateError
-from triton_ensemble.update.stage import undo_killed
+from triton_ensemble.update.stage import file_problem, undo_killed
 from triton_ensemble.versions import VersionError
 
 
@@ -48,8 +48,11 @@ def attempt(action: Callable[[], None]) -> int:
             for line in undo_killed(root):
                 print(line.removeprefix("update: "), file=sys.stderr)
             action()
-    except (VersionError, RepositoryError, ProjectError, UpdateError, OSError) as error:
+    except (VersionError, RepositoryError, ProjectError, UpdateError) as error:
         print(str(error).removeprefix("update: "), file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(file_problem(error, root), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(

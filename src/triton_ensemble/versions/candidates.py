@@ -28,21 +28,23 @@ def served(project: Project) -> Iterator[LocalTriton]:
         raise VersionError(f"Triton does not load it: {'; '.join(reasons)}") from error
 
 
-def failures(project: Project, *, record: bool = False) -> list[str]:
-    """Return the live tests that fail; with `record` the answers are the golden ones from now on."""
-    with served(project) as triton:
-        urls = {
-            "TRITON_URL": triton.grpc_url if project.decoupled else triton.http_url,
-            "TRITON_GRPC_URL": triton.grpc_url,
-            "TRITON_METRICS_URL": triton.metrics_url,
-        }
-        if record:
-            _record(project, urls["TRITON_URL"])
-        return smoke.failures(project.root, urls)
+def failures(project: Project, triton: LocalTriton) -> list[str]:
+    """Return the live tests that fail."""
+    urls = {
+        "TRITON_URL": _url(project, triton),
+        "TRITON_GRPC_URL": triton.grpc_url,
+        "TRITON_METRICS_URL": triton.metrics_url,
+    }
+    return smoke.failures(project.root, urls)
 
 
-def _record(project: Project, url: str) -> None:
+def _url(project: Project, triton: LocalTriton) -> str:
+    return triton.grpc_url if project.decoupled else triton.http_url
+
+
+def record_golden(project: Project, triton: LocalTriton) -> str:
+    """Make the answers of a server the golden ones; return which are new, in a line."""
     try:
-        print(golden.record(project, url), flush=True)
+        return golden.record(project, _url(project, triton))
     except (package(project).InferenceError, OSError, ValueError) as error:
         raise VersionError(f"its answers can't be recorded: {error}") from error

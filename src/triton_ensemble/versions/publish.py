@@ -55,7 +55,7 @@ def _publish(root: Path, arguments: Namespace) -> None:
     known = record.get(name, {}).get("versions", {})
     if str(number) not in known:
         _check_others(before, name, number, known)
-    with staged(root) as stage:
+    with staged(root) as stage, published.kept_if_done(root):
         if arguments.commit:
             built = _of_commit(stage, root, name, arguments.commit)
         else:

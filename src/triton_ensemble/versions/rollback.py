@@ -13,7 +13,7 @@ from triton_ensemble.project import Project
 from triton_ensemble.repository import published
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.attempt import attempt
-from triton_ensemble.versions.candidates import GOLDEN, failures
+from triton_ensemble.versions.candidates import GOLDEN, failures, served
 from triton_ensemble.versions.change import Changes
 from triton_ensemble.versions.move import add_roll
 from triton_ensemble.versions.pipeline import Pipeline
@@ -53,7 +53,9 @@ def _rollback(root: Path, name: str | None, roll: str) -> None:
 def _failing(root: Path) -> list[str]:
     """Return the live tests that fail now, or why they did not run: the version is served already."""
     try:
-        return failures(Project.load(root))
+        project = Project.load(root)
+        with served(project) as triton:
+            return failures(project, triton)
     except VersionError as error:
         return [str(error)]
     except KeyboardInterrupt:

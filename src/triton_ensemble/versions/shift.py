@@ -21,7 +21,7 @@ from triton_ensemble.repository.complete import complete
 from triton_ensemble.update.stage import Stage, staged
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.attempt import attempt, version
-from triton_ensemble.versions.candidates import GOLDEN, failures
+from triton_ensemble.versions.candidates import GOLDEN, failures, record_golden, served
 from triton_ensemble.versions.change import Changes, candidate, changes_to, write
 from triton_ensemble.versions.move import add_roll, follow
 from triton_ensemble.versions.pipeline import Pipeline
@@ -65,9 +65,11 @@ def shift(
     _check(before, name, number, known)
     after = before.with_versions(name, sorted({*before.versions(name), number}), number)
     changes = changes_to(before, after) | {**more}
-    with staged(root) as stage:
+    recorded = ""
+    with staged(root) as stage, published.kept_if_done(root):
         if tested:
-            changes |= _checked(stage, root, name, number, changes, record=record)
+            golden, recorded = _checked(stage, root, name, number, changes, record=record)
+            changes |= golden
         previous = _previous(root, before.served(name), changes)
         known[name] = {**known[name], "previous": previous}
         changes[published.FILE] = published.text(known).encode()
@@ -76,7 +78,7 @@ def shift(
     print(
         f"{name}: the ensemble asks for version {number}; it was {was}, to which `make rollback NAME={name}` goes back"
     )
-    print(line, flush=True)
+    print(*filter(None, [line, recorded]), sep="\n", flush=True)
 
 
 def _previous(root: Path, version: int, changes: Changes) -> dict[str, Any]:
@@ -114,18 +116,21 @@ def _checked(
     changes: dict[str, bytes | None],
     *,
     record: bool,
-) -> dict[str, bytes | None]:
-    """Test a candidate; return the golden answers that it gave, where they are to be recorded."""
+) -> tuple[dict[str, bytes | None], str]:
+    """Test a candidate; return the golden answers that it gave, where they are to be recorded, and what is new."""
     project = candidate(stage, root, changes)
     try:
         complete(project)
         golden = project.root / GOLDEN
         if golden.exists():
             write(project.root, {GOLDEN: golden.read_bytes()})  # it is a link to the project's
-        if failing := failures(project, record=record):
+        with served(project) as triton:
+            said = record_golden(project, triton) if record else ""
+            failing = failures(project, triton)
+        if failing:
             instead = "; if its answers are right: GOLDEN=1" if golden.name in failing[0] else ""
             raise VersionError(f"a live test fails: {failing[0]}{instead}")
     except VersionError as error:
         text = str(error).replace(str(project.root), str(root))
         raise VersionError(f"{name}: version {number} is not shifted to: {text}") from error
-    return {GOLDEN: golden.read_bytes()} if record else {}
+    return ({GOLDEN: golden.read_bytes()} if record else {}), said
