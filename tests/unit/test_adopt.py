@@ -1040,6 +1040,15 @@ def test_a_python_model_that_declares_nothing(adopt: Adopt) -> None:
     assert "is mapping to non-existing input IN in model m; it has none" in adopt.refusal({})
 
 
+def test_no_code_runs_unless_it_may(adopt: Adopt) -> None:
+    folder = write(adopt.folder, alone(m='backend: "python"'))
+    (folder / "m" / "1" / "model.py").write_text("def auto_complete_config(config): ...")
+    assert adopt.refusal({}) == (
+        "m/config.pbtxt: declares no inputs or no outputs; auto_complete_config of 1/model.py does; "
+        "run adopt with --run-code, which calls it, or declare them in config.pbtxt"
+    )
+
+
 @pytest.mark.parametrize(
     ("policy", "instead"),
     [
