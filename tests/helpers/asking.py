@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from queue import Queue
 from typing import Any
+from urllib.request import urlopen
 
+import numpy as np
 import tritonclient.grpc as triton_grpc  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from tritonclient.utils import (  # type: ignore[import-untyped]
@@ -20,6 +23,12 @@ Client = Any  # tritonclient has no types
 
 def connect(triton: LocalTriton) -> Client:
     return triton_grpc.InferenceServerClient(triton.grpc_url.removeprefix("grpc://"))
+
+
+def four(first: float, rows: int = 1) -> NDArray[Any]:
+    array = np.zeros((rows, 4), np.float32)
+    array[:, 0] = first
+    return array
 
 
 def as_inputs(arrays: Arrays) -> list[triton_grpc.InferInput]:
@@ -61,3 +70,13 @@ def streamed(triton: LocalTriton, model: str, arrays: Arrays, **options: Any) ->
                 answers.append(arrays_of(result))
             if response.parameters["triton_final_response"].bool_param:
                 return answers
+
+
+def metric(triton: LocalTriton, name: str, **labels: str) -> float:
+    """Return the sum of a metric's samples with these labels, after Triton had time to count."""
+    time.sleep(1)
+    with urlopen(triton.metrics_url, timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    wanted = [f'{label}="{value}"' for label, value in labels.items()]
+    samples = [x for x in lines if x.startswith(name + "{") and all(text in x for text in wanted)]
+    return sum(float(line.split()[-1]) for line in samples)

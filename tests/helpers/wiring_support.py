@@ -590,6 +590,20 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         ),
         "step b: is served by the model of b, which is no step beside it with a model of its own",
     ),
+    "the model of a step inside": (
+        wired(
+            nested({"x": "A"}, {"y": "M"}, steps=[step("within", ["x"], ["y"], fuse=False)]),
+            {"name": "b", "model": "within", "inputs": {"x": "M"}, "outputs": {"y": "X"}},
+        ),
+        "",
+    ),
+    "the model of a step inside that may be fused": (
+        wired(
+            nested({"x": "A"}, {"y": "M"}),
+            {"name": "b", "model": "within", "inputs": {"x": "M"}, "outputs": {"y": "X"}},
+        ),
+        "step b: is served by the model of within, which is no step beside it with a model of its own",
+    ),
     "an input that the shared model does not have": (
         wired(
             step("a", {"text": "A"}, {"score": "M"}),

@@ -64,7 +64,7 @@ def write_by_code(folder: Path, code: str, config: str = "") -> None:
 def test_what_the_code_of_a_model_declares_is_adopted(config: str, adopt: Adopt) -> None:
     write_by_code(adopt.folder, DECLARES, config)
     before = sorted(adopt.folder.rglob("*"))
-    answers = adopt.answers({})
+    answers = adopt.answers({}, "--run-code")
     assert answers["max_batch_size"] == 16
     assert answers["steps"] == [
         {
@@ -99,7 +99,7 @@ def test_code_that_can_not_be_asked_is_named(
     if "sleep" in code:
         monkeypatch.setattr(declared_by_code, "TIMEOUT_S", 0.5)
     write_by_code(adopt.folder, f"{code} # auto_complete_config", 'backend: "python"')
-    line = adopt.refusal({})
+    line = adopt.refusal({}, "--run-code")
     what = "declares no inputs or no outputs; auto_complete_config of 1/model.py fails here"
     assert line.startswith(f"m/config.pbtxt: {what}: {reason}")
     assert line.endswith("; install what it imports, or declare them in config.pbtxt")
@@ -108,12 +108,14 @@ def test_code_that_can_not_be_asked_is_named(
 def test_code_of_a_model_that_is_not_adopted_may_fail(adopt: Adopt) -> None:
     write(adopt.folder, alone(other='backend: "python"'))
     (adopt.folder / "other/1/model.py").write_text("import auto_complete_config")
-    assert adopt.answers({})["project_name"] == "e"
+    assert adopt.answers({}, "--run-code")["project_name"] == "e"
 
 
 def test_code_that_declares_nothing(adopt: Adopt) -> None:
     write_by_code(adopt.folder, "class TritonPythonModel: ... # no auto_complete_config")
-    assert "is mapping to non-existing input IN in model m; it has none" in adopt.refusal({})
+    assert "is mapping to non-existing input IN in model m; it has none" in adopt.refusal(
+        {}, "--run-code"
+    )
 
 
 @pytest.mark.slow

@@ -8,12 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc  # type: ignore[import-untyped]
-from asking import Arrays, Client, arrays_of, as_inputs, asked, connect, streamed
+from asking import Arrays, Client, arrays_of, as_inputs, asked, connect, four, metric, streamed
 from numpy.typing import NDArray
 from step_models import write_models, write_step
 from support import assert_logged
@@ -75,12 +74,6 @@ def ask(request: pytest.FixtureRequest, repository: Path) -> Iterator[Ask]:
     yield ask
     for harness in running.values():
         harness.__exit__()
-
-
-def four(first: float, rows: int = 1) -> NDArray[Any]:
-    array = np.zeros((rows, 4), np.float32)
-    array[:, 0] = first
-    return array
 
 
 def strings(*rows: list[Any]) -> NDArray[Any]:
@@ -286,15 +279,6 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def metric(triton: LocalTriton, name: str, **labels: str) -> float:
-    time.sleep(1)
-    with urlopen(triton.metrics_url, timeout=5) as answer:
-        lines = answer.read().decode().splitlines()
-    wanted = [f'{label}="{value}"' for label, value in labels.items()]
-    samples = [x for x in lines if x.startswith(name + "{") and all(text in x for text in wanted)]
-    return sum(float(line.split()[-1]) for line in samples)
-
-
 @pytest.mark.slow
 def test_metrics_count_rejected_failed_and_seconds(client: Client, triton: LocalTriton) -> None:
     names = ["step_rejected_total", "step_failed_total", "step_calls_total"]
@@ -303,6 +287,7 @@ def test_metrics_count_rejected_failed_and_seconds(client: Client, triton: Local
         asked(client, "bad", {"IN": four(code)})
     after = [metric(triton, name, model="bad", step="bad", version="1") for name in names]
     assert [b - a for a, b in zip(before, after, strict=True)] == [2, 2, 5]
+    asked(client, "slow", {"IN": four(0)})
     assert metric(triton, "step_seconds_total", model="slow") > 0.25
 
 

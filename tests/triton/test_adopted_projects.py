@@ -56,10 +56,10 @@ def cloned(project: Project, folder: Path) -> Project:
 def adopted(generate: Generate, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     """Return what adopts a repository: the project, committed, and what the command said."""
 
-    def adopt(repository: Path) -> tuple[Project, list[str]]:
-        assert main(["adopt", str(repository)]) == 0
+    def adopt(repository: Path, *flags: str) -> tuple[Project, list[str]]:
+        assert main(["adopt", str(repository), *flags]) == 0
         project = generate(**yaml.safe_load(capsys.readouterr().out))
-        assert main(["adopt", str(repository), "--into", str(project.path)]) == 0
+        assert main(["adopt", str(repository), "--into", str(project.path), *flags]) == 0
         said = capsys.readouterr().err.splitlines()
         project.commit()
         return project, said
@@ -104,7 +104,7 @@ def test_a_model_that_its_code_declares_is_served(adopted: Any, tmp_path: Path) 
         chain({"config": 'backend: "python"', "1/model.py": code("x + 1") + DECLARES}, PLAIN),
         (Ask(),),
     )
-    project, _ = adopted(made.write(tmp_path / "models"))
+    project, _ = adopted(made.write(tmp_path / "models"), "--run-code")
     with serve(project) as server:
         assert answers_of(server.urls["http"], made) == [[2.5, 1, 5, 4]]
 

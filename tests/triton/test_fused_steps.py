@@ -13,11 +13,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from urllib.request import urlopen
 
 import numpy as np
 import pytest
-from asking import Arrays, Client, asked, connect
+from asking import Arrays, Client, asked, connect, four, metric
 from fusion_support import CHAIN
 from support import Generate, Project, step, succeed
 from wiring_support import wired
@@ -65,21 +64,6 @@ def served(
         connect(triton) as client,
     ):
         yield triton, client
-
-
-def four(first: float, rows: int = 1) -> Any:
-    array = np.zeros((rows, 4), np.float32)
-    array[:, 0] = first
-    return array
-
-
-def metric(triton: LocalTriton, name: str, **labels: str) -> float:
-    time.sleep(1)
-    with urlopen(triton.metrics_url, timeout=5) as answer:
-        lines = answer.read().decode().splitlines()
-    wanted = [f'{label}="{value}"' for label, value in labels.items()]
-    samples = [x for x in lines if x.startswith(name + "{") and all(text in x for text in wanted)]
-    return sum(float(line.split()[-1]) for line in samples)
 
 
 MISBEHAVES = {

@@ -32,6 +32,7 @@ from triton_ensemble.adopt.fields import TENSORRT_ALONE
 from triton_ensemble.pipeline.rules import rules
 
 CHAIN = ensemble(step("a", {"IN": "IN"}, {"OUT": "T"}), step("b", {"IN": "T"}, {"OUT": "OUT"}))
+TWO = {"e": CHAIN, "a": PYTHON, "b": PYTHON}
 
 
 def parsed(path: Path) -> Any:
@@ -397,7 +398,7 @@ def test_one_model_in_several_ensembles(
 
 def test_an_exposed_intermediate_stays_exposed(adopt: Adopt, generate: Generate) -> None:
     interface = f'{TENSORS} output {{ name: "T" data_type: TYPE_FP32 dims: [4] }}'
-    models = {"e": CHAIN.replace(TENSORS, interface), "a": PYTHON, "b": PYTHON}
+    models = {**TWO, "e": CHAIN.replace(TENSORS, interface)}
     answers = check_round_trip(models, adopt, generate)
     assert (answers["outputs"], answers["ensemble"]) == (["OUT", "T"], {"all_outputs": True})
 
@@ -525,7 +526,7 @@ def said(adopt: Adopt, models: dict[str, str], files: dict[str, str] | None = No
 def test_what_to_copy_is_said_and_not_done(
     adopt: Adopt, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    models = {"e": CHAIN, "a": PYTHON, "b": f'backend: "onnxruntime" {TENSORS}'}
+    models = {**TWO, "b": f'backend: "onnxruntime" {TENSORS}'}
     folder = write(adopt.folder, models)
     for name in ("a/1/model.py", "a/1/lib/more.py", "a/1/vocab.txt", "b/labels.txt"):
         (folder / name).parent.mkdir(exist_ok=True)
@@ -617,14 +618,14 @@ NAMED: list[tuple[str, dict[str, str], dict[str, str], str]] = [
     ),
     (
         "rows that the model does not take",
-        {"e": f"max_batch_size: 8 {CHAIN}", "a": PYTHON, "b": PYTHON},
+        {**TWO, "e": f"max_batch_size: 8 {CHAIN}"},
         {},
         "e/config.pbtxt:4: ensemble tensor IN: [-1,4] is inferred from model e while [4] is inferred from model a: "
         "requests of more than one row are refused; write the rows as -1 in its dims, or max_batch_size: 1 in the ensemble",
     ),
     (
         "requests that the model does not answer",
-        {"e": CHAIN.replace("dims: [4]", "dims: [4] optional: true", 1), "a": PYTHON, "b": PYTHON},
+        {**TWO, "e": CHAIN.replace("dims: [4]", "dims: [4] optional: true", 1)},
         {},
         "e/config.pbtxt:4: input IN of model a needs IN, which requests may leave out; make both optional, or neither",
     ),
@@ -763,7 +764,7 @@ def test_files_are_copied_into_a_project(adopt: Adopt, tmp_path: Path) -> None:
 
 
 def test_no_file_of_a_project_is_overwritten(adopt: Adopt, tmp_path: Path) -> None:
-    folder = write(adopt.folder, {"e": CHAIN, "a": PYTHON, "b": PYTHON})
+    folder = write(adopt.folder, TWO)
     for name in "ab":
         (folder / name / "1/model.py").write_text("# theirs")
     mine = tmp_path / "models/b/1/model.py"
@@ -778,7 +779,6 @@ def test_no_file_of_a_project_is_overwritten(adopt: Adopt, tmp_path: Path) -> No
     assert (mine.read_text(), (tmp_path / "models/a").exists()) == ("# mine", False)
 
 
-TWO = {"e": CHAIN, "a": PYTHON, "b": PYTHON}
 LINES: list[tuple[str, dict[str, str], str]] = [
     (
         "unknown field",
@@ -850,7 +850,7 @@ LINES: list[tuple[str, dict[str, str], str]] = [
     ),
     (
         "no platform",
-        {"e": CHAIN.replace('platform: "ensemble"', ""), "a": PYTHON, "b": PYTHON},
+        {**TWO, "e": CHAIN.replace('platform: "ensemble"', "")},
         "e/config.pbtxt:1: ensemble scheduling cannot be set for model 'e' whose platform is not ensemble; write platform: \"ensemble\" and no backend",
     ),
     (
@@ -931,38 +931,25 @@ LINES: list[tuple[str, dict[str, str], str]] = [
         {**TWO, "b": f'backend: "onnxruntime" {IN.replace("[4]", "[5]")}'},
         "e/config.pbtxt:4: in ensemble e, ensemble tensor T: inconsistent shape: [4] is inferred from model a while [5] is inferred from model b; make them the same, or -1 where a dim varies",
     ),
-]
-
-
-@pytest.mark.parametrize(("models", "line"), [pytest.param(m, line, id=i) for i, m, line in LINES])
-def test_a_repository_that_triton_refuses_is_refused(
-    models: dict[str, str], line: str, adopt: Adopt
-) -> None:
-    arguments = ["--ensemble", "e"] if "f" in models else []
-    assert adopt.refusal(models, *arguments) == line
-
-
-WIRING: list[tuple[str, dict[str, str], str]] = [
     (
         "batch size",
         alone(e="max_batch_size: 8 " + alone()["e"], m="max_batch_size: 4 " + PYTHON),
-        "allows maximum batch size 8, but it contains model m which only allows",
+        "e/config.pbtxt:4: ensemble e allows maximum batch size 8, but it contains model m which only allows maximum batch size to be 4; raise the one or lower the other",
     ),
     (
         "nobody writes",
         {**TWO, "e": CHAIN.replace('"OUT" value: "T"', '"OUT" value: "U"')},
-        "output 'OUT' for ensemble 'e' is not written",
+        "e/config.pbtxt:3: output 'OUT' for ensemble 'e' is not written: at least one of its depending tensors is not connected; map it in a step's output_map",
     ),
-    ("nobody reads", {**TWO, "e": CHAIN.replace(IN, IN + IN.replace("IN", "IN2"))}, "IN2"),
+    (
+        "nobody reads",
+        {**TWO, "e": CHAIN.replace(IN, IN + IN.replace("IN", "IN2"))},
+        "e/config.pbtxt:2: ensemble input 'IN2' for ensemble e' is not used; did you mean IN?",
+    ),
     (
         "nobody writes an output",
         {**TWO, "e": CHAIN.replace(OUT, OUT + OUT.replace("OUT", "OUT2"))},
-        "OUT2",
-    ),
-    (
-        "two write",
-        {**TWO, "e": CHAIN.replace('value: "OUT"', 'value: "T"')},
-        "output 'OUT' for ensemble 'e' is not written",
+        "e/config.pbtxt:3: output 'OUT2' for ensemble 'e' is not written; did you mean OUT?",
     ),
     (
         "written input",
@@ -971,7 +958,7 @@ WIRING: list[tuple[str, dict[str, str], str]] = [
                 step("m", {"IN": "IN"}, {"OUT": "IN"}), interface=IN + IN.replace("input", "output")
             )
         ),
-        "step 0 writes 'IN', an input of ensemble 'e'",
+        "e/config.pbtxt:2: step 0 writes 'IN', an input of ensemble 'e': Triton loads it and never answers; give it another name here",
     ),
     (
         "circle",
@@ -981,30 +968,32 @@ WIRING: list[tuple[str, dict[str, str], str]] = [
                 step("a", {"IN": "U"}, {"OUT": "T"}), step("b", {"IN": "T"}, {"OUT": "U"})
             ),
         },
-        "",
+        "e/config.pbtxt:2: ensemble input 'IN' for ensemble e' is not used; drop it, or map it in a step",
     ),
-    ("dims of 0", alone(m=PYTHON.replace("[4]", "[0]")), "must be integer >= 1"),
+    (
+        "dims of 0",
+        alone(m=PYTHON.replace("[4]", "[0]")),
+        "m/config.pbtxt:2: model input 'IN' dimension must be integer >= 1, or -1 to indicate a variable-size dimension; write -1 where it varies",
+    ),
     (
         "reshape",
         alone(m=PYTHON.replace("[4] }", "[4] reshape { shape: [5] } }", 1)),
-        "has different size for dims and reshape",
+        "m/config.pbtxt:2: model input 'IN' has different size for dims and reshape; let both hold as many values",
     ),
     (
         "preferred size",
         alone(m=ONNX + "dynamic_batching { preferred_batch_size: 16 }"),
-        "dynamic batching preferred size must be <= max batch size for m",
+        "m/config.pbtxt:4: dynamic batching preferred size must be <= max batch size for m; it is 16, max_batch_size 8; drop it or raise that",
     ),
 ]
 
 
-@pytest.mark.parametrize(("models", "part"), [pytest.param(m, p, id=i) for i, m, p in WIRING])
-def test_what_triton_refuses_of_wiring_and_settings(
-    models: dict[str, str], part: str, adopt: Adopt
+@pytest.mark.parametrize(("models", "line"), [pytest.param(m, line, id=i) for i, m, line in LINES])
+def test_a_repository_that_triton_refuses_is_refused(
+    models: dict[str, str], line: str, adopt: Adopt
 ) -> None:
-    line = adopt.refusal(models)
-    assert line.partition("/config.pbtxt:")[0] in models
-    assert part in line
-    assert "; " in line
+    arguments = ["--ensemble", "e"] if "f" in models else []
+    assert adopt.refusal(models, *arguments) == line
 
 
 def test_a_config_by_another_name(adopt: Adopt) -> None:
@@ -1038,6 +1027,15 @@ def test_a_python_model_that_declares_nothing(adopt: Adopt) -> None:
     folder = write(adopt.folder, alone(m='backend: "python"'))
     (folder / "m" / "1" / "model.py").touch()
     assert "is mapping to non-existing input IN in model m; it has none" in adopt.refusal({})
+
+
+def test_no_code_runs_unless_it_may(adopt: Adopt) -> None:
+    folder = write(adopt.folder, alone(m='backend: "python"'))
+    (folder / "m" / "1" / "model.py").write_text("def auto_complete_config(config): ...")
+    assert adopt.refusal({}) == (
+        "m/config.pbtxt: declares no inputs or no outputs; auto_complete_config of 1/model.py does; "
+        "run adopt with --run-code, which calls it, or declare them in config.pbtxt"
+    )
 
 
 @pytest.mark.parametrize(

@@ -49,12 +49,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--into", type=Path, metavar="DIR", help="copy the models' files to models/ of this project"
     )
+    parser.add_argument(
+        "--run-code",
+        action="store_true",
+        help="call auto_complete_config of Python models whose configs declare no inputs or no outputs",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print pipeline.yml on stdout, and on stderr what else to know, or why Triton refuses the repository."""
     try:
-        adopted = adopt(arguments.repository, arguments.ensemble)
+        adopted = adopt(arguments.repository, arguments.ensemble, may_run=arguments.run_code)
         if arguments.into:
             copy_files(adopted.models, arguments.into)
     except (Refused, OSError) as error:
@@ -72,18 +77,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def adopt(folder: Path, wanted: str = "") -> Adopted:
+def adopt(folder: Path, wanted: str = "", *, may_run: bool = False) -> Adopted:
     """Return what an ensemble of a repository becomes.
 
-    `wanted` may be left out where one ensemble is in no other. Refused where Triton or the template
-    refuses it.
+    `wanted` may be left out where one ensemble is in no other. Code of the models runs only if it
+    `may_run`. Refused where Triton or the template refuses it.
     """
     if not folder.is_dir():
         raise Refused(str(folder), "no such directory", "name a model repository")
     repository = Repository.read(folder)
     repository.folders.pop(".git", None)  # of the checkout, and of none that Triton is given
     completed = given.complete(repository.models)
-    failed = complete_by_code(repository.models)
+    failed = complete_by_code(repository.models, may_run)
     findings = findings_in(repository)
     ensembles = {name for name, model in repository.models.items() if model.is_ensemble}
     refuse_first(errors(findings), repository.folders.keys() - ensembles)

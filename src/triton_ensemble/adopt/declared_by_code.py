@@ -23,24 +23,32 @@ PACKAGES = Path(__file__).parents[2]  # where this package is imported from
 TIMEOUT_S = 60.0
 
 
-def complete_by_code(models: Models) -> dict[str, str]:
-    """Complete configs in place; return why code can't be asked, by the model's name."""
-    failed: dict[str, str] = {}
+def complete_by_code(models: Models, may_run: bool) -> dict[str, tuple[str, str]]:
+    """Complete configs in place; of others return what is wrong and what to do, by the model's name."""
+    failed: dict[str, tuple[str, str]] = {}
     for model in models.values():
         declares_all = model.config.input and model.config.output
         if model.backend == "python" and not declares_all and _code(model).is_file():
-            reason = _complete(model) if model.completes_config else ""
-            failed |= {model.name: reason} if reason else {}
+            reason = _complete(model) if may_run and model.completes_config else ""
+            if reason or model.completes_config:
+                failed[model.name] = _words(model, reason)
     return failed
 
 
-def refuse_failed(failed: Mapping[str, str], models: Models) -> None:
-    """Raise Refused for the first of the models whose code can't be asked."""
-    for name in failed.keys() & models.keys():
-        code = _code(models[name]).relative_to(models[name].folder).as_posix()
-        how = f"auto_complete_config of {code} fails here: {failed[name]}"
-        instead = "install what it imports, or declare them in config.pbtxt"
-        raise Refused(config_of(name), f"declares no inputs or no outputs; {how}", instead)
+def refuse_failed(failed: Mapping[str, tuple[str, str]], models: Models) -> None:
+    """Raise Refused for the first of the models whose config is not complete."""
+    for name in (name for name in models if name in failed):
+        what, instead = failed[name]
+        raise Refused(config_of(name), f"declares no inputs or no outputs; {what}", instead)
+
+
+def _words(model: Model, reason: str) -> tuple[str, str]:
+    code = f"auto_complete_config of {_code(model).relative_to(model.folder).as_posix()}"
+    if reason:
+        what, instead = f"{code} fails here: {reason}", "install what it imports"
+    else:
+        what, instead = f"{code} does", "run adopt with --run-code, which calls it"
+    return what, f"{instead}, or declare them in config.pbtxt"
 
 
 def _code(model: Model) -> Path:

@@ -105,9 +105,9 @@ class Pipeline:
         edits: dict[Place, Any] = {}
         for place, step in steps_of(self.given):
             if step["name"] == name:
-                edits[(*place, "versions")] = sorted(versions)
+                edits |= {(*place, "versions"): sorted(versions)}
             if name in (step["name"], step.get("model")):
-                edits[(*place, "version")] = version
+                edits |= {(*place, "version"): version}
         try:
             return Pipeline(self.root, with_values(self.text, edits))
         except ValueError as error:
