@@ -597,10 +597,15 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         ),
         "",
     ),
-    "the model of a step inside that may be fused": (
+    "the model of a step inside that is fused": (
         wired(
-            nested({"x": "A"}, {"y": "M"}),
-            {"name": "b", "model": "within", "inputs": {"x": "M"}, "outputs": {"y": "X"}},
+            nested(
+                {"x": "A"},
+                {"y": "M"},
+                tensors=dict.fromkeys("xty", "FP32[4]"),
+                steps=[step("within", ["x"], ["t"]), step("last", ["t"], ["y"])],
+            ),
+            {"name": "b", "model": "within", "inputs": {"x": "M"}, "outputs": {"t": "X"}},
         ),
         "step b: is served by the model of within, which is no step beside it with a model of its own",
     ),
