@@ -1,6 +1,7 @@
 """Moves the ensemble back to the version that it asked for before the last shift.
 
-It brings back the golden answers that the shift replaced. Then it runs the live tests, and names those that fail.
+It brings back the golden answers that the shift replaced. Then it runs the live tests, and names those
+that fail.
 """
 
 from __future__ import annotations
