@@ -118,7 +118,7 @@ def test_a_rollback_that_fails_tests_is_done_and_names_them(project: Project) ->
     said = succeed(command(project, "rollback"))
     assert "one: the ensemble asks for version 1; it was 2" in said
     assert "    version: 1" in (project / "pipeline.yml").read_text()
-    lines = said.split("these live tests fail with version 1; ")[1].splitlines()
+    lines = said.split("\nlive tests fail now; ")[1].splitlines()
     assert lines[0] == "change what they expect, or run: make shift NAME=one VERSION=2"
     assert f"samples/{sample.name}: C[0, 0]: expected 2, got 1.0" in lines[1]
 
@@ -147,6 +147,25 @@ def test_what_makes_no_sense_is_refused_in_a_line(second: Project, words: str, l
     said = refused(second, *words.split())
     assert line in said
     assert len(said.splitlines()) == 1
+
+
+INTERRUPTED = """
+import sys
+from triton_ensemble.cli import main
+from triton_ensemble.versions import rollback
+def failures(*_):
+    raise KeyboardInterrupt
+rollback.failures = failures
+sys.exit(main(["rollback"]))
+"""
+
+
+@pytest.mark.slow
+def test_a_rollback_whose_tests_are_interrupted_is_done(project: Project) -> None:
+    succeed(command(project, "shift", "NAME=one", "VERSION=2"))
+    said = succeed(project.run(sys.executable, "-c", INTERRUPTED, GRPC_PORT=NOWHERE))
+    assert said.endswith("\nthe live tests were interrupted; run: make test\n")
+    assert "    version: 1" in (project / "pipeline.yml").read_text()
 
 
 def git(project: Project, *arguments: str) -> str:

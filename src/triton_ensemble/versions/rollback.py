@@ -1,6 +1,7 @@
 """Moves the ensemble back to the version that it asked for before the last shift.
 
-It brings back the golden answers that the shift replaced. Then it runs the live tests, and names those that fail.
+It brings back the golden answers that the shift replaced. Then it runs the live tests, and names those
+that fail.
 """
 
 from __future__ import annotations
@@ -45,21 +46,22 @@ def _rollback(root: Path, name: str | None, roll: str) -> None:
     previous = record[name]["previous"]
     number, was = int(previous["version"]), Pipeline(root).served(name)
     shift(root, name, number, tested=False, more=_golden(root, previous), roll=roll)
-    if failing := _failing(root):
-        then = f"change what they expect, or run: make shift NAME={name} VERSION={was}"
-        print(f"these live tests fail with version {number}; {then}", *failing, sep="\n")
+    if failing := _failing(root, f"make shift NAME={name} VERSION={was}"):
+        print(*failing, sep="\n")
 
 
-def _failing(root: Path) -> list[str]:
-    """Return the live tests that fail now, or why they did not run: the version is served already."""
+def _failing(root: Path, forth: str) -> list[str]:
+    """Return lines on the live tests that fail now, or why they did not run: the version is served already."""
+    project = Project.load(root)
     try:
-        project = Project.load(root)
         with served(project) as triton:
-            return failures(project, triton)
+            failing = failures(project, triton)
     except VersionError as error:
         return [str(error)]
     except KeyboardInterrupt:
-        return ["they were interrupted, run: make test"]
+        return ["the live tests were interrupted; run: make test"]
+    then = f"live tests fail now; change what they expect, or run: {forth}"
+    return [then, *failing] if failing else []
 
 
 def _golden(root: Path, previous: dict[str, Any]) -> Changes:
