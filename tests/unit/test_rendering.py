@@ -224,20 +224,6 @@ def test_a_project_has_the_files_of_its_example(generate: Generate, name: str) -
     assert [path for path in owned if not (project / path).exists()] == []
 
 
-@pytest.mark.parametrize(
-    ("former", "name"), [("face-attributes", "digit-screening"), ("ad-ranking", "second-opinion")]
-)
-def test_a_former_name_of_a_starting_pipeline_is_that_of_today(
-    generate: Generate, former: str, name: str
-) -> None:
-    named = {"project_name": "p"}
-    of_former = generate(starting_pipeline=former, **named).contents()
-    of_today = generate(starting_pipeline=name, **named).contents()
-    differ = {path for path in of_today | of_former if of_today.get(path) != of_former.get(path)}
-    assert differ == {".copier-answers.yml", "pipeline.yml"}
-    assert f"starting_pipeline: {former}\n".encode() in of_former["pipeline.yml"]
-
-
 def test_no_empty_folders(project: Project) -> None:
     assert [
         str(path) for path in project.path.rglob("*") if path.is_dir() and not any(path.iterdir())
