@@ -50,7 +50,7 @@ MUTANTS = {
     "output missing": ({"result": "return {}"}, "step work: returned no OUT"),
     "one too many": (
         {"result": 'return {"OUT": out, "B": out}'},
-        "returned B, which is none of its",
+        "returned B, which is not one of its",
     ),
     "misspelt method": ({"method": "__cal__"}, "step work: class Step has no method __call__"),
     "raises": ({"change": "raise KeyError('gone')"}, "step work failed(.|\n)*KeyError: 'gone'"),
