@@ -350,7 +350,9 @@ def _broken_off(root: Path, version: str, at: int, killed: bool) -> NoReturn:
             patch.setattr(Stage, "end", end)
             update(root, version)
     except SystemExit as error:
-        status = int("No space left on device; the project is as it was" not in str(error))
+        said = str(error)
+        wanted = ("No space left on device; make room there", "; the project is as it was")
+        status = int(not all(part in said for part in wanted))
     finally:
         os._exit(status)
 
