@@ -75,8 +75,8 @@ def http_json(tensors: list[Tensor], more_bytes: int = 0) -> bytes:
     return json.dumps({"inputs": declared, "outputs": outputs}).encode()
 
 
-def http_body(tensors: list[Tensor]) -> Body:
-    head = http_json(tensors)
+def http_body(tensors: list[Tensor], head: bytes = b"") -> Body:
+    head = head or http_json(tensors)
     return Body(head + b"".join(tensor.data for tensor in tensors), len(head))
 
 
@@ -99,12 +99,10 @@ def text_refused(texts: Tensor) -> Tensor:
     return texts._replace(data=string(REFUSED_TEXT.encode()) * texts.shape[0])
 
 
-def ending_with(end: bytes) -> Callable[[list[Tensor]], list[Tensor]]:
-    """Let the last text be these bytes. Triton's core notices nothing: each row has its text."""
-    return lambda t: [
-        t[0]._replace(data=string(b"") * (t[0].shape[0] - 1) + end),
-        *t[1:],
-    ]
+def last_too_long(texts: Tensor) -> Tensor:
+    """Triton's core notices nothing: each row has its text, but the last one ends before its length."""
+    rows = texts.shape[0]
+    return texts._replace(data=string(b"") * (rows - 1) + struct.pack("<I", 0xFFFFFFF0) + b"bad")
 
 
 def texts(**changed: Any) -> Callable[[list[Tensor]], list[Tensor]]:
@@ -150,7 +148,7 @@ WRONG_TENSORS: dict[str, Callable[[list[Tensor]], list[Tensor]]] = {
     "input twice": lambda t: [*t, t[1]],
     "no inputs": lambda t: [],
     "text that its step refuses": lambda t: [text_refused(t[0]), t[1]],
-    BAD_STRING: ending_with(struct.pack("<I", 0xFFFFFFF0) + b"bad"),
+    BAD_STRING: lambda t: [last_too_long(t[0]), t[1]],
 }
 
 
@@ -161,19 +159,9 @@ def spoilt_json(before: bytes, after: bytes) -> Callable[[list[Tensor]], Body]:
         head = http_json(tensors)
         spoilt = head.replace(before, after, 1)
         assert spoilt != head
-        return Body(spoilt + b"".join(tensor.data for tensor in tensors), len(spoilt))
+        return http_body(tensors, spoilt)
 
     return body
-
-
-def headed(*fields: str) -> Callable[[list[Tensor]], Body]:
-    """Send a good body with more fields in the head."""
-    return lambda t: http_body(t)._replace(fields="".join(f"{field}\r\n" for field in fields))
-
-
-def more_declared(tensors: list[Tensor]) -> Body:
-    head = http_json(tensors, more_bytes=1)
-    return Body(head + b"".join(tensor.data for tensor in tensors), len(head))
 
 
 def spoilt_message(spoil: Callable[[Any], Any]) -> Callable[[list[Tensor]], Body]:
@@ -196,7 +184,7 @@ WRONG_BYTES: dict[str, dict[str, Callable[[list[Tensor]], Body]]] = {
     HTTP: {
         "bad JSON or protobuf": spoilt_json(b"{", b"["),
         "truncated binary": lambda t: Body(http_body(t).data[:-5], http_body(t).json_length),
-        "wrong binary size": more_declared,
+        "wrong binary size": lambda t: http_body(t, http_json(t, more_bytes=1)),
         "empty body": lambda t: Body(b""),
         "hang-up": lambda t: http_body(t)._replace(hang_up=True),
         "unknown output": spoilt_json(b"ANSWER", b"NOTHING"),
@@ -204,18 +192,18 @@ WRONG_BYTES: dict[str, dict[str, Callable[[list[Tensor]], Body]]] = {
             b'"binary_data_size"',
             b'"shared_memory_region": "none", "shared_memory_byte_size": 4, "offset"',
         ),
-        "no JSON object": lambda t: Body(b"null"),
+        "JSON null": lambda t: Body(b"null"),
         "JSON of a list": lambda t: Body(b"[]"),
         "inputs of a text": lambda t: Body(b'{"inputs": "TEXT"}'),
         "shape of texts": spoilt_json(b'"shape": [', b'"shape": ["one", '),
         "shape of a number": spoilt_json(b'"shape": [', b'"shape": 1, "dims": ['),
-        "dim that is no integer": spoilt_json(b'"shape": [', b'"shape": [1.5, '),
+        "fractional dim": spoilt_json(b'"shape": [', b'"shape": [1.5, '),
         "negative binary size": spoilt_json(b'"binary_data_size": ', b'"binary_data_size": -'),
         "data beside binary data": spoilt_json(b'"shape"', b'"data": [1, 2], "shape"'),
         "JSON nested 1,000 deep": spoilt_json(b"{", b'{"id": ' + b"[" * 1000),
-        "JSON that is no UTF-8": spoilt_json(b"NUMBERS", b"\xff\xfe"),
+        "JSON with invalid UTF-8": spoilt_json(b"NUMBERS", b"\xff\xfe"),
         "JSON longer than the body": lambda t: http_body(t)._replace(json_length=1 << 30),
-        "no gzip": headed("Content-Encoding: gzip"),
+        "no gzip": lambda t: http_body(t)._replace(fields="Content-Encoding: gzip\r\n"),
     },
     GRPC: {
         "bad JSON or protobuf": lambda t: Body(b"\xff" * 20),
@@ -228,7 +216,7 @@ WRONG_BYTES: dict[str, dict[str, Callable[[list[Tensor]], Body]]] = {
         "unknown shared memory": spoilt_message(set_region),
         "unknown model": spoilt_message(lambda m: setattr(m, "model_name", "none")),
         "unknown version": spoilt_message(lambda m: setattr(m, "model_version", "99")),
-        "version that is no number": spoilt_message(lambda m: setattr(m, "model_version", "-")),
+        "non-numeric version": spoilt_message(lambda m: setattr(m, "model_version", "-")),
         "raw and typed data": spoilt_message(
             lambda m: m.inputs[1].contents.fp32_contents.append(1)
         ),
