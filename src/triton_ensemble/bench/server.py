@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, build_opener
 
 from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
@@ -15,11 +14,10 @@ from triton_ensemble.bench.closed_loop import Address
 from triton_ensemble.config.message import ModelConfig
 from triton_ensemble.config.repository import called_models, model_config
 from triton_ensemble.project import Project
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.server.local_triton import LocalTriton, get
 from triton_ensemble.server.ports import not_asked
 
 TIMEOUT_S = 10
-DIRECT = build_opener(ProxyHandler({}))  # whatever http_proxy says
 
 
 class ServerUnderLoad:
@@ -58,8 +56,7 @@ class ServerUnderLoad:
     def metrics(self) -> str:
         """Return the text of Triton's metrics; empty where they can't be read."""
         try:
-            with DIRECT.open(self._metrics_url, timeout=TIMEOUT_S) as response:
-                return str(response.read().decode())
+            return get(self._metrics_url)
         except OSError:
             return ""
 

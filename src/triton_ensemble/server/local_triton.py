@@ -198,9 +198,9 @@ class LocalTriton:
     def _is_ready(self) -> bool:
         try:
             # Another server may hold the port that ours is about to be refused.
-            ours = self._id in _get(f"{self.http_url}/v2")
-            _get(f"{self.http_url}/v2/models/{quote(self.model)}/ready")
-            _get(self.metrics_url)
+            ours = self._id in get(f"{self.http_url}/v2")
+            get(f"{self.http_url}/v2/models/{quote(self.model)}/ready")
+            get(self.metrics_url)
         except OSError:
             return False
         return ours
@@ -287,8 +287,8 @@ def free_ports(wanted: dict[str, int]) -> dict[str, int]:
     return ports
 
 
-def _get(url: str) -> str:
+def get(url: str) -> str:
     """Body of the answer; OSError if there is none, or its status is an error."""
     direct = build_opener(ProxyHandler({}))  # whatever http_proxy says
     with direct.open(url, timeout=5) as response:
-        return str(response.read())
+        return str(response.read().decode())
