@@ -30,7 +30,7 @@ def complete_by_code(models: Models, may_run: bool) -> dict[str, tuple[str, str]
         declares_all = model.config.input and model.config.output
         if model.backend == "python" and not declares_all and _code(model).is_file():
             reason = _complete(model) if may_run and model.completes_config else ""
-            if reason or model.completes_config:
+            if model.completes_config:  # still, unless its code has completed it
                 failed[model.name] = _words(model, reason)
     return failed
 
@@ -70,8 +70,8 @@ def _complete(model: Model) -> str:
         completed = json_format.ParseDict(json.loads(run.stdout), new_config())
     except subprocess.TimeoutExpired:
         return f"it takes longer than {TIMEOUT_S:g} s"
-    except json_format.ParseError as error:
-        return f"ParseError: {error}"
+    except (ValueError, json_format.ParseError) as error:
+        return f"{type(error).__name__}: {error}"
     model.config.CopyFrom(completed)
     model.config.backend = "python"
     model.completes_config = False
