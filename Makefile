@@ -19,7 +19,8 @@ SITE := build/docs
 DOCS := .
 LINKS := build/links
 # What `make mutants` runs: tests of the check, the configs and the adapter that start no process.
-TOOLKIT := $(shell find src hooks examples/*/pipeline.yml pyproject.toml -type f -not -name '*.pyc')
+# What the wheel is made of, if it is newer. Names in template/ have spaces, which make can't list.
+CHANGED := $(shell find src hooks template examples/*/pipeline.yml pyproject.toml -type f -newer template/vendor/requirements.txt -not -name '*.pyc' -not -name '*.whl' -print -quit 2>&1)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit test-slow test-docker test-cluster test-browser dashboard test-ray coverage mutants docs links lint lock dist wheel
@@ -130,8 +131,11 @@ dist: wheel ## the wheel that projects have and its sources, in dist/, as a rele
 
 wheel: template/vendor/requirements.txt ## build the wheel that generated projects have, when its sources changed
 
-template/vendor/requirements.txt: $(TOOLKIT) | $(VENV)/.ready
+template/vendor/requirements.txt: $(if $(CHANGED),FORCE) | $(VENV)/.ready
 	@$(VENV)/bin/python scripts/wheel.py
+
+.PHONY: FORCE
+FORCE:
 
 lock: setup ## renew the lock files of this repository and of generated projects
 	@UV=$(abspath $(UV)) $(VENV)/bin/python scripts/lock.py

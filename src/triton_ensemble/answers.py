@@ -133,6 +133,20 @@ def answers_of(repository: Path) -> Answers:
     return found if isinstance(found, dict) and _has_steps(found) else {}
 
 
+def changed_answers(given: Answers, made: Answers) -> list[str]:
+    """Return the names of answers that a project was not made from, in the order of pipeline.yml."""
+    left_out = [name for name in LEFT_OUT if name not in given]
+    changed = [name for name in given if not _is_same(given[name], made.get(name), name)]
+    return [name for name in left_out if made.get(name, LEFT_OUT[name]) != LEFT_OUT[name]] + changed
+
+
+def _is_same(one: Any, other: Any, question: str) -> bool:
+    """Whether two answers to a question are the same; Copier writes `extras` in the order of their choices."""
+    if question == "extras" and isinstance(one, list) and isinstance(other, list):
+        return sorted(map(str, one)) == sorted(map(str, other))
+    return bool(one == other)
+
+
 def _has_steps(answers: Answers) -> bool:
     """Whether answers, or those of a step that is an ensemble, are of this template, by the form of their steps."""
     steps, ensemble = answers.get("steps"), answers.get("ensemble")

@@ -10,10 +10,11 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from triton_ensemble import __version__
-from triton_ensemble.project import ProjectError
+from triton_ensemble.project import FILE, ProjectError
 
 # Module and summary of each command, in the order in which a newcomer meets them.
 COMMANDS = {
@@ -23,6 +24,7 @@ COMMANDS = {
         "check.command",
         "find what Triton would refuse in a model repository or pipeline.yml",
     ),
+    "apply": ("apply.command", "apply a changed pipeline.yml to the project's files"),
     "adopt": ("adopt.command", "print the pipeline.yml of an existing model repository"),
     "repository": ("repository.command", "complete the project's model repository"),
     "serve": ("server.command", "serve the project's ensemble with the local Triton"),
@@ -44,6 +46,12 @@ COMMANDS = {
     "update": ("update.command", "apply pipeline.yml and the template's newest version"),
 }
 
+# Commands that first apply a changed pipeline.yml of the project that they are called in.
+APPLYING = (
+    "repository", "serve", "infer", "sample", "step", "golden", "gateway", "ray", "bench", "tune", "publish", "shift",
+    "rollback", "unload", "push", "tir",
+)  # fmt: skip
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status. Errors of the user are one line on stderr."""
@@ -51,12 +59,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = next((word for word in words if word in COMMANDS), None)
     try:
         parsed = _parser(chosen).parse_args(words)
-        return int(parsed.run(parsed))
+        return (0 if vars(parsed).get("if_applied") else _apply_first(chosen)) or int(
+            parsed.run(parsed)
+        )
     except ProjectError as error:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _apply_first(chosen: str | None) -> int:
+    root = Path.cwd()
+    if chosen in APPLYING and (root / "pipeline.yml").is_file() and (root / FILE).is_file():
+        from triton_ensemble.apply.command import apply_first
+
+        return apply_first(root)
+    return 0
 
 
 class _Parser(argparse.ArgumentParser):

@@ -75,7 +75,7 @@ def _ignoring(model: Model) -> Iterator[str]:
 
 def _imports(model: Model) -> Iterator[str]:
     if packages := _packages(model):
-        how = "add them to its `requirements`, then run `make update`"
+        how = "add them to its `requirements`"
         yield f"{model.name}: imports {_listed(packages)}; {how}"
 
 

@@ -3,8 +3,8 @@
 Prints a line for each finding: `file:line: severity: rule: what is wrong; what to do`.
 docs/check.md has an example for each rule. Nothing is loaded or run: model files are not opened,
 and of Python code only the text is read. In a project, the repository is model_repository/ and
-pipeline.yml must be what the project was made from; of a changed one follows what an update would
-refuse. A pipeline.yml instead of a repository is checked without changing the project.
+of a pipeline.yml that changed and is not applied yet, it checks what the change would make. A
+pipeline.yml instead of a repository is checked in the same way.
 
 Exit status: 0 if there is no error (there may be warnings), 1 if a finding is an error,
 2 if there is nothing to check.
@@ -86,22 +86,25 @@ def _findings(path: Path, release: str | None) -> tuple[list[Finding], str]:
         raise CheckError(f"{path}: no such directory; name a model repository")
     folder = path.resolve()
     findings = check(folder, known)
-    if any(each.rule == "pipeline-changed" and "make update" in each.instead for each in findings):
-        findings += _of_update(folder.parent / "pipeline.yml")
+    if changed := [each for each in findings if each.rule == "pipeline-changed"]:
+        findings = _of_change(folder.parent / "pipeline.yml", changed) or findings
     count = sum(each.is_dir() for each in folder.iterdir())
     if not count:
         raise CheckError(f"{path}: has no models; name a model repository")
     return findings, f"{count} model{'s' * (count != 1)}"
 
 
-def _of_update(pipeline: Path) -> list[Finding]:
-    """Return what an update would refuse, where what renders the template's rules is installed."""
+def _of_change(pipeline: Path, changed: list[Finding]) -> list[Finding]:
+    """Return what is wrong with a changed pipeline.yml, besides that it is not applied.
+
+    The findings are empty if the package that renders the template's rules is not installed.
+    """
     from triton_ensemble.pipeline.rules import RulesError
 
     try:
         from triton_ensemble.check.pipeline.check import check_pipeline
 
-        return check_pipeline(pipeline)
+        return [*check_pipeline(pipeline), *changed]
     except (ModuleNotFoundError, RulesError):
         return []
 

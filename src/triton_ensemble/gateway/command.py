@@ -49,9 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C (0), or say in a line what is in the way (1)."""
     project = Project.load(Path.cwd())
     if not (project.root / "gateway" / "app.py").is_file():
-        raise ProjectError(
-            "gateway/: not there; add gateway to extras in pipeline.yml, then: make update"
-        )
+        raise ProjectError("gateway/: not there; add gateway to extras in pipeline.yml")
     try:
         import uvicorn
 

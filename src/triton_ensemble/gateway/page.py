@@ -50,7 +50,7 @@ class Page:
         try:
             facts = json.loads((self._project.root / FACTS).read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise Refusal(404, f"{FACTS} is not there; run: make update") from None
+            raise Refusal(404, f"{FACTS} is not there; take it back from git") from None
         samples = self._project.sample_files() or self._project.sample_stubs()
         return JSONResponse({**facts, "samples": [path.stem for path in samples]}, headers=HEADERS)
 

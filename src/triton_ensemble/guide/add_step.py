@@ -1,7 +1,7 @@
 """Add a step to the pipeline.yml of this project: asks for its name, what runs it, what it reads and writes.
 
 Comments, order and layout of the file stay. A model that you have, an .onnx or TorchScript file or
-a folder of a model repository, is copied to models/. Run `make update` after it. Esc goes back to
+a folder of a model repository, is copied to models/. The next command applies it. Esc goes back to
 the question before, Ctrl-C leaves all as it is.
 """
 
@@ -51,9 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     text = PIPELINE.read_bytes().decode()
     written = with_step(text.replace("\r\n", "\n"), told)
     replace(PIPELINE, written.replace("\n", "\r\n") if "\r\n" in text else written)
-    print(
-        f"{PIPELINE} has step {said['name']}. Next: git add --all && git commit, then make update"
-    )
+    print(f"{PIPELINE} has step {said['name']}. Next: make infer, which applies it")
     if gone := [name for name in _returned(draft) if name not in _returned(told)]:
         kept = ", ".join(dict.fromkeys((*_returned(draft), *_returned(told))))
         print(

@@ -101,6 +101,22 @@ class Rules:
             "{{ answers | to_nice_yaml(indent=2, sort_keys=false) }}", {"answers": answers}
         )
 
+    def render(self, source: str, context: Mapping[str, Any]) -> str:
+        """Return what a text of template language makes of variables."""
+        return self._compiled(source).render(context)
+
+    def evaluate(self, expression: str, context: Mapping[str, Any]) -> Any:
+        """Return the value of an expression of template language."""
+        return self._environment.compile_expression(expression)(**context)
+
+    def recorded(self, answered: Answers) -> Answers:
+        """Return what Copier records of answers: those of questions that are not computed or skipped."""
+        return {
+            name: answered[name]
+            for name, question in self._questions()
+            if _cast("yaml", self.render(str(question.get("when", True)), answered))
+        }
+
     def questions(self) -> list[str]:
         """Return the names of the questions, those that are never asked among them."""
         return [name for name, _ in self._questions()]

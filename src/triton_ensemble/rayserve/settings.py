@@ -30,9 +30,7 @@ def read(project: Project) -> dict[str, Any]:
     try:
         settings = yaml.safe_load((project.root / FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ProjectError(
-            f"{FILE}: not there; add ray to extras in pipeline.yml, then: make update"
-        ) from None
+        raise ProjectError(f"{FILE}: not there; add ray to extras in pipeline.yml") from None
     except yaml.YAMLError as error:
         raise ProjectError(f"{FILE}: is no YAML: {' '.join(str(error).split())}") from None
     _check(schema.ServeDeploySchema, settings)

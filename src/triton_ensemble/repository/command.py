@@ -10,6 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from triton_ensemble.apply.state import is_changed
 from triton_ensemble.project import Project
 from triton_ensemble.repository import RepositoryError, published
 from triton_ensemble.repository.complete import complete
@@ -17,12 +18,16 @@ from triton_ensemble.repository.sources import working_tree
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Nothing but the current folder decides."""
+    """Declare when to do nothing."""
+    changed = "do nothing if pipeline.yml changed and is not applied yet"
+    parser.add_argument("--if-applied", action="store_true", help=changed)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Complete the repository; 1 and a line for each reason where that can't be."""
     project = Project.load(Path.cwd())
+    if arguments.if_applied and is_changed(project.root):
+        return 0
     try:
         complete(project, lambda line: print(line, flush=True))
         notes = [*published.notes(project, working_tree(project))]

@@ -2,7 +2,7 @@
 
 It prints the addresses when the ensemble is ready. When the process of a model has died, it says so and
 starts another Triton at the same addresses. A port of 0 is a free one. With --reload it loads models anew
-when their owner's files change, and prints what steps log.
+when their owner's files change, applies a saved pipeline.yml, and prints what steps log.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C (0) or until something fails (1)."""
     repository, model = arguments.repository, arguments.model
-    if arguments.reload or not (repository and model):
-        project = Project.load(Path.cwd())
-        repository, model = project.repository, project.ensemble
     ports = {name: getattr(arguments, name) for name in ("http_port", "grpc_port", "metrics_port")}
     more = RELOADS if arguments.reload else EXPLICIT if arguments.control == "explicit" else {}
     try:
         while True:
+            if arguments.reload or not (arguments.repository and arguments.model):
+                project = Project.load(Path.cwd())
+                repository, model = project.repository, project.ensemble
             with LocalTriton(repository, model, **ports, **more) as triton:
                 meanwhile = _reloading(project, triton) if arguments.reload else _watching(triton)
                 ready = f"{triton.model} is ready; Ctrl-C stops it; log: {triton.log}"
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
                 print(*triton.notes, ready, *urls, sep="\n", flush=True)
                 triton.wait(meanwhile)
                 ports = {f"{api}_port": port for api, port in triton.ports.items()}
-                triton.keep_log = True  # it may say why the process has died
+                triton.keep_log = not arguments.reload  # it may say why the process has died
     except KeyboardInterrupt:
         return 0
     except ServerError as error:
@@ -69,9 +69,12 @@ def _watching(triton: LocalTriton) -> Callable[[], object]:
 def _reloading(project: Project, triton: LocalTriton) -> Callable[[], object]:
     deaths, follower, reloader = Deaths(triton), Follower(triton), Reloader(project, triton)
 
-    def look() -> None:
+    def look() -> bool:
         follower.look()
-        reloader.look()
+        if reloader.look():
+            print("Triton is started anew", flush=True)
+            return True
         reloader.load(deaths.look("it is loaded anew"))
+        return False
 
     return look

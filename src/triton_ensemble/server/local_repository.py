@@ -77,7 +77,7 @@ def _problems(
         backend = _backend_by_file(repository / name, config)
         if backend not in {None, *backends}:
             what = f"Triton takes the backend {backend} for its file, which the local Triton does not have"
-            yield f"{name}: {what}; write `backend: {backend}` in pipeline.yml, then `make update`"
+            yield f"{name}: {what}; write `backend: {backend}` in pipeline.yml"
         if config.backend.startswith("$"):  # a shell reads it as Triton starts the stand-in
             what = f"the backend is still {config.backend}"
             yield f"{name}: {what}; write the name of one, like tensorrtllm"

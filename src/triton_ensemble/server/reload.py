@@ -1,4 +1,4 @@
-"""Loads models of a project anew when their owner changes a step or how a model file is made."""
+"""Loads models of a project anew when their owner changes pipeline.yml, a step or how a model file is made."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ Files = dict[Path, tuple[int, int]]  # time of change and size, by path
 
 
 class Reloader:
-    """Watches steps/, models/ and src/*.py of a project that a Triton in explicit model control mode serves."""
+    """Watches pipeline.yml, steps/, models/ and src/*.py of a project that a Triton in explicit model control mode serves."""
 
     def __init__(self, project: Project, triton: LocalTriton) -> None:
         self._project, self._triton = project, triton
         self._client = grpc.InferenceServerClient(triton.grpc_url.partition("://")[2])
         self._seen, self._next = self._watched(), 0.0
 
-    def look(self) -> None:
-        """Complete the model repository after a change, and load the models that are others then; once a second."""
+    def look(self) -> bool:
+        """Complete the model repository after a change, and load the models that it changes; once a second.
+
+        Return whether configs changed: then Triton has to start anew.
+        """
         if time.monotonic() < self._next:
-            return
+            return False
         self._next = time.monotonic() + EACH_S
         seen, now = self._seen, self._watched()
         changed = [path for path in seen | now if seen.get(path) != now.get(path)]
@@ -42,12 +45,16 @@ class Reloader:
                 "changed",
                 flush=True,
             )
-            before = self._served()
+            before, configs = self._served(), self._configs()
             # In a process of its own: models/ may import what has changed.
             command = [sys.executable, "-m", "triton_ensemble", "repository"]
             if subprocess.run(command, cwd=self._project.root).returncode == 0:
+                if self._configs() != configs:
+                    self._client.close()  # an idle connection holds Triton's end up
+                    return True
                 after = self._served()
                 self.load(name for name in after if after[name] != before.get(name))
+        return False
 
     def load(self, models: Iterable[str]) -> None:
         """Load models anew, and say how that went; of one that fails Triton goes on with what it had."""
@@ -69,8 +76,16 @@ class Reloader:
     def _watched(self) -> Files:
         root = self._project.root
         return _files(
-            [*(root / "steps").rglob("*"), *(root / "models").rglob("*"), *root.glob("src/*.py")]
+            [
+                root / "pipeline.yml",
+                *(root / "steps").rglob("*"),
+                *(root / "models").rglob("*"),
+                *root.glob("src/*.py"),
+            ]
         )
+
+    def _configs(self) -> Files:
+        return _files(self._project.repository.glob("*/config.pbtxt"))
 
     def _served(self) -> dict[str, Files]:
         repository = self._project.repository

@@ -26,7 +26,7 @@ def undeclared(project: Project, path: Path) -> Iterator[str]:
         if not owners & declared:
             yield (
                 f"{path.relative_to(project.root)} imports {name}; add {' or '.join(sorted(owners))} "
-                "to the step's requirements in pipeline.yml, then `make update`"
+                "to the step's requirements in pipeline.yml"
             )
 
 

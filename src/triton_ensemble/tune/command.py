@@ -2,7 +2,7 @@
 
 One setting after the other is tried: the instances, batching and max_batch_size of each step, and
 the max_queue_delay_us of all. What is written is ahead by more than noise, and has passed the
-project's live tests; pipeline.yml stays as it is where nothing is. `make update` applies it.
+project's live tests; pipeline.yml stays as it is where nothing is. The next command applies it.
 
 A local Triton runs meanwhile, and loads the models whose config changes. TRITON_URL=grpc://host:port
 names a server that runs already, in explicit model control mode.
@@ -153,4 +153,4 @@ def _write(path: Path, best: Settings, text: str) -> None:
         raise ValueError(f"pipeline.yml has changed meanwhile; write there: {describe(best)}")
     replace(path, with_values(text, edits(best)))
     print(f"Written to pipeline.yml: {describe(best)}")
-    print("Commit it, then run `make update`.")
+    print("The next command applies it.")

@@ -114,6 +114,15 @@ class Aside:
         words = iter(found.decode(errors="surrogateescape").split("\0")[:-1])
         return {path: status for status, path in zip(words, words, strict=True)}
 
+    def moved(self, files: Iterable[str]) -> dict[str, str]:
+        """Return the new paths of files of the last commit that are elsewhere now, by the old ones."""
+        paths = list(files)
+        return self.moves("HEAD", self.tree(self.project), paths) if paths else {}
+
+    def conflicts(self) -> set[str]:
+        """Return the files with conflicts."""
+        return {entry.path for entry in self.unmerged()}
+
     def moves(self, old: str, new: str, paths: Iterable[str]) -> dict[str, str]:
         """Return the new names of files that have another in the tree `new`, as git detects renames."""
         options = ("-r", "-z", "-M", "-l0", "--diff-filter=R", "--name-status")

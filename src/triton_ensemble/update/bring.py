@@ -6,12 +6,13 @@ import os
 import shutil
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
 from triton_ensemble.update.aside import Aside
 from triton_ensemble.update.git import UpdateError, git
-from triton_ensemble.update.stage import remove_empty_folders, staged
+from triton_ensemble.update.stage import Stage, remove_empty_folders, staged
 
 # Windows has no SIGHUP.
 STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -72,6 +73,25 @@ def bring(copy: Aside, changes: Mapping[str, str]) -> list[str]:
             raise
     remove_empty_folders(copy.root, [path for path, status in changes.items() if status == "D"])
     return [SPARSE] if skipped else []
+
+
+def bring_contents(stage: Stage, root: Path, contents: Mapping[str, bytes | None]) -> None:
+    """Give a project other contents of files, None for a file that goes; undo it and raise OSError if that fails.
+
+    They can be undone from then on, until the stage ends or is removed.
+    """
+    for number, (path, content) in enumerate(contents.items()):
+        if content is not None:
+            stage.new(number).write_bytes(content)
+            with suppress(FileNotFoundError):
+                shutil.copymode(root / path, stage.new(number))
+    stage.begin(contents, ())
+    try:
+        for number, path in enumerate(contents):
+            swap(root / path, stage.new(number), stage.old(number))
+    except BaseException:
+        stage.undo(root)
+        raise
 
 
 def swap(target: Path, new: Path, old: Path) -> None:

@@ -78,7 +78,7 @@ def _report(
     versions = (
         f"{old} -> {new}" if old != new else f"pipeline.yml is applied, by the template's {new}"
     )
-    conflicts = sorted({entry.path for entry in copy.unmerged()})
+    conflicts = sorted(copy.conflicts())
     then = "" if conflicts else "; see `git status` and `git diff`, then `make test`"
     print(f"{name}: {versions}, {count} files changed{then}")
     notes = [*notes, *renaming(owned, changes)]

@@ -73,7 +73,7 @@ def _line(error: Exception, answers: Mapping[str, Any]) -> str:
     if "Downgrades are not supported" in text:
         return (
             f"{commit} is newer than the template's newest version; wait for "
-            "the next, or apply pipeline.yml alone: make update ARGS=--vcs-ref=:current:"
+            "the next, or apply pipeline.yml alone: make apply"
         )
     instead = "write the template's URL or its absolute path, and commit"
     if isinstance(error, ValueError) and "must be a directory" in text:

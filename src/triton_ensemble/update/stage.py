@@ -73,6 +73,12 @@ class Stage:
         self.end()
         return len(files)
 
+    def check(self, root: Path) -> None:
+        """Raise UpdateError if a file was changed since."""
+        for number, (path, digest) in enumerate(self._read()[0]):
+            if _digest(root / path) not in ("", digest, _digest(self.old(number))):
+                raise UpdateError(f"{path}: was changed since; undo that first")
+
     def remove(self) -> None:
         """Remove the folder, unless files in it are to be put back."""
         if not self._read()[0]:
@@ -123,6 +129,27 @@ def undo_killed(root: Path) -> Iterator[str]:
             stage.remove()
         undone = f"is undone; {count} files are as they were before it"
         yield f"update: one that was killed {undone if count else 'had changed no file'}"
+
+
+@contextmanager
+def alone(root: Path, *, wait: bool = False) -> Iterator[None]:
+    """Keep other commands from changing a project's files; wait for one that does so now, or raise UpdateError."""
+    if not fcntl:
+        yield
+        return
+    folder = os.open(root, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            what = "another command changes this project"
+            if not wait:
+                raise UpdateError(f"{what}; wait for its end") from None
+            print(f"apply: {what}; waiting for its end", file=sys.stderr)
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 @contextmanager

@@ -8,9 +8,9 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from triton_ensemble.update.aside import KEPT, Aside
+from triton_ensemble.update.aside import KEPT
 from triton_ensemble.update.git import UpdateError, git
 
 COLUMNS = 80
@@ -23,6 +23,27 @@ STUBS = (
 )  # what the first lines of a file have that its owner is to fill in
 TYPES = "src/step_types.py"
 CODE = ("steps/", "models/")
+
+
+class Change(Protocol):
+    """A change of a project's files, by an update or by apply."""
+
+    @property
+    def root(self) -> Path:
+        """The owner's project."""
+
+    @property
+    def project(self) -> Path:
+        """The folder with the files as they are now."""
+
+    def before(self, path: str) -> bytes:
+        """Return a file as it was; empty if there was none."""
+
+    def conflicts(self) -> set[str]:
+        """Return the files in which the owner and the template changed the same lines."""
+
+    def moved(self, files: Iterable[str]) -> dict[str, str]:
+        """Return the new paths of files that were elsewhere before, by the old ones."""
 
 
 class Row(NamedTuple):
@@ -41,7 +62,7 @@ class Owned(NamedTuple):
     moved: dict[str, str]  # by its name now
 
 
-def table(copy: Aside, changes: Mapping[str, str], owned: Owned) -> Iterator[str]:
+def table(copy: Change, changes: Mapping[str, str], owned: Owned) -> Iterator[str]:
     """Yield the lines of the table, of at most 80 columns where the paths are that short."""
     rows = [*_changed(copy, changes), *_yours(copy, owned)]
     rows = sorted(_grouped(rows), key=lambda row: (ORDER.index(row.what), row.path))
@@ -57,7 +78,7 @@ def table(copy: Aside, changes: Mapping[str, str], owned: Owned) -> Iterator[str
         )
 
 
-def owned_code(copy: Aside, before: Mapping[str, Any], after: Mapping[str, Any]) -> Owned:
+def owned_code(copy: Change, before: Mapping[str, Any], after: Mapping[str, Any]) -> Owned:
     """Compare the owned files of two versions of the answers, and of the owner's last commit."""
     old, now = ({p for p in a.get("owned") or [] if p.startswith(CODE)} for a in (before, after))
     moved = {new: was for new, was in _renames(copy.root).items() if new in now - old}
@@ -99,12 +120,11 @@ def _renames(root: Path) -> dict[str, str]:
     return found
 
 
-def _changed(copy: Aside, changes: Mapping[str, str]) -> Iterator[Row]:
+def _changed(copy: Change, changes: Mapping[str, str]) -> Iterator[Row]:
     """Yield a row for each changed file, one for a file that is elsewhere now."""
     files = {path: s for path, s in changes.items() if not path.startswith(f"{KEPT}/")}
-    conflicts = {entry.path for entry in copy.unmerged()}
-    moves = copy.moves("HEAD", copy.tree(copy.project), files) if files else {}
-    moves = {old: new for old, new in moves.items() if new not in conflicts}
+    conflicts = copy.conflicts()
+    moves = {old: new for old, new in copy.moved(files).items() if new not in conflicts}
     for path, status in files.items():
         if path in conflicts:
             yield Row("conflict", path)
@@ -129,7 +149,7 @@ def _is_stub(path: Path) -> bool:
     return any(mark in path.read_bytes()[:500] for mark in STUBS)
 
 
-def _yours(copy: Aside, owned: Owned) -> Iterator[Row]:
+def _yours(copy: Change, owned: Owned) -> Iterator[Row]:
     """Yield rows of owned code that the update has not touched."""
     for new, old in owned.moved.items():
         yield Row("moved", f"{old} -> {new}", "by you" + _other_types(copy, new))
@@ -146,7 +166,7 @@ def _yours(copy: Aside, owned: Owned) -> Iterator[Row]:
         yield Row("kept", path, note)
 
 
-def _other_types(copy: Aside, path: str) -> str:
+def _other_types(copy: Change, path: str) -> str:
     """Return which types a moved step imports that have another name now; empty for none."""
     was, now = _types(copy)
     used = sorted(_words(copy.before(path)) & (was - now))
@@ -154,7 +174,7 @@ def _other_types(copy: Aside, path: str) -> str:
     return f"; {', '.join(used)} in it is {renamed} now" if used and renamed else ""
 
 
-def _types(copy: Aside) -> tuple[set[str], set[str]]:
+def _types(copy: Change) -> tuple[set[str], set[str]]:
     """Return the names of the types of steps' outputs before the update, and after it."""
     new = copy.project / TYPES
     before, after = copy.before(TYPES), new.read_bytes() if new.is_file() else b""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from triton_ensemble.project import ProjectError
 from triton_ensemble.repository import RepositoryError
 from triton_ensemble.server.local_triton import interruptible
 from triton_ensemble.update.git import UpdateError
-from triton_ensemble.update.stage import file_problem, undo_killed
+from triton_ensemble.update.stage import alone, file_problem, undo_killed
 from triton_ensemble.versions import VersionError
 
 
@@ -23,20 +20,6 @@ def version(text: str) -> int:
     if not text.isdecimal() or text != str(int(text)) or not 0 < int(text) < 2**63:
         raise ArgumentTypeError(f"{text!r} is no version; write VERSION=1, 2, 3 ...")
     return int(text)
-
-
-@contextmanager
-def alone(root: Path) -> Iterator[None]:
-    """Keep other commands from a project's versions: what one reads, another must not change before it writes."""
-    folder = os.open(root, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        what = "another command changes this project's versions; wait for its end"
-        raise VersionError(what) from None
-    finally:
-        os.close(folder)
 
 
 def attempt(action: Callable[[], None]) -> int:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
+from triton_ensemble.apply.changes import changes_between
 from triton_ensemble.project import Project
 from triton_ensemble.repository.complete import complete
-from triton_ensemble.update.bring import swap
+from triton_ensemble.update.bring import bring_contents
 from triton_ensemble.update.stage import Stage
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.pipeline import Pipeline
@@ -29,34 +27,13 @@ def changes_to(before: Pipeline, after: Pipeline) -> dict[str, bytes | None]:
     """
     if before.models != after.models:
         gone = ", ".join(sorted(before.models.keys() ^ after.models.keys()))
-        what = f"other steps would be fused then ({gone}); write `fuse: false` at them, and run `make update` first"
+        what = f"other steps would be fused then ({gone}); write `fuse: false` at them and run `make apply` first"
         raise VersionError(f"pipeline.yml: {what}")
-    old, new = before.files(), after.files()
-    changed = {path for path in old | new if old.get(path) != new.get(path)}
-    return {
-        path: _merged(before.root, path, old.get(path), new.get(path)) for path in sorted(changed)
-    }
-
-
-def _merged(root: Path, path: str, old: str | None, new: str | None) -> bytes | None:
-    """Return the new text of a file with the edits that the project has of the old one."""
-    file = root / path
-    have = file.read_bytes() if file.is_file() else b""
-    if new is None:
-        return None
-    if old is None or have == old.encode() or path == ".copier-answers.yml":
-        return new.encode()
-    with tempfile.TemporaryDirectory() as folder:
-        base, other = Path(folder, "base"), Path(folder, "other")
-        base.write_text(old)
-        other.write_text(new)
-        command = ["git", "merge-file", "-p", str(file), str(base), str(other)]
-        run = subprocess.run(command, capture_output=True)
-    if run.returncode:
-        raise VersionError(
-            f"{path}: has edits of yours in lines that versions change; take them back: git checkout {path}"
-        )
-    return run.stdout
+    changes = changes_between(before.root, before.files(), after.files(), before.owned)
+    for path in changes.conflicts:
+        what = f"{path}: has edits of yours in lines that versions change"
+        raise VersionError(f"{what}; take them back: git checkout {path}")
+    return {"pipeline.yml": after.text.encode(), **changes.contents}
 
 
 def candidate(stage: Stage, root: Path, changes: Changes) -> Project:
@@ -94,15 +71,8 @@ def bring(stage: Stage, root: Path, changes: Changes, then: Callable[[], None]) 
 
     Where any of this fails or is interrupted, the files are as they were.
     """
-    for number, (path, content) in enumerate(changes.items()):
-        if content is not None:
-            stage.new(number).write_bytes(content)
-            with suppress(FileNotFoundError):
-                shutil.copymode(root / path, stage.new(number))
-    stage.begin(changes, ())
+    bring_contents(stage, root, changes)
     try:
-        for number, path in enumerate(changes):
-            swap(root / path, stage.new(number), stage.old(number))
         complete(Project.load(root))
         then()
     except BaseException:

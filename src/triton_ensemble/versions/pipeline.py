@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,11 @@ import yaml
 from triton_ensemble.answers import FILE, UnreadableAnswers, read_answers
 from triton_ensemble.check.pipeline.check import of_project
 from triton_ensemble.pipeline.file import Place, steps_of, with_values
-from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, Rules
+from triton_ensemble.pipeline.render import File, render
+from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, rules
 from triton_ensemble.versions import VersionError
 
 PIPELINE = "pipeline.yml"
-MODELS = "template/model_repository"
-PYTHON = (
-    f"{MODELS}/{{% yield model from graph.python_models %}}{{{{ model.name }}}}{{% endyield %}}"
-    "/{% yield version from model.versions %}{{ version }}{% endyield %}"
-)
-BARE = PYTHON.replace("graph.python_models", "graph.bare_models")
-FACTS = "vendor/project.json"
 
 
 class Pipeline:
@@ -34,16 +28,8 @@ class Pipeline:
             self.given: Answers = read_answers(path)[0] if text is None else yaml.safe_load(text)
         except UnreadableAnswers as error:
             raise VersionError(f"{PIPELINE}:{error}") from error
-        self.root, self._rules = root, Rules()
+        self.root, self._rules = root, rules()
         self.text = path.read_bytes().decode() if text is None else text
-
-    def check_applied(self) -> None:
-        """Raise VersionError where the project is not made from it: more than versions would change."""
-        made = yaml.safe_load((self.root / FILE).read_bytes())
-        changed = [name for name, value in self.given.items() if made.get(name) != value]
-        if changed:
-            what = f"{', '.join(changed)} is not what the project was made from"
-            raise VersionError(f"{PIPELINE}: {what}; run: make update")
 
     def step(self, name: str) -> Answers:
         """Return the step whose model has versions; VersionError where it is none, with what to write instead."""
@@ -77,7 +63,7 @@ class Pipeline:
             (m for m in self.models if step["name"] in self.models[m] and m != step["name"]), ""
         )
         if fused:
-            return f"shares the model {fused}; write `fuse: false` there, run `make update`, then publish"
+            return f"shares the model {fused}; write `fuse: false` there, then publish"
         return ""
 
     def versions(self, name: str) -> list[int]:
@@ -117,10 +103,17 @@ class Pipeline:
     def answered(self) -> Answers:
         """All answers, with `graph`; VersionError with the template's line where it refuses them."""
         try:
-            kept = of_project(self.root / PIPELINE, self._rules)
-            return self._rules.answered(kept | self.given)
+            return self._rules.answered(self._kept | self.given)
         except RefusedAnswers as refused:
             raise VersionError(f"{PIPELINE}: {refused}") from refused
+
+    @property
+    def _kept(self) -> Answers:
+        return of_project(self.root / PIPELINE, self._rules)
+
+    @property
+    def _made(self) -> Answers:
+        return dict(yaml.safe_load((self.root / FILE).read_bytes()))
 
     @property
     def models(self) -> dict[str, list[str]]:
@@ -128,41 +121,14 @@ class Pipeline:
         models = self.answered["graph"]["models"]
         return {m["name"]: [s["name"] for s in m.get("steps", [m])] for m in models}
 
-    def files(self) -> dict[str, str]:
-        """Return the texts of the files that depend on versions, by their paths in the project."""
-        configs = self._rules.rendered(self.answered)
-        return {
-            PIPELINE: self.text,
-            FILE: self._answers(),
-            FACTS: self._render(f"template/{FACTS}.jinja"),
-            **{f"model_repository/{name}/config.pbtxt": text for name, text in configs.items()},
-            **self._version_folders(),
-        }
+    @property
+    def owned(self) -> list[str]:
+        """The files that the project owns."""
+        return [*self._made["owned"]]
 
-    def _version_folders(self) -> dict[str, str]:
-        graph, files = self.answered["graph"], {}
-        for models, names, at in (
-            (graph["python_models"], {"model.py": "", "step.json": ".jinja"}, PYTHON),
-            (graph["bare_models"], {"README.md": ""}, BARE),
-        ):
-            for model in models:
-                for version in model["versions"]:
-                    for name, suffix in names.items():
-                        path = f"model_repository/{model['name']}/{version}/{name}"
-                        files[path] = self._file(f"{at}/{name}{suffix}", model)
-        return files
-
-    def _file(self, template: str, model: Mapping[str, Any]) -> str:
-        if not template.endswith(".jinja"):
-            return (self._rules.root / template).read_text()
-        return self._render(template, model=model)
-
-    def _render(self, template: str, **more: Any) -> str:
-        return self._rules.template(template).render({**self.answered, **more})
-
-    def _answers(self) -> str:
-        """Return .copier-answers.yml with the steps of this pipeline."""
-        path = self.root / FILE
-        made = yaml.safe_load(path.read_bytes()) | {"steps": self.given["steps"]}
-        head = path.read_text().partition("\n")[0]
-        return f"{head}\n{self._rules.printed(made)}"
+    def files(self) -> dict[str, File]:
+        """Return the managed files as this pipeline makes them, by their paths in the project."""
+        try:
+            return render(self._rules, self._kept | self.given, self._made)
+        except RefusedAnswers as refused:
+            raise VersionError(f"{PIPELINE}: {refused}") from refused

@@ -49,7 +49,6 @@ def _publish(root: Path, arguments: Namespace) -> None:
             "FROM and FILE: write one of them; a version has its files from one place"
         )
     before = Pipeline(root)
-    before.check_applied()
     before.step(name)
     record = published.read(root)
     known = record.get(name, {}).get("versions", {})
@@ -113,7 +112,7 @@ def _empty(project: Project, folder: Path, pipeline: Pipeline) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     name = f"{folder.relative_to(project.root)}/"
     files = pipeline.files().items()
-    write(project.root, {path: text.encode() for path, text in files if path.startswith(name)})
+    write(project.root, {path: file.content for path, file in files if path.startswith(name)})
 
 
 def _put(project: Project, folder: Path, file: Path) -> None:

@@ -59,7 +59,6 @@ def shift(
     `more` are other files that change with it.
     """
     before = Pipeline(root)
-    before.check_applied()
     before.step(name)
     known = published.read(root)
     _check(before, name, number, known)

@@ -13,6 +13,7 @@ from triton_ensemble.check.pipeline.independent import refused_parts
 from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.config import Field, Model
 from triton_ensemble.pipeline.rules import Answers, Rules
+from triton_ensemble.pipeline.rules import rules as template_rules
 
 RULE = "answers"  # of findings that the template's own rules make
 
@@ -28,7 +29,7 @@ def check_pipeline(path: Path) -> list[Finding]:
         given, root = read_answers(path)
     except UnreadableAnswers as error:
         return [Finding(path, error.line, RULE, error.what, error.instead)]
-    rules, lines = Rules(), PipelineLines(root)
+    rules, lines = template_rules(), PipelineLines(root)
     answers = of_project(path, rules) | given
     if refused := [*refused_parts(answers, rules)]:
         return sorted(_finding(path, lines.of_problem(each), each) for each in refused)

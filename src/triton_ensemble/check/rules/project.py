@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from triton_ensemble.answers import (
     FILE,
-    LEFT_OUT,
     NO_YAML,
     Answers,
     UnreadableAnswers,
+    changed_answers,
     read_answers,
     yaml_problem,
 )
@@ -30,7 +29,8 @@ PROJECT: Files = {
     "model_repository/m/config.pbtxt": A,
 }
 REQUIRING = "ensemble_name: m\nsteps:\n- {name: m, requirements: [regex]}\n"
-CHANGED = "commit the change, then run `make update`"
+APPLY = "`make apply`, or any command that needs it, applies it"
+CONFLICTS = ".apply/conflicts"
 UNLOCKED: Files = {
     FILE: REQUIRING,
     "pipeline.yml": REQUIRING,
@@ -40,27 +40,59 @@ UNLOCKED: Files = {
 
 
 @error(
-    "pipeline-changed",
+    "pipeline-unreadable",
     of=itself,
-    triton="pipeline.yml differs from what the project was made from: `make update` was not run; "
-    "or it, or `.copier-answers.yml`, can't be read",
-    fails={**PROJECT, "pipeline.yml": "ensemble_name: m\nmax_batch_size: 16\nsteps: []\n"},
+    triton="no command of the project works: pipeline.yml or `.copier-answers.yml` can't be read",
+    fails={**PROJECT, "pipeline.yml": "ensemble_name: [m\nsteps: []\n"},
     passes=PROJECT,
 )
-def pipeline_changed(repository: Repository) -> Iterator[Problem]:
-    """A project is made from what pipeline.yml says."""
+def pipeline_unreadable(repository: Repository) -> Iterator[Problem]:
+    """The answers of a project can be read."""
     if not repository.answers:
         yield from _unreadable(repository.root / FILE)
         return
     path = repository.root / "pipeline.yml"
     try:
-        given, node = read_answers(path)
+        read_answers(path)
     except OSError:
         return
     except UnreadableAnswers as error:
         yield Problem(path, error.line, error.what, error.instead)
+
+
+@warning(
+    "pipeline-changed",
+    of=itself,
+    triton="pipeline.yml is not applied yet: Triton still serves what it said before",
+    fails={**PROJECT, "pipeline.yml": "ensemble_name: m\nmax_batch_size: 16\nsteps: []\n"},
+    passes=PROJECT,
+)
+def pipeline_changed(repository: Repository) -> Iterator[Problem]:
+    """A project is made from what pipeline.yml says."""
+    path = repository.root / "pipeline.yml"
+    try:
+        given, node = read_answers(path)
+    except (OSError, UnreadableAnswers):
         return
-    yield from _changed(path, given, node, repository.answers)
+    lines = {key.value: key.start_mark.line + 1 for key, _ in node.value}
+    for name in changed_answers(given, repository.answers) if repository.answers else ():
+        how = "changed" if name in given else "was left out"
+        yield Problem(path, lines.get(name, 1), f"{name} {how} and is not applied yet", APPLY)
+
+
+@error(
+    "apply-conflict",
+    of=itself,
+    triton="a config is not what pipeline.yml says: it changed the same lines as you, and yours stay",
+    fails={**PROJECT, f"{CONFLICTS}/model_repository/m/config.pbtxt": A},
+    passes=PROJECT,
+)
+def apply_conflict(repository: Repository) -> Iterator[Problem]:
+    """No lines of a config wait to be merged."""
+    for config in (repository.root / CONFLICTS / "model_repository").glob("*/config.pbtxt"):
+        path = repository.folder / config.parent.name / config.name
+        instead = f"merge {config.relative_to(repository.root)} into it, then remove that file"
+        yield Problem(path, 1, "pipeline.yml changed lines that you changed too", instead)
 
 
 def _unreadable(path: Path) -> Iterator[Problem]:
@@ -72,26 +104,6 @@ def _unreadable(path: Path) -> Iterator[Problem]:
     except NO_YAML as error:
         line = yaml_problem(error)[0] if isinstance(error, yaml.YAMLError) else 1
         yield Problem(path, line, "is no YAML", f"take it back: git checkout {FILE}")
-
-
-def _changed(
-    path: Path, given: Answers, node: yaml.MappingNode, answers: Answers
-) -> Iterator[Problem]:
-    for key, default in LEFT_OUT.items():
-        if key not in given and answers.get(key, default) != default:
-            what = f"{key} is left out, and the project was made with it"
-            yield Problem(path, 1, what, CHANGED)
-    for key, _ in node.value:
-        if not _is_same(given.get(key.value), answers.get(key.value), key.value):
-            what = f"{key.value} is not what the project was made from"
-            yield Problem(path, key.start_mark.line + 1, what, CHANGED)
-
-
-def _is_same(one: Any, other: Any, question: str) -> bool:
-    """Whether two answers to a question are the same; Copier writes `extras` in the order of their choices."""
-    if question == "extras" and isinstance(one, list) and isinstance(other, list):
-        return sorted(map(str, one)) == sorted(map(str, other))
-    return bool(one == other)
 
 
 @warning(

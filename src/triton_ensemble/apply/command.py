@@ -1,0 +1,115 @@
+"""Apply pipeline.yml: give the project's managed files what it says, offline and without a commit.
+
+The files that it changes keep your edits. If you and pipeline.yml changed the same lines, yours stay, and the
+other version waits in .apply/conflicts/. Every command that needs the files applies a changed pipeline.yml
+first; if the environment has CI=true, it stops instead. The template's version stays; `make update` upgrades it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from triton_ensemble.apply import ApplyError
+from triton_ensemble.apply.files import open_conflicts, remember
+from triton_ensemble.apply.state import State, read_state
+from triton_ensemble.update.git import UpdateError
+from triton_ensemble.update.stage import PREFIX, alone, file_problem, undo_killed
+
+IN_CI = "pipeline.yml: is not applied; run `make apply` and commit"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what to do instead of applying."""
+    instead = parser.add_mutually_exclusive_group()
+    check = "change nothing; exit with 1 if pipeline.yml is not applied or a conflict is open"
+    instead.add_argument("--check", action="store_true", help=check)
+    unless = "stop instead, with 1, if the environment has CI=true"
+    instead.add_argument("--unless-ci", action="store_true", help=unless)
+    back = "bring back pipeline.yml and the files as they were before it was last applied"
+    instead.add_argument("--undo", action="store_true", help=back)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Apply, check or undo; return 1 after a line if that can't be done."""
+    if arguments.unless_ci:
+        return apply_first(Path.cwd())
+    return attempt(Path.cwd(), _check if arguments.check else _undo if arguments.undo else apply)
+
+
+def apply_first(root: Path) -> int:
+    """Apply a changed pipeline.yml before another command runs; return 1 after a line if that can't be done."""
+    return attempt(root, _apply_unless_ci)
+
+
+def attempt(root: Path, action: Callable[[Path], None]) -> int:
+    """Return 0, or 1 after a line on why an action was not done; 130 if it was interrupted."""
+    try:
+        action(root)
+    except (ApplyError, UpdateError) as error:
+        print(str(error).removeprefix("update: "), file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"apply: {file_problem(error, root)}; the project is as it was", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("apply: interrupted; the project is as it was", file=sys.stderr)
+        return 130
+    return 0
+
+
+def apply(root: Path) -> None:
+    """Bring the project in `root` to what its pipeline.yml says; ApplyError if that can't be done."""
+    if not read_state(root).is_changed and not any(root.glob(f"{PREFIX}*")):
+        remember(root)
+        return
+    with alone(root, wait=True):
+        for line in undo_killed(root):
+            print(line, file=sys.stderr)
+        state = read_state(root)  # another command may have applied it meanwhile
+        if state.is_changed:
+            _bring(state)
+
+
+def _apply_unless_ci(root: Path) -> None:
+    if os.environ.get("CI") == "true" and read_state(root).is_changed:
+        raise ApplyError(IN_CI)
+    apply(root)
+
+
+def _bring(state: State) -> None:
+    # Most commands find nothing to apply, and need none of this.
+    from triton_ensemble.apply.project import ChangedProject
+    from triton_ensemble.apply.report import report
+    from triton_ensemble.update.bring import Interruptions
+
+    with Interruptions() as interruptions:
+        change = ChangedProject(state).change()
+        interruptions.ignore()  # what follows takes no time, and is done or undone
+        change.bring()
+        print(*report(change), sep="\n", flush=True)
+
+
+def _undo(root: Path) -> None:
+    from triton_ensemble.apply.undo import undo
+
+    with alone(root, wait=True):
+        undo(root)
+
+
+def _check(root: Path) -> None:
+    from triton_ensemble.apply.project import ChangedProject, list_edited
+
+    state = read_state(root)
+    if state.is_changed:
+        raise ApplyError(IN_CI)
+    if conflicts := [*open_conflicts(root)]:
+        what = "pipeline.yml changed lines that you changed too; merge .apply/conflicts/"
+        raise ApplyError(
+            "\n".join(f"{p}: {what}{p} into it, then remove that file" for p in conflicts)
+        )
+    for path in list_edited(ChangedProject(state)):
+        print(f"{path}: has edits of yours")

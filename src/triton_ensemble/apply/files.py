@@ -1,0 +1,45 @@
+"""The folder .apply/ of a project, which git does not see: what the last change of files replaced, and open conflicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+FOLDER = ".apply"
+LAST = "last"  # the stage of the last change, from which it can be undone
+CONFLICTS = "conflicts"  # rendered files, where the owner changed the same lines
+KEPT = "kept"  # edited files as they were, and an undone pipeline.yml
+TEXT = "pipeline.yml"  # as it was last applied, with its comments
+
+
+def prepare(root: Path) -> Path:
+    """Return the folder, made if it is not there."""
+    folder = root / FOLDER
+    folder.mkdir(exist_ok=True)
+    (folder / ".gitignore").write_text("*\n")
+    return folder
+
+
+def remember(root: Path) -> None:
+    """Keep the text of an applied pipeline.yml, if the folder can be written."""
+    path, text = root / FOLDER / TEXT, (root / TEXT).read_bytes()
+    with suppress(OSError):
+        if not path.is_file() or path.read_bytes() != text:
+            (prepare(root) / TEXT).write_bytes(text)
+
+
+def save(root: Path, kind: str, files: Mapping[str, bytes]) -> None:
+    """Write files into a folder of one kind, by their paths in the project."""
+    for path, content in files.items():
+        target = prepare(root) / kind / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+
+
+def open_conflicts(root: Path) -> Iterator[str]:
+    """Yield the paths of files with lines that their owner kept, until the version beside them is removed."""
+    folder = root / FOLDER / CONFLICTS
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix()

@@ -1,0 +1,138 @@
+"""A project whose pipeline.yml may have changed since its files were made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import yaml
+
+from triton_ensemble.answers import FILE
+from triton_ensemble.apply import ApplyError
+from triton_ensemble.apply.changes import Changes, changes_between
+from triton_ensemble.apply.files import CONFLICTS, KEPT, remember, save
+from triton_ensemble.apply.state import PIPELINE, State
+from triton_ensemble.apply.undo import keep, keep_text
+from triton_ensemble.check.formats import as_text
+from triton_ensemble.check.pipeline.check import check_pipeline, of_project
+from triton_ensemble.pipeline.render import File, render
+from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, Rules, rules
+from triton_ensemble.update.bring import bring_contents
+from triton_ensemble.update.stage import remove_empty_folders, staged
+
+
+@dataclass(frozen=True)
+class ChangedProject:
+    """A project whose pipeline.yml is to be applied."""
+
+    state: State
+
+    @property
+    def root(self) -> Path:
+        """The project's folder."""
+        return self.state.root
+
+    @property
+    def made(self) -> Answers:
+        """The answers that the files were made from."""
+        return self.state.made
+
+    @property
+    def rules(self) -> Rules:
+        """The template's rules, of this package's version."""
+        return rules()
+
+    @cached_property
+    def answers(self) -> Answers:
+        """The answers of pipeline.yml, and those that it does not have as they were."""
+        return of_project(self.root / PIPELINE, self.rules) | self.state.given
+
+    def render_made(self) -> dict[str, File]:
+        """Return the files as the answers made them that they were made from."""
+        known = {name: self.made[name] for name in self.rules.questions() if name in self.made}
+        return self._render(known, FILE)
+
+    def change(self) -> Change:
+        """Return what becomes of the files; ApplyError with the findings if pipeline.yml has errors."""
+        path = self.root / PIPELINE
+        errors = [found for found in check_pipeline(path) if found.severity == "error"]
+        if errors:
+            raise ApplyError(f"{as_text(errors)}\npipeline.yml is not applied: correct it first")
+        old, new = self.render_made(), self._render(self.answers, PIPELINE)
+        after = yaml.safe_load(new[FILE].content)
+        owned = {*self.made["owned"]}
+        owned |= {each for each in after["owned"] if (self.root / each).exists()}
+        return Change(self, changes_between(self.root, old, new, owned), after, old)
+
+    def _render(self, answers: Answers, source: str) -> dict[str, File]:
+        try:
+            return render(self.rules, answers, self.made)
+        except RefusedAnswers as error:
+            raise ApplyError(f"{source}: {error}") from error
+
+
+@dataclass(frozen=True)
+class Change:
+    """What becomes of a project's files, and of its answers."""
+
+    of: ChangedProject
+    files: Changes
+    after: Answers
+    old: Mapping[str, File]
+
+    @property
+    def root(self) -> Path:
+        """The owner's project."""
+        return self.of.root
+
+    @property
+    def project(self) -> Path:
+        """The folder with the files as they are now."""
+        return self.of.root
+
+    @cached_property
+    def statuses(self) -> dict[str, str]:
+        """What becomes of each file: A, M or D by path."""
+        return {
+            path: "D" if content is None else "M" if (self.root / path).exists() else "A"
+            for path, content in self.files.contents.items()
+        }
+
+    def before(self, path: str) -> bytes:
+        """Return a file as it was; empty if there was none."""
+        if path in self.files.contents and path in self.old:
+            return self.old[path].content
+        file = self.root / path
+        return file.read_bytes() if file.is_file() else b""
+
+    def conflicts(self) -> set[str]:
+        """Return the files in which the owner and pipeline.yml changed the same lines."""
+        return set(self.files.conflicts)
+
+    def moved(self, files: Iterable[str]) -> dict[str, str]:
+        """Return the new paths of files that were elsewhere before, by the old ones."""
+        return self.files.moved
+
+    def bring(self) -> None:
+        """Change the files: all, or none and raise OSError."""
+        root, statuses = self.root, self.statuses
+        save(root, KEPT, self.files.replaced)
+        save(root, CONFLICTS, self.files.conflicts)
+        with staged(root) as stage:
+            keep_text(stage, root, self.of.made, self.old[PIPELINE].content)
+            bring_contents(stage, root, self.files.contents)
+            keep(stage, root)
+        remember(root)
+        remove_empty_folders(root, [path for path, status in statuses.items() if status == "D"])
+
+
+def list_edited(project: ChangedProject) -> Iterator[str]:
+    """Yield the managed files that differ from what the answers make of them."""
+    owned = {*project.made["owned"]}
+    for path, file in project.render_made().items():
+        have = project.root / path
+        managed = path not in owned and path != FILE
+        if managed and have.is_file() and have.read_bytes() != file.content:
+            yield path

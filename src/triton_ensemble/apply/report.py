@@ -1,0 +1,50 @@
+"""Says what applying pipeline.yml did: to files, to the interface, and to what its owner wrote."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from triton_ensemble.apply.files import CONFLICTS, FOLDER, KEPT
+from triton_ensemble.apply.project import Change
+from triton_ensemble.update.lock import LOCK, lacking
+from triton_ensemble.update.table import owned_code, renaming, table
+
+INTERFACE = "hooks/messages/after_update.jinja"
+
+
+def report(change: Change) -> Iterator[str]:
+    """Yield the lines to print once the files are changed."""
+    files, statuses = change.files, change.statuses
+    count = len(statuses)
+    yield f"{change.after['project_name']}: pipeline.yml is applied, {count} files changed"
+    owned = owned_code(change, change.of.made, change.after)
+    yield from table(change, statuses, owned)
+    yield from renaming(owned, statuses)
+    yield from _interface(change).splitlines()
+    for path in files.replaced:
+        yield f"{path}: had edits of yours, which are kept in {FOLDER}/{KEPT}/{path}"
+    for path in files.conflicts:
+        what = "you and pipeline.yml changed the same lines, and yours stay"
+        other = f"{FOLDER}/{CONFLICTS}/{path}"
+        yield f"{path}: {what}; merge {other} into it, then remove that file"
+    yield from _packages(change)
+
+
+def _interface(change: Change) -> str:
+    project = change.of
+    answered = project.rules.answered(project.answers)
+    interface = project.made["interface"]
+    text = project.rules.template(INTERFACE).render({**answered, "interface": interface})
+    return re.sub(r"\n+", "\n", text).strip()
+
+
+def _packages(change: Change) -> Iterator[str]:
+    """Name packages that the lock lacks, and let the next set-up renew it."""
+    lock, facts = change.root / LOCK, change.root / "vendor" / "project.json"
+    packages = json.loads(facts.read_text(encoding="utf-8"))["packages"]
+    declared = dict.fromkeys(each for task in packages.values() for each in task)
+    if lock.is_file() and (missing := lacking(lock.read_text(encoding="utf-8"), declared)):
+        lock.touch()
+        yield f"{LOCK}: lacks {', '.join(missing)}; `make setup` adds it"

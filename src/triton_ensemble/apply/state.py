@@ -1,0 +1,52 @@
+"""The answers of a project's pipeline.yml, and those that its files were made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from triton_ensemble.answers import FILE, Answers, UnreadableAnswers, changed_answers, read_answers
+from triton_ensemble.apply import ApplyError
+from triton_ensemble.catalog import LOADER
+
+PIPELINE = "pipeline.yml"
+
+
+@dataclass(frozen=True)
+class State:
+    """The project in `root`, what its pipeline.yml says, and what its files were made from."""
+
+    root: Path
+    given: Answers
+    made: Answers
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether pipeline.yml says anything else than the files."""
+        return bool(changed_answers(self.given, self.made))
+
+
+def read_state(root: Path) -> State:
+    """Read the answers of the project in `root`; ApplyError with the place if they can't be read."""
+    try:
+        given, _ = read_answers(root / PIPELINE)
+    except UnreadableAnswers as error:
+        raise ApplyError(f"{PIPELINE}:{error}") from error
+    try:
+        made: Any = yaml.load((root / FILE).read_bytes(), LOADER)
+    except (OSError, ValueError, yaml.YAMLError):
+        made = None
+    if not isinstance(made, dict) or not isinstance(made.get("owned"), list):
+        raise ApplyError(f"{FILE}: can't be read; take it back from an older commit")
+    return State(root, given, made)
+
+
+def is_changed(root: Path) -> bool:
+    """Return whether pipeline.yml can't be read, or says anything else than the files of the project."""
+    try:
+        return read_state(root).is_changed
+    except ApplyError:
+        return True

@@ -1,0 +1,97 @@
+"""Renders a project's managed files from its answers, as Copier does, with this package's own version of the template."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from triton_ensemble.pipeline.rules import Answers, Rules
+
+SUFFIX = ".jinja"
+# A part of a path that Copier renders once for each item of a list.
+YIELD = re.compile(r"(.*)\{% yield (\w+) from (.+?) %\}(.*)\{% endyield %\}(.*)")
+# What only `copier copy` and `copier update` write: the package itself, and files of examples that projects own.
+LEFT_OUT = (
+    "vendor/*.whl",
+    "vendor/requirements.txt",
+    "requirements*.lock.jinja",
+    "*example_files*",
+)
+
+
+class File(NamedTuple):
+    """A rendered file."""
+
+    content: bytes
+    source: str  # its path in template/
+
+
+def render(rules: Rules, answers: Answers, made_from: Answers) -> dict[str, File]:
+    """Return the files of a project by path, with the origin that `made_from` names in .copier-answers.yml.
+
+    RefusedAnswers if the template refuses the answers.
+    """
+    answered = rules.answered(answers)
+    source = {name: made_from[name] for name in ("_commit", "_src_path") if name in made_from}
+    context = {
+        **answered,
+        "_copier_answers": source | rules.recorded(answered),
+        "_copier_conf": {"answers_file": ".copier-answers.yml", "data": {}, "dst_path": "."},
+        "_copier_operation": "copy",
+    }
+    unneeded = rules.render("{% include 'hooks/exclude/unneeded.jinja' %}", context).split()
+    root = rules.root / "template"
+    return {
+        path: File(_content(rules, root / name, inner), name)
+        for name in list_templates(root)
+        for path, inner in _paths(rules, name.removesuffix(SUFFIX).split("/"), context)
+        if not _matches(path, unneeded)
+    }
+
+
+def list_templates(root: Path) -> Iterator[str]:
+    """Yield the paths of the files in template/ that are rendered; links lead to files of examples."""
+    for folder, _, names in os.walk(root):
+        for name in sorted(names):
+            path = Path(folder, name).relative_to(root).as_posix()
+            if not _matches(path, LEFT_OUT) and not name.endswith((".pyc", ".pyo")):
+                yield path
+
+
+def _content(rules: Rules, path: Path, context: Mapping[str, Any]) -> bytes:
+    if path.suffix != SUFFIX:
+        return path.read_bytes()
+    return rules.template(path.relative_to(rules.root).as_posix()).render(context).encode()
+
+
+def _paths(
+    rules: Rules, parts: list[str], context: Mapping[str, Any]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each path that the parts make, with the variables of its `yield` tags; none if a part is empty."""
+    if not parts:
+        yield "", context
+        return
+    for name, inner in _names(rules, parts[0], context):
+        for rest, innermost in _paths(rules, parts[1:], inner) if name else ():
+            yield f"{name}/{rest}" if rest else name, innermost
+
+
+def _names(
+    rules: Rules, part: str, context: Mapping[str, Any]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if repeated := YIELD.fullmatch(part):
+        before, variable, items, each, after = repeated.groups()
+        for item in rules.evaluate(items, context):
+            inner = {**context, variable: item}
+            yield rules.render(before + each + after, inner), inner
+    else:
+        yield rules.render(part, context), context
+
+
+def _matches(path: str, patterns: Iterable[str]) -> bool:
+    """Whether a pattern, as in .gitignore, matches a path or a folder that it is in."""
+    places = [PurePosixPath("/", path), *PurePosixPath("/", path).parents]
+    return any(place.match(pattern) for place in places for pattern in patterns)
