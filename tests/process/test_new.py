@@ -166,9 +166,7 @@ def test_a_step_is_added_to_a_project(generate: Generate) -> None:
     terminal.answer(WRITES, "LABEL STRING[1]" + ENTER)
     terminal.shows("drop STRING[1]; LABEL has its type")
     terminal.answer(WRITES, CLEAR + "LOUD STRING[1]" + ENTER)
-    terminal.shows(
-        "pipeline.yml has step shout. Next: git add --all && git commit, then make update"
-    )
+    terminal.shows("pipeline.yml has step shout. Next: make infer, which applies it")
     terminal.shows(
         "The ensemble no longer returns LABEL; to keep it, write outputs: [LABEL, SCORE, LOUD]"
     )

@@ -113,4 +113,4 @@ def test_a_project_without_the_facts_says_how_to_get_them(generate: Generate) ->
     with gateway(project, TRITON) as service:
         answer = service.ask("GET", "/pipeline.json")
         assert answer.status == 404
-        assert answer.json()["error"] == "gateway/pipeline.json is not there; run: make update"
+        assert answer.json()["error"] == "gateway/pipeline.json is not there; take it back from git"

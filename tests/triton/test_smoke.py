@@ -243,7 +243,7 @@ def test_an_import_that_is_not_declared_is_named(project: Project, package: str)
     (project / "tests/test_own.py").unlink()
     assert done.returncode in (1, 2)
     line = f"steps/two.py imports {package}; add {distribution} to the step's requirements in pipeline.yml"
-    assert done.stdout.count(f"\n{line}, then `make update`") == 1
+    assert done.stdout.count(f"\n{line}") == 1
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ def test_settings_are_found_and_written(waiting: Project) -> None:
     (waiting / "pipeline.yml").write_text(before)
     assert re.search(r"^only.instances: 1 -> 2$", printed, re.MULTILINE)
     assert re.search(r" only.instances: 2.*  <- best$", printed, re.MULTILINE)
-    assert "Commit it, then run `make update`." in printed
+    assert "The next command applies it." in printed
     assert yaml.safe_load(after)["steps"][0]["instances"] == 2
     kept = [line for line in after.splitlines() if "instances: 2" not in line]
     assert [line for line in before.splitlines() if line not in kept] == []

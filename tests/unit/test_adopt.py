@@ -554,7 +554,7 @@ NAMED: list[tuple[str, dict[str, str], dict[str, str], str]] = [
             "m/1/data/far.py": "import",
         },
         "m: imports opencv-python-headless, pyyaml, sentence-transformers, torch; "
-        "add them to its `requirements`, then run `make update`",
+        "add them to its `requirements`",
     ),
     (
         "labels and warmup data that are missing",

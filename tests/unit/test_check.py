@@ -61,6 +61,8 @@ def test_nothing_is_found_in_what_triton_serves(files: Files, tmp_path: Path) ->
 PROJECT_RULES = {
     "folder-of-no-step",
     "instance-gpu-count",
+    "apply-conflict",
+    "pipeline-unreadable",
     "pipeline-changed",
     "requirement-unlocked",
     "sample-inputs",
@@ -295,7 +297,9 @@ def test_a_pipeline_that_cannot_be_read(generate: Generate) -> None:
         (b"ci: none\nci: none\n", 2, "'ci' stands twice"),
     ):
         (project / "pipeline.yml").write_bytes(content)
-        [finding] = [f for f in check(project / "model_repository") if f.rule == "pipeline-changed"]
+        [finding] = [
+            f for f in check(project / "model_repository") if f.rule == "pipeline-unreadable"
+        ]
         assert (finding.line, finding.what) == (line, what)
 
 
@@ -323,7 +327,9 @@ def test_a_project_whose_answers_are_damaged(generate: Generate) -> None:
     made_from = answers.read_bytes()
     for damage in (b"<<<<<<< before\n", b"x: 2026-13-45\n", b"\xff", b"? [1]\n: 2\n"):
         answers.write_bytes(damage + made_from)
-        [finding] = [f for f in check(project / "model_repository") if f.rule == "pipeline-changed"]
+        [finding] = [
+            f for f in check(project / "model_repository") if f.rule == "pipeline-unreadable"
+        ]
         assert (finding.file, finding.what) == (answers, "is no YAML")
 
 

@@ -292,14 +292,14 @@ class TestProject:
 
     def test_answers_after_a_merge_with_conflicts(self, tmp_path: Path) -> None:
         broken = project("a: 1\n<<<<<<< HEAD\n- b\n")
-        [place] = [each for each in found(broken, tmp_path) if each[0] == "pipeline-changed"]
+        [place] = [each for each in found(broken, tmp_path) if each[0] == "pipeline-unreadable"]
         assert place[1:] == (ANSWERS, 3)
 
     def test_a_pipeline_that_can_not_be_read(self, tmp_path: Path) -> None:
         files = {**project({"steps": []}), "pipeline.yml": "steps: []\na: ["}
         places = found(files, tmp_path)
-        assert [place for place in places if place[0] == "pipeline-changed"] == [
-            ("pipeline-changed", "pipeline.yml", 2)
+        assert [place for place in places if place[0] == "pipeline-unreadable"] == [
+            ("pipeline-unreadable", "pipeline.yml", 2)
         ]
 
     @pytest.mark.parametrize(

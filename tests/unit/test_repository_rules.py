@@ -218,11 +218,3 @@ def test_each_field_of_the_grammar_is_documented() -> None:
     page = (ROOT / "docs/pipeline.md").read_text()
     fields = {field for row in catalog("fields").values() for field in row}
     assert {field for field in fields if not re.search(rf"[`{{ ]{field}[`:,}}]", page)} == set()
-
-
-def test_who_is_told_to_commit_a_changed_pipeline_is_told_to_check_it_before() -> None:
-    texts = [path for path in NAMES if path.endswith((".md", ".jinja"))]
-    lines = [line for path in texts for line in (ROOT / path).read_text().splitlines()]
-    told = [line for line in lines if re.search("[Cc]hange .*, commit[ ,]", line)]
-    assert len(told) > 3
-    assert [line for line in told if "make check" not in line.partition("commit")[0]] == []

@@ -1,8 +1,9 @@
 """Apply pipeline.yml: give the project's managed files what it says, offline and without a commit.
 
-The files that it changes keep your edits. If you and pipeline.yml changed the same lines, yours stay, and the
-other version waits in .apply/conflicts/. Every command that needs the files applies a changed pipeline.yml
-first; if the environment has CI=true, it stops instead. The template's version stays; `make update` upgrades it.
+The files that it changes keep your edits. If you and pipeline.yml changed the same lines, yours stay, and
+the other version waits in .apply/conflicts/. Every command that needs the files applies a changed
+pipeline.yml first; if the environment has CI=true, it stops instead. The template's version stays;
+`make update` upgrades it.
 """
 
 from __future__ import annotations

@@ -35,5 +35,7 @@ def template() -> tuple[str, str | None]:
 
 
 def _is_template(folder: Path) -> bool:
-    """Whether a folder has the whole template; an installed package has only its rules on answers."""
-    return all((folder / name).is_file() for name in ("copier.yml", "template/pipeline.yml.jinja"))
+    """Whether a folder has the whole template; an installed package lacks the files that belong to a wheel."""
+    return all(
+        (folder / name).is_file() for name in ("copier.yml", "template/vendor/requirements.txt")
+    )
