@@ -12,7 +12,7 @@ import pytest
 import shared_work
 import yaml
 from project_cache import Generator, ProjectCache
-from support import Generate, Project, run, succeed
+from support import WITHOUT_PLUGINS, Generate, Project, run, succeed
 
 SUITES = ("unit", "process", "triton", "docker", "cluster", "browser", "rayserve")
 
@@ -37,6 +37,7 @@ def _no_settings_of_the_user(
     settings.write_text("trust: []\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COPIER_SETTINGS_PATH", str(settings))
+        patch.setenv("PYTEST_ADDOPTS", WITHOUT_PLUGINS)
         # All workers and all runs share what mypy knows of NumPy and the like: a cold start takes 15 seconds.
         patch.setenv("MYPY_CACHE_DIR", str(pytestconfig.cache.mkdir("mypy")))
         yield

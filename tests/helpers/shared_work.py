@@ -45,11 +45,11 @@ def compile_once(jinja: Any) -> None:
     known: dict[str, CodeType] = {}
 
     def compile(
-        self: Any, source: Any, name: str | None = None, filename: str | None = None, *more: Any
+        self: Any, source: Any, name: str | None = None, filename: str | None = None, **more: Any
     ) -> Any:
         folder = os.environ.get(VARIABLE)
         if not folder or more or not isinstance(source, str) or "{% yield" in source:
-            return compiled(self, source, name, filename, *more)
+            return compiled(self, source, name, filename, **more)
         if name is None and (copier := sys.modules.get("copier._jinja_ext")):
             # A path or a question. To compile one forgets what the path before it yields.
             yields = copier.get_yield_context(self)
