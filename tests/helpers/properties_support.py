@@ -56,9 +56,7 @@ def build(template: Path, pipeline: Pipeline, folder: Path) -> Path:
             )
             (folder / "steps" / f"{model['module']}.py").write_text(code)
     project = Project.load(folder)
-    if (
-        project.model_files
-    ):  # scripts of all pipelines are called models.NAME: a process for each pipeline
+    if project.model_files:  # a process of its own may import this project's `models`
         succeed(run(sys.executable, "-m", "triton_ensemble", "repository", cwd=folder))
     else:
         complete(project)

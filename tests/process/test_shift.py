@@ -116,9 +116,9 @@ def test_a_roll_that_is_interrupted_leaves_the_files_as_they_were(
 ) -> None:
     """Ctrl-C reaches the command while its ROLL, a shell, runs."""
     project = copied(second, tmp_path)
-    line = refused(project, "unload", "NAME=one", "VERSION=2", "ROLL=kill -INT $$PPID; sleep 9")
+    line = refused(project, "unload", "NAME=one", "VERSION=2", "ROLL=kill -INT $$PPID; sleep 2")
     said = "ROLL was interrupted; the files are as they were, and the servers may serve either; "
-    assert line == f"{said}run it again: kill -INT $PPID; sleep 9"
+    assert line == f"{said}run it again: kill -INT $PPID; sleep 2"
     assert not list(project.path.glob(".make-update-*"))
 
 
