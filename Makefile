@@ -42,12 +42,13 @@ $(VENV)/.ready: requirements.lock | $(UV)
 	@touch $@
 
 # What all other commands but `make docs` need, and the package of src/, editable. Tests start thousands of processes, some
-# with PYTHONDONTWRITEBYTECODE: what they import is compiled once.
-$(VENV)/.dev: requirements-dev.lock pyproject.toml $(VENV)/.ready
+# with PYTHONDONTWRITEBYTECODE: what they import is compiled once, also what .ready has installed.
+$(VENV)/.dev: requirements-dev.lock pyproject.toml tests/helpers/shared_work.pth $(VENV)/.ready
 	@echo "Installing test tools and linters ..."
-	@$(INSTALL_LOCK) $< --compile
+	@$(INSTALL_LOCK) $<
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
-	@$(@D)/bin/python -m compileall -q src
+	@ln -sf $(CURDIR)/tests/helpers/shared_work.py $(CURDIR)/tests/helpers/shared_work.pth $(@D)/lib/python3.*/site-packages/
+	@$(@D)/bin/python -m compileall -qq -j 0 src $(@D)/lib || true # a file for other Pythons may fail
 	@touch $@
 
 # The TorchScript tests need torch, which is large: only `make test` and `make test-slow` install it, with the version that generated

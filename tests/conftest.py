@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
 import shutil
 from pathlib import Path
 from typing import Any
 
 import copier._main
-import jinja2
+import jinja2.environment
 import pytest
+import shared_work
 import yaml
-from copier._jinja_ext import get_yield_context
 from project_cache import Generator, ProjectCache
-from support import Generate, Project, run, succeed
+from support import WITHOUT_PLUGINS, Generate, Project, run, succeed
 
 SUITES = ("unit", "process", "triton", "docker", "cluster", "browser", "rayserve")
 
@@ -38,47 +37,23 @@ def _no_settings_of_the_user(
     settings.write_text("trust: []\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COPIER_SETTINGS_PATH", str(settings))
+        patch.setenv("PYTEST_ADDOPTS", WITHOUT_PLUGINS)
         # All workers and all runs share what mypy knows of NumPy and the like: a cold start takes 15 seconds.
         patch.setenv("MYPY_CACHE_DIR", str(pytestconfig.cache.mkdir("mypy")))
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _copier_repeats_no_work() -> Any:
-    """Compile each hook and read each YAML text once, and start no git process for each file.
+def _copier_repeats_no_work(pytestconfig: pytest.Config) -> Any:
+    """Compile each hook once for all processes, read each YAML text once, and start no git process for each file.
 
     Together that is most of a copy, and an update is three.
     """
-    known: dict[tuple[str, str | None], Any] = {}
-    compiled = jinja2.Environment.compile
-    load = yaml.safe_load
-    loaded: dict[str, bytes] = {}
-
-    def safe_load(stream: Any) -> Any:
-        if not isinstance(stream, str):
-            return load(stream)
-        if stream not in loaded:
-            loaded[stream] = pickle.dumps(load(stream))
-        return pickle.loads(loaded[stream])
-
-    def compile(
-        self: jinja2.Environment, source: str, name: str | None = None, *more: Any, **options: Any
-    ) -> Any:
-        if name is None:  # a path or a question; to compile one sets what a path yields
-            if "{% yield" in source:
-                return compiled(self, source, name, *more, **options)
-            yields = get_yield_context(self)
-            yields.yield_name = yields.yield_iterable = None
-        if (source, name) not in known:
-            known[source, name] = compiled(self, source, name, *more, **options)
-        return known[source, name]
-
+    assert pytestconfig.cache
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jinja2.Environment, "compile", compile)
-        patch.setattr(yaml, "safe_load", safe_load)
-        # For file systems that know no executable files.
-        name = "_sync_git_index_executable_bit"
-        patch.setattr(copier._main.Worker, name, lambda *_: None, raising=False)
+        patch.setenv(shared_work.VARIABLE, str(pytestconfig.cache.mkdir("templates")))
+        for module in (copier._main, jinja2.environment, yaml):
+            shared_work.CHANGES[module.__name__](module)
         yield
 
 

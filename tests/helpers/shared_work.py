@@ -1,0 +1,146 @@
+"""Work that the processes of a test run share: what Jinja compiles, which is most of a copy by Copier.
+
+`shared_work.pth`, beside the packages of the environment, imports this module in each process of a test
+run, where the variable SHARED_WORK names a folder for it. What a process prints and writes stays the same.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from importlib.machinery import ModuleSpec, PathFinder
+from types import CodeType, ModuleType
+from typing import Any
+
+VARIABLE = "SHARED_WORK"
+# All of a Jinja environment that its compiler reads, beside the extensions.
+SETTINGS = (
+    "block_start_string",
+    "block_end_string",
+    "variable_start_string",
+    "variable_end_string",
+    "comment_start_string",
+    "comment_end_string",
+    "line_statement_prefix",
+    "line_comment_prefix",
+    "trim_blocks",
+    "lstrip_blocks",
+    "newline_sequence",
+    "keep_trailing_newline",
+    "autoescape",
+    "finalize",
+    "sandboxed",
+    "optimized",
+    "is_async",
+)
+
+
+def compile_once(jinja: Any) -> None:
+    """Let Jinja compile each template once, in any process."""
+    compiled = jinja.Environment.compile
+    known: dict[str, CodeType] = {}
+
+    def compile(
+        self: Any, source: Any, name: str | None = None, filename: str | None = None, **more: Any
+    ) -> Any:
+        folder = os.environ.get(VARIABLE)
+        if not folder or more or not isinstance(source, str) or "{% yield" in source:
+            return compiled(self, source, name, filename, **more)
+        if name is None and (copier := sys.modules.get("copier._jinja_ext")):
+            # A path or a question. To compile one forgets what the path before it yields.
+            yields = copier.get_yield_context(self)
+            yields.yield_name = yields.yield_iterable = None
+        key = name_file(self, source, name)
+        if key not in known:
+            make = partial(compiled, self, source, name, filename)
+            known[key] = read_or_write(os.path.join(folder, key), make)
+        return rename(known[key], filename or "<template>")
+
+    jinja.Environment.compile = compile
+
+
+def name_file(environment: Any, source: str, name: str | None) -> str:
+    """Return the name of the file for the code of a template."""
+    from hashlib import sha256
+
+    settings = [getattr(environment, field) for field in SETTINGS]
+    parts = (sys.version, settings, sorted(environment.extensions), name, source)
+    return sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def rename(code: CodeType, filename: str) -> CodeType:
+    """Return the code as compiled from this file, which may be a copy of another."""
+    if code.co_filename == filename:
+        return code
+    inner = (rename(c, filename) if isinstance(c, CodeType) else c for c in code.co_consts)
+    return code.replace(co_filename=filename, co_consts=tuple(inner))
+
+
+def read_or_write(path: str, make: Callable[[], CodeType]) -> CodeType:
+    """Return the code in a file; where there is none, make it and write it."""
+    with suppress(OSError), open(path, "rb") as file:
+        code: CodeType = marshal.load(file)
+        return code
+    code, part = make(), f"{path}.{os.getpid()}"
+    with suppress(OSError):  # a test may fill the disk
+        with open(part, "wb") as file:
+            marshal.dump(code, file)
+        os.replace(part, path)
+    return code
+
+
+def load_once(yaml: Any) -> None:
+    """Let each process read a YAML text once."""
+    import pickle
+
+    load, known = yaml.safe_load, dict[str, bytes]()
+
+    def safe_load(stream: Any) -> Any:
+        if not isinstance(stream, str):
+            return load(stream)
+        if stream not in known:
+            known[stream] = pickle.dumps(load(stream))
+        return pickle.loads(known[stream])
+
+    yaml.safe_load = safe_load
+
+
+def skip_executable_bits(copier: Any) -> None:
+    """Start no git process for each file: Copier does for file systems that know no executable files."""
+    if hasattr(copier.Worker, "_sync_git_index_executable_bit"):
+        copier.Worker._sync_git_index_executable_bit = lambda *_: None
+
+
+CHANGES = {
+    "copier._main": skip_executable_bits,
+    "jinja2.environment": compile_once,
+    "yaml": load_once,
+}
+
+
+class Finder:
+    """Find the modules of CHANGES, and change each as soon as it is imported."""
+
+    @classmethod
+    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Return where a module is, with a loader that changes it."""
+        spec = PathFinder.find_spec(name, path, target) if name in CHANGES else None
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            CHANGES[name](module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def install() -> None:
+    """Change the modules that this process will import."""
+    sys.meta_path.insert(0, Finder)
