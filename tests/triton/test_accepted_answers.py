@@ -23,6 +23,11 @@ from triton_ensemble.pipeline.rules import RefusedAnswers, Rules
 
 # More, and others: ANSWERS=500 SEED=7 python -m pytest -n 0 -s -m slow tests/triton/test_accepted_answers.py
 ANSWERS = int(os.environ.get("ANSWERS", 60))
+# Without a batch dimension, a first dim that is open is that of the rows.
+CODE = MODEL.replace(
+    b'size if int(dim) < 0 else int(dim) for dim in output["dims"]',
+    b'(size if i or rows else shape[0]) if int(dim) < 0 else int(dim) for i, dim in enumerate(output["dims"])',
+)
 CPU = model_config_pb2.ModelInstanceGroup.KIND_CPU
 
 
@@ -81,7 +86,7 @@ def make_files(rules: Rules, answered: Answers) -> Files:
         for version in versions.get(name, [1]):
             is_ensemble = config.platform == "ensemble"
             path = f"{name}/{version}/{'.gitkeep' if is_ensemble else 'model.py'}"
-            files[path] = b"" if is_ensemble else MODEL
+            files[path] = b"" if is_ensemble else CODE
     return files
 
 
