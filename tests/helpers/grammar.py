@@ -510,6 +510,12 @@ def changed(base: Answers, random: Random) -> tuple[Answers, Tried]:
     return answers, tried
 
 
+def has_config(given: Answers) -> bool:
+    """Return whether some of the configs have verbatim text."""
+    own = given.get("ensemble") or {}
+    return "config" in {**given, **own} or any(map(has_config, given.get("steps", ())))
+
+
 def some_answers(count: int, seed: int) -> Iterator[tuple[Answers, Tried]]:
     """Yield so many answers. Hypothesis draws what is changed, but not the changes: it prefers what is small."""
     bases = drawn(pipelines(max_steps=3), count // EACH + 1)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from queue import Empty, Queue
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,16 @@ from tritonclient.utils import (  # type: ignore[import-untyped]
     triton_to_np_dtype,
 )
 
+from triton_ensemble.check.engine import check
 from triton_ensemble.server import environment
 from triton_ensemble.server.environment import copy_backends
 from triton_ensemble.server.local_triton import HOST, free_ports
 
-SIZES = (4, 1, 2, 5, 8)  # what is open in dims is one of them: a request is good if one answers
-LOAD_S, UNLOAD_S, ANSWER_S = 30, 5, 10
+SIZES = (4, 1, 2, 3, 5, 8)  # what is open in dims is one of them: a request is good if one answers
+LOAD_S, UNLOAD_S, ANSWER_S = 20, 5, 10
 ENDS = 100  # repositories until the server is a new one
+
+PROJECT = 'triton_release: "24.10"\nsteps: []\ngpu_count: 0\nensemble_name: {}\n'
 
 
 class Dead(Exception):
@@ -43,6 +47,7 @@ class Judge:
         self.repository = self.folder / "repository"
         self.process: subprocess.Popen[bytes] | None = None
         self.asked = 0
+        self.loaded = False  # whether all models of the last repository were
         self.known: dict[
             str, Files
         ] = {}  # what is loaded, by folder; empty where it is to be loaded anew
@@ -109,6 +114,7 @@ class Judge:
             self.end()
             assert not self.start("--model-control-mode=explicit")
         self.asked += 1
+        self.loaded = False
         try:
             mine = [folder for folder in self.known if folder.startswith(top[:-1])]
             kept = {
@@ -119,6 +125,7 @@ class Judge:
                 return self.why_not(files, top)
             if why := self.loading(files):
                 return why
+            self.loaded = True
             if why := self.answering(top):  # maybe of a process that has died
                 self.known |= {folder: {} for folder in folders(files)}
             return why
@@ -130,8 +137,12 @@ class Judge:
         """Return the same of a server that starts with the repository and nothing else."""
         self.end()
         write(self.repository, files)
+        self.loaded = False
         try:
-            return self.start("--strict-readiness=true") or self.answering(top)
+            if why := self.start("--strict-readiness=true"):
+                return why
+            self.loaded = True
+            return self.answering(top)
         except Dead as dead:
             return str(dead)
         finally:
@@ -281,6 +292,15 @@ class Judge:
 
     def index(self) -> Any:
         return self.client.get_model_repository_index(client_timeout=10).models
+
+
+def errors(files: Files, top: str) -> list[str]:
+    """Return the errors that the check finds in the repository of the project of an ensemble."""
+    with TemporaryDirectory() as folder:
+        Path(folder, ".copier-answers.yml").write_text(PROJECT.format(top))
+        repository = Path(folder, "model_repository")
+        write(repository, files)
+        return [f"{f.rule}: {f.what}" for f in check(repository) if f.severity == "error"]
 
 
 def folders(files: Files) -> set[str]:

@@ -29,6 +29,7 @@ LOADED = {
     "output-twice",
     "python-async",
     "python-execute",
+    "python-list",
     "sequence-input",
     "sequence-state",
 }

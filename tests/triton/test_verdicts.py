@@ -4,52 +4,42 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from drawing import SEED
+from fresh_mutants import mutate
 from mutants import mutated, shown
-from served_shapes import SHAPES, Files, drafted
-from verdicts import Judge, write
+from served_shapes import SHAPES, Draft, Files, drafted
+from verdicts import Judge, errors
 
-from triton_ensemble.check.engine import check
-
-# More, and others: MUTANTS=1000 SEED=7 python -m pytest -s -m slow tests/triton/test_verdicts.py
-MUTANTS = int(os.environ.get("MUTANTS", 60))
-PROJECT = 'triton_release: "24.10"\nsteps: []\ngpu_count: 0\nensemble_name: e\n'
+# More, and others: MUTANTS=1000 FRESH=1000 SEED=7 python -m pytest -s -m slow tests/triton/test_verdicts.py
+MUTANTS = int(os.environ.get("MUTANTS", 30))
+FRESH = int(os.environ.get("FRESH", 50))
+Mutate = Callable[[random.Random, Draft], tuple[str, Files]]
 
 
 @dataclass
 class Case:
     """A repository and the model to ask; what was changed, in words."""
 
-    name: str
+    kind: str
     top: str
     files: Files
-    change: str = ""
+    change: str
 
 
-def errors(files: Files) -> list[str]:
-    """Return the errors that the check finds in a repository of a project."""
-    with TemporaryDirectory() as folder:
-        Path(folder, ".copier-answers.yml").write_text(PROJECT)
-        repository = Path(folder, "model_repository")
-        write(repository, files)
-        return [f"{f.rule}: {f.what}" for f in check(repository) if f.severity == "error"]
-
-
-def mutants(count: int) -> Iterator[Case]:
+def mutants(mutate: Mutate, count: int) -> Iterator[Case]:
     for i in range(count):
         chance = random.Random(f"{SEED}.{i}")
         shape = chance.choice(sorted(SHAPES))
         draft = drafted(shape, f"{shape}_")
         files = before = draft.texts()
         while files == before or f"{draft.top}/config.pbtxt" not in files:
-            kind, files = mutated(chance, drafted(shape, f"{shape}_"))
-        yield Case(f"{i} {kind}", draft.top, files, shown(before, files))
+            kind, files = mutate(chance, drafted(shape, f"{shape}_"))
+        yield Case(kind, draft.top, files, shown(before, files))
 
 
 @pytest.fixture(scope="module")
@@ -62,24 +52,34 @@ def judge() -> Iterator[Judge]:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_shape_is_served_and_nothing_is_found(judge: Judge, shape: str) -> None:
     draft = drafted(shape, f"{shape}_")
-    assert errors(draft.texts()) == []
+    assert errors(draft.texts(), draft.top) == []
     assert judge.why_not(draft.texts(), draft.top) == ""
 
 
 @pytest.mark.slow
-def test_the_verdict_on_a_mutant_is_tritons(judge: Judge) -> None:
+@pytest.mark.parametrize(("mutate", "count"), [(mutated, MUTANTS), (mutate, FRESH)])
+def test_the_verdict_on_a_mutant_is_tritons(judge: Judge, mutate: Mutate, count: int) -> None:
     """Where they differ, a Triton of its own is asked again."""
     wrong: list[str] = []
-    refused = alarms = 0
-    for case in mutants(MUTANTS):
-        found, why = errors(case.files), judge.why_not(case.files, case.top)
+    drawn, refused, differing = Counter[str](), Counter[str](), Counter[str]()
+    unloaded = alarms = 0
+    for i, case in enumerate(mutants(mutate, count)):
+        found, why = errors(case.files, case.top), judge.why_not(case.files, case.top)
         if bool(found) != bool(why):
             why = judge.why_not_alone(case.files, case.top)
-        refused += bool(why)
+        drawn[case.kind] += 1
+        refused[case.kind] += bool(why)
         if bool(found) != bool(why):
+            differing[case.kind] += 1
             alarms += not why
-            wrong.append(f"{case.name}: {case.change} | check: {found} | Triton: {why[-300:]}")
-    said = f"SEED {SEED}: {MUTANTS} mutants, {refused} refused, {len(wrong)} differ, {alarms} false alarms"
-    print(said, *wrong, sep="\n")
-    assert len(wrong) <= MUTANTS * 0.005 + 1, "\n".join(wrong)
+            unloaded += not judge.loaded
+            wrong.append(f"{i} {case.kind}: {case.change} | check: {found} | Triton: {why[-300:]}")
+            print(wrong[-1], flush=True)
+    for kind in sorted(drawn):
+        print(f"{kind:24}{drawn[kind]:5}{refused[kind]:5}{differing[kind]:5}")
+    print(
+        f"SEED {SEED}: {count} mutants, {refused.total()} refused, {len(wrong)} differ:",
+        f"{unloaded} are not loaded, {alarms} are false alarms",
+    )
+    assert len(wrong) <= count * 0.005 + 1, "\n".join(wrong)
     assert not alarms, "\n".join(wrong)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from drawing import SEED
 from gatekeeper import DEFAULTS
-from grammar import FIELDS, OF_FIELD, OF_KIND, Tried, some_answers
+from grammar import FIELDS, OF_FIELD, OF_KIND, Tried, has_config, some_answers
 from pipelines import Answers
 
 from triton_ensemble.check.finding import Finding
@@ -80,12 +80,6 @@ class Verdicts:
         refused = re.findall(r"step (\S+?)(?:, inside)?: ", self.refusal)[-1:]
         fused = [step["name"] for model in self.graph["shared_models"] for step in model["steps"]]
         return any(name in fused for name in refused)
-
-
-def has_config(given: Answers) -> bool:
-    """Return whether some of the configs have verbatim text."""
-    own = given.get("ensemble") or {}
-    return "config" in {**given, **own} or any(map(has_config, given.get("steps", ())))
 
 
 def verdicts(rules: Rules, given: Answers) -> Verdicts | None:

@@ -8,7 +8,7 @@ import pytest
 
 from triton_ensemble.check import examples
 from triton_ensemble.check.engine import check
-from triton_ensemble.check.examples import MODEL, A
+from triton_ensemble.check.examples import BATCHES, MODEL, A
 
 ENSEMBLE = examples.ensemble_text(examples.STEP)
 QUEUE = "max_batch_size: 4\n{}dynamic_batching {{ default_queue_policy {{ {} }} }}\n"
@@ -78,3 +78,65 @@ def test_a_warmup_with_another_input_is_a_warning(tmp_path: Path) -> None:
     config = f'{A}model_warmup {{ name: "w" batch_size: 1 {inputs} }}\n'
     [found] = check(examples.write(config, tmp_path))
     assert (found.rule, found.severity) == ("warmup-unknown", "warning")
+
+
+@pytest.mark.parametrize(
+    ("config", "found"),
+    [
+        ('backend: "python"', set()),
+        ('backend: "python" default_model_filename: "main.py"', {"model-file"}),
+        ('backend: "tensorrt" default_model_filename: "main.plan"', set()),
+    ],
+)
+def test_files_by_compute_capability_are_not_for_python(
+    tmp_path: Path, config: str, found: set[str]
+) -> None:
+    config += A.replace('backend: "python"\n', "\n")
+    config += 'cc_model_filenames { key: "8.0" value: "other.py" }\n'
+    assert rules({"m": config, "m/1/other.py": MODEL}, tmp_path) == found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("return [", "return [None] and [", set()),
+        ("return [", "return *[", {"python-list"}),
+        ("return [", "return tuple([", {"python-list"}),
+        ("return [", "return tuple or [", set()),
+        ("return [", "return []\n        return [", set()),
+        ("return [", "return []\n        responses = [", {"python-list"}),
+        ("return [", "return pb_utils.InferenceResponse([", {"python-list"}),
+        ("return [", "yield 1\n        return [", {"python-list"}),
+        ("return [", "yield\n        return [", set()),
+        ("return [", "more = lambda: (yield 1)\n        return [", set()),
+    ],
+)
+def test_an_execute_returns_a_list(tmp_path: Path, old: str, new: str, found: set[str]) -> None:
+    code = MODEL.replace(old, new)
+    if "([" in new:
+        code = code.replace("requests]", "requests])")
+    if "*[" in new:
+        code = code.replace("requests]", "requests],")
+    assert rules({"m": A, "m/1/model.py": code}, tmp_path) == found
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("execute = None", {"python-execute"}),
+        ("execute = answer", set()),
+    ],
+)
+def test_an_execute_that_is_assigned(tmp_path: Path, body: str, found: set[str]) -> None:
+    code = f"answer = print\n\n\nclass TritonPythonModel:\n    {body}\n"
+    assert rules({"m": A, "m/1/model.py": code}, tmp_path) == found
+
+
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [("", {"sequence-state"}), ("use_growable_memory: true", set())],
+)
+def test_a_state_without_a_data_type(tmp_path: Path, more: str, found: set[str]) -> None:
+    state = f'state {{ input_name: "S" output_name: "T" dims: 4 {more} }}'
+    config = f"{BATCHES}sequence_batching {{ {state} }}\n"
+    assert rules(config, tmp_path) - {"sequence-state-unseen"} == found

@@ -112,7 +112,7 @@ def found(folder: Path, code: str, config: str = CONFIG, name: str = "A") -> lis
     (version / "steps").mkdir(parents=True)
     (version / "steps/m.py").write_text(code)
     (version / "model.py").write_text(
-        "class TritonPythonModel:\n    def execute(self, r): return []\n"
+        "class TritonPythonModel:\n    def execute(self, r): return [*r]\n"
     )
     (version.parent / "config.pbtxt").write_text(config)
     manifest = {"name": "m", "module": "m", "arguments": {"A": name, "X": "X"}}

@@ -119,9 +119,10 @@ def backend_misspelt(model: Model) -> Iterator[Problem]:
 def model_file(model: Model) -> Iterator[Problem]:
     """The file that the backend loads is in each version's folder."""
     wanted = wanted_file(model)
-    if not wanted or model.config.cc_model_filenames:
+    is_python = model.backend == "python"  # which does not read cc_model_filenames
+    if not wanted or (model.config.cc_model_filenames and not is_python):
         return
-    if model.backend == "python" and not PYTHON_FILE.fullmatch(wanted):
+    if is_python and not PYTHON_FILE.fullmatch(wanted):
         what = f"'{wanted}' is no module that Python imports from a version's folder"
         yield model.problem(what, "name it model.py", "default_model_filename")
         return

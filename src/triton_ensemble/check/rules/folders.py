@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from triton_ensemble.answers import Answers
-from triton_ensemble.check.examples import A, Files
+from triton_ensemble.check.examples import MODEL, A, Files
 from triton_ensemble.check.repository import (
     Repository,
     Served,
@@ -69,9 +69,7 @@ def config_missing(repository: Repository) -> Iterator[Problem]:
     of=served_models,
     triton="makes a config up by the model file; with `--disable-auto-complete-config` it fails to "
     "open the file",
-    fails={
-        "m/1/model.py": "class TritonPythonModel:\n    def execute(self, r):\n        return []\n"
-    },
+    fails={"m/1/model.py": MODEL},
     passes=A,
 )
 def config_made_up(served: Served) -> Iterator[Problem]:

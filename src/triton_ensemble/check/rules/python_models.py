@@ -110,7 +110,9 @@ def _takes(function: Function, count: int) -> bool:
 def python_execute(file: PythonFile) -> Iterator[Problem]:
     """The class has a method execute, or gets one from elsewhere."""
     for node in file.classes:
-        targets = [t for each in node.body if isinstance(each, ast.Assign) for t in each.targets]
+        assigns = [each for each in node.body if isinstance(each, ast.Assign)]
+        values = [each for each in assigns if not isinstance(each.value, ast.Constant)]
+        targets = [target for each in values for target in each.targets]
         assigned = {target.id for target in targets if isinstance(target, ast.Name)}
         elsewhere = bool(node.bases or node.keywords or node.decorator_list) or file.sets("execute")
         if not elsewhere and "execute" not in methods(node).keys() | assigned:
@@ -137,6 +139,52 @@ def python_async(file: PythonFile) -> Iterator[Problem]:
         if isinstance(initialize, ast.AsyncFunctionDef):
             what = f"{CLASS}.initialize is a coroutine, which Triton makes and never runs"
             yield file.problem(initialize, what, "write def initialize, without async")
+
+
+@error(
+    "python-list",
+    of=compiled_files,
+    triton="loads it, and fails each request: `Expected a list in the execute return, found type '<class "
+    "'tuple'>'.`, `Number of InferenceResponse objects do not match the number of InferenceRequest "
+    "objects.`, `Task got bad yield: x`",
+    fails=code(MODEL.replace("return [", "return tuple([").replace("requests]", "requests])")),
+    passes=GOOD,
+)
+def python_list(file: PythonFile) -> Iterator[Problem]:
+    """A method execute returns a list with a response for each request, where it returns a value."""
+    node = file.only_class(CLASS)
+    execute = node and file.only_method(node, "execute")
+    if execute and not file.is_decoupled:
+        own = [*_without_inner(execute)]
+        returned = [each for each in own if isinstance(each, ast.Return) and each.value]
+        yields = [each for each in own if isinstance(each, ast.Yield) and each.value]
+        is_generator = yields and isinstance(execute, ast.FunctionDef)
+        if is_generator or (returned and all(_is_no_answer(each.value) for each in returned)):
+            first = (yields if is_generator else returned)[0]
+            what = "execute returns no list of responses, so each request fails"
+            yield file.problem(first, what, "return a list with a response for each request")
+
+
+def _without_inner(node: ast.AST) -> Iterator[ast.AST]:
+    """Iterate over the nodes inside a function, but for those of functions and classes in it."""
+    for each in ast.iter_child_nodes(node):
+        if not isinstance(each, Function | ast.ClassDef | ast.Lambda):
+            yield each
+            yield from _without_inner(each)
+
+
+def _is_no_answer(value: ast.expr | None) -> bool:
+    """Return whether a value is surely another than a list with an item or more, or None."""
+    match value:
+        case ast.Tuple() | ast.Dict() | ast.Set() | ast.GeneratorExp() | ast.List(elts=[]):
+            return True
+        case ast.Constant(value=constant):
+            return constant is not None
+        case ast.Call(func=ast.Name(id="tuple" | "dict" | "set")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="InferenceResponse")):
+            return True
+    return False
 
 
 @warning(

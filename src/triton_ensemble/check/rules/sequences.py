@@ -197,7 +197,7 @@ def sequence_state_unseen(model: Model) -> Iterator[Problem]:
     "'x' specified more than once.`, `initial_state "
     "setting expects 8 bytes, but the data provided from x only has 4 bytes`; ends at the first request "
     "for a state without an `input_name`, and the model (`Stub process 'x' is not healthy.`) for one "
-    "without a `data_type`, or with dims below -1",
+    "without a `data_type` or `use_growable_memory`, or with dims below -1",
     fails=_sequence(STATE.replace(" data_type: TYPE_FP32", "")),
     passes=_sequence(STATE),
 )
@@ -222,7 +222,7 @@ def _state_problems(state: Any) -> Iterator[tuple[Part, str, str]]:
     name, dies = state.input_name, "the model dies of its first request"
     if not name:
         yield "input_name", "a state must have an input_name: Triton dies of its first request", ADD
-    if type_name(state) not in catalog.data_types():
+    if type_name(state) not in catalog.data_types() and not state.use_growable_memory:
         yield "data_type", f"the state of input '{name}' must have a data_type: {dies}", ADD
     if any(dim < -1 for dim in state.dims):
         what = f"the state of input '{name}' has the dims {list(state.dims)}: {dies}"

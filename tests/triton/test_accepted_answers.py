@@ -1,0 +1,115 @@
+"""Random answers: the repository of those that the template accepts passes the check, and a real Triton serves it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from drawing import SEED
+from gatekeeper import DEFAULTS
+from google.protobuf import text_format  # type: ignore[import-untyped]
+from grammar import has_config, some_answers
+from pipelines import Answers
+from served_shapes import MODEL, Config, Files
+from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
+from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
+from verdicts import Judge, errors
+
+from triton_ensemble.pipeline.rules import RefusedAnswers, Rules
+
+# More, and others: ANSWERS=500 SEED=7 python -m pytest -n 0 -s -m slow tests/triton/test_accepted_answers.py
+ANSWERS = int(os.environ.get("ANSWERS", 60))
+# Without a batch dimension, a first dim that is open is that of the rows.
+CODE = MODEL.replace(
+    b'size if int(dim) < 0 else int(dim) for dim in output["dims"]',
+    b'(size if i or rows else shape[0]) if int(dim) < 0 else int(dim) for i, dim in enumerate(output["dims"])',
+)
+CPU = model_config_pb2.ModelInstanceGroup.KIND_CPU
+
+
+def answer(rules: Rules, given: Answers) -> Answers | None:
+    """Return all answers, or none where the template refuses them."""
+    try:
+        return rules.answered(DEFAULTS | given)
+    except RefusedAnswers:
+        return None
+
+
+def serve_here(config: Config) -> None:
+    """Change what needs the model file, a GPU or a file of packages: here Python stands for all backends."""
+    if config.platform != "ensemble":
+        config.backend, config.platform, config.runtime = "python", "", ""
+        config.ClearField("default_model_filename")
+        config.ClearField("cc_model_filenames")
+    config.parameters.pop("EXECUTION_ENV_PATH", None)
+    for group in config.instance_group:
+        group.kind = CPU if group.kind == group.KIND_GPU else group.kind
+        for field in ("gpus", "secondary_devices", "profile"):
+            group.ClearField(field)
+
+
+def count_bytes(data: Any) -> int:
+    """Return the size of a warmup input or an initial state: an empty text has the four bytes of its length."""
+    name = model_config_pb2.DataType.Name(data.data_type).removeprefix("TYPE_")
+    size = {"STRING": 4, "BF16": 2}.get(name) or np.dtype(triton_to_np_dtype(name)).itemsize
+    return int(np.prod(data.dims)) * size
+
+
+def data_files(config: Config) -> Iterator[tuple[str, bytes]]:
+    """Iterate over the files that a config names, by their paths, with content of the right size."""
+    for output in config.output:
+        if output.label_filename:
+            yield output.label_filename, b"a\n" * int(np.prod([abs(dim) for dim in output.dims]))
+    for warmup in config.model_warmup:
+        for data in warmup.inputs.values():
+            if data.input_data_file:
+                yield f"warmup/{data.input_data_file}", bytes(count_bytes(data))
+    for state in config.sequence_batching.state:
+        for first in state.initial_state:
+            if first.data_file:
+                yield f"initial_state/{first.data_file}", bytes(count_bytes(first))
+
+
+def make_files(rules: Rules, answered: Answers) -> Files:
+    """Return the model repository of answers, with code that stands for that of all models."""
+    graph, files = answered["graph"], Files()
+    versions = {each["name"]: each["versions"] for each in graph["models"] + graph["ensembles"]}
+    for name, text in rules.rendered(answered).items():
+        config = text_format.Parse(text, model_config_pb2.ModelConfig())
+        serve_here(config)
+        files[f"{name}/config.pbtxt"] = text_format.MessageToString(config, as_utf8=True).encode()
+        files |= {f"{name}/{path}": content for path, content in data_files(config)}
+        for version in versions.get(name, [1]):
+            is_ensemble = config.platform == "ensemble"
+            path = f"{name}/{version}/{'.gitkeep' if is_ensemble else 'model.py'}"
+            files[path] = b"" if is_ensemble else CODE
+    return files
+
+
+@pytest.mark.slow
+def test_no_answers_are_accepted_and_broken() -> None:
+    rules, broken = Rules(), list[str]()
+    accepted = 0
+    with Judge() as judge:
+        for given, _ in some_answers(ANSWERS, SEED):
+            # As in tests/unit/test_agreement.py: the answers do not know what is in verbatim text.
+            if has_config(given) or not (answered := answer(rules, given)):
+                continue
+            accepted += 1
+            files = make_files(rules, answered)
+            graph = answered["graph"]
+            top = (graph["ensembles"] or graph["models"])[-1]["name"]
+            if found := errors(files, top):
+                why = f"check: {found}"
+            elif (why := judge.why_not(files, top)) and (why := judge.why_not_alone(files, top)):
+                why = f"Triton: {why}"
+            if why:
+                shown = yaml.safe_dump(given, sort_keys=False, allow_unicode=True)
+                broken.append(f"{why}\n{shown}")
+                print(broken[-1], flush=True)
+    print(f"SEED {SEED}: {ANSWERS} answers, {accepted} accepted, {len(broken)} of them broken")
+    assert not broken, "\n".join(broken)
