@@ -161,7 +161,7 @@ def python_list(file: PythonFile) -> Iterator[Problem]:
         is_generator = yields and isinstance(execute, ast.FunctionDef)
         if is_generator or (returned and all(_is_no_answer(each.value) for each in returned)):
             first = (yields if is_generator else returned)[0]
-            what = "execute returns no list of responses, so each request fails"
+            what = "execute does not return a list of responses, so each request fails"
             yield file.problem(first, what, "return a list with a response for each request")
 
 
