@@ -62,8 +62,10 @@ def _copier_repeats_no_work() -> Any:
         return pickle.loads(loaded[stream])
 
     def compile(
-        self: jinja2.Environment, source: str, name: str | None = None, *more: Any, **options: Any
+        self: jinja2.Environment, source: Any, name: str | None = None, *more: Any, **options: Any
     ) -> Any:
+        if not isinstance(source, str):  # an expression
+            return compiled(self, source, name, *more, **options)
         if name is None:  # a path or a question; to compile one sets what a path yields
             if "{% yield" in source:
                 return compiled(self, source, name, *more, **options)
