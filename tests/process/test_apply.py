@@ -128,7 +128,7 @@ def test_a_pipeline_yml_that_is_not_yaml_is_refused_with_its_line(project: Proje
 
 def test_a_pipeline_yml_that_is_missing_is_named(project: Project) -> None:
     (project / "pipeline.yml").unlink()
-    assert refuse(project, "apply").startswith("apply: pipeline.yml: No such file or directory")
+    assert "pipeline.yml: No such file or directory; " in refuse(project, "apply")
 
 
 DAMAGED = {
@@ -155,7 +155,9 @@ def test_answers_that_lack_one_are_refused_or_do(project: Project) -> None:
     path = project / ".copier-answers.yml"
     whole = yaml.safe_load(path.read_bytes())
     before = managed(project)
-    for name in whole:
+    for name in ("_commit", "_src_path", "interface", "steps", "tensors", "extras"):
+        if name not in whole:
+            continue
         path.write_text(yaml.safe_dump({key: whole[key] for key in whole if key != name}))
         answer(project, max_batch_size=4)
         said = call(project, "apply")
@@ -329,7 +331,10 @@ def test_an_extra_that_comes_and_goes_leaves_nothing(project: Project) -> None:
     assert (project / "deploy/monitoring").is_dir()
     answer(project, extras=["gateway"])
     apply(project)
-    assert without_text(managed(project)) == without_text(before)
+    mine = "deploy/kubernetes/kustomization.yaml"  # owned, and so it stays
+    left = without_text(managed(project))
+    assert left.pop(mine)
+    assert left == without_text(before)
     assert not (project / "deploy/monitoring").exists()
 
 
@@ -360,7 +365,7 @@ def test_undo_brings_all_back_once(project: Project) -> None:
     assert not (project / "src/q").exists()
     assert (project / ".apply/kept/pipeline.yml").read_text() == mine
     line = "apply: there is nothing to undo: pipeline.yml was not applied here yet"
-    assert refuse(project, "apply", "--undo").startswith("apply: there is nothing to undo"), line
+    assert refuse(project, "apply", "--undo") == line
     (project / "pipeline.yml").write_text(mine)
     apply(project)
     assert managed(project) == applied
@@ -422,7 +427,7 @@ def test_a_refused_or_failed_apply_leaves_the_way_back(
     applied = managed(project)
     answer(project, max_batch_size=-1)
     refuse(project, "apply")
-    answer(project, **answers(ONE, TWO, THREE))
+    answer(project, **answers(ONE, TWO, THREE), max_batch_size=4)
     (project / "model_repository/three/config.pbtxt").mkdir(parents=True)
     assert "is a folder" in call(project, "apply").err
     (project / "model_repository/three/config.pbtxt").rmdir()
@@ -488,7 +493,9 @@ def test_a_kill_with_a_conflict_leaves_no_conflict_open(project: Project) -> Non
     assert call(project, "apply", "--check").status == 0
 
 
-@pytest.mark.parametrize("at", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 1, 5, 9))])
+@pytest.mark.parametrize(
+    "at", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 1, 5, 9))]
+)
 def test_a_killed_undo_is_all_or_nothing(project: Project, at: int) -> None:
     apply(project)
     before = managed(project)
@@ -533,7 +540,9 @@ def test_a_second_command_waits_for_the_first(project: Project, generate: Genera
     answer(project, **CHANGES["step removed"])
     environment = variables(PYTHONPATH=str(SOURCES), CI="")
     both = [
-        subprocess.Popen(COMMAND, cwd=project.path, env=environment, text=True, stdout=-1, stderr=-1)
+        subprocess.Popen(
+            COMMAND, cwd=project.path, env=environment, text=True, stdout=-1, stderr=-1
+        )
         for _ in range(2)
     ]
     said = [process.communicate(timeout=100) for process in both]

@@ -80,9 +80,7 @@ def test_a_project_is_rendered_as_copier_writes_it(
 
 
 @pytest.mark.parametrize("more", MORE)
-@pytest.mark.parametrize(
-    "name", slow_but("nested ensemble, interfaces of its own", names=EACH)
-)
+@pytest.mark.parametrize("name", slow_but("nested ensemble, interfaces of its own", names=EACH))
 def test_so_is_one_with_other_extras_and_ci(
     name: str, more: str, rules: Rules, generate: Generate
 ) -> None:
