@@ -220,7 +220,7 @@ def test_a_conflict_keeps_the_owners_lines_until_it_is_resolved(project: Project
 
 def test_a_conflict_in_another_file_stops_an_image_alone(project: Project) -> None:
     text = (project / "Makefile").read_text()
-    changed = [line for line in text.splitlines() if "gateway-image: " in line][0]
+    changed = next(line for line in text.splitlines() if "gateway-image: " in line)
     (project / "Makefile").write_text(text.replace(changed, f"{changed} # mine"))
     answer(project, extras=[])
     assert "Makefile: you and pipeline.yml changed the same lines" in apply(project)
@@ -670,7 +670,7 @@ def test_make_image_and_push_stop_at_a_conflict(project: Project) -> None:
 
 @pytest.mark.slow
 def test_an_update_after_changes_that_are_applied_has_nothing_to_do(
-    copy: Copy,  # noqa: F811
+    copy: Copy,
 ) -> None:
     project = copy(**START)
     for change in CHANGES.values():
@@ -687,11 +687,11 @@ def test_an_update_after_changes_that_are_applied_has_nothing_to_do(
 @pytest.mark.parametrize("name", ["batch size", "step added in the middle", "another project name"])
 def test_it_makes_the_files_that_an_update_makes(
     name: str,
-    copy: Copy,  # noqa: F811
+    copy: Copy,
 ) -> None:
     applied, updated = copy("applied", **START), copy("updated", **START)
     for project in (applied, updated):
-        edit(project, CONFIG)
+        edit(project, "Makefile")
         answer(project, **CHANGES[name])
         project.commit()
     apply(applied)
