@@ -64,12 +64,11 @@ def attempt(root: Path, action: Callable[[Path], None]) -> int:
 
 def apply(root: Path) -> None:
     """Bring the project in `root` to what its pipeline.yml says; ApplyError if that can't be done."""
-    if not read_state(root).is_changed and not any(root.glob(f"{PREFIX}*")):
+    if not any(root.glob(f"{PREFIX}*")) and not read_state(root).is_changed:
         remember(root)
         return
     with alone(root, wait=True):
-        for line in undo_killed(root):
-            print(line, file=sys.stderr)
+        _undo_killed(root)
         state = read_state(root)  # another command may have applied it meanwhile
         if state.is_changed:
             _bring(state)
@@ -96,9 +95,19 @@ def _bring(state: State) -> None:
 
 def _undo(root: Path) -> None:
     from triton_ensemble.apply.undo import undo
+    from triton_ensemble.update.bring import Interruptions
 
-    with alone(root, wait=True):
-        undo(root)
+    with alone(root, wait=True), Interruptions() as interruptions:
+        interruptions.ignore()
+        if not _undo_killed(root):  # else that was the last
+            undo(root)
+
+
+def _undo_killed(root: Path) -> bool:
+    """Undo what was killed, with a line for each; return whether there was any."""
+    lines = [*undo_killed(root)]
+    print(*lines, sep="\n", end="\n" * bool(lines), file=sys.stderr)
+    return bool(lines)
 
 
 def _check(root: Path) -> None:

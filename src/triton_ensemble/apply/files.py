@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 FOLDER = ".apply"
@@ -17,7 +18,9 @@ def prepare(root: Path) -> Path:
     """Return the folder, made if it is not there."""
     folder = root / FOLDER
     folder.mkdir(exist_ok=True)
-    (folder / ".gitignore").write_text("*\n")
+    ignored = folder / ".gitignore"
+    if not ignored.is_file() or ignored.read_bytes() != b"*\n":
+        ignored.write_bytes(b"*\n")
     return folder
 
 
@@ -29,11 +32,14 @@ def remember(root: Path) -> None:
             (prepare(root) / TEXT).write_bytes(text)
 
 
-def save(root: Path, kind: str, files: Mapping[str, bytes]) -> None:
-    """Write files into a folder of one kind, by their paths in the project."""
+def keep_edits(root: Path, files: Mapping[str, bytes]) -> None:
+    """Keep edited files by their paths in the project; those kept there before get a number behind their name."""
     for path, content in files.items():
-        target = prepare(root) / kind / path
+        target = prepare(root) / KEPT / path
         target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_file() and target.read_bytes() != content:
+            names = (target.with_name(f"{target.name}.{number}") for number in count(1))
+            target.rename(next(name for name in names if not name.exists()))
         target.write_bytes(content)
 
 

@@ -12,7 +12,7 @@ import yaml
 from triton_ensemble.answers import FILE
 from triton_ensemble.apply import ApplyError
 from triton_ensemble.apply.changes import Changes, changes_between
-from triton_ensemble.apply.files import CONFLICTS, KEPT, remember, save
+from triton_ensemble.apply.files import CONFLICTS, FOLDER, keep_edits, open_conflicts, remember
 from triton_ensemble.apply.state import PIPELINE, State
 from triton_ensemble.apply.undo import keep, keep_text
 from triton_ensemble.check.formats import as_text
@@ -64,7 +64,7 @@ class ChangedProject:
         after = yaml.safe_load(new[FILE].content)
         owned = {*self.made["owned"]}
         owned |= {each for each in after["owned"] if (self.root / each).exists()}
-        return Change(self, changes_between(self.root, old, new, owned), after, old)
+        return Change(self, changes_between(self.root, old, new, owned), after, old, new)
 
     def _render(self, answers: Answers, source: str) -> dict[str, File]:
         try:
@@ -81,6 +81,7 @@ class Change:
     files: Changes
     after: Answers
     old: Mapping[str, File]
+    new: Mapping[str, File]
 
     @property
     def root(self) -> Path:
@@ -118,14 +119,28 @@ class Change:
     def bring(self) -> None:
         """Change the files: all, or none and raise OSError."""
         root, statuses = self.root, self.statuses
-        save(root, KEPT, self.files.replaced)
-        save(root, CONFLICTS, self.files.conflicts)
+        conflicts = self._conflicts()
+        keep_edits(root, self.files.replaced)
         with staged(root) as stage:
             keep_text(stage, root, self.of.made, self.old[PIPELINE].content)
-            bring_contents(stage, root, self.files.contents)
+            bring_contents(stage, root, self.files.contents | conflicts)
             keep(stage, root)
         remember(root)
-        remove_empty_folders(root, [path for path, status in statuses.items() if status == "D"])
+        removed = [path for path, status in statuses.items() if status == "D"]
+        remove_empty_folders(root, removed + [path for path in conflicts if not conflicts[path]])
+
+    def _conflicts(self) -> dict[str, bytes | None]:
+        """Return new contents of .apply/conflicts/: a conflict moves and goes with its file, and has what is rendered now."""
+        contents: dict[str, bytes | None] = {}
+        for path in open_conflicts(self.root):
+            now = self.files.moved.get(path, path)
+            contents[path] = None
+            if now in self.new:
+                contents[now] = self.new[now].content
+        folder = f"{FOLDER}/{CONFLICTS}"
+        return {
+            f"{folder}/{path}": data for path, data in (contents | self.files.conflicts).items()
+        }
 
 
 def list_edited(project: ChangedProject) -> Iterator[str]:

@@ -11,6 +11,7 @@ from triton_ensemble.apply.project import Change
 from triton_ensemble.update.lock import LOCK, lacking
 from triton_ensemble.update.table import owned_code, renaming, table
 
+FACTS = "vendor/project.json"
 INTERFACE = "hooks/messages/after_update.jinja"
 
 
@@ -35,15 +36,14 @@ def report(change: Change) -> Iterator[str]:
 def _interface(change: Change) -> str:
     project = change.of
     answered = project.rules.answered(project.answers)
-    interface = project.made["interface"]
-    text = project.rules.template(INTERFACE).render({**answered, "interface": interface})
+    before = {name: project.made[name] for name in ("interface",) if name in project.made}
+    text = project.rules.template(INTERFACE).render({**answered, **before})
     return re.sub(r"\n+", "\n", text).strip()
 
 
 def _packages(change: Change) -> Iterator[str]:
     """Name packages that the lock lacks, and let the next set-up renew it."""
-    lock, facts = change.root / LOCK, change.root / "vendor" / "project.json"
-    packages = json.loads(facts.read_text(encoding="utf-8"))["packages"]
+    lock, packages = change.root / LOCK, json.loads(change.new[FACTS].content)["packages"]
     declared = dict.fromkeys(each for task in packages.values() for each in task)
     if lock.is_file() and (missing := lacking(lock.read_text(encoding="utf-8"), declared)):
         lock.touch()

@@ -5,13 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import yaml
-
-from triton_ensemble.answers import Answers, changed_answers
+from triton_ensemble.answers import Answers, UnreadableAnswers, changed_answers, read_answers
 from triton_ensemble.apply import ApplyError
-from triton_ensemble.apply.files import CONFLICTS, FOLDER, KEPT, LAST, TEXT, prepare, remember, save
+from triton_ensemble.apply.files import FOLDER, KEPT, LAST, TEXT, keep_edits, prepare, remember
 from triton_ensemble.pipeline.file import replace
-from triton_ensemble.update.stage import Stage
+from triton_ensemble.update.stage import Stage, take_up
 
 
 def keep_text(stage: Stage, root: Path, made: Answers, rendered: bytes) -> None:
@@ -19,32 +17,34 @@ def keep_text(stage: Stage, root: Path, made: Answers, rendered: bytes) -> None:
 
     That is the text that was applied last, with its comments; if it is not known, the rendered one.
     """
-    folder = prepare(root)
-    known = folder / TEXT
-    text = known.read_bytes() if known.is_file() else rendered
-    if changed_answers(yaml.safe_load(text), made):
-        text = rendered
-    (stage.folder / TEXT).write_bytes(text)
-    shutil.rmtree(folder / LAST, ignore_errors=True)
+    known = prepare(root) / TEXT
+    try:
+        is_known = not changed_answers(read_answers(known)[0], made)
+    except (OSError, UnreadableAnswers):
+        is_known = False
+    (stage.folder / TEXT).write_bytes(known.read_bytes() if is_known else rendered)
 
 
 def keep(stage: Stage, root: Path) -> None:
-    """Keep the stage of a change that is complete: it can't be undone by mistake any more, but by `undo`."""
-    stage.folder.rename(root / FOLDER / LAST)
+    """Keep the stage of a change that is complete, instead of the last one: only `undo` undoes it from here on."""
+    last = root / FOLDER / LAST
+    shutil.rmtree(last, ignore_errors=True)
+    stage.folder.rename(last)
 
 
 def undo(root: Path) -> None:
-    """Undo the last change in the project in `root`; ApplyError or UpdateError if that can't be done."""
+    """Undo the last change in the project in `root`; ApplyError or UpdateError if that can't be done.
+
+    If this is killed, the next command brings the files back, and applies the pipeline.yml that is there.
+    """
     folder = root / FOLDER / LAST
-    stage = Stage(folder)
     if not (folder / TEXT).is_file():
         raise ApplyError("apply: there is nothing to undo: pipeline.yml was not applied here yet")
     text = (folder / TEXT).read_bytes().decode()
-    stage.check(root)
-    save(root, KEPT, {TEXT: (root / TEXT).read_bytes()})
-    count = stage.undo(root)
-    replace(root / TEXT, text)
+    Stage(folder).check(root)
+    keep_edits(root, {TEXT: (root / TEXT).read_bytes()})
+    with take_up(root, folder) as stage:
+        count = stage.undo(root)
+        replace(root / TEXT, text)
     remember(root)
-    shutil.rmtree(root / FOLDER / CONFLICTS, ignore_errors=True)
-    shutil.rmtree(folder)
     print(f"pipeline.yml and {count} files are as they were; yours is {FOLDER}/{KEPT}/{TEXT}")

@@ -120,6 +120,15 @@ def staged(root: Path) -> Iterator[Stage]:
         stage.remove()
 
 
+@contextmanager
+def take_up(root: Path, kept: Path) -> Iterator[Stage]:
+    """Make the stage of a change that was kept one that the next command undoes; remove it in the end, if it is."""
+    with _locked(kept):
+        stage = Stage(kept.rename(root / f"{PREFIX}undo"))
+        yield stage
+        stage.remove()
+
+
 def undo_killed(root: Path) -> Iterator[str]:
     """Undo updates that were killed, with a line for each; UpdateError where one still runs."""
     for folder in sorted(root.glob(f"{PREFIX}*")):

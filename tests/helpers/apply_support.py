@@ -1,0 +1,126 @@
+"""Shared by tests: `apply` in this process, and what it must leave alone."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from support import Generate, Project
+from update_support import ONE, TWO, answers
+
+from triton_ensemble.cli import main
+
+COMMAND = (sys.executable, "-m", "triton_ensemble", "apply")
+START: dict[str, Any] = {
+    **answers(ONE, TWO),
+    "project_name": "p",
+    "ensemble_name": "p",
+    "extras": ["gateway"],
+}
+CONFIG = "model_repository/one/config.pbtxt"
+# A kill of this process at a move of a file, the nth one; with `undo`, `update` or `apply` as its command.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from triton_ensemble.cli import main
+
+def move(path, target, left=list(range(int(sys.argv[1])))):
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left.pop()
+    return moves[move_name](path, target)
+
+moves = {name: getattr(Path, name) for name in ("rename", "replace")}
+for move_name in moves:
+    setattr(Path, move_name, lambda path, target, name=move_name: (globals().update(move_name=name), move(path, target))[1])
+main(sys.argv[2:])
+"""
+
+
+class Said(NamedTuple):
+    """What a command returned and printed."""
+
+    status: int
+    out: str
+    err: str
+
+
+def call(project: Project, *words: str, **more: str) -> Said:
+    """Run a command in a project, in this process; as outside CI, if `more` does not say CI."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ({"CI": ""} | more).items():
+            patch.setenv(name, value)
+        patch.chdir(project.path)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = main(words)
+    return Said(status, out.getvalue(), err.getvalue())
+
+
+def apply(project: Project, *options: str) -> str:
+    """Apply pipeline.yml, which must succeed; return what is printed."""
+    said = call(project, "apply", *options)
+    assert said.status == 0, said
+    assert said.err == "", said
+    return said.out
+
+
+def read(project: Project) -> dict[str, Any]:
+    """Return the answers of pipeline.yml."""
+    found: dict[str, Any] = yaml.safe_load((project / "pipeline.yml").read_text())
+    return found
+
+
+def answer(project: Project, **data: Any) -> None:
+    """Write other answers into pipeline.yml; it is not committed."""
+    text = yaml.safe_dump(read(project) | data, sort_keys=False)
+    (project / "pipeline.yml").write_text(text)
+
+
+def edit(project: Project, path: str, line: str = "# mine", at: int = 1) -> None:
+    """Add a line of the owner to a managed file, after so many lines."""
+    lines = (project / path).read_text().splitlines(keepends=True)
+    (project / path).write_text("".join([*lines[:at], f"{line}\n", *lines[at:]]))
+
+
+def managed(project: Project) -> dict[str, bytes]:
+    """Return the files without .apply/."""
+    return {
+        path: content
+        for path, content in project.contents().items()
+        if not path.startswith(".apply/") and "__pycache__" not in path
+    }
+
+
+def state(project: Project) -> dict[str, tuple[int, bytes]]:
+    """Return files and modes, with those of .apply/, and git's index."""
+    paths = [project / path for path in project.files() if "__pycache__" not in path]
+    paths += [index] if (index := project / ".git/index").exists() else []
+    return {str(path): (path.stat().st_mode, path.read_bytes()) for path in paths}
+
+
+def as_made(generate: Generate, **data: Any) -> dict[str, bytes]:
+    """Return the files of a project that is made from other answers, but for its owner's pipeline.yml."""
+    return without_text(managed(generate(**START | data)))
+
+
+def without_text(contents: dict[str, bytes]) -> dict[str, bytes]:
+    """Return files without the text of pipeline.yml, and with their answers as YAML reads them."""
+    left = {path: content for path, content in contents.items() if path != "pipeline.yml"}
+    made = yaml.safe_load(left.pop(".copier-answers.yml"))
+    return left | {".copier-answers.yml": yaml.safe_dump(made).encode()}
+
+
+def owned(project: Project) -> dict[str, bytes]:
+    """Return the files that `apply` never changes, but for pipeline.yml."""
+    paths = yaml.safe_load((project / ".copier-answers.yml").read_bytes())["owned"]
+    folders = tuple(path for path in paths if path.endswith("/"))
+    return {
+        path: content
+        for path, content in managed(project).items()
+        if path != "pipeline.yml" and (path in paths or path.startswith(folders))
+    }

@@ -1,0 +1,121 @@
+"""The render of `apply` is Copier's, byte for byte; the wheel has the templates that it needs."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import copier
+import pytest
+import yaml
+from grammar import some_answers
+from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, slow_but
+
+from triton_ensemble.answers import FILE, read_answers
+from triton_ensemble.pipeline.render import list_templates, render
+from triton_ensemble.pipeline.rules import Rules
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+# More, and others: DRAWN=300 SEED=7 python -m pytest tests/unit/test_render.py -k drawn
+DRAWN = int(os.environ.get("DRAWN", "4"))
+SEED = int(os.environ.get("SEED", "0"))
+EACH = PIPELINES | UNUSUAL
+MORE: dict[str, dict[str, Any]] = {
+    "all extras": {
+        "extras": ["monitoring", "gateway", "kubernetes", "kserve", "tir", "ray"],
+        "gpu_count": 2,
+        "ci": "gitlab",
+    },
+    "nothing": {"extras": [], "ci": "none"},
+}
+LOCKS = {"requirements.lock", "requirements-dev.lock"}
+VENDORED = {"vendor/requirements.txt", "vendor/triton_ensemble-1.0.0-py3-none-any.whl"}
+
+
+@pytest.fixture(scope="module")
+def rules() -> Rules:
+    return Rules()
+
+
+def assert_rendered(rules: Rules, project: Project, answers: dict[str, Any]) -> None:
+    """Compare a project with the render of its answers, and of those that it recorded."""
+    made = yaml.safe_load((project / FILE).read_bytes())
+    files = render(rules, answers, made)
+    pipeline, _ = read_answers(project / "pipeline.yml")
+    assert render(rules, made, made) == files == render(rules, made | pipeline, made)
+    written = project.contents()
+    graph = rules.answered(answers)["graph"]
+    assert written.keys() - files.keys() == LOCKS | VENDORED | example_files(graph)
+    assert files.keys() <= written.keys()
+    wrong = [path for path, file in files.items() if file.content != written[path]]
+    assert wrong == []
+    executable = {path for path in files if (project / path).stat().st_mode & stat.S_IXUSR}
+    assert executable == set()  # a file that `apply` adds is not executable either
+
+
+def example_files(graph: dict[str, Any]) -> set[str]:
+    """Return the files of an example that only a copy writes: all in its folders, and code of its own."""
+    if not graph["example"]:
+        return set()
+    folder = ROOT / "examples" / graph["example"]
+    files = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    folders = tuple(each for each in graph["owned"] if each.endswith("/"))
+    return {path for path in files if path in graph["example_files"] or path.startswith(folders)}
+
+
+@pytest.mark.parametrize("name", slow_but("default", "kinds of steps", names=EACH))
+def test_a_project_is_rendered_as_copier_writes_it(
+    name: str, rules: Rules, generate: Generate
+) -> None:
+    assert_rendered(rules, generate(**EACH[name]), EACH[name])
+
+
+@pytest.mark.parametrize("more", MORE)
+@pytest.mark.parametrize("name", slow_but("nested ensemble, interfaces of its own", names=EACH))
+def test_so_is_one_with_other_extras_and_ci(
+    name: str, more: str, rules: Rules, generate: Generate
+) -> None:
+    answers = MORE[more] | EACH[name]
+    assert_rendered(rules, generate(**answers), answers)
+
+
+def test_so_are_drawn_answers(rules: Rules, template: Path, tmp_path: Path) -> None:
+    drawn = (answers for answers, _ in some_answers(DRAWN * 4, SEED))
+    accepted = [answers for answers in drawn if not rules.problem(answers)][:DRAWN]
+    assert accepted
+    for number, answers in enumerate(accepted):
+        answers = random.Random(f"{SEED} {number}").choice([{}, *MORE.values()]) | answers
+        folder = tmp_path / str(number)
+        copier.run_copy(str(template), folder, data=answers, defaults=True, quiet=True)
+        assert_rendered(rules, Project(folder), answers)
+        shutil.rmtree(folder)
+
+
+def test_the_wheel_has_each_template_that_is_rendered() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    build = settings["tool"]["hatch"]["build"]["targets"]["wheel"]
+    included = {
+        Path(source): Path(target)
+        for source, target in build["force-include"].items()
+        if source.startswith("template/")
+    }
+    assert all(target == "triton_ensemble" / source for source, target in included.items())
+    templates = [Path("template", path) for path in list_templates(ROOT / "template")]
+    assert [path for path in templates if not included.keys() & {path, *path.parents}] == []
+    assert [path for path in included if not (ROOT / path).exists()] == []
+
+
+def test_no_template_that_is_rendered_is_executable() -> None:
+    """A file that `apply` adds is not."""
+    root = ROOT / "template"
+    modes = {path: (root / path).stat().st_mode for path in list_templates(root)}
+    assert [path for path, mode in modes.items() if mode & stat.S_IXUSR] == []
