@@ -142,14 +142,12 @@ class History:
     def undo(self) -> None:
         """Undo the last change, unless its files were edited since; the first try may be killed."""
         now = managed(self.project)
-        if self.random.random() < 0.3 and self.kill("apply", "--undo"):
-            said = call(self.project, "apply")
-            assert said.status == 0, said
-            after = managed(self.project)
-            if after == now:  # it was done again
-                return
-            assert self.before is not None
-            self.assert_undone(after)
+        if self.random.random() < 0.3:
+            if self.kill("apply", "--undo"):
+                said = call(self.project, "apply")
+                assert said.status == 0, said
+            if (after := managed(self.project)) != now:  # else it was refused, or done again
+                self.assert_undone(after)
             return
         said = call(self.project, "apply", "--undo")
         if said.status:

@@ -43,6 +43,7 @@ def undo(root: Path) -> None:
     text = (folder / TEXT).read_bytes().decode()
     Stage(folder).check(root)
     keep_edits(root, {TEXT: (root / TEXT).read_bytes()})
+    (root / FOLDER / TEXT).write_bytes(text.encode())  # for `keep_text`, if this is killed
     with take_up(root, folder) as stage:
         count = stage.undo(root)
         replace(root / TEXT, text)
