@@ -11,7 +11,7 @@ import pytest
 from support import NOWHERE, Generate, Project, step, succeed
 from versions_of_a_step import STEP, command, copied, published, refused, tracked, write_step
 
-from triton_ensemble.versions.attempt import alone
+from triton_ensemble.update.stage import alone
 
 
 @pytest.fixture(scope="module")
@@ -236,14 +236,14 @@ def test_a_model_file_is_published_by_its_digest(project: Project, tmp_path: Pat
 CUT_SHORT = """
 import os, signal, sys
 from triton_ensemble.cli import main
-from triton_ensemble.versions import change
-whole, calls = change.swap, []
+from triton_ensemble.update import bring
+whole, calls = bring.swap, []
 def swap(*paths):
     whole(*paths)
     calls.append(paths)
     if len(calls) == 2:
         {end}
-change.swap = swap
+bring.swap = swap
 sys.exit(main(["unload", "one", "2"]))
 """
 
@@ -279,7 +279,7 @@ def test_a_full_disk_is_named(project: Project) -> None:
 def test_two_at_once_do_not_undo_each_other(project: Project) -> None:
     with alone(project.path):
         line = refused(project, "unload", "NAME=one", "VERSION=2")
-    assert line == "another command changes this project's versions; wait for its end"
+    assert line == "another command changes this project; wait for its end"
     succeed(command(project, "unload", "NAME=one", "VERSION=2"))
 
 

@@ -12,6 +12,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from triton_ensemble.apply import ApplyError
@@ -90,7 +91,8 @@ def _bring(state: State) -> None:
         change = ChangedProject(state).change()
         interruptions.ignore()  # what follows takes no time, and is done or undone
         change.bring()
-        print(*report(change), sep="\n", flush=True)
+        with suppress(BrokenPipeError):  # of a reader like `head`; the change is made
+            print(*report(change), sep="\n", flush=True)
 
 
 def _undo(root: Path) -> None:
