@@ -85,6 +85,7 @@ UNIT_RULES = {
     "calls-initialize",
     "calls-itself",
     "calls-unknown",
+    "python-list",
     "tensor-optional",
 }
 

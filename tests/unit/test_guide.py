@@ -279,8 +279,8 @@ def test_a_step_is_added_and_all_else_of_the_file_stays() -> None:
 def test_the_template_is_what_the_package_was_installed_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, direct_url: str | None, template: Any
 ) -> None:
-    (tmp_path / "template").mkdir()
-    (tmp_path / "template/pipeline.yml.jinja").touch()
+    (tmp_path / "template/vendor").mkdir(parents=True)
+    (tmp_path / "template/vendor/requirements.txt").touch()
     (tmp_path / "copier.yml").touch()
 
     class Installed:
