@@ -188,12 +188,12 @@ CASES = [
             lived(3): counter((2, SECONDS), (30, 0)) + f" 0+5x{LONG}",
         },
     ),
-    Case("a queue is long for one sample", {2: "", 2.1: "", 4: ""}, {WAITING: "0x23 40 0x400"}),
-    Case("the only sample is of a long queue", {2: "", 4: ""}, {WAITING: "_x23 40 stale"}),
+    Case("a queue is long for one sample", {2: "", 2.1: "", 4: ""}, {WAITING: "0x23 80 0x400"}),
+    Case("the only sample is of a long queue", {2: "", 4: ""}, {WAITING: "_x23 80 stale"}),
     Case(
         "a queue is long for five minutes",
         {3: "", 5: "TritonQueueGrows", 8: ""},
-        {'nv_inference_pending_request_count{model="b"}': gauge((2, 0), (5, 40), (LONG, 3))},
+        {'nv_inference_pending_request_count{model="b"}': gauge((2, 0), (5, 80), (LONG, 3))},
     ),
     Case(
         "slow for two minutes, and later for ten",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+from urllib.request import urlopen
 
 import pytest
 from support import SOURCES, Generate, Project, variables
@@ -54,7 +55,7 @@ def serving(project: Project, output: Path, *options: str) -> Iterator[Serving]:
         process = subprocess.Popen(
             project.make_command("serve", *ADDRESSES, *options),
             cwd=project.path,
-            env=variables(PYTHONPATH=f"src:{SOURCES}"),
+            env=variables(PYTHONPATH=f"src:{SOURCES}", CI=""),
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -194,3 +195,22 @@ def test_without_reload_a_dead_process_has_triton_started_anew(
         ready = served.says(r"^image_classification is ready; .*\n", died.end())
         assert served.says(r"^http://\S+\ngrpc://\S+\n", ready.end())[0] == urls
         assert "LABEL: 7" in served.infer()
+
+
+@pytest.mark.slow
+def test_a_saved_pipeline_is_applied(generate: Generate, tmp_path: Path) -> None:
+    """One that is half written is a line, and Triton goes on with what it has."""
+    with serving(generate(), tmp_path / "output", "RELOAD=1") as served:
+        before = served.infer()
+        served.edit("pipeline.yml", "max_batch_size: 8", "max_batch_size: [")
+        refused = served.says(r"^pipeline\.yml:\d+: .*").end()
+        url = served.says(r"^http://\S+")[0]
+        with urlopen(f"{url}/v2/health/ready") as answer:
+            assert answer.status == 200
+        served.edit("pipeline.yml", "max_batch_size: [", "max_batch_size: 16")
+        applied = served.says(r"pipeline\.yml is applied", refused).end()
+        anew = served.says(r"^Triton is started anew$", applied).end()
+        served.says(r"/metrics$", anew)
+        assert served.infer() == before
+    config = served.project / "model_repository/classify/config.pbtxt"
+    assert "max_batch_size: 16" in config.read_text()
