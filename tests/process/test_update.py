@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import copier
 import pexpect  # type: ignore[import-untyped]
@@ -358,6 +359,7 @@ def test_what_was_built_for_a_removed_step_goes_with_the_next_make_repository(co
     project = copy(**answers(ONE, TWO, THREE))
     succeed(project.make("repository"))
     assert (project / "model_repository/three/1/steps/three.py").exists()
+    change(project, **answers(ONE))
     update(project, **answers(ONE))
     project.commit()
     succeed(project.make("repository"))
@@ -372,19 +374,19 @@ def test_steps_that_part_and_join_again_keep_their_code(copy: Copy) -> None:
     project = copy(**answers(*joined))
     (project / "steps/one.py").write_text(f"# mine\n{(project / 'steps/one.py').read_text()}")
 
-    def models() -> set[str]:
+    def models(*steps: Any) -> set[str]:
+        change(project, steps=list(steps))
+        update(project, steps=list(steps))
         project.commit()
         succeed(project.run(sys.executable, "-m", "triton_ensemble", "repository"))
         return {path.name for path in (project / "model_repository").glob("*/")} - {".built"}
 
-    together = models()
+    together = models(*joined)
     before = without_version(project)
     assert together == {"my_pipeline", "one_to_next"}
-    update(project, steps=[{**joined[0], "fuse": False}, joined[1]])
-    assert models() == {"my_pipeline", "one", "next"}
+    assert models({**joined[0], "fuse": False}, joined[1]) == {"my_pipeline", "one", "next"}
     assert (project / "steps/one.py").read_text().startswith("# mine\n")
-    update(project, steps=list(joined))
-    assert models() == together
+    assert models(*joined) == together
     after = without_version(project)
     assert after == before
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import copier
 import pytest
-from delivery_support import environment
-from support import ROOT, VENV, Project, run, succeed
+from delivery_support import borrow_packages, environment
+from support import ROOT, Project, run, succeed
 
 KEPT = ROOT / "tests" / "releases" / "v1.0.0.tar.xz"  # docs/releasing.md says what is in it
 
@@ -43,8 +43,7 @@ def project(origin: Path, tmp_path: Path) -> Project:
     copier.run_copy(str(origin), tmp_path / "p", vcs_ref="v1.0.0", defaults=True, quiet=True)
     project = Project(tmp_path / "p")
     project.commit()
-    (project / ".venv-update").symlink_to(VENV)
-    (project / ".git/info/exclude").write_text(".venv-update\n")
+    borrow_packages(project, ".venv-update")
     return project
 
 
@@ -65,7 +64,8 @@ def test_an_untouched_project_updates_without_a_conflict_and_passes_its_tests(
 def test_edits_are_kept_or_named(project: Project) -> None:
     """Lines of its owner are in the files, beside them in .before-update/, or in a conflict that is named."""
     random_edits = random.Random(int(os.environ.get("SEED", 0)))
-    names = [name for name in project.files() if not name.endswith((".json", ".whl", ".yml"))]
+    files = succeed(run("git", "ls-files", cwd=project.path)).splitlines()
+    names = [name for name in files if not name.endswith((".json", ".whl", ".yml"))]
     edited = random_edits.sample(names, 40)
     for number, name in enumerate(edited):
         lines = (project / name).read_bytes().splitlines(keepends=True)
