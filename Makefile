@@ -18,7 +18,6 @@ DEMO := build/demo
 SITE := build/docs
 DOCS := .
 LINKS := build/links
-# What `make mutants` runs: tests of the check, the configs and the adapter that start no process.
 # What the wheel is made of, if it is newer. Names in template/ have spaces, which make can't list.
 CHANGED := $(shell find src hooks template examples/*/pipeline.yml pyproject.toml -type f -newer template/vendor/requirements.txt -not -name '*.pyc' -not -name '*.whl' -print -quit 2>&1)
 

@@ -1,7 +1,7 @@
 """Work that the processes of a test run share: what Jinja compiles, which is most of a copy by Copier.
 
 `shared_work.pth`, beside the packages of the environment, imports this module in each process of a test
-run, where the variable SHARED_WORK names a folder for it. What a process prints and writes stays the same.
+run, if the variable SHARED_WORK names a folder for it. It changes no output of a process.
 """
 
 from __future__ import annotations

@@ -294,3 +294,14 @@ def test_a_fused_step_is_told_to_part(generate: Generate) -> None:
     line = refused(project, "publish", "NAME=one", "VERSION=1")
     assert "step one: shares the model" in line
     assert "`fuse: false`" in line
+
+
+@pytest.mark.slow
+def test_an_edit_of_json_is_refused_and_kept(project: Project) -> None:
+    """It can't be merged by line; a new file in its place would lose it."""
+    path = project / "vendor/project.json"
+    edited = path.read_text().replace("{\n", '{\n  "mine": 1,\n', 1)
+    path.write_text(edited)
+    line = refused(project, "unload", "NAME=one", "VERSION=2")
+    assert line.startswith("vendor/project.json: has edits of yours in lines that versions change")
+    assert path.read_text() == edited

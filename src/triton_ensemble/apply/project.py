@@ -46,7 +46,7 @@ class ChangedProject:
 
     @cached_property
     def answers(self) -> Answers:
-        """The answers of pipeline.yml, and those that it does not have as they were."""
+        """The answers of pipeline.yml; an answer that it does not have stays as it was."""
         return of_project(self.root / PIPELINE, self.rules) | self.state.given
 
     def render_made(self) -> dict[str, File]:

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 from triton_ensemble.apply.files import CONFLICTS, FOLDER, KEPT
 from triton_ensemble.apply.project import Change
-from triton_ensemble.update.lock import LOCK, lacking
+from triton_ensemble.update.lock import FACTS, LOCK, missing
 from triton_ensemble.update.table import owned_code, renaming, table
 
-FACTS = "vendor/project.json"
 INTERFACE = "hooks/messages/after_update.jinja"
 
 
@@ -43,8 +42,7 @@ def _interface(change: Change) -> str:
 
 def _packages(change: Change) -> Iterator[str]:
     """Name packages that the lock lacks, and let the next set-up renew it."""
-    lock, packages = change.root / LOCK, json.loads(change.new[FACTS].content)["packages"]
-    declared = dict.fromkeys(each for task in packages.values() for each in task)
-    if lock.is_file() and (missing := lacking(lock.read_text(encoding="utf-8"), declared)):
+    lock, facts = change.root / LOCK, json.loads(change.new[str(FACTS)].content)
+    if lacked := missing(lock, facts):
         lock.touch()
-        yield f"{LOCK}: lacks {', '.join(missing)}; `make setup` adds it"
+        yield f"{LOCK}: lacks {', '.join(lacked)}; `make setup` adds it"

@@ -1,4 +1,4 @@
-"""The answers of a project's pipeline.yml, and those that its files were made from."""
+"""What a project's pipeline.yml says, and what its files were made from."""
 
 from __future__ import annotations
 

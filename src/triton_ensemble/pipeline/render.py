@@ -92,6 +92,6 @@ def _names(
 
 
 def _matches(path: str, patterns: Iterable[str]) -> bool:
-    """Whether a pattern, as in .gitignore, matches a path or a folder that it is in."""
+    """Return whether a pattern, as in .gitignore, matches a path or a folder that it is in."""
     places = [PurePosixPath("/", path), *PurePosixPath("/", path).parents]
     return any(place.match(pattern) for place in places for pattern in patterns)

@@ -95,12 +95,6 @@ class Rules:
         """Return a file of the template, to be rendered."""
         return self._environment.get_template(name)
 
-    def printed(self, answers: Answers) -> str:
-        """Return answers as YAML, as Copier writes them into .copier-answers.yml."""
-        return self._rendered(
-            "{{ answers | to_nice_yaml(indent=2, sort_keys=false) }}", {"answers": answers}
-        )
-
     def render(self, source: str, context: Mapping[str, Any]) -> str:
         """Return what a text of template language makes of variables."""
         return self._compiled(source).render(context)

@@ -47,6 +47,12 @@ def lacking(lock: str, requirements: Iterable[str]) -> list[str]:
     return [each for each in requirements if not _fits(each, versions)]
 
 
+def missing(lock: Path, facts: dict[str, Any]) -> list[str]:
+    """Return what a project declares and its lock has no package for; nothing if its owner removed the lock."""
+    declared = dict.fromkeys(each for task in facts.get("packages", {}).values() for each in task)
+    return lacking(lock.read_text(encoding="utf-8"), declared) if lock.exists() else []
+
+
 def _fits(requirement: str, versions: dict[str, list[str]]) -> bool:
     locked = versions.get(_normalized(re.split(r"[^\w.-]", requirement)[0]), [])
     try:
@@ -125,14 +131,12 @@ def main(arguments: Sequence[str]) -> int:
 def _is_needed() -> bool:
     """Say what the lock lacks; return whether it is anything. LockError where packages for GPUs were not chosen."""
     facts = json.loads(FACTS.read_text(encoding="utf-8"))
-    declared = dict.fromkeys(each for task in facts.get("packages", {}).values() for each in task)
-    # One that its owner removed stays so.
-    missing = LOCK.exists() and lacking(LOCK.read_text(encoding="utf-8"), declared)
-    if not missing:
+    lacked = missing(LOCK, facts)
+    if not lacked:
         return False
-    lacks = f"{LOCK}: lacks {', '.join(missing)}"
+    lacks = f"{LOCK}: lacks {', '.join(lacked)}"
     open_choice = not facts["gpu_count"] and not os.environ.get("TORCH_INDEX")
-    if open_choice and any(re.match(rf"({'|'.join(TORCH)})\b", m) for m in missing):
+    if open_choice and any(re.match(rf"({'|'.join(TORCH)})\b", m) for m in lacked):
         LOCK.touch()  # make sets up again, and stops here until its owner has chosen
         raise LockError(f"{lacks}; {CHOICE}; to take those for GPUs, {HEAVY}, run: make lock")
     print(f"{lacks}; renewing it, as `make lock` does", flush=True)

@@ -142,7 +142,7 @@ def undo_killed(root: Path) -> Iterator[str]:
 
 @contextmanager
 def alone(root: Path, *, wait: bool = False) -> Iterator[None]:
-    """Keep other commands from changing a project's files; wait for one that does so now, or raise UpdateError."""
+    """Keep other commands from changing a project's files. If one does so now, wait for it or raise UpdateError."""
     if not fcntl:
         yield
         return

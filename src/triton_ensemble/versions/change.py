@@ -30,7 +30,7 @@ def changes_to(before: Pipeline, after: Pipeline) -> dict[str, bytes | None]:
         what = f"other steps would be fused then ({gone}); write `fuse: false` at them and run `make apply` first"
         raise VersionError(f"pipeline.yml: {what}")
     changes = changes_between(before.root, before.files(), after.files(), before.owned)
-    for path in changes.conflicts:
+    for path in (*changes.conflicts, *changes.replaced):
         what = f"{path}: has edits of yours in lines that versions change"
         raise VersionError(f"{what}; take them back: git checkout {path}")
     return {"pipeline.yml": after.text.encode(), **changes.contents}

@@ -166,7 +166,7 @@ def python_list(file: PythonFile) -> Iterator[Problem]:
 
 
 def _without_inner(node: ast.AST) -> Iterator[ast.AST]:
-    """Iterate over the nodes inside a function, but for those of functions and classes in it."""
+    """Iterate over the nodes of a function, without the functions and classes inside it."""
     for each in ast.iter_child_nodes(node):
         if not isinstance(each, Function | ast.ClassDef | ast.Lambda):
             yield each
