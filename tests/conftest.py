@@ -31,12 +31,16 @@ pytest_plugins = ["pytester", "upstream_race"]
 def _no_settings_of_the_user(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Any:
-    """Keep the user's settings of Copier out: answers that they fill in, and templates that they trust."""
+    """Keep the user's settings of Copier out: answers that they fill in, and templates that they trust.
+
+    So is CI=true, with which a generated project applies no changed pipeline.yml: most tests are at an owner's desk.
+    """
     assert pytestconfig.cache
     settings = tmp_path_factory.mktemp("settings") / "settings.yml"
     settings.write_text("trust: []\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COPIER_SETTINGS_PATH", str(settings))
+        patch.delenv("CI", raising=False)
         patch.setenv("PYTEST_ADDOPTS", WITHOUT_PLUGINS)
         # All workers and all runs share what mypy knows of NumPy and the like: a cold start takes 15 seconds.
         patch.setenv("MYPY_CACHE_DIR", str(pytestconfig.cache.mkdir("mypy")))

@@ -443,7 +443,7 @@ def test_a_refused_or_failed_apply_leaves_the_way_back(
 
 def kill(project: Project, at: int, *words: str) -> bool:
     """Kill a command at a move of a file; return whether it had so many."""
-    process = project.run(sys.executable, "-c", KILLED, str(at), *words, CI="")
+    process = project.run(sys.executable, "-c", KILLED, str(at), *words)
     assert process.returncode in (0, -signal.SIGKILL), process.stderr
     return process.returncode != 0
 
@@ -530,7 +530,7 @@ def test_an_interruption_changes_nothing(project: Project) -> None:
         "p.changes_between = lambda *a: (os.kill(os.getpid(), signal.SIGINT), between(*a))[1]; "
         "sys.exit(cli.main(['apply']))"
     )
-    process = project.run(sys.executable, "-c", code, CI="")
+    process = project.run(sys.executable, "-c", code)
     assert process.returncode == 130
     assert process.stderr == "apply: interrupted; the project is as it was\n"
     assert state(project) == before
@@ -538,7 +538,7 @@ def test_an_interruption_changes_nothing(project: Project) -> None:
 
 def test_a_second_command_waits_for_the_first(project: Project, generate: Generate) -> None:
     answer(project, **CHANGES["step removed"])
-    environment = variables(PYTHONPATH=str(SOURCES), CI="")
+    environment = variables(PYTHONPATH=str(SOURCES))
     both = [
         subprocess.Popen(
             COMMAND, cwd=project.path, env=environment, text=True, stdout=-1, stderr=-1
@@ -588,7 +588,7 @@ def test_in_ci_nothing_is_applied_by_itself(project: Project) -> None:
     line = "pipeline.yml: is not applied; run `make apply` and commit"
     assert refuse(project, "infer", CI="true") == line
     assert refuse(project, "apply", "--unless-ci", CI="true") == line
-    assert refuse(project, "apply", "--check", CI="") == line
+    assert refuse(project, "apply", "--check") == line
     assert call(project, "apply", CI="true").status == 0
     assert call(project, "apply", "--unless-ci", CI="true") == Said(0, "", "")
     assert call(project, "apply", "--check", CI="true").status == 0
@@ -648,8 +648,8 @@ def test_a_check_of_a_change_writes_nothing(project: Project) -> None:
 
 def test_make_applies_and_undoes(project: Project) -> None:
     answer(project, max_batch_size=4)
-    assert "pipeline.yml is applied" in succeed(project.make("apply", CI=""))
-    undone = succeed(project.make("apply", "UNDO=1", CI=""))
+    assert "pipeline.yml is applied" in succeed(project.make("apply"))
+    undone = succeed(project.make("apply", "UNDO=1"))
     assert "files are as they were" in undone
     answer(project, max_batch_size=2)
     refused = project.make("image", "DOCKER=false", CI="true")
@@ -660,7 +660,7 @@ def test_make_applies_and_undoes(project: Project) -> None:
 def test_make_image_and_push_stop_at_a_conflict(project: Project) -> None:
     conflict(project)
     for target in ("image", "push"):
-        process = project.make("--assume-old=repository", target, "DOCKER=false", CI="")
+        process = project.make("--assume-old=repository", target, "DOCKER=false")
         assert process.returncode
         assert f"{CONFIG}: pipeline.yml changed lines that you changed too" in process.stderr
 

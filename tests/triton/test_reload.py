@@ -55,7 +55,7 @@ def serving(project: Project, output: Path, *options: str) -> Iterator[Serving]:
         process = subprocess.Popen(
             project.make_command("serve", *ADDRESSES, *options),
             cwd=project.path,
-            env=variables(PYTHONPATH=f"src:{SOURCES}", CI=""),
+            env=variables(PYTHONPATH=f"src:{SOURCES}"),
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
