@@ -10,9 +10,6 @@ from typing import Any
 
 FILE = Path("vendor", "project.json")
 STUB = "stub"  # the key of a sample that the template made up
-# Names of inputs that `make sample NAME=...` has no other use for, and that are words of make.
-TAKEN = "NAME|REQUEST|OUTPUTS|ARGS|VENV|PYTHON|PYTHONPATH|MODELS|RUN|STUBS|TOOLKIT|PATH|SHELL|MAKE"
-IN_MAKE = re.compile(rf"(?!({TAKEN})$)[\w./][\w./-]*")
 
 
 class ProjectError(RuntimeError):
@@ -97,12 +94,8 @@ class Project:
 
     def sample_command(self) -> str:
         """Return the command that records a sample, with the values of its inputs to fill in."""
-        words = [
-            f"{tensor.name}={'@FILE' if tensor.is_one_text else 'JSON'}" for tensor in self.inputs
-        ]
-        if all(IN_MAKE.fullmatch(tensor.name) for tensor in self.inputs):
-            return f"make sample {' '.join(words)} NAME=one"
-        quoted = " ".join(f"'{word}'" for word in words)
+        words = [f"{each.name}={'@FILE' if each.is_one_text else 'JSON'}" for each in self.inputs]
+        quoted = " ".join(f"'{word}'" if re.search(r"[^\w=@./-]", word) else word for word in words)
         return f'make sample ARGS="{quoted}" NAME=one'
 
     @classmethod

@@ -219,14 +219,15 @@ def test_a_conflict_keeps_the_owners_lines_until_it_is_resolved(project: Project
 
 
 def test_a_conflict_in_another_file_stops_an_image_alone(project: Project) -> None:
-    text = (project / "Makefile").read_text()
-    changed = next(line for line in text.splitlines() if "gateway-image: " in line)
-    (project / "Makefile").write_text(text.replace(changed, f"{changed} # mine"))
+    path = "deploy/compose.yaml"
+    text = (project / path).read_text()
+    changed = next(line for line in text.splitlines() if "GATEWAY_IMAGE" in line)
+    (project / path).write_text(text.replace(changed, f"{changed} # mine"))
     answer(project, extras=[])
-    assert "Makefile: you and pipeline.yml changed the same lines" in apply(project)
-    assert f"{changed} # mine\n" in (project / "Makefile").read_text()
+    assert f"{path}: you and pipeline.yml changed the same lines" in apply(project)
+    assert f"{changed} # mine\n" in (project / path).read_text()
     assert "apply-conflict" not in call(project, "check").out
-    assert refuse(project, "apply", "--check").startswith("Makefile: ")
+    assert refuse(project, "apply", "--check").startswith(f"{path}: ")
 
 
 def test_a_conflict_ends_with_the_step_that_it_is_of(project: Project) -> None:
@@ -655,6 +656,18 @@ def test_make_applies_and_undoes(project: Project) -> None:
     refused = project.make("image", "DOCKER=false", CI="true")
     assert refused.returncode
     assert "pipeline.yml: is not applied; run `make apply` and commit\n" in refused.stderr
+
+
+def test_an_extra_that_is_new_takes_one_command(project: Project) -> None:
+    answer(project, extras=[])
+    command = ("gateway-image", "DOCKER=echo")
+    lacking = project.make(*command)
+    line = "pipeline.yml: extras lacks gateway; add it, and run the command again"
+    assert line in lacking.stderr.splitlines()
+    answer(project, extras=["gateway"])
+    built = succeed(project.make(*command)).splitlines()[-1]
+    assert built.startswith("build --file deploy/gateway.Dockerfile")
+    assert " PYTHON_IMAGE=python:" in built
 
 
 def test_make_image_and_push_stop_at_a_conflict(project: Project) -> None:

@@ -8,7 +8,7 @@ import pytest
 from support import Generate, Project, succeed
 
 STUBS = "2 files are stubs: models/predict.py, steps/prepare.py; fill in and delete the line `# A stub: ...`"
-NO_SAMPLE = "samples/stub.json: is a stub; record a request: make sample INPUT=JSON NAME=one"
+NO_SAMPLE = 'samples/stub.json: is a stub; record a request: make sample ARGS="INPUT=JSON" NAME=one'
 
 PIPELINE = "tests/test_reference.py: pipeline() is a stub; compute the outputs by the original code, or delete it"
 REFERENCE = "from triton_ensemble.testing.reference import *  # noqa: F403\n"
@@ -34,7 +34,7 @@ def test_strict_refuses_what_is_not_filled_in(project: Project) -> None:
         text = (project / name).read_text()
         (project / name).write_text(re.sub("# A stub: .*\n", "", text))
     assert project.make("check", "STRICT=1").stderr.splitlines()[1] == NO_SAMPLE
-    succeed(project.make("sample", "INPUT=[1, 2, 3, 4]", "NAME=one"))
+    succeed(project.make("sample", "ARGS=INPUT=[1,2,3,4]", "NAME=one"))
     assert project.make("check", "STRICT=1").stderr.splitlines()[1] == PIPELINE
     assert "stub" not in project.make("check", "STRICT=").stderr
     (project / "tests/test_reference.py").write_text(REFERENCE)

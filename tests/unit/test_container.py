@@ -116,7 +116,7 @@ def test_what_nobody_asked_for_is_not_there(generate: Generate) -> None:
     project = generate(extras=[])
     files = project.files()
     assert not any("monitoring" in name or "gpu" in name for name in files if "deploy/" in name)
-    for name in ("Makefile", "README.md", "deploy/compose.yaml", "deploy/serve.sh"):
+    for name in ("README.md", "deploy/compose.yaml", "deploy/serve.sh"):
         text = (project / name).read_text().lower()
         assert not re.search("prometheus|grafana|monitoring|summary_latencies|gpus", text), name
 

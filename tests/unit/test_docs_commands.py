@@ -34,6 +34,7 @@ def test_each_target_that_a_page_names_is_in_a_makefile(generate: Generate) -> N
         steps=[step("net", {"a": "A"}, {"b": "B"}, "tensorrt", trtexec=True)],
     )
     of_project = read_targets(everything / "Makefile")
+    assert of_project == read_targets(generate(extras=[]) / "Makefile")
     made = set().union(*map(find_made, PAGES))
     assert made - of_project - read_targets(ROOT / "Makefile") == set()
     assert len(made) > 30

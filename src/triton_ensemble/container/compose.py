@@ -16,8 +16,10 @@ from triton_ensemble.server import log as server_log
 from triton_ensemble.server.ports import taken
 
 DOCKER = os.environ.get("DOCKER", "docker")
-MONITORED = "monitoring" in os.environ.get("COMPOSE_PROFILES", "")
-GATEWAY = "GATEWAY_IMAGE" in os.environ  # of the Makefile of a project that has one
+MONITORED = (
+    "monitoring" in os.environ.get("COMPOSE_PROFILES", "") and Path("deploy/monitoring").is_dir()
+)
+GATEWAY = Path("deploy/gateway.Dockerfile").is_file()
 TIMEOUT_S = 600  # large models load for minutes
 PATIENCE_S = 20  # then what the health check prints is shown
 PORTS = {"http": "8000", "grpc": "8001", "metrics": "8002"}

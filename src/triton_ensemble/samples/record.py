@@ -1,6 +1,6 @@
 """Records a request as samples/NAME.json, from values and files or from a request as Triton takes it.
 
-    make sample IMAGE=@cat.jpg NAME=cat
+    make sample ARGS="IMAGE=@cat.jpg" NAME=cat
     triton-ensemble sample IMAGE=@cat.jpg IMAGE=@dog.jpg --name both --outputs
 
 INPUT=VALUE is a row of an input: the text, `@FILE` for the content of a file, which is copied to
@@ -26,7 +26,6 @@ from triton_ensemble.client import Arrays, package
 from triton_ensemble.project import Project, is_stub
 from triton_ensemble.samples.files import Files, text
 from triton_ensemble.samples.infer import server
-from triton_ensemble.samples.make_variables import words_of_make
 from triton_ensemble.server.local_triton import ServerError
 
 NAME = re.compile(r"\w[\w.-]*")
@@ -39,7 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--request", metavar="FILE", help='the JSON body of a request: {"inputs": [{"name": ...}]}')
     add("--name", help="of the sample; default: that of its first file, else request-1, -2 ...")
     add("--outputs", action="store_true", help="record what a server answers")
-    add("--make", action="store_true", help="take the variables that `make sample` was given, too")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,8 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
     project = Project.load(Path.cwd())
     own = package(project)
     try:
-        if arguments.make:
-            words_of_make(project, arguments)
         if not arguments.inputs and not arguments.request:
             print(f"sample: of which request? Write: {project.sample_command()}", file=sys.stderr)
             return 2
