@@ -46,11 +46,14 @@ def main(arguments: Sequence[str]) -> None:
             print(line, file=sys.stderr, flush=True)
             if fatal:
                 sys.exit(1)
-    file = next((path for path in KEY_FILES if path.exists()), None)
-    try:
-        key = file.read_text().strip() if file else ""
-    except (OSError, ValueError) as error:
-        sys.exit(f"{file}: user {os.getuid()} can't read the key of administrators: {error}")
+    for file in KEY_FILES:
+        try:
+            key = file.read_text().strip()
+            break
+        except FileNotFoundError:
+            key = ""
+        except (OSError, ValueError) as error:
+            sys.exit(f"{file}: user {os.getuid()} can't read the key of administrators: {error}")
     closed = f"{APIS}:admin-key={key or uuid.uuid4()}"
     _start_hiding(os.getpid())
     options = [f"{option}={closed}" for option in OPTIONS]

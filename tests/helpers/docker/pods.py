@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,13 +25,16 @@ def running(
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Start the container of a pod; yield it, and the address of each port by name. `options` are Docker's."""
     [container] = pod["containers"]
+    empty = tempfile.mkdtemp()  # what an optional Secret that is not there is mounted as
+    os.chmod(empty, 0o755)
     sizes = {v["name"]: v.get("emptyDir", {}).get("sizeLimit") for v in pod["volumes"]}
     assert container["securityContext"]["readOnlyRootFilesystem"]
     command = ["run", "--detach", "--read-only", "--cap-drop=ALL", "--user", user, *options]
     command += ["--security-opt=no-new-privileges", f"--shm-size={sizes['shm'].removesuffix('i')}"]
     own = {"/dev/shm", "/tmp"}
     mounted = [m["mountPath"] for m in container["volumeMounts"] if m["mountPath"] not in own]
-    command += ["--tmpfs=/tmp:exec,mode=1777", *(f"--tmpfs={path}:ro" for path in [*mounted, TOKEN])]
+    command += ["--tmpfs=/tmp:exec,mode=1777"]
+    command += [f"--volume={empty}:{path}:ro" for path in [*mounted, TOKEN]]
     command += [f"--env={v['name']}={v['value']}" for v in container.get("env", [])]
     command += [f"--publish=127.0.0.1:0:{port['containerPort']}" for port in container["ports"]]
     name = docker(*command, image, *container.get("args", []))
@@ -42,6 +47,7 @@ def running(
     finally:
         print(docker("logs", "--tail=20", name))
         docker("rm", "--force", name)
+        os.rmdir(empty)
 
 
 def started(pod: dict[str, Any], address: str) -> bool:
