@@ -39,7 +39,7 @@ else:
 
 # Files of each project.
 ALWAYS = """
-.copier-answers.yml .dockerignore .gitignore .pre-commit-config.yaml Makefile README.md
+.copier-answers.yml .devcontainer/devcontainer.json .dockerignore .gitignore .pre-commit-config.yaml Makefile README.md
 pipeline.yml pyproject.toml requirements.lock requirements-dev.lock
 src/PACKAGE/__init__.py src/PACKAGE/__main__.py src/PACKAGE/client.py
 src/PACKAGE/py.typed src/PACKAGE/tensors.py
