@@ -174,7 +174,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         # NumPy alone has several versions, because none has wheels for Python 3.10 and 3.14, and Triton wants an old one.
         text = re.sub(r"^numpy==.*", "", everything.read_text(), flags=re.MULTILINE)
-        text = re.sub(r" and \(*(implementation|platform|sys)_.*", "", text).replace(" < '3.13'", " < '3.15'")
+        text = re.sub(r" and \(*(implementation|platform|sys)_.*", "", text).replace(
+            " < '3.13'", " < '3.15'"
+        )
         versions = Path(folder, "versions.txt")  # of packages on any machine
         versions.write_text(re.sub(r"\n    --hash.*", "", text))
         compile_lock(ROOT / "requirements-unit.lock", UNIT, versions, environment=ANYWHERE)

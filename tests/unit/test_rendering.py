@@ -218,7 +218,8 @@ def test_a_project_has_the_files_of_its_example(generate: Generate, name: str) -
     written = {
         path: data for path, data in project.contents().items() if path.startswith(tuple(owned))
     }
-    of_all = {"pipeline.yml", "requirements.lock", "requirements-dev.lock"}
+    machine = ".devcontainer/devcontainer.json"
+    of_all = {machine, "pipeline.yml", "requirements.lock", "requirements-dev.lock"}
     if "code" in catalog.table("examples")[name]:
         assert {path: data for path, data in written.items() if path not in of_all} == files
     assert [path for path in owned if not (project / path).exists()] == []

@@ -11,7 +11,7 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-PLATFORMS = ("Linux x86_64", "Linux aarch64")
+MACHINES = ("x86_64", "aarch64")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 BACKENDS = Path(__file__).parent / "backends"
 LIBPYTHON = f"libpython{PYTHON}.so.1.0"
@@ -21,11 +21,11 @@ def problems() -> Iterator[str]:
     """What keeps this environment from running the wheel's Triton, the root cause first."""
     system, glibc = f"{platform.system()} {platform.machine()}", platform.libc_ver()[1]
     numpy = _version("numpy") or "none"
-    if system not in PLATFORMS:
+    if platform.system() != "Linux" or platform.machine() not in MACHINES:
+        where = f"Linux {' and '.join(MACHINES)}, not on {system}"
         instead = "work in WSL" if platform.system() == "Windows" else "use the container: make up"
         elsewhere = "or a server elsewhere: TRITON_URL=http://host:port"
-        where = f"{' or '.join(PLATFORMS)}, not on {system}"
-        yield f"the local Triton runs on {where}; open .devcontainer, {instead}, {elsewhere}"
+        yield f"the local Triton runs on {where}; open .devcontainer/, {instead}, {elsewhere}"
     if glibc and tuple(map(int, glibc.split("."))) < (2, 35):
         yield f"the local Triton needs glibc 2.35, not {glibc}; use Debian 12 or Ubuntu 22.04"
     if not (3, 10) <= sys.version_info < (3, 13):

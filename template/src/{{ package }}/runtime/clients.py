@@ -58,7 +58,7 @@ class Calls(ABC):
         if in_flight < 1:
             raise ValueError(f"in_flight is {in_flight}; it must be 1 or more")
         address = server(url or self._default_url, tls)
-        self._transport: "GrpcTransport | HttpTransport"
+        self._transport: GrpcTransport | HttpTransport
         if is_grpc(address):
             self._transport = GrpcTransport(self._api, address, self._headers, tls or Tls())
         elif self._api is grpc:
