@@ -62,9 +62,9 @@ class Calls(ABC):
         if is_grpc(address):
             self._transport = GrpcTransport(self._api, address, self._headers, tls or Tls())
         elif self._api is grpc:
-            from .http_transport import HttpTransport  # it needs gevent, which gRPC does not
+            from . import http_transport  # it needs gevent, which gRPC does not
 
-            self._transport = HttpTransport(address, self._headers, tls or Tls())
+            self._transport = http_transport.HttpTransport(address, self._headers, tls or Tls())
         else:
             raise ValueError(f"{url} is not gRPC, which asyncio needs here; write grpc://host:port")
         self.timeout = timeout
