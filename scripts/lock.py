@@ -25,6 +25,7 @@ ANYWHERE = LOCAL.replace("3.13", "3.15")
 ON_LINUX = f"{LOCAL} and sys_platform == 'linux'"
 # Of a generated project: what serves it, and the toolkit's own requirements.
 RUN = [
+    "gevent<26 ; python_version < '3.11'",  # newer ones have no wheel for Python 3.10 on ARM
     "jinja2",
     "jinja2-ansible-filters",
     "numpy<2",
