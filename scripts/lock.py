@@ -18,28 +18,32 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 LOCKS = ROOT / "locks"
-# The local Triton needs numpy<2, which has no wheel for Python 3.13.
-ANYWHERE = "python_version < '3.13' and platform_python_implementation == 'CPython'"
-# The environments of this repository are for Linux alone, as its tests are.
-ON_LINUX = ("platform_machine == 'x86_64'", "sys_platform == 'linux'")
+# The local Triton needs numpy<2, which has no wheel for Python 3.13. What does without it runs on newer Pythons too.
+LOCAL = "python_version < '3.13' and platform_python_implementation == 'CPython'"
+ANYWHERE = LOCAL.replace("3.13", "3.15")
+# The environments of this repository are for Linux alone, as its tests are; on x86-64 and on ARM.
+ON_LINUX = f"{LOCAL} and sys_platform == 'linux'"
 # Of a generated project: what serves it, and the toolkit's own requirements.
 RUN = [
+    "gevent<26 ; python_version < '3.11'",  # newer ones have no wheel for Python 3.10 on ARM
     "jinja2",
     "jinja2-ansible-filters",
     "numpy<2",
-    # It has no other wheel.
-    "nvidia-pytriton==0.7.0 ; sys_platform == 'linux' and platform_machine == 'x86_64'",
+    "nvidia-pytriton==0.7.0 ; sys_platform == 'linux'",  # for x86-64 and ARM; it has no other wheel
     "pyyaml",
     "tqdm",
     "tritonclient[grpc,http]",
 ]
 # Of a generated project: what tests and lints it, and `make add-step`.
 DEV = ["mypy", "pytest", "pytest-docker", "questionary", "ruamel.yaml", "ruff", "types-pyyaml"]
+# Of a generated project: what its client needs over gRPC, and the toolkit.
+CLIENT = ["numpy", "pyyaml", "tritonclient[grpc]"]
 # Of a generated project: what `make update` runs.
 UPDATE = ["copier", "tqdm"]
 HEAD = "# Managed by triton-ensemble-template: what `make {}` runs, by hash."
 # Of a generated project, by the command whose environment alone has them.
 GATEWAY = [
+    *CLIENT,
     "fastapi[opentelemetry]",
     "httptools",
     "orjson",
@@ -116,7 +120,6 @@ UNIT = [
     "typing-extensions",
     "uvicorn",
 ]
-EVERYWHERE = "platform_python_implementation == 'CPython' and python_version < '3.15'"
 # Of `make test-cluster`.
 CLUSTER = [
     "cloudcoil-models-keda",
@@ -138,7 +141,7 @@ def compile_lock(
     path: Path,
     requirements: list[str],
     *constraints: Path,
-    environment: str = ANYWHERE,
+    environment: str = LOCAL,
     without: Collection[str] = (),
     head: str = "",
 ) -> list[str]:
@@ -163,29 +166,24 @@ def compile_lock(
 
 def main() -> None:
     """Renew all versions; with `--keep`, only those of packages that no lock has yet."""
-    on_linux = " and ".join([ANYWHERE, *ON_LINUX])
     demo, everything = [*RUN, *DEMO], ROOT / "requirements-dev.lock"
     development = [*demo, *DEV, *PACKAGES, *DEVELOPMENT, *CLUSTER, *BROWSER, *PUSH, *GATEWAY, *RAY]
-    compile_lock(everything, development, environment=on_linux)
-    compile_lock(ROOT / "requirements.lock", demo, everything, environment=on_linux)
-    compile_lock(ROOT / "requirements-docs.lock", DOCS, environment=on_linux)
-    compile_lock(ROOT / "requirements-uv.lock", ["uv"])
+    compile_lock(everything, development, environment=ON_LINUX)
+    compile_lock(ROOT / "requirements.lock", demo, everything, environment=ON_LINUX)
+    compile_lock(ROOT / "requirements-docs.lock", DOCS, environment=ON_LINUX)
+    compile_lock(ROOT / "requirements-uv.lock", ["uv"], environment=ANYWHERE)
     with tempfile.TemporaryDirectory() as folder:
-        # NumPy alone has two versions, because none has wheels for Python 3.10 and 3.14.
+        # NumPy alone has several versions, because none has wheels for Python 3.10 and 3.14, and Triton wants an old one.
         text = re.sub(r"^numpy==.*", "", everything.read_text(), flags=re.MULTILINE)
-        text = re.sub(" and (platform|sys)_.*", "", text).replace(" < '3.13'", " < '3.15'")
-        Path(folder, "versions.txt").write_text(re.sub(r"\n    --hash.*", "", text))
-        versions = Path(folder, "versions.txt")
-        compile_lock(ROOT / "requirements-unit.lock", UNIT, versions, environment=EVERYWHERE)
-    with tempfile.TemporaryDirectory() as folder:
+        text = re.sub(r" and \(*(implementation|platform|sys)_.*", "", text).replace(
+            " < '3.13'", " < '3.15'"
+        )
         versions = Path(folder, "versions.txt")  # of packages on any machine
-        text = everything.read_text()
-        for condition in ON_LINUX:
-            text = text.replace(f" and {condition}", "")
-        versions.write_text(text)
+        versions.write_text(re.sub(r"\n    --hash.*", "", text))
+        compile_lock(ROOT / "requirements-unit.lock", UNIT, versions, environment=ANYWHERE)
         for name, (command, packages) in OWN.items():
-            path = ROOT / f"template/vendor/{name}.txt"
-            compile_lock(path, packages, versions, head=HEAD.format(command))
+            path, head = ROOT / f"template/vendor/{name}.txt", HEAD.format(command)
+            compile_lock(path, packages, versions, environment=ANYWHERE, head=head)
         run = LOCKS / "run.txt"
         entries = compile_lock(run, RUN, versions)
         for name, packages in {"dev": DEV, **{package: [package] for package in PACKAGES}}.items():

@@ -64,7 +64,9 @@ def test_unit_tests_run_on_each_platform_and_python() -> None:
     unit = JOBS["unit"]["strategy"]["matrix"]
     assert [name.partition("-")[0] for name in unit["os"]] == ["ubuntu", "macos", "windows"]
     assert unit["python"] == ["3.10", "3.11", "3.12", "3.13", "3.14"]
-    assert JOBS["test"]["strategy"]["matrix"]["python"] == ["3.10", "3.11", "3.12"]
+    tests = JOBS["test"]["strategy"]["matrix"]
+    assert tests["python"] == ["3.10", "3.11", "3.12"]
+    assert [run["os"] for run in tests["include"]] == ["ubuntu-24.04-arm"]
 
 
 def test_no_path_stops_a_checkout_on_windows() -> None:

@@ -39,7 +39,7 @@ else:
 
 # Files of each project.
 ALWAYS = """
-.copier-answers.yml .dockerignore .gitignore .pre-commit-config.yaml Makefile README.md
+.copier-answers.yml .devcontainer/devcontainer.json .dockerignore .gitignore .pre-commit-config.yaml Makefile README.md
 pipeline.yml pyproject.toml requirements.lock requirements-dev.lock
 src/PACKAGE/__init__.py src/PACKAGE/__main__.py src/PACKAGE/client.py
 src/PACKAGE/py.typed src/PACKAGE/tensors.py
@@ -218,7 +218,8 @@ def test_a_project_has_the_files_of_its_example(generate: Generate, name: str) -
     written = {
         path: data for path, data in project.contents().items() if path.startswith(tuple(owned))
     }
-    of_all = {"pipeline.yml", "requirements.lock", "requirements-dev.lock"}
+    machine = ".devcontainer/devcontainer.json"
+    of_all = {machine, "pipeline.yml", "requirements.lock", "requirements-dev.lock"}
     if "code" in catalog.table("examples")[name]:
         assert {path: data for path, data in written.items() if path not in of_all} == files
     assert [path for path in owned if not (project / path).exists()] == []
@@ -454,3 +455,10 @@ def test_from_git(
 
 def test_the_same_answers_give_the_same_bytes(generate: Generate) -> None:
     assert generate(**PIPELINES["fan"]).contents() == generate(**PIPELINES["fan"]).contents()
+
+
+def test_the_dev_container_has_a_python_for_triton_and_its_ports(default_project: Project) -> None:
+    settings = json.loads((default_project / ".devcontainer/devcontainer.json").read_text())
+    assert re.fullmatch(r"\S+/python:3\.1[0-2]-bookworm", settings["image"])
+    ports = re.findall(r"^[A-Z]+_PORT \?= (\d+)", (default_project / "Makefile").read_text(), re.M)
+    assert [str(port) for port in settings["forwardPorts"]] == ports

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from serve_support import identity, logs_are_in, repository, served  # noqa: F401
 
+from triton_ensemble.server.environment import problems
 from triton_ensemble.server.local_triton import LocalTriton, ServerError
 
 
@@ -29,7 +30,11 @@ def refuse(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     ("target", "value", "text"),
     [
-        ("platform.machine", lambda: "arm64", "runs on Linux x86_64, not on Linux arm64"),
+        (
+            "platform.machine",
+            lambda: "riscv64",
+            "runs on Linux x86_64 and aarch64, not on Linux riscv64; open .devcontainer/, use",
+        ),
         ("platform.libc_ver", lambda: ("glibc", "2.31"), "needs glibc 2.35, not 2.31"),
         ("sys.version_info", (3, 13, 0), "runs on Python 3.10 to 3.12"),
         (
@@ -52,3 +57,23 @@ def test_wrong_environment(
     monkeypatch.setattr(target, value)
     with pytest.raises(ServerError, match=text):
         LocalTriton(identity, "a").__enter__()
+
+
+def test_linux_on_arm_is_supported(monkeypatch: pytest.MonkeyPatch) -> None:
+    for machine in ("x86_64", "aarch64"):
+        monkeypatch.setattr("platform.system", lambda: "Linux")
+        monkeypatch.setattr("platform.machine", lambda machine=machine: machine)
+        assert not [problem for problem in problems() if "runs on Linux" in problem]
+
+
+def test_numpy_of_a_command_is_not_that_of_python_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`make gateway` has NumPy 2 in PYTHONPATH, which Python models do not get."""
+    metadata = tmp_path / "numpy-2.5.0.dist-info/METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 2.5.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for path, is_wrong in ((str(tmp_path), False), ("", True)):
+        monkeypatch.setenv("PYTHONPATH", path)
+        assert any("not 2.5.0" in problem for problem in problems()) is is_wrong

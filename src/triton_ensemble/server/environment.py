@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import os
 import platform
@@ -12,6 +11,7 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+MACHINES = ("x86_64", "aarch64")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 BACKENDS = Path(__file__).parent / "backends"
 LIBPYTHON = f"libpython{PYTHON}.so.1.0"
@@ -21,10 +21,11 @@ def problems() -> Iterator[str]:
     """What keeps this environment from running the wheel's Triton, the root cause first."""
     system, glibc = f"{platform.system()} {platform.machine()}", platform.libc_ver()[1]
     numpy = _version("numpy") or "none"
-    if system != "Linux x86_64":
+    if platform.system() != "Linux" or platform.machine() not in MACHINES:
+        where = f"Linux {' and '.join(MACHINES)}, not on {system}"
         instead = "work in WSL" if platform.system() == "Windows" else "use the container: make up"
         elsewhere = "or a server elsewhere: TRITON_URL=http://host:port"
-        yield f"the local Triton runs on Linux x86_64, not on {system}; {instead}, {elsewhere}"
+        yield f"the local Triton runs on {where}; open .devcontainer/, {instead}, {elsewhere}"
     if glibc and tuple(map(int, glibc.split("."))) < (2, 35):
         yield f"the local Triton needs glibc 2.35, not {glibc}; use Debian 12 or Ubuntu 22.04"
     if not (3, 10) <= sys.version_info < (3, 13):
@@ -38,9 +39,11 @@ def problems() -> Iterator[str]:
 
 
 def _version(package: str) -> str:
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version(package)
-    return ""
+    """Return the version that Python models have, or an empty string: they do not get PYTHONPATH."""
+    foreign = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    theirs = [folder for folder in sys.path if folder not in map(os.path.abspath, foreign)]
+    found = importlib.metadata.distributions(name=package, path=theirs)
+    return next((distribution.version for distribution in found), "")
 
 
 def site_packages() -> Path:

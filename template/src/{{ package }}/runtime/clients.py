@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from typing import Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from tritonclient import grpc  # type: ignore[import-untyped]
@@ -23,9 +23,11 @@ from .batches import Arrays, Inputs, arrays, joined, part, requested, split
 from .errors import InferenceError
 from .flow import Answer, Deadline, flow
 from .grpc_transport import GrpcTransport, lose_connections
-from .http_transport import HttpTransport
 from .shared_memory import Regions, explained
 from .transport import Request, Tls, is_grpc, server
+
+if TYPE_CHECKING:
+    from .http_transport import HttpTransport
 
 CLOSED = "the client is closed; make a new one"
 
@@ -60,7 +62,9 @@ class Calls(ABC):
         if is_grpc(address):
             self._transport = GrpcTransport(self._api, address, self._headers, tls or Tls())
         elif self._api is grpc:
-            self._transport = HttpTransport(address, self._headers, tls or Tls())
+            from . import http_transport  # it needs gevent, which gRPC does not
+
+            self._transport = http_transport.HttpTransport(address, self._headers, tls or Tls())
         else:
             raise ValueError(f"{url} is not gRPC, which asyncio needs here; write grpc://host:port")
         self.timeout = timeout
