@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from safe_update_support import (  # noqa: F401
 )
 from support import SOURCES, Project, mounted, run, succeed, variables
 
+from triton_ensemble.update.news import CHANGELOG
 from triton_ensemble.update.stage import PREFIX
 
 
@@ -287,6 +289,30 @@ def test_an_update_says_what_it_has_done(project: Project, origin: Origin) -> No
         " D tools/three.sh",
         "?? tools/four/",
     }
+
+
+def pack(folder: Path, changelog: str) -> None:
+    """Write a wheel with a changelog."""
+    folder.mkdir(exist_ok=True)
+    with zipfile.ZipFile(folder / "toolkit.whl", "w") as archive:
+        archive.writestr(CHANGELOG, changelog)
+
+
+def test_an_update_says_what_is_new_and_what_it_applies(project: Project, origin: Origin) -> None:
+    old = "# Changelog\n\n## v1.0.0\n\n- The first.\n"
+    pack(origin.folder / "template/vendor", old)
+    origin.release("v1.1.0")
+    assert "The first" not in succeed(update(project))
+    commit(project.path)
+    between = "## v1.2.0\n\n- A thing that is new,\n  on two lines.\n\n## v1.1.0\n"
+    pack(origin.folder / "template/vendor", old.replace("## v1.0.0", f"{between}\n## v1.0.0"))
+    origin.release("v1.2.0")
+    (project / "pipeline.yml").write_text("project_name: q\n")
+    commit(project.path)
+    said = succeed(update(project)).splitlines()
+    assert said[0].startswith("q: v1.1.0 -> v1.2.0, pipeline.yml is applied, 2 files changed; see")
+    assert said[1:4] == ["## v1.2.0", "- A thing that is new,", "  on two lines."]
+    assert said[4].startswith("  changed  ")
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from triton_ensemble.client import Client, package, protocols
 from triton_ensemble.project import Project
 from triton_ensemble.samples.files import Sample, samples, way_out
 from triton_ensemble.samples.images import suffix
+from triton_ensemble.samples.outdated import find_outdated
 from triton_ensemble.server.local_triton import LocalTriton, ServerError
 from triton_ensemble.server.ports import holder, is_taken, server_at, usual
 
@@ -60,11 +61,13 @@ def server(project: Project) -> Iterator[str]:
     local = f"{protocol}://127.0.0.1:{port}"
     if url:
         print(f"{project.ensemble} at {url}, which TRITON_URL names", flush=True)
+        _warn_of_older(project, url)
         yield url
         return
     if port and _is_ready(project, local):
         latest = "one that you start anew has your latest changes"
         print(f"{project.ensemble} at {local}, {server_at(port)}; {latest}", flush=True)
+        _warn_of_older(project, local)
         yield local
         return
     held = f"; port {port} is held by {holder(port)}" if port and is_taken(port) else ""
@@ -74,6 +77,15 @@ def server(project: Project) -> Iterator[str]:
         own = {"http": triton.http_url, "grpc": triton.grpc_url}[protocol]
         print(f"{project.ensemble} at {own}, started for this command", flush=True)
         yield own
+
+
+def _warn_of_older(project: Project, url: str) -> None:
+    if outdated := find_outdated(project, url):
+        names = ", ".join(outdated)
+        print(
+            f"{url}: serves another {names} than model_repository/ has; start it anew",
+            file=sys.stderr,
+        )
 
 
 def _is_ready(project: Project, url: str) -> bool:

@@ -1,4 +1,6 @@
-"""Applies pipeline.yml and the template's newest version, by `copier update`: all of it, or nothing.
+"""Upgrade the project to the template's newest version by `copier update`: all of it, or nothing.
+
+A changed pipeline.yml is applied with it.
 
 The update is made in a copy of the last commit. The project gets its files when it has succeeded, by
 renames that are undone where one fails. What went wrong is one line, and conflicts are an error. It
@@ -14,12 +16,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_ensemble.answers import UnreadableAnswers, read_answers
+from triton_ensemble.answers import Answers, UnreadableAnswers, changed_answers, read_answers
 from triton_ensemble.progress import Progress
 from triton_ensemble.update.aside import KEPT, Aside, aside
 from triton_ensemble.update.bring import Interruptions, bring
 from triton_ensemble.update.edits import MAKEFILE, keep_edits, keep_unknown
 from triton_ensemble.update.git import UpdateError, git
+from triton_ensemble.update.news import read_news
 from triton_ensemble.update.stage import file_problem, undo_killed
 from triton_ensemble.update.table import owned_code, renaming, table
 
@@ -35,10 +38,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Update the project in the current folder; 1 where it can't be, or a conflict is left."""
     if importlib.util.find_spec("copier") is None:
         sys.exit("update: needs Copier, in an environment of its own; run: make update")
-    _check_answers()
+    given = _read_pipeline()
     try:
         with Interruptions() as interruptions:
-            return _update(Path.cwd(), arguments.vcs_ref, interruptions)
+            return _update(Path.cwd(), given, arguments.vcs_ref, interruptions)
     except UpdateError as error:
         sys.exit(str(error))
     except OSError as error:
@@ -48,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 130
 
 
-def _update(root: Path, version: str | None, interruptions: Interruptions) -> int:
+def _update(root: Path, given: Answers, version: str | None, interruptions: Interruptions) -> int:
     for line in undo_killed(root):
         print(line, file=sys.stderr)
     _check_clean(root)
@@ -58,13 +61,20 @@ def _update(root: Path, version: str | None, interruptions: Interruptions) -> in
             notes = [copy.update(version), *keep_edits(copy)]
             notes += keep_unknown(copy, copy.changes())
             changes = copy.changes()
+        is_applied = bool(changed_answers(given, before))
+        news = read_news(root, copy.project)
         interruptions.ignore()  # what follows takes no time, and is done or undone
         notes += bring(copy, changes)
-        return _report(copy, before, changes, notes)
+        return _report(copy, before, changes, notes, news, is_applied)
 
 
 def _report(
-    copy: Aside, before: dict[str, Any], changes: Mapping[str, str], notes: list[str]
+    copy: Aside,
+    before: dict[str, Any],
+    changes: Mapping[str, str],
+    notes: list[str],
+    news: list[str],
+    is_applied: bool,
 ) -> int:
     """Print what an update has done; 1 where it has left conflicts."""
     old, answers = before.get("_commit"), copy.answers()
@@ -75,12 +85,10 @@ def _report(
         print(f"{name}: is up to date with pipeline.yml and the template's {new}")
         _print_notes(notes)
         return 0
-    versions = (
-        f"{old} -> {new}" if old != new else f"pipeline.yml is applied, by the template's {new}"
-    )
+    done = [f"{old} -> {new}"] * (old != new) + ["pipeline.yml is applied"] * is_applied
     conflicts = sorted(copy.conflicts())
     then = "" if conflicts else "; see `git status` and `git diff`, then `make test`"
-    print(f"{name}: {versions}, {count} files changed{then}")
+    print(*[f"{name}: {', '.join([*done, f'{count} files changed'])}{then}", *news], sep="\n")
     notes = [*notes, *renaming(owned, changes)]
     print(*table(copy, changes, owned), *[""] * any(notes), sep="\n", flush=True)
     _print_notes(notes)
@@ -117,10 +125,10 @@ def _check_clean(root: Path) -> None:
         ) from error
 
 
-def _check_answers() -> None:
-    """Exit with a line where pipeline.yml can't be read."""
+def _read_pipeline() -> Answers:
+    """Return the answers of pipeline.yml; exit with a line if it can't be read."""
     try:
-        read_answers(Path("pipeline.yml"))
+        return read_answers(Path("pipeline.yml"))[0]
     except UnreadableAnswers as error:
         sys.exit(f"pipeline.yml:{error}")
     except OSError as error:
