@@ -15,7 +15,7 @@ from PIL import Image
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 from sklearn.model_selection import train_test_split  # type: ignore[import-untyped]
 from sklearn.neural_network import MLPClassifier  # type: ignore[import-untyped]
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 
 class Digits(NamedTuple):
