@@ -50,7 +50,7 @@ class Project:
     root: Path
     ensemble: str  # the model that clients call, whether it is an ensemble or one model
     package: str  # of the client in src/
-    max_batch_size: int
+    batched: bool  # tensors have a batch dimension
     inputs: tuple[Input, ...]
     outputs: tuple[str, ...]
     decoupled: bool
@@ -78,6 +78,13 @@ class Project:
     def repository(self) -> Path:
         """The model repository that Triton loads."""
         return self.root / "model_repository"
+
+    @property
+    def max_batch_size(self) -> int:
+        """The most rows of a request, as the config of the ensemble has it; 0 without a batch dimension."""
+        text = (self.repository / self.ensemble / "config.pbtxt").read_text(encoding="utf-8")
+        found = re.search(r"^max_batch_size: *(\d+)", text, re.MULTILINE)
+        return int(found[1]) if found else 0
 
     @property
     def samples(self) -> Path:

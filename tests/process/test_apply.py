@@ -99,6 +99,28 @@ def refuse(project: Project, *words: str, **more: str) -> str:
     return said.err.removesuffix("\n")
 
 
+def test_a_change_touches_what_it_must(default_project: Project, generate: Generate) -> None:
+    """A batch size is in each config and in the client; a setting of a step is in its config alone."""
+    configs = [path for path in default_project.files() if path.endswith("config.pbtxt")]
+    most = {".copier-answers.yml", "pipeline.yml", "src/image_classification/tensors.py"}
+    assert changed_files(generate(), max_batch_size=16) == {*most, *configs}
+    steps = read(default_project)["steps"]
+    steps[1]["instances"] = 2
+    assert changed_files(generate(), steps=steps) == {
+        ".copier-answers.yml",
+        "pipeline.yml",
+        f"model_repository/{steps[1]['name']}/config.pbtxt",
+    }
+
+
+def changed_files(project: Project, **data: Any) -> set[str]:
+    """Apply other answers; return the paths of the files that differ then."""
+    before = managed(project)
+    answer(project, **data)
+    apply(project)
+    return {path for path, content in managed(project).items() if content != before.get(path)}
+
+
 # What is refused.
 
 

@@ -23,7 +23,7 @@ def sample_rows(project: Project, rows: int = 1) -> Iterator[Inputs]:
         raise ValueError(f"a request of {project.ensemble} has at most {limit} rows")
     for sample in samples(project):
         inputs = sample.inputs
-        if not project.max_batch_size:
+        if not project.batched:
             yield inputs
             continue
         for i in range(len(next(iter(inputs.values()), [0]))):

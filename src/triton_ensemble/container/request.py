@@ -133,7 +133,7 @@ def _parameters(project: Project) -> dict[str, Any]:
 
 def _shape(project: Project, tensor: Input) -> list[int]:
     """Return the shape of a request of one row."""
-    return [1] * (project.max_batch_size > 0) + list(tensor.dims)
+    return [1] * project.batched + list(tensor.dims)
 
 
 def _sample_shape(project: Project, tensor: Input, value: Any) -> list[int]:

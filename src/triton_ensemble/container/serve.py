@@ -22,7 +22,9 @@ from triton_ensemble.repository import engines
 from triton_ensemble.s3 import readable
 
 PROJECT = Path("/opt")  # where the image has vendor/project.json
-KEY_FILE = Path("/run/secrets/admin-key")
+# Compose and Kubernetes mount the administrators' key. A volume at /run/secrets would keep a cluster from mounting its
+# own tokens below it, and the container from starting (kubernetes#72261).
+KEY_FILES = (Path("/run/secrets/admin-key"), Path("/opt/admin/admin-key"))
 APIS = "model-repository,model-config,shared-memory,trace,logging"
 REPOSITORY = "--model-repository="
 OPTIONS = ("--http-restricted-api", "--grpc-restricted-protocol")
@@ -44,10 +46,11 @@ def main(arguments: Sequence[str]) -> None:
             print(line, file=sys.stderr, flush=True)
             if fatal:
                 sys.exit(1)
+    file = next((path for path in KEY_FILES if path.exists()), None)
     try:
-        key = KEY_FILE.read_text().strip() if KEY_FILE.exists() else ""
+        key = file.read_text().strip() if file else ""
     except (OSError, ValueError) as error:
-        sys.exit(f"{KEY_FILE}: user {os.getuid()} can't read the key of administrators: {error}")
+        sys.exit(f"{file}: user {os.getuid()} can't read the key of administrators: {error}")
     closed = f"{APIS}:admin-key={key or uuid.uuid4()}"
     _start_hiding(os.getpid())
     options = [f"{option}={closed}" for option in OPTIONS]

@@ -125,7 +125,7 @@ def zeros(project: Project, rows: int = 1) -> Sample:
 
 def filled(project: Project, value: int, rows: int = 1) -> Arrays:
     """Return inputs that have one value everywhere, 0 or 1; a text has as many characters."""
-    batch = (rows,) * (project.max_batch_size > 0)
+    batch = (rows,) * project.batched
     return {tensor.name: _filled(tensor, batch, value) for tensor in project.inputs}
 
 
@@ -143,7 +143,7 @@ def text(
     as_json = package(project, "runtime.printing").as_json
     values = as_json(inputs)
     for (name, row), path in (files or {}).items():
-        cells = values[name][row] if project.max_batch_size else values[name]
+        cells = values[name][row] if project.batched else values[name]
         cells[0] = {"file": path.name}
     sides = {"inputs": values} | ({"outputs": as_json(outputs)} if outputs else {})
     return "{\n" + ",\n".join(_side(name, tensors) for name, tensors in sides.items()) + "\n}\n"

@@ -94,7 +94,7 @@ def _of_values(project: Project, words: Iterable[str], files: Files) -> dict[str
             of_input.append(main.row(tensor, value))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
-    if project.max_batch_size:
+    if project.batched:
         return rows
     if twice := next((name for name, values in rows.items() if len(values) > 1), ""):
         raise ValueError(f"{twice} is there twice; {project.ensemble} takes no batch")

@@ -68,7 +68,7 @@ def sample_rows() -> Arrays:
     sample = samples(PROJECT)[0]
     if sample.made_up and any(tensor.datatype == "BYTES" for tensor in PROJECT.inputs):
         pytest.skip(f"samples/ has no request; record one: {PROJECT.sample_command()}")
-    if not PROJECT.max_batch_size:
+    if not PROJECT.batched:
         return sample.inputs
     return {name: array[:1].repeat(3, 0) for name, array in sample.inputs.items()}
 

@@ -13,6 +13,8 @@ from urllib.request import urlopen
 from docker.stand_in import docker
 
 ARBITRARY = "1000650000:0"  # OpenShift's restricted-v2 chooses such a user
+# Where a cluster mounts the token of a service account that it knows the cloud's role of, read-only.
+TOKEN = "/var/run/secrets/eks.amazonaws.com/serviceaccount"
 
 
 @contextmanager
@@ -25,7 +27,9 @@ def running(
     assert container["securityContext"]["readOnlyRootFilesystem"]
     command = ["run", "--detach", "--read-only", "--cap-drop=ALL", "--user", user, *options]
     command += ["--security-opt=no-new-privileges", f"--shm-size={sizes['shm'].removesuffix('i')}"]
-    command += ["--tmpfs=/tmp:exec,mode=1777", "--tmpfs=/run/secrets:ro"]
+    own = {"/dev/shm", "/tmp"}
+    mounted = [m["mountPath"] for m in container["volumeMounts"] if m["mountPath"] not in own]
+    command += ["--tmpfs=/tmp:exec,mode=1777", *(f"--tmpfs={path}:ro" for path in [*mounted, TOKEN])]
     command += [f"--env={v['name']}={v['value']}" for v in container.get("env", [])]
     command += [f"--publish=127.0.0.1:0:{port['containerPort']}" for port in container["ports"]]
     name = docker(*command, image, *container.get("args", []))
