@@ -24,6 +24,8 @@ from triton_ensemble.server.local_triton import free_ports
 ROOT = Path(__file__).resolve().parents[2]
 NOWHERE = "1"  # a port on which no server answers
 VENV = Path(sys.prefix)
+# uv of the machine, or that of `make setup`; None: there is none.
+UV = shutil.which("uv") or shutil.which(ROOT / ".venv-uv/bin/uv")
 COPIER = VENV / "bin" / "copier"
 PREFIX = "'dict object' has no attribute "
 
@@ -45,10 +47,10 @@ FOREIGN = ("MAKE", "MFLAGS", "PYTEST", "PYTHONPATH", "TRITON_", "VENV", "VIRTUAL
 
 
 def variables(**more: str) -> dict[str, str]:
-    """Return the environment of a command, which adds nothing of Python's own to a project's files."""
+    """Return the environment of a command, which adds nothing of Python's own to a project's files, and has no uv."""
     inherited = {name: v for name, v in os.environ.items() if not name.startswith(FOREIGN)}
     options = f"{WITHOUT_PLUGINS} {more.pop('PYTEST_ADDOPTS', '')}".strip()
-    own = {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": options}
+    own = {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": options, "UV": ""}
     return inherited | AUTHOR | own | more
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import COPIER, SOURCES, VENV, Generate, Project, free_port, run, step, succeed
+from support import COPIER, SOURCES, UV, VENV, Generate, Project, free_port, run, step, succeed
 
 from triton_ensemble.update.lock import lacking
 
@@ -78,10 +79,6 @@ def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [packages] = folder.glob(f"{name}/lib/python*/site-packages")
         [ours] = VENV.glob("lib/python*/site-packages")
         (packages / "ours.pth").write_text(f"{SOURCES}\n{ours}\n")
-    pip = folder / "venv-update/bin/pip"  # all that it is to install is there
-    pip.unlink()
-    pip.write_text("#!/bin/sh\n")
-    pip.chmod(0o755)
     return folder
 
 
@@ -91,7 +88,8 @@ def make(project: Project, environments: Path, *words: str, **more: str) -> Any:
     lock = (
         f"LOCK=PYTHONPATH={SOURCES} {environments}/venv/bin/python -m triton_ensemble.update.lock"
     )
-    options = ("--no-print-directory", ready, f"VENV={environments}/venv", lock)
+    there = "INSTALL=true"  # all that `make update` is to install is there
+    options = ("--no-print-directory", ready, f"VENV={environments}/venv", lock, there)
     return run("make", *options, *words, cwd=project.path, **more)
 
 
@@ -158,8 +156,10 @@ def test_torch_for_a_cpu(
     own = "\n\n".join(re.findall(r"^torch==.*(?:\n    --hash.*)+", lock, re.MULTILINE))
     (project / LOCK).write_text(f"{own}\n")
     (project / "vendor/project.json").write_text('{"packages": {}, "gpu_count": 0}')
-    for index, fits in (("", False), (torch_index, True)):
-        done = set_up(project, tmp_path / "venv", MAKEFLAGS=f"TORCH_INDEX={index}")
+    cases = itertools.product(("", UV or ""), (("", False), (torch_index, True)))
+    for number, (uv, (index, fits)) in enumerate(cases):
+        venv = tmp_path / f"venv-{number}"
+        done = set_up(project, venv, UV=uv, UV_NO_CACHE="1", MAKEFLAGS=f"TORCH_INDEX={index}")
         assert (done.returncode == 0) is fits, done.stderr
         told = "its PyTorch is from an index that TORCH_INDEX in the Makefile has to name"
         assert (told in done.stdout) is not fits

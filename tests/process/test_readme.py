@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from docs_blocks import read_blocks
-from support import COPIER, PIPELINES, ROOT, UNUSUAL, VENV, Generate, Project, run, succeed
+from support import COPIER, PIPELINES, ROOT, UNUSUAL, UV, VENV, Generate, Project, run, succeed
 
 README = (ROOT / "README.md").read_text()
 
@@ -53,7 +53,7 @@ def test_lock(generate: Generate, environment: Path) -> None:
     """Both locks have what the commands need, at one version each, and leave the toolkit to vendor/."""
     project = generate(**PIPELINES["my own"])
     ready = f"--assume-old={environment / '.packages'}"
-    succeed(project.run("make", ready, f"VENV={environment}", "lock"))
+    succeed(project.run("make", ready, f"VENV={environment}", "lock", UV=UV or ""))
     versions: dict[str, dict[str, str]] = {}
     for name in ("requirements.lock", "requirements-dev.lock"):
         lock = (project / name).read_text()

@@ -230,7 +230,7 @@ class Remote:
         for path, text in (
             (self.bin / "gh", GH),
             (folder / "venv-update/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n'),
-            (folder / "venv-update/bin/pip", BROUGHT),
+            (folder / "brought", BROUGHT),
         ):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
@@ -269,6 +269,7 @@ class Remote:
             cwd=self.folder / "clone",
             PATH=f"{self.bin}:/usr/bin:/bin",
             VENV=str(self.folder / "venv"),
+            MAKEFLAGS=f"INSTALL={self.folder}/brought",
             PYTHONPATH=str(SOURCES),
             GIT_CONFIG_GLOBAL=str(self.folder / "gitconfig"),
             SAID=str(self.folder / "said"),
@@ -373,7 +374,7 @@ def test_copier_is_pinned_by_hashes(of_ci: Callable[..., Project]) -> None:
     ]
     assert len(packages) > 10
     commands = succeed(project.make("--dry-run", "update", PATH=os.environ["PATH"]))
-    installed = [line for line in commands.splitlines() if "pip install" in line]
+    installed = [line for line in commands.splitlines() if " install " in line]
     assert len(installed) == 2
     assert all("--require-hashes" in line for line in installed)
 

@@ -93,6 +93,16 @@ def assert_nothing_left(name: str, *ports: int) -> None:
             assert client.connect_ex(("127.0.0.1", port)) != 0, f"port {port} still answers"
 
 
+def test_one_that_is_not_gentle_ends_at_once_and_leaves_nothing(identity: Path) -> None:
+    """A Triton that unloads its models takes two seconds or more."""
+    with LocalTriton(identity, "a", gentle=False) as triton:
+        name, port = server_id(identity), int(triton.http_url.rpartition(":")[2])
+        infer(triton.http_url, "a", IN=np.zeros((1, 4), np.float32))
+        answered = time.monotonic()
+    assert time.monotonic() - answered < 1
+    assert_nothing_left(name, port)
+
+
 def test_ensemble_answers(served: LocalTriton) -> None:
     rows = np.arange(8, dtype=np.float32).reshape(2, 4)
     assert np.array_equal(infer(served.http_url, "chain", IN=rows)["OUT"], rows)

@@ -84,7 +84,8 @@ def _check_plot(path: Path) -> None:
     _writable(path)
     if importlib.util.find_spec("matplotlib") is None:
         raise RuntimeError(
-            f"--plot needs matplotlib, which is not installed: {sys.executable} -m pip install matplotlib"
+            "--plot needs matplotlib, which is not installed: uv pip install matplotlib, or without uv "
+            f"{sys.executable} -m pip install matplotlib"
         )
 
 

@@ -72,7 +72,7 @@ def server(project: Project) -> Iterator[str]:
         return
     held = f"; port {port} is held by {holder(port)}" if port and is_taken(port) else ""
     print(f"No Triton answers: starting one ...{held}", flush=True)
-    with LocalTriton(project.repository, project.ensemble) as triton:
+    with LocalTriton(project.repository, project.ensemble, gentle=False) as triton:
         print(*triton.notes, sep="\n", end="\n" if triton.notes else "")
         own = {"http": triton.http_url, "grpc": triton.grpc_url}[protocol]
         print(f"{project.ensemble} at {own}, started for this command", flush=True)

@@ -45,7 +45,9 @@ class LocalTriton:
     """Triton on this machine, ready to serve `model` of `repository` inside a `with` block.
 
     A port of 0 is a free one; `timeout` (seconds) is for the start; `server_args` are more flags
-    of tritonserver; without `cached` responses are not kept; `niceness` is that of its processes. Entering the block raises ServerError if Triton refuses the repository.
+    of tritonserver; without `cached` responses are not kept; `niceness` is that of its processes. Entering the block raises
+    ServerError if Triton refuses the repository. Unless it is `gentle`, it is killed when the block ends well: unloading
+    the models would take three seconds.
     `notes` say, a line each, what runs otherwise here than in the container. The log is kept where
     `keep_log` is set, and where an error ends the block after a step has failed, whose traceback is printed.
     """
@@ -62,6 +64,7 @@ class LocalTriton:
         server_args: Sequence[str] = (),
         cached: bool = True,
         niceness: int = 0,
+        gentle: bool = True,
     ) -> None:
         self.repository = repository.resolve()
         self.model = model
@@ -69,6 +72,7 @@ class LocalTriton:
         self.server_args = server_args
         self.cached = cached
         self.niceness = niceness
+        self.gentle = gentle
         self.notes: list[str] = []
         self.keep_log = False
         self._wanted_ports = {"http": http_port, "grpc": grpc_port, "metrics": metrics_port}
@@ -219,7 +223,7 @@ class LocalTriton:
         explained = ""
         try:
             if self._process:
-                _end(self._process)
+                _end(self._process, self.gentle or error is not None)
             if self._guard:
                 self._guard.end()
             if isinstance(error, Exception) and not isinstance(error, ServerError):
@@ -256,13 +260,14 @@ def _ignore(_number: int, _frame: FrameType | None) -> None:
     """Not SIG_IGN: Python complains of a signal that came just before."""
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a session gently; by force after the exit timeout, or at once at a second Ctrl-C."""
+def _end(process: subprocess.Popen[bytes], gently: bool) -> None:
+    """End a session; gently means by force after the exit timeout, or at once at a second Ctrl-C."""
     try:
-        process.terminate()
-        _signals(_interrupt)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(EXIT_TIMEOUT_S + 2)
+        if gently:
+            process.terminate()
+            _signals(_interrupt)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(EXIT_TIMEOUT_S + 2)
     finally:
         # Always: a model in an endless loop outlives its Triton.
         with contextlib.suppress(ProcessLookupError):

@@ -4,9 +4,9 @@
 
 With --lacking, after an update, and with --set-up, before an install, only where requirements.lock
 lacks what pipeline.yml or a backend asks for, and not before its owner has chosen between 5 GB and
-less. The interpreter's environment gets uv, which keeps the versions that still fit. TORCH_INDEX in
-the environment is the address of a package index that PyTorch alone is taken from, for wheels without
-CUDA. The locks do not name it: pip gets it where they are installed.
+less. UV in the environment is uv, which keeps the versions that still fit; without it, pip installs
+uv. TORCH_INDEX is the address of a package index that PyTorch alone is taken from, for wheels without
+CUDA. The locks do not name it: an install gets it besides.
 """
 
 from __future__ import annotations
@@ -68,8 +68,11 @@ def _normalized(name: str) -> str:
 
 
 def renew() -> None:
-    """Write both locks; LockError where pip can't fetch uv, or uv finds no versions."""
-    _run("pip", "--quiet", "--disable-pip-version-check", "install", "uv")
+    """Write both locks; LockError if pip can't fetch uv, or uv finds no versions."""
+    uv = os.environ.get("UV")
+    if not uv:
+        _run("pip", sys.executable, "-m", "pip", "--quiet", "install", "uv")
+    command = [uv] if uv else [sys.executable, "-m", "uv"]
     facts = json.loads(FACTS.read_text(encoding="utf-8"))
     extras = [word for task in facts["packages"] for word in ("--extra", task)]
     with tempfile.TemporaryDirectory() as folder:
@@ -77,19 +80,20 @@ def renew() -> None:
         own = PYPROJECT.read_text(encoding="utf-8")
         source.write_text(own + _torch_index(own), encoding="utf-8")
         toolkit = ("--no-emit-package", "triton-ensemble", "vendor/requirements.txt")
-        _compile(source, LOCK, *extras, *toolkit)
-        _compile(source, DEV_LOCK, "--extra", "dev", "--constraints", str(LOCK))
+        _compile(command, source, LOCK, *extras, *toolkit)
+        _compile(command, source, DEV_LOCK, "--extra", "dev", "--constraints", str(LOCK))
     print(*_advice(facts), sep="\n", end="", flush=True)
 
 
-def _compile(source: Path, lock: Path, *options: str) -> None:
+def _compile(uv: Sequence[str], source: Path, lock: Path, *options: str) -> None:
     said = ("--no-annotate", "--custom-compile-command", "make lock")
-    _run("uv", "pip", "compile", "--quiet", *OPTIONS, *said, *options, "-o", str(lock), str(source))
+    command = (*uv, "pip", "compile", "--quiet", "--python", sys.executable, *OPTIONS, *said)
+    _run("uv", *command, *options, "-o", str(lock), str(source))
 
 
-def _run(module: str, *arguments: str) -> None:
-    if subprocess.run([sys.executable, "-m", module, *arguments], stdout=sys.stderr).returncode:
-        raise LockError(f"{LOCK}: is not renewed, as {module} says above; then run: make lock")
+def _run(name: str, *command: str) -> None:
+    if subprocess.run(command, stdout=sys.stderr).returncode:
+        raise LockError(f"{LOCK}: is not renewed, as {name} says above; then run: make lock")
 
 
 def _torch_index(pyproject: str) -> str:
