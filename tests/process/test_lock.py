@@ -128,7 +128,7 @@ def set_up(project: Project, venv: Path, **more: str) -> subprocess.CompletedPro
 
 @pytest.mark.slow
 def test_set_up_asks_before_it_installs_cuda_for_a_cpu(generate: Generate, tmp_path: Path) -> None:
-    done = set_up(generate(**TORCHSCRIPT), tmp_path / "venv", TORCH_INDEX="")
+    done = set_up(generate(**TORCHSCRIPT), tmp_path / "venv", TORCH_INDEX="", UV=UV or "")
     assert done.returncode
     assert done.stderr.startswith(
         "requirements.lock: lacks torch==2.13.0; for a CPU, write the address of an index with its CPU wheels as "
