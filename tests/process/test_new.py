@@ -35,6 +35,21 @@ def new(template: Path, folder: Path, size: tuple[int, int] = (24, 80)) -> Termi
 
 
 @pytest.mark.slow
+def test_data_may_be_a_list(template: Path, tmp_path: Path) -> None:
+    options = ["--template", str(template), "--data", "ci=none", "--data", "extras=[gateway]"]
+    terminal = Terminal(["new", "p", *options], tmp_path, program=COMMAND)
+    terminal.answer(NAME, "double" + ENTER)
+    terminal.answer(RUNS, PYTHON)
+    terminal.answer(BRINGS, "X FP32[4]" + ENTER)
+    terminal.answer(WRITES, "Y FP32[4]" + ENTER)
+    terminal.answer(NAME, ENTER)
+    for question in (IS_IT, *COPIERS[:3]):
+        terminal.answer(question)
+    terminal.ends("p")
+    assert (tmp_path / "p/gateway/app.py").exists()
+
+
+@pytest.mark.slow
 @SIZES
 def test_a_fan_is_told_step_by_step(template: Path, tmp_path: Path, size: tuple[int, int]) -> None:
     """With a mistake and its correction, a way back, an interrupt and a second session; it is served and asked."""
@@ -186,6 +201,7 @@ def test_refusals_are_one_line(template: Path, tmp_path: Path) -> None:
         (["new", "no/p"], "no: is no folder that you may write to; make it first"),
         (["new", "x" * 300], "File name too long; name a new folder"),
         (["new", "p", "--data", "x"], "--data x: write QUESTION=ANSWER"),
+        (["new", "p", "--data", "extras=[a"], "--data extras=[a: write QUESTION=ANSWER"),
         (["add-step"], "pipeline.yml: No such file or directory; go to the folder of a project"),
     ):
         done = run(str(COMMAND), *command, cwd=tmp_path)

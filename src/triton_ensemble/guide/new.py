@@ -15,6 +15,9 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from triton_ensemble.guide.draft import Draft, accepted
 from triton_ensemble.project import ProjectError
@@ -92,7 +95,7 @@ def _free(folder: Path) -> Path:
     return folder
 
 
-def _draft(saved: Path, told: dict[str, str]) -> Draft:
+def _draft(saved: Path, told: dict[str, Any]) -> Draft:
     """Return what an earlier session has saved, else the beginning of a pipeline."""
     if not saved.exists():
         return Draft(accepted({"starting_pipeline": "my-own", **told}))
@@ -102,9 +105,15 @@ def _draft(saved: Path, told: dict[str, str]) -> Draft:
     return draft
 
 
-def _answers(given: list[str]) -> dict[str, str]:
-    """Return answers of the command line; ProjectError where one is no answer."""
+def _answers(given: list[str]) -> dict[str, Any]:
+    """Return answers of the command line, lists as YAML; ProjectError where one is no answer."""
+    answers: dict[str, Any] = {}
     for text in given:
-        if "=" not in text:
+        name, separator, answer = text.partition("=")
+        try:
+            answers[name] = yaml.safe_load(answer) if answer.startswith("[") else answer
+        except yaml.YAMLError:
+            separator = ""
+        if not separator:
             raise ProjectError(f"--data {text}: write QUESTION=ANSWER")
-    return {name: answer for name, _, answer in (text.partition("=") for text in given)}
+    return answers
