@@ -393,6 +393,16 @@ def test_what_is_written_has_the_sizes_that_are_read(graph: Graph) -> None:
     assert [output.get("sizes") for output in two["outputs"]] == [None]
 
 
+def test_an_output_of_a_shared_model_has_the_sizes_of_all_its_readers(graph: Graph) -> None:
+    """One model writes for the step that it is of, and for another that uses it."""
+    tensors = {"A": "FP32[4]", "B": "FP32[-1]", "C": "FP32[3]", "D": "FP32[4]", "E": "FP32[1]"}
+    one = step("one", {"a": "A"}, {"b": "B"})
+    two = {"name": "two", "model": "one", "inputs": {"a": "D"}, "outputs": {"b": "C"}}
+    pipeline = graph(tensors, [one, two, step("three", ["B", "C"], ["E"])])
+    [output] = next(model["outputs"] for model in pipeline["models"] if model["name"] == "one")
+    assert output["sizes"] == [3]
+
+
 def test_what_the_client_calls_tensors_and_the_ensemble(
     graph: Graph, environment: SandboxedEnvironment
 ) -> None:
