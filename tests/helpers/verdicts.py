@@ -29,7 +29,7 @@ from triton_ensemble.server.environment import copy_backends
 from triton_ensemble.server.local_triton import HOST, free_ports
 
 SIZES = (4, 1, 2, 3, 5, 8)  # what is open in dims is one of them: a request is good if one answers
-LOAD_S, UNLOAD_S, ANSWER_S = 20, 5, 10
+LOAD_S, UNLOAD_S, ANSWER_S = 60, 5, 10
 ENDS = 100  # repositories until the server is a new one
 
 PROJECT = 'triton_release: "24.10"\nsteps: []\ngpu_count: 0\nensemble_name: {}\n'

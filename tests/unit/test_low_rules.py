@@ -42,6 +42,15 @@ def test_a_label_file(tmp_path: Path, name: str, found: set[str]) -> None:
         ("del TritonPythonModel\nfrom other import *\n", set()),
         ("if False:\n    del TritonPythonModel\n", set()),
         ("del TritonPythonModel\nTritonPythonModel = object\n", set()),
+        ("TritonPythonModel = None\n", {"python-class"}),
+        ("TritonPythonModel = None\nfrom other import *\n", set()),
+        ("raise SystemExit\n", {"python-class"}),
+        ("if True:\n    raise SystemExit\n", set()),
+        ("TritonPythonModel.execute = None\n", {"python-execute"}),
+        ("del TritonPythonModel.execute\n", {"python-execute"}),
+        ("TritonPythonModel.execute = None\nTritonPythonModel.execute = print\n", set()),
+        ("TritonPythonModel.execute = None\nTritonPythonModel.initialize = None\n", {"python-execute"}),
+        ("TritonPythonModel.execute = None\nrepair(TritonPythonModel)\n", set()),
     ],
 )
 def test_a_class_that_is_deleted(tmp_path: Path, more: str, found: set[str]) -> None:
