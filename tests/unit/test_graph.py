@@ -414,7 +414,9 @@ def test_sizes_are_known_where_one_of_two_steps_has_a_batch_dimension(
     row = {"tensor": "A", "dims": [4] if writes else [3, 4]}
     last = {"tensor": "C", "dims": [1] if reads else [3, 1]}
     one = step("one", {"a": row}, {"b": written}, max_batch_size=writes)
-    two = step("two", {"b": {"tensor": "B", "dims": dims[reads]}}, {"c": last}, max_batch_size=reads)
+    two = step(
+        "two", {"b": {"tensor": "B", "dims": dims[reads]}}, {"c": last}, max_batch_size=reads
+    )
     pipeline = graph(tensors, [one, two], max_batch_size=0)
     assert pipeline["steps"][0]["outputs"][0]["sizes"] == sizes
 

@@ -77,6 +77,7 @@ PLACES = {
     "ensemble-input-unused": ["e/config.pbtxt:7"],
     "ensemble-output-unwritten": ["e/config.pbtxt:11"],
     "tensor-unused": ["e/config.pbtxt:39"],
+    "outputs-asked": ["e/config.pbtxt:22"],
     "outputs-exposed": ["e/config.pbtxt:7"],
     "outputs-apart": ["e/config.pbtxt:11"],
     "optional-alone": ["e/config.pbtxt:19"],

@@ -54,8 +54,8 @@ class PythonFile:
         name, _, attribute = target.partition(".")
         for node in reversed(self.tree.body):
             match node:
-                case ast.Delete(targets=targets) | ast.Assign(
-                    targets=targets, value=ast.Constant()
+                case (
+                    ast.Delete(targets=targets) | ast.Assign(targets=targets, value=ast.Constant())
                 ) if target in map(ast.unparse, targets):
                     return True
                 case ast.Assign(targets=[ast.Attribute()], value=ast.Constant()):
