@@ -28,6 +28,7 @@ CODE = MODEL.replace(
     b'size if int(dim) < 0 else int(dim) for dim in output["dims"]',
     b'abs(int(dim)) for dim in SIZES.get(output["name"], output["dims"])',
 )
+MOST_CANDIDATES = 10_000  # ten million take 7 GB and half a minute
 CPU = model_config_pb2.ModelInstanceGroup.KIND_CPU
 
 
@@ -40,12 +41,14 @@ def answer(rules: Rules, given: Answers) -> Answers | None:
 
 
 def serve_here(config: Config) -> None:
-    """Change what needs the model file, a GPU or a file of packages: here Python stands for all backends."""
+    """Change what needs the model file, a GPU, a file of packages or much memory: Python stands for all backends."""
     if config.platform != "ensemble":
         config.backend, config.platform, config.runtime = "python", "", ""
         config.ClearField("default_model_filename")
         config.ClearField("cc_model_filenames")
     config.parameters.pop("EXECUTION_ENV_PATH", None)
+    if (oldest := config.sequence_batching.oldest).max_candidate_sequences > MOST_CANDIDATES:
+        oldest.max_candidate_sequences = MOST_CANDIDATES
     for group in config.instance_group:
         group.kind = CPU if group.kind == group.KIND_GPU else group.kind
         for field in ("gpus", "secondary_devices", "profile"):

@@ -103,7 +103,7 @@ PLACES = {
     "instance-gpu-count": ["m/config.pbtxt:11"],
     "tensor-optional": ["m/config.pbtxt:6"],
     "batching-timeout": ["m/config.pbtxt:13"],
-    "batching-rows": ["e/config.pbtxt:18"],
+    "batching-rows": ["e/config.pbtxt:18", "e/config.pbtxt:22"],
     "calls-unknown": ["m/1/model.py:6"],
     "calls-decoupled": ["m/1/model.py:6"],
     "calls-itself": ["m/1/model.py:6"],
