@@ -219,7 +219,10 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     "more rows than a step takes": (
         wired(
             step(
-                "a", {"A": {"tensor": "A", "dims": [-1, 4]}}, {"M": {"tensor": "M", "dims": [4]}}, max_batch_size=1
+                "a",
+                {"A": {"tensor": "A", "dims": [-1, 4]}},
+                {"M": {"tensor": "M", "dims": [4]}},
+                max_batch_size=1,
             ),
             step("b", ["M"], ["X"]),
             max_batch_size=0,
