@@ -84,13 +84,14 @@ def test_rows_of_an_ensemble_without_a_batch_dimension(
     assert rules(files, tmp_path) == found
 
 
+@pytest.mark.parametrize("more", ["1", "8\nsequence_batching { }"])
 @pytest.mark.parametrize(("rows", "found"), [(1, set()), (2, {"batching-rows"}), (-1, set())])
-def test_rows_that_a_step_writes(tmp_path: Path, rows: int, found: set[str]) -> None:
+def test_rows_that_a_step_writes(tmp_path: Path, more: str, rows: int, found: set[str]) -> None:
     """The second step has no batch dimension, and reads so many rows of the first."""
     read = A.replace("[4]", f"[{rows}, 4]", 1)
     steps = step_text("a", "X=X", "Y=M"), step_text("b", "X=M", "Y=Y")
     ensemble = ensemble_text(*steps).replace("[4]", "[-1, 4]", 1)
-    assert rules({"e": ensemble, "a": f"max_batch_size: 1\n{A}", "b": read}, tmp_path) == found
+    assert rules({"e": ensemble, "a": f"max_batch_size: {more}\n{A}", "b": read}, tmp_path) == found
 
 
 def test_a_warmup_with_another_input_is_a_warning(tmp_path: Path) -> None:

@@ -107,14 +107,19 @@ def batching_timeout(model: Model) -> Iterator[Problem]:
 )
 def batching_rows(ensemble: Ensemble) -> Iterator[Problem]:
     """A tensor without a batch dimension has no more rows than a model takes that batches."""
-    most_rows = {i: model.config.max_batch_size for i, _, model in ensemble.composing_models()}
+    models = {i: model.config for i, _, model in ensemble.composing_models()}
     meetings = ensemble.wiring.meetings
     for at in meetings:
         forms = [at.first, *(other.own for other in meetings if other.name == at.name)]
         rows = [each.dims[0] for each in forms if _has_rows(each, at.own)]
-        if at.own.batches and max(rows, default=0) > most_rows[at.step]:
-            what = f"ensemble tensor {at.name} has {max(rows)} rows, and {at.own.owner} takes {most_rows[at.step]}"
-            yield ensemble.problem_at(at, what, f"write max_batch_size: {max(rows)} there")
+        in_sequence = models[at.step].HasField("sequence_batching")  # one row at a time
+        most = 1 if in_sequence else models[at.step].max_batch_size
+        if at.own.batches and max(rows, default=0) > most:
+            what = (
+                f"ensemble tensor {at.name} has {max(rows)} rows, and {at.own.owner} takes {most}"
+            )
+            size = 0 if in_sequence else max(rows)
+            yield ensemble.problem_at(at, what, f"write max_batch_size: {size} there")
 
 
 def _has_rows(tensor: Tensor, batched: Tensor) -> bool:
