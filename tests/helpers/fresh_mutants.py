@@ -283,8 +283,8 @@ def show_inner(chance: Random, draft: Draft) -> None:
     """Make a tensor between two steps an output too, or write an input of the ensemble."""
     config, step = any_step(chance, draft)
     key, value = chance.choice(sorted(step.output_map.items()))
-    declared = next(t for t in draft.configs[step.model_name].output if t.name == key)
-    if chance.random() < 0.7:
+    declared = next((t for t in draft.configs[step.model_name].output if t.name == key), None)
+    if declared and chance.random() < 0.7:
         config.output.add(name=value, data_type=declared.data_type, dims=declared.dims)
     else:
         step.output_map[key] = config.input[0].name

@@ -36,7 +36,8 @@ class TritonPythonModel:
 
     def results(self, request):
         self.refuse_others(request)
-        first = (request.inputs() or [None])[0]
+        names = {declared["name"] for declared in self.config["input"]}
+        first = next((tensor for tensor in request.inputs() if tensor.name() in names), None)
         shape = list(first.shape()) if first else [1, 4]
         rows = shape[:1] if self.config["max_batch_size"] else []
         size = shape[-1] if shape else 4

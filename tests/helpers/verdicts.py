@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from queue import Empty, Queue
 from tempfile import TemporaryDirectory
@@ -29,7 +29,7 @@ from triton_ensemble.server.environment import copy_backends
 from triton_ensemble.server.local_triton import HOST, free_ports
 
 SIZES = (4, 1, 2, 3, 5, 8)  # what is open in dims is one of them: a request is good if one answers
-LOAD_S, UNLOAD_S, ANSWER_S = 20, 5, 10
+LOAD_S, UNLOAD_S, ANSWER_S = 60, 5, 10
 ENDS = 100  # repositories until the server is a new one
 
 PROJECT = 'triton_release: "24.10"\nsteps: []\ngpu_count: 0\nensemble_name: {}\n'
@@ -47,6 +47,7 @@ class Judge:
         self.repository = self.folder / "repository"
         self.process: subprocess.Popen[bytes] | None = None
         self.asked = 0
+        self.sizes: dict[str, dict[str, list[int]]] = {}  # of inputs with open dims, by model
         self.loaded = False  # whether all models of the last repository were
         self.known: dict[
             str, Files
@@ -231,7 +232,11 @@ class Judge:
 
         Over a stream only where that must be: Triton fails what it has not in its response cache there.
         """
-        inputs = [asked(tensor, config.max_batch_size, size) for tensor in config.input]
+        sizes = self.sizes.get(config.name, {})
+        inputs = [
+            asked(tensor, config.max_batch_size, sizes.get(tensor.name, tensor.dims), size)
+            for tensor in config.input
+        ]
         if config.model_transaction_policy.decoupled:
             return self.streamed(config, inputs)
         try:
@@ -333,8 +338,10 @@ def read(responses: Queue[Any], names: set[str]) -> Iterator[str]:
             return
 
 
-def asked(tensor: Any, max_batch_size: int, size: int) -> triton_grpc.InferInput:
-    shape = [1] * bool(max_batch_size) + [size if dim < 0 else dim for dim in tensor.dims]
+def asked(
+    tensor: Any, max_batch_size: int, dims: Iterable[int], size: int
+) -> triton_grpc.InferInput:
+    shape = [1] * bool(max_batch_size) + [size if dim < 0 else dim for dim in dims]
     kind = {14: "BF16", 13: "BYTES"}.get(tensor.data_type)
     names = triton_grpc.model_config_pb2.DataType
     kind = kind or names.Name(tensor.data_type)[5:]

@@ -216,6 +216,37 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         wired(step("a", ["A"], ["M"]), step("b", ["M"], ["X"], max_batch_size=0, adopted=True)),
         "",
     ),
+    "more rows than a step takes": (
+        wired(
+            step(
+                "a",
+                {"A": {"tensor": "A", "dims": [-1, 4]}},
+                {"M": {"tensor": "M", "dims": [4]}},
+                max_batch_size=1,
+            ),
+            step("b", ["M"], ["X"]),
+            max_batch_size=0,
+        )
+        | {"tensors": {"A": "FP32[-1, 4]", "M": "FP32[2, 4]", "X": "FP32[4]"}},
+        "step a: writes M as FP32[4] in each row, but step b reads FP32[2, 4], which are 2 rows, and the step takes 1; "
+        "write `max_batch_size: 2`",
+    ),
+    "more rows than a request of a sequence has": (
+        wired(
+            step(
+                "a",
+                {"A": {"tensor": "A", "dims": [-1, 4]}},
+                {"M": {"tensor": "M", "dims": [4]}},
+                max_batch_size=8,
+                sequence={},
+            ),
+            step("b", ["M"], ["X"]),
+            max_batch_size=0,
+        )
+        | {"tensors": {"A": "FP32[-1, 4]", "M": "FP32[2, 4]", "X": "FP32[4]"}},
+        "step a: writes M as FP32[4] in each row, but step b reads FP32[2, 4], which are 2 rows, and a request of a sequence has 1; "
+        "write `max_batch_size: 0` and the dims with the rows",
+    ),
     "one row, read in two ways": (
         wired(
             step("a", ["A"], ["M"]),

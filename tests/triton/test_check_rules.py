@@ -27,6 +27,7 @@ LOADED = {
     "map-key-lost",
     "metrics",
     "output-twice",
+    "outputs-asked",
     "python-async",
     "python-execute",
     "python-list",

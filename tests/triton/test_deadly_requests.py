@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from grpc import RpcError, insecure_channel  # type: ignore[import-untyped]
 from support import Generate, step, succeed
 from tritonclient import grpc  # type: ignore[import-untyped]
+from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from triton_ensemble.server.local_triton import LocalTriton, ServerError
@@ -26,6 +28,15 @@ class Step:
 
     def __call__(self, A, N):
         return {"B": A, "M": N}
+"""
+TWICE = """
+class Step:
+    def __init__(self, context):
+        pass
+
+    def __call__(self, A):
+        yield {"B": A}
+        yield {"B": A}
 """
 TEXT = {"name": "A", "datatype": "BYTES", "shape": [1, 1], "data": ["a"]}
 NUMBERS: dict[str, Any] = {"name": "N", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}
@@ -91,3 +102,47 @@ def test_a_request_over_grpc_ends_the_local_triton(repository: Path) -> None:
         pytest.raises(InferenceServerException),
     ):
         client.infer("deadly", [text, numbers], outputs=outputs, client_timeout=20)
+
+
+@pytest.fixture(scope="module")
+def decoupled(generate: Generate) -> Path:
+    project = generate(
+        project_name="deadly",
+        tensors={"A": "FP32[1]", "B": "FP32[1]"},
+        steps=[step("twice", ["A"], ["B"], decoupled=True)],
+    )
+    (project / "steps/twice.py").write_text(TWICE)
+    succeed(project.make("repository"))
+    return project / "model_repository"
+
+
+def request_for(model: str) -> Any:
+    message = service_pb2.ModelInferRequest(model_name=model)
+    message.inputs.add(name="A", datatype="FP32", shape=[1, 1])
+    message.raw_input_contents.append(bytes(4))
+    return message
+
+
+def stream(triton: LocalTriton, models: list[str], *, is_cancelled: bool) -> None:
+    with insecure_channel(triton.grpc_url.rpartition("/")[2]) as channel:
+        infer = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelStreamInfer
+        for _ in range(10_000):  # it is a race
+            call = infer(map(request_for, models), timeout=20)
+            if is_cancelled:
+                call.cancel()
+            with contextlib.suppress(RpcError):
+                list(call)
+            if not is_listening(triton):
+                return
+
+
+def test_a_stream_for_a_decoupled_model_and_another_ends_the_local_triton(decoupled: Path) -> None:
+    """Triton writes the error of the second request while it still writes an answer to the first."""
+    with ending(decoupled) as triton:
+        stream(triton, ["deadly", "none"], is_cancelled=False)
+
+
+@pytest.mark.slow
+def test_streams_that_are_cancelled_end_the_local_triton(decoupled: Path) -> None:
+    with ending(decoupled) as triton:
+        stream(triton, ["deadly"] * 4, is_cancelled=True)

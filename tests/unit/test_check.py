@@ -85,6 +85,7 @@ UNIT_RULES = {
     "calls-initialize",
     "calls-itself",
     "calls-unknown",
+    "outputs-asked",
     "python-list",
     "tensor-optional",
 }

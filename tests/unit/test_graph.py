@@ -393,6 +393,34 @@ def test_what_is_written_has_the_sizes_that_are_read(graph: Graph) -> None:
     assert [output.get("sizes") for output in two["outputs"]] == [None]
 
 
+def test_an_output_of_a_shared_model_has_the_sizes_of_all_its_readers(graph: Graph) -> None:
+    """One model writes for the step that it is of, and for another that uses it."""
+    tensors = {"A": "FP32[4]", "B": "FP32[-1]", "C": "FP32[3]", "D": "FP32[4]", "E": "FP32[1]"}
+    one = step("one", {"a": "A"}, {"b": "B"})
+    two = {"name": "two", "model": "one", "inputs": {"a": "D"}, "outputs": {"b": "C"}}
+    pipeline = graph(tensors, [one, two, step("three", ["B", "C"], ["E"])])
+    [output] = next(model["outputs"] for model in pipeline["models"] if model["name"] == "one")
+    assert output["sizes"] == [3]
+
+
+@pytest.mark.parametrize(("writes", "reads", "sizes"), [(4, 0, [2]), (0, 4, [3, 2])])
+def test_sizes_are_known_where_one_of_two_steps_has_a_batch_dimension(
+    graph: Graph, writes: int, reads: int, sizes: list[int]
+) -> None:
+    """The first dim of the other is that of the rows."""
+    tensors = {"A": "FP32[3, 4]", "B": "FP32[3, 2]", "C": "FP32[3, 1]"}
+    dims = {0: [3, 2], 4: [2]}
+    written = {"tensor": "B", "dims": [*dims[writes][:-1], -1]}
+    row = {"tensor": "A", "dims": [4] if writes else [3, 4]}
+    last = {"tensor": "C", "dims": [1] if reads else [3, 1]}
+    one = step("one", {"a": row}, {"b": written}, max_batch_size=writes)
+    two = step(
+        "two", {"b": {"tensor": "B", "dims": dims[reads]}}, {"c": last}, max_batch_size=reads
+    )
+    pipeline = graph(tensors, [one, two], max_batch_size=0)
+    assert pipeline["steps"][0]["outputs"][0]["sizes"] == sizes
+
+
 def test_what_the_client_calls_tensors_and_the_ensemble(
     graph: Graph, environment: SandboxedEnvironment
 ) -> None:

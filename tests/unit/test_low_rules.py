@@ -8,7 +8,7 @@ import pytest
 
 from triton_ensemble.check import examples
 from triton_ensemble.check.engine import check
-from triton_ensemble.check.examples import BATCHES, MODEL, A
+from triton_ensemble.check.examples import BATCHES, MODEL, A, ensemble_text, step_text
 
 ENSEMBLE = examples.ensemble_text(examples.STEP)
 QUEUE = "max_batch_size: 4\n{}dynamic_batching {{ default_queue_policy {{ {} }} }}\n"
@@ -42,6 +42,18 @@ def test_a_label_file(tmp_path: Path, name: str, found: set[str]) -> None:
         ("del TritonPythonModel\nfrom other import *\n", set()),
         ("if False:\n    del TritonPythonModel\n", set()),
         ("del TritonPythonModel\nTritonPythonModel = object\n", set()),
+        ("TritonPythonModel = None\n", {"python-class"}),
+        ("TritonPythonModel = None\nfrom other import *\n", set()),
+        ("raise SystemExit\n", {"python-class"}),
+        ("if True:\n    raise SystemExit\n", set()),
+        ("TritonPythonModel.execute = None\n", {"python-execute"}),
+        ("del TritonPythonModel.execute\n", {"python-execute"}),
+        ("TritonPythonModel.execute = None\nTritonPythonModel.execute = print\n", set()),
+        (
+            "TritonPythonModel.execute = None\nTritonPythonModel.initialize = None\n",
+            {"python-execute"},
+        ),
+        ("TritonPythonModel.execute = None\nrepair(TritonPythonModel)\n", set()),
     ],
 )
 def test_a_class_that_is_deleted(tmp_path: Path, more: str, found: set[str]) -> None:
@@ -70,6 +82,16 @@ def test_rows_of_an_ensemble_without_a_batch_dimension(
 ) -> None:
     files = {"e": ENSEMBLE.replace("[4]", dims), "a": f"max_batch_size: 1\n{A}"}
     assert rules(files, tmp_path) == found
+
+
+@pytest.mark.parametrize("more", ["1", "8\nsequence_batching { }"])
+@pytest.mark.parametrize(("rows", "found"), [(1, set()), (2, {"batching-rows"}), (-1, set())])
+def test_rows_that_a_step_writes(tmp_path: Path, more: str, rows: int, found: set[str]) -> None:
+    """The second step has no batch dimension, and reads so many rows of the first."""
+    read = A.replace("[4]", f"[{rows}, 4]", 1)
+    steps = step_text("a", "X=X", "Y=M"), step_text("b", "X=M", "Y=Y")
+    ensemble = ensemble_text(*steps).replace("[4]", "[-1, 4]", 1)
+    assert rules({"e": ensemble, "a": f"max_batch_size: {more}\n{A}", "b": read}, tmp_path) == found
 
 
 def test_a_warmup_with_another_input_is_a_warning(tmp_path: Path) -> None:
@@ -140,3 +162,36 @@ def test_a_state_without_a_data_type(tmp_path: Path, more: str, found: set[str])
     state = f'state {{ input_name: "S" output_name: "T" dims: 4 {more} }}'
     config = f"{BATCHES}sequence_batching {{ {state} }}\n"
     assert rules(config, tmp_path) - {"sequence-state-unseen"} == found
+
+
+TWO = (step_text("a", "X=X", "Y=Q"), step_text("a", "X=Q", "Y=Y"))
+BRANCH = (*TWO, step_text("a", "X=Q", "Y=Z"))
+APART = (*TWO, step_text("a", "X=X", "Y=Z"))
+
+
+@pytest.mark.parametrize(
+    ("steps", "outputs", "asked", "found"),
+    [
+        (TWO, "Q Y", "Y", {"outputs-asked"}),
+        (TWO, "Q Y", "Q", {"outputs-asked"}),
+        (TWO, "Q Y", "Q Y", set()),
+        (TWO, "Y", "Y", set()),
+        (BRANCH, "Q Y Z", "Q Z", set()),
+        (BRANCH, "Q Y Z", "Z", {"outputs-asked"}),
+        (BRANCH, "Y Z", "Z", set()),
+        (APART, "Q Y Z", "Z", set()),
+        (APART, "Q Y Z", "Y Z", {"outputs-asked"}),
+        (APART, "Q Y Z", "Q Z", {"outputs-asked"}),
+    ],
+)
+def test_a_step_that_asks_an_ensemble_for_some_outputs(
+    tmp_path: Path, steps: tuple[str, ...], outputs: str, asked: str, found: set[str]
+) -> None:
+    """Each case is as Triton 24.10 answers or deadlocks."""
+    maps = " ".join(f"{name}={name}" for name in asked.split())
+    files = {
+        "e": ensemble_text(step_text("inner", "X=X", maps), outputs=asked),
+        "inner": ensemble_text(*steps, outputs=outputs),
+        "a": A,
+    }
+    assert rules(files, tmp_path) & {"outputs-asked"} == found

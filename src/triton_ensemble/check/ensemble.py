@@ -117,6 +117,20 @@ class Ensemble:
         """Return the inputs of the ensemble that a step depends on."""
         return set().union(*(sources[tensor] for tensor in step.input_map.values()))
 
+    def stuck_tensor(self, asked: set[str]) -> str:
+        """Return a tensor by which a request for these outputs deadlocks; empty where it does not.
+
+        Triton skips steps that write nothing that is asked for, and what is read by these alone (server#7482).
+        """
+        ignored, kept = self.outputs.keys() - asked, self.steps
+        while True:
+            writing = [step for step in kept if not ignored >= {*step.output_map.values()}]
+            read = {tensor for step in writing for tensor in step.input_map.values()}
+            if len(writing) == len(kept):
+                return min(ignored & (asked | read), default="")
+            by_skipped = {tensor for step in kept for tensor in step.input_map.values()} - read
+            ignored, kept = ignored | by_skipped, writing
+
     @cached_property
     def cycle(self) -> list[str]:
         """The ensembles from this one on to itself again; empty where there is no such cycle."""

@@ -49,19 +49,23 @@ class PythonFile:
         for node in self.module_level:
             yield from _bound(node)
 
-    def deletes(self, name: str) -> bool:
-        """Whether the last statement of the module about a name is `del`."""
+    def removes(self, target: str) -> bool:
+        """Whether the last statement of the module about a name, or its attribute, is `del` or sets a constant."""
+        name, _, attribute = target.partition(".")
         for node in reversed(self.tree.body):
             match node:
-                case ast.Delete(targets=targets):
-                    if any(isinstance(each, ast.Name) and each.id == name for each in targets):
-                        return True
+                case (
+                    ast.Delete(targets=targets) | ast.Assign(targets=targets, value=ast.Constant())
+                ) if target in map(ast.unparse, targets):
+                    return True
+                case ast.Assign(targets=[ast.Attribute()], value=ast.Constant()):
+                    continue
                 case ast.ClassDef(name=found) if found == name:
                     return False
-                case _:
-                    inside = [each for part in ast.walk(node) for each in _bound(part)]
-                    if not {name, "*"}.isdisjoint(inside):
-                        return False
+            for part in ast.walk(node):
+                is_named = isinstance(part, ast.Name) and part.id == name
+                if is_named or {name, "*"} & {*_bound(part)} or _sets(part, attribute):
+                    return False
         return False
 
     def only_class(self, name: str) -> ast.ClassDef | None:

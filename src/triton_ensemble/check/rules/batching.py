@@ -16,6 +16,7 @@ from triton_ensemble.check.repository import (
     served_models,
 )
 from triton_ensemble.check.rule import error, warning
+from triton_ensemble.check.wiring import Tensor
 from triton_ensemble.config import Model, Problem, dims_match, enum_name
 
 BATCHING = "dynamic_batching"
@@ -106,13 +107,24 @@ def batching_timeout(model: Model) -> Iterator[Problem]:
 )
 def batching_rows(ensemble: Ensemble) -> Iterator[Problem]:
     """A tensor without a batch dimension has no more rows than a model takes that batches."""
-    most_rows = {i: model.config.max_batch_size for i, _, model in ensemble.composing_models()}
-    for at in ensemble.wiring.meetings:
-        most = most_rows[at.step]
-        has_rows = at.own.batches and not at.first.batches and at.side == "input"
-        if has_rows and dims_match(at.first.dims, at.own.full_dims) and at.first.dims[0] > most:
-            what = f"ensemble tensor {at.name} has {at.first.dims[0]} rows, and {at.own.owner} takes {most}"
-            yield ensemble.problem_at(at, what, f"write max_batch_size: {at.first.dims[0]} there")
+    models = {i: model.config for i, _, model in ensemble.composing_models()}
+    meetings = ensemble.wiring.meetings
+    for at in meetings:
+        forms = [at.first, *(other.own for other in meetings if other.name == at.name)]
+        rows = [each.dims[0] for each in forms if _has_rows(each, at.own)]
+        in_sequence = models[at.step].HasField("sequence_batching")  # one row at a time
+        most = 1 if in_sequence else models[at.step].max_batch_size
+        if at.own.batches and max(rows, default=0) > most:
+            what = (
+                f"ensemble tensor {at.name} has {max(rows)} rows, and {at.own.owner} takes {most}"
+            )
+            size = 0 if in_sequence else max(rows)
+            yield ensemble.problem_at(at, what, f"write max_batch_size: {size} there")
+
+
+def _has_rows(tensor: Tensor, batched: Tensor) -> bool:
+    """Whether the first dim of a tensor is the batch dimension of another."""
+    return not tensor.batches and dims_match(tensor.dims, batched.full_dims)
 
 
 @error(

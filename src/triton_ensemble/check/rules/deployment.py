@@ -70,7 +70,7 @@ def cache_off(repository: Repository) -> Iterator[Problem]:
     },
 )
 def image_release(repository: Repository) -> Iterator[Problem]:
-    """The image is of a release in which no client is known to run code or to end the server by one request."""
+    """The image is of a release in which no client can run code, or end the server by nested JSON."""
     path = repository.root / "deploy" / "Dockerfile"
     pattern = r"ARG TRITON_IMAGE=\S*:(\d\d\.\d\d)-"
     if not (line := _line_of(path, pattern)):

@@ -200,12 +200,50 @@ SOUND = (
 )
 
 
+def _is_sound(ensemble: Ensemble) -> bool:
+    return not any(problem for rule in SOUND for problem in rule(ensemble))
+
+
+def _stuck_steps(ensemble: Ensemble) -> Iterator[tuple[int, str, str]]:
+    """Iterate over the steps by which each request deadlocks: the index, the ensemble that it calls and a tensor."""
+    for i, step, model in ensemble.composing_models():
+        inner = Ensemble(model, ensemble.models)
+        is_known = model.is_ensemble and _is_sound(inner)
+        if tensor := inner.stuck_tensor({*step.output_map}) if is_known else "":
+            yield i, model.name, tensor
+
+
 def sound_ensembles(repository: Repository) -> Iterator[Ensemble]:
-    """Iterate over those without the errors above, but for those whose clients ask for all outputs."""
+    """Iterate over those without such errors, but for those whose clients ask for all outputs."""
+    stuck = {name for each in repository.ensembles for _, name, _ in _stuck_steps(each)}
     for ensemble in repository.ensembles:
-        problems = (problem for rule in SOUND for problem in rule(ensemble))
-        if ensemble.name not in repository.asks_for_all_outputs and not any(problems):
+        if ensemble.name not in repository.asks_for_all_outputs | stuck and _is_sound(ensemble):
             yield ensemble
+
+
+INNER = {
+    "e": ensemble_text(step_text("inner", "X=X", "Y=Y")),
+    "inner": ensemble_text(*CHAIN, outputs="M Y"),
+    "a": A,
+}
+
+
+@error(
+    "outputs-asked",
+    of=ensembles,
+    triton="loads it, and refuses each request: `unexpected deadlock, at least one output is not set "
+    "while no more ensemble steps can be made`",
+    fails=INNER,
+    passes={**INNER, "inner": ensemble_text(*CHAIN)},
+)
+def outputs_asked(ensemble: Ensemble) -> Iterator[Problem]:
+    """A step that asks an ensemble for some of its outputs gets them (server#7482)."""
+    for i, model, tensor in _stuck_steps(ensemble):
+        what = f"step {i} does not ask {model} for all outputs, and each request deadlocks"
+        instead = (
+            f"map all of them, or write '{tensor}' by a step of its own that copies the tensor"
+        )
+        yield ensemble.problem(what, instead, SCHEDULING, ("step", i), "output_map")
 
 
 @warning(

@@ -58,9 +58,13 @@ def python_syntax(file: PythonFile) -> Iterator[Problem]:
 def python_class(file: PythonFile) -> Iterator[Problem]:
     """A model.py has a class TritonPythonModel, or gets one from elsewhere."""
     is_defined = any(file.classes) or not {CLASS, "*"}.isdisjoint(file.names)
-    if not is_defined or file.deletes(CLASS):
+    if not is_defined or file.removes(CLASS):
         what = f"has no class {CLASS}, so the model can't load"
         yield file.problem(None, what, "name its class so")
+    for node in file.tree.body:
+        if isinstance(node, ast.Raise):
+            what = "raises an error as Triton imports it, so the model can't load"
+            yield file.problem(node, what, "take the `raise` out")
 
 
 @error(
@@ -115,7 +119,8 @@ def python_execute(file: PythonFile) -> Iterator[Problem]:
         targets = [target for each in values for target in each.targets]
         assigned = {target.id for target in targets if isinstance(target, ast.Name)}
         elsewhere = bool(node.bases or node.keywords or node.decorator_list) or file.sets("execute")
-        if not elsewhere and "execute" not in methods(node).keys() | assigned:
+        is_missing = not elsewhere and "execute" not in methods(node).keys() | assigned
+        if is_missing or file.removes(f"{CLASS}.execute"):
             what = f"class {CLASS} has no method execute: it loads, and no request is answered"
             yield file.problem(node, what, "add execute(self, requests)")
 
