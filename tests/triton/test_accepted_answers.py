@@ -29,6 +29,7 @@ CODE = MODEL.replace(
     b'abs(int(dim)) for dim in SIZES.get(output["name"], output["dims"])',
 )
 MOST_CANDIDATES = 10_000  # ten million take 7 GB and half a minute
+MOST_WARMUPS = 100  # two billion take days
 CPU = model_config_pb2.ModelInstanceGroup.KIND_CPU
 
 
@@ -49,6 +50,8 @@ def serve_here(config: Config) -> None:
     config.parameters.pop("EXECUTION_ENV_PATH", None)
     if (oldest := config.sequence_batching.oldest).max_candidate_sequences > MOST_CANDIDATES:
         oldest.max_candidate_sequences = MOST_CANDIDATES
+    for warmup in config.model_warmup:
+        warmup.count = min(warmup.count, MOST_WARMUPS)
     for group in config.instance_group:
         group.kind = CPU if group.kind == group.KIND_GPU else group.kind
         for field in ("gpus", "secondary_devices", "profile"):
