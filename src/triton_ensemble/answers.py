@@ -13,6 +13,8 @@ from triton_ensemble.catalog import LOADER
 
 Answers = dict[str, Any]
 FILE = ".copier-answers.yml"
+# What to do with a file of answers that git could not merge: either side will do, as apply brings it to pipeline.yml.
+UNMERGED = f"merge pipeline.yml by hand, then run: git checkout --ours {FILE} && make apply"
 # What pipeline.yml leaves out where it is this.
 LEFT_OUT: Answers = {"inputs": [], "outputs": [], "ensemble": {}}
 NO_YAML = (yaml.YAMLError, RecursionError, ValueError)  # what PyYAML raises
@@ -131,6 +133,11 @@ def answers_of(repository: Path) -> Answers:
     except (OSError, *NO_YAML):
         return {}
     return found if isinstance(found, dict) and _has_steps(found) else {}
+
+
+def is_unmerged(content: bytes) -> bool:
+    """Return whether a file has the marks of a conflict, as git writes them."""
+    return b"<<<<<<< " in content and b">>>>>>> " in content
 
 
 def changed_answers(given: Answers, made: Answers) -> list[str]:

@@ -172,6 +172,33 @@ def test_damaged_answers_are_refused(how: str, project: Project) -> None:
     assert refuse(project, "apply") == line
 
 
+def test_branches_with_other_answers_are_merged(project: Project, generate: Generate) -> None:
+    project.commit()
+    merged = (project / "pipeline.yml").read_text().replace("size: 8", "size: 4")
+    for branch, size in (("theirs", 4), ("ours", 16)):
+        succeed(project.run("git", "checkout", "-q", "-B", branch, "HEAD"))
+        answer(project, max_batch_size=size)
+        apply(project)
+        project.commit()
+        succeed(project.run("git", "checkout", "-q", "--detach", "HEAD~1"))
+    succeed(project.run("git", "checkout", "-q", "ours"))
+    assert project.run("git", "merge", "theirs").returncode
+    assert refuse(project, "apply").startswith("pipeline.yml:")
+    (project / "pipeline.yml").write_text(merged)
+    said = refuse(project, "apply")
+    assert said.startswith(".copier-answers.yml: has a conflict; merge pipeline.yml by hand, then")
+    assert (
+        "error: pipeline-unreadable: has a conflict; merge pipeline.yml"
+        in call(project, "check").out
+    )
+    paths = [".copier-answers.yml", "model_repository", "src"]
+    assert f"git checkout --ours {paths[0]} && make apply" in said
+    succeed(project.run("git", "checkout", "--ours", *paths))
+    assert "pipeline.yml is applied" in apply(project)
+    config = "model_repository/one/config.pbtxt"
+    assert managed(project)[config] == as_made(generate, max_batch_size=4)[config]
+
+
 def test_answers_that_lack_one_are_refused_or_do(project: Project) -> None:
     """No traceback follows from a line that is missing."""
     path = project / ".copier-answers.yml"

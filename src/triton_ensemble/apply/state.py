@@ -8,7 +8,15 @@ from typing import Any
 
 import yaml
 
-from triton_ensemble.answers import FILE, Answers, UnreadableAnswers, changed_answers, read_answers
+from triton_ensemble.answers import (
+    FILE,
+    UNMERGED,
+    Answers,
+    UnreadableAnswers,
+    changed_answers,
+    is_unmerged,
+    read_answers,
+)
 from triton_ensemble.apply import ApplyError
 from triton_ensemble.catalog import LOADER
 
@@ -35,11 +43,15 @@ def read_state(root: Path) -> State:
         given, _ = read_answers(root / PIPELINE)
     except UnreadableAnswers as error:
         raise ApplyError(f"{PIPELINE}:{error}") from error
+    content = b""
     try:
-        made: Any = yaml.load((root / FILE).read_bytes(), LOADER)
+        content = (root / FILE).read_bytes()
+        made: Any = yaml.load(content, LOADER)
     except (OSError, ValueError, yaml.YAMLError):
         made = None
     if not isinstance(made, dict) or not isinstance(made.get("owned"), list):
+        if is_unmerged(content):
+            raise ApplyError(f"{FILE}: has a conflict; {UNMERGED}")
         raise ApplyError(f"{FILE}: can't be read; take it back from an older commit")
     return State(root, given, made)
 

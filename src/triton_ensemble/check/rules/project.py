@@ -11,9 +11,11 @@ import yaml
 from triton_ensemble.answers import (
     FILE,
     NO_YAML,
+    UNMERGED,
     Answers,
     UnreadableAnswers,
     changed_answers,
+    is_unmerged,
     read_answers,
     yaml_problem,
 )
@@ -98,12 +100,16 @@ def apply_conflict(repository: Repository) -> Iterator[Problem]:
 def _unreadable(path: Path) -> Iterator[Problem]:
     """Whether what the project was made from is no YAML, as after a merge with conflicts."""
     try:
-        yaml.load(path.read_bytes(), LOADER)
+        content = path.read_bytes()
+        yaml.load(content, LOADER)
     except OSError:
         return
     except NO_YAML as error:
         line = yaml_problem(error)[0] if isinstance(error, yaml.YAMLError) else 1
-        yield Problem(path, line, "is no YAML", f"take it back: git checkout {FILE}")
+        if is_unmerged(content):
+            yield Problem(path, line, "has a conflict", UNMERGED)
+        else:
+            yield Problem(path, line, "is no YAML", f"take it back: git checkout {FILE}")
 
 
 @warning(
