@@ -101,9 +101,9 @@ def change(reloading: Serving) -> Iterator[Change]:
         reloading.says(": loaded anew", printed)
 
 
-def kill(serving: Serving, model: str) -> None:
-    """Kill the process of a model's first instance."""
-    log = Path(serving.says(r"log: (\S+)$")[1])
+def kill(serving: Serving, model: str, after: int = 0) -> None:
+    """Kill the process of a model's first instance, of the Triton whose log is printed after a position."""
+    log = Path(serving.says(r"log: (\S+)$", after)[1])
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             command = file.read_bytes().decode()
@@ -195,6 +195,18 @@ def test_without_reload_a_dead_process_has_triton_started_anew(
         ready = served.says(r"^image_classification is ready; .*\n", died.end())
         assert served.says(r"^http://\S+\ngrpc://\S+\n", ready.end())[0] == urls
         assert "LABEL: 7" in served.infer()
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_at_each_start_ends_it(project: Project, tmp_path: Path) -> None:
+    with serving(project, tmp_path / "output") as served:
+        end = 0
+        for _ in range(3):
+            ready = served.says("^image_classification is ready; .*$", end)
+            kill(served, "preprocess", ready.start())
+            end = ready.end()
+        line = "^a process died within 10 s of 3 starts in a row; correct the step, then run: make serve$"
+        served.says(line, end)
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Serves the project's ensemble with the local Triton, in the foreground, until Ctrl-C.
 
 It prints the addresses when the ensemble is ready. When the process of a model has died, it says so and
-starts another Triton at the same addresses. A port of 0 is a free one. With --reload it loads models anew
+starts another Triton at the same addresses, unless that has happened soon after three starts. A port of 0 is a free one. With --reload it loads models anew
 when their owner's files change, applies a saved pipeline.yml, and prints what steps log.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from triton_ensemble.server.watch import Deaths, Follower
 EXPLICIT: dict[str, Any] = {"server_args": ("--model-control-mode=explicit", "--load-model=*")}
 # A cached response would be that of the code before.
 RELOADS = {**EXPLICIT, "cached": False}
+# A step that dies so soon after so many starts in a row would have Triton start for ever.
+SOON_S, STARTS = 10.0, 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C (0) or until something fails (1)."""
     repository, model = arguments.repository, arguments.model
     ports = {name: getattr(arguments, name) for name in ("http_port", "grpc_port", "metrics_port")}
+    failed = 0
     more = RELOADS if arguments.reload else EXPLICIT if arguments.control == "explicit" else {}
     try:
         while True:
@@ -51,9 +55,15 @@ def run(arguments: argparse.Namespace) -> int:
                 ready = f"{triton.model} is ready; Ctrl-C stops it; log: {triton.log}"
                 urls = triton.http_url, triton.grpc_url, triton.metrics_url
                 print(*triton.notes, ready, *urls, sep="\n", flush=True)
+                start = time.monotonic()
                 triton.wait(meanwhile)
+                soon = not arguments.reload and time.monotonic() - start < SOON_S
+                failed = failed + 1 if soon else 0
                 ports = {f"{api}_port": port for api, port in triton.ports.items()}
                 triton.keep_log = not arguments.reload  # it may say why the process has died
+                if failed == STARTS:
+                    what = f"a process died within {SOON_S:.0f} s of {STARTS} starts in a row"
+                    raise ServerError(f"{what}; correct the step, then run: make serve")
     except KeyboardInterrupt:
         return 0
     except ServerError as error:
