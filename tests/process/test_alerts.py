@@ -69,6 +69,56 @@ def test_rules_of_each_kind_of_project_are_sound(generate: Generate, name: str) 
     promtool(folder, "check", "rules", "alerts.yml")
 
 
+# By what happens: answers a sample, microseconds of their queue a sample, requests that wait; then what is measured.
+QUEUES: dict[str, tuple[str, str, str, float]] = {
+    "busy": (alerts.steady(100), alerts.steady(200_000), alerts.gauge((5, 0), (31, 0)), 2000),
+    "idle": (alerts.steady(0), alerts.steady(0), alerts.gauge((36, 0)), 0),
+    "stuck": (alerts.steady(0), alerts.steady(0), alerts.gauge((36, 60)), 6e10),
+    "one answer in ten seconds": (
+        alerts.steady(0.5),
+        alerts.steady(0),
+        alerts.gauge((36, 60)),
+        6e8,
+    ),
+    "a request waits at times": (alerts.steady(1), alerts.steady(0), "0 3 0 1 0x428", 0),
+    "after a restart": (
+        f"{alerts.counter((20, 100))} stale {alerts.counter((15.9, 100))}",
+        f"{alerts.counter((20, 200_000))} stale {alerts.counter((15.9, 200_000))}",
+        f"{alerts.gauge((20, 3))} stale {alerts.gauge((15.9, 0))}",
+        2000,
+    ),
+}
+
+
+@needs_promtool
+def test_autoscaling_sees_requests_that_are_stuck(generate: Generate, tmp_path: Path) -> None:
+    project = generate(extras=["kubernetes", "monitoring"])
+    keda = project / "deploy/kubernetes/components/keda/keda.yaml"
+    query = yaml.safe_load(keda.read_text())["spec"]["triggers"][0]["metadata"]["query"]
+    labels = 'job="image-classification", namespace="n", pod="p", model="label", version="1"'
+    names = ("request_success", "queue_duration_us", "pending_request_count")
+    tests = [
+        {
+            "interval": "5s",
+            "name": name,
+            "input_series": [
+                {"series": f"nv_inference_{metric}{{{labels}}}", "values": values}
+                for metric, values in zip(names, series, strict=True)
+            ],
+            "promql_expr_test": [
+                {
+                    "expr": f"round({query})",
+                    "eval_time": "35m",
+                    "exp_samples": [{"labels": "{}", "value": expected}],
+                }
+            ],
+        }
+        for name, (*series, expected) in QUEUES.items()
+    ]
+    (tmp_path / "tests.yml").write_text(yaml.safe_dump({"tests": tests}))
+    promtool(tmp_path, "test", "rules", "tests.yml")
+
+
 def test_each_alert_says_how_severe_it_is(generate: Generate) -> None:
     groups = [rules_of(alerts.ensemble(generate))[0], rules_of(alerts.with_gateway(generate))[1]]
     for group, cases in zip(groups, (alerts.CASES, alerts.CASES_OF_GATEWAY), strict=True):
