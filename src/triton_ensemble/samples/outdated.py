@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from google.protobuf import json_format  # type: ignore[import-untyped, unused-ignore]
-from tritonclient import grpc, http  # type: ignore[import-untyped]
+from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from triton_ensemble.config.message import ModelConfig, new_config
 from triton_ensemble.config.repository import model_configs
 from triton_ensemble.project import Project
+from triton_ensemble.server.local_triton import get
 
 TIMEOUT_S = 5
 
@@ -44,8 +44,7 @@ def _read_served(url: str, models: list[str]) -> dict[str, ModelConfig]:
             }
     if parts.scheme != "http":
         return {}
-    with http.InferenceServerClient(parts.netloc, network_timeout=TIMEOUT_S) as client:
-        texts = {name: json.dumps(client.get_model_config(name)) for name in models}
+    texts = {name: get(f"{url.rstrip('/')}/v2/models/{quote(name)}/config") for name in models}
     return {
         name: json_format.Parse(text, new_config(), ignore_unknown_fields=True)
         for name, text in texts.items()
