@@ -60,7 +60,7 @@ $(VENV)/.torch: $(VENV)/.dev
 demo: $(VENV)/.ready wheel ## generate the default project in build/demo, serve it, send it real images
 	@rm -rf $(DEMO)
 	@$(VENV)/bin/copier copy --quiet --defaults --vcs-ref HEAD $(CURDIR) $(DEMO)
-	@$(MAKE) --no-print-directory --directory $(DEMO) --assume-old=$(abspath $(VENV))/.packages $(if $(wildcard $(VENV)/.dev),--assume-old=$(abspath $(VENV))/.toolkit) VENV=$(abspath $(VENV)) infer
+	@$(MAKE) --no-print-directory --directory $(DEMO) --assume-old=$(abspath $(VENV))/.packages $(if $(wildcard $(VENV)/.dev),--assume-old=$(abspath $(VENV))/.toolkit) VENV=$(abspath $(VENV)) UV=$(if $(HAS_UV),$(abspath $(UV))) infer
 
 test: $(VENV)/.torch wheel lint ## lint, and the tests that take five minutes together
 	@$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"

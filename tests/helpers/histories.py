@@ -272,8 +272,8 @@ class History:
 
     def delete(self, which: int) -> None:
         """A file that is one's own."""
-        names = [name for name in self.owned() if name != "pipeline.yml"]
-        (self.project / names[which % len(names)]).unlink(missing_ok=True)
+        names = [n for n in self.owned() if n != "pipeline.yml" and (self.project / n).is_file()]
+        (self.project / names[which % len(names)]).unlink()
         self._commit(self.states[-1])
 
     def answer(self, change: str, n: int) -> None:
