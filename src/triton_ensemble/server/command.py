@@ -1,8 +1,9 @@
 """Serves the project's ensemble with the local Triton, in the foreground, until Ctrl-C.
 
 It prints the addresses when the ensemble is ready. When the process of a model has died, it says so and
-starts another Triton at the same addresses, unless that has happened soon after three starts. A port of 0 is a free one. With --reload it loads models anew
-when their owner's files change, applies a saved pipeline.yml, and prints what steps log.
+starts another Triton at the same addresses, unless that has happened soon after three starts. A port of
+0 is a free one. With --reload it loads models anew when their owner's files change, applies a saved
+pipeline.yml, and prints what steps log.
 """
 
 from __future__ import annotations
