@@ -29,7 +29,7 @@ RUN = [
     "jinja2",
     "jinja2-ansible-filters",
     "numpy<2",
-    "nvidia-pytriton==0.7.0 ; sys_platform == 'linux'",  # for x86-64 and ARM; it has no other wheel
+    "nvidia-pytriton==0.7.0 ; sys_platform == 'linux'",  # its wheels are for x86-64 and ARM
     "pyyaml",
     "tqdm",
     "tritonclient[grpc,http]",

@@ -80,13 +80,6 @@ class Project:
         return self.root / "model_repository"
 
     @property
-    def max_batch_size(self) -> int:
-        """The most rows of a request, as the config of the ensemble has it; 0 without a batch dimension."""
-        text = (self.repository / self.ensemble / "config.pbtxt").read_text(encoding="utf-8")
-        found = re.search(r"^max_batch_size: *(\d+)", text, re.MULTILINE)
-        return int(found[1]) if found else 0
-
-    @property
     def samples(self) -> Path:
         """The folder of sample requests."""
         return self.root / "samples"

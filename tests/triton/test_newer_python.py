@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 from gateway_service import gateway
 from new_support import BRINGS, NAME, PYTHON, RUNS, WRITES, made
-from support import ROOT, VENV, Project, Server, run, serve, succeed
+from support import ROOT, UV, Project, Server, run, serve, succeed
 from terminal import ENTER, Terminal
 
 pytestmark = pytest.mark.slow
@@ -33,7 +32,7 @@ def find_python() -> Path:
 def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the programs of an environment of Python 3.13."""
     folder = tmp_path_factory.mktemp("newer")
-    programs, uv = folder / "bin", shutil.which("uv", path=f"{VENV}-uv/bin:{os.environ['PATH']}")
+    programs, uv = folder / "bin", UV
     succeed(run(str(find_python()), "-m", "venv", *["--without-pip"] * bool(uv), ".", cwd=folder))
     pip = [str(programs / "python"), "-m", "pip", "install", "--quiet"]
     with_uv = [uv, "pip", "install", "--python", pip[0], "--quiet", "--compile-bytecode"]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tritonclient.grpc import service_pb2  # type: ignore[import-untyped]
 from tritonclient.utils import serialize_byte_tensor  # type: ignore[import-untyped]
 
+from triton_ensemble.client import package
 from triton_ensemble.project import Project
 from triton_ensemble.samples.files import samples
 
@@ -18,7 +19,7 @@ Inputs = dict[str, NDArray[Any]]
 
 def sample_rows(project: Project, rows: int = 1) -> Iterator[Inputs]:
     """Yield a request for each row of each sample, which it has `rows` times; ValueError for too many rows."""
-    limit = max(project.max_batch_size, 1)
+    limit = max(package(project, "tensors").MAX_BATCH_SIZE, 1)
     if rows > limit:
         raise ValueError(f"a request of {project.ensemble} has at most {limit} rows")
     for sample in samples(project):

@@ -61,7 +61,7 @@ class Upstream:
     def __init__(self, project: Project, step: Served, sample: Sample) -> None:
         self._project, self._step = project, step
         self._configs = model_configs(project.repository)
-        self._inputs = _few_enough(sample.inputs, project.max_batch_size)
+        self._inputs = _few_enough(sample.inputs, package(project, "tensors").MAX_BATCH_SIZE)
         self.own = self.is_whole(sample.inputs)
         self._client: Any = None
         self._stack = ExitStack()

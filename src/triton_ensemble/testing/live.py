@@ -29,7 +29,7 @@ InvalidInput: type[Exception] = package(PROJECT).InvalidInput
 OUTPUTS: dict[str, Any] = package(PROJECT, "tensors").OUTPUTS
 REQUIRED = [tensor.name for tensor in PROJECT.inputs if not tensor.optional]
 TEXTS = [tensor.name for tensor in PROJECT.inputs if tensor.datatype == "BYTES"]
-MAX_BATCH_SIZE = PROJECT.max_batch_size
+MAX_BATCH_SIZE: int = package(PROJECT, "tensors").MAX_BATCH_SIZE
 
 ONE_ANSWER = not PROJECT.sequential and not PROJECT.decoupled
 CUT = ONE_ANSWER and MAX_BATCH_SIZE > 0  # into requests of at most MAX_BATCH_SIZE rows

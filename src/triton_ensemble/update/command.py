@@ -62,10 +62,9 @@ def _update(root: Path, given: Answers, version: str | None, interruptions: Inte
             notes += keep_unknown(copy, copy.changes())
             changes = copy.changes()
         is_applied = bool(changed_answers(given, before))
-        news = read_news(root, copy.project)
         interruptions.ignore()  # what follows takes no time, and is done or undone
         notes += bring(copy, changes)
-        return _report(copy, before, changes, notes, news, is_applied)
+        return _report(copy, before, changes, notes, is_applied)
 
 
 def _report(
@@ -73,7 +72,6 @@ def _report(
     before: dict[str, Any],
     changes: Mapping[str, str],
     notes: list[str],
-    news: list[str],
     is_applied: bool,
 ) -> int:
     """Print what an update has done; 1 where it has left conflicts."""
@@ -88,7 +86,8 @@ def _report(
     done = [f"{old} -> {new}"] * (old != new) + ["pipeline.yml is applied"] * is_applied
     conflicts = sorted(copy.conflicts())
     then = "" if conflicts else "; see `git status` and `git diff`, then `make test`"
-    print(*[f"{name}: {', '.join([*done, f'{count} files changed'])}{then}", *news], sep="\n")
+    headline = f"{name}: {', '.join([*done, f'{count} files changed'])}{then}"
+    print(headline, *read_news(copy, changes), sep="\n")
     notes = [*notes, *renaming(owned, changes)]
     print(*table(copy, changes, owned), *[""] * any(notes), sep="\n", flush=True)
     _print_notes(notes)

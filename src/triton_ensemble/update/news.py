@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
+from collections.abc import Iterable
 from itertools import pairwise
-from pathlib import Path
+from pathlib import PurePath
+
+from triton_ensemble.update.aside import Aside
 
 CHANGELOG = "triton_ensemble/CHANGELOG.md"
 
 
-def read_news(old: Path, new: Path) -> list[str]:
-    """Return the lines of the changelog that the wheel of project `new` has and that of `old` lacks, under their headings."""
-    known = {*_read_changelog(old)}
-    lines = [line for line in _read_changelog(new) if line.startswith("## ") or line not in known]
+def read_news(copy: Aside, changed: Iterable[str]) -> list[str]:
+    """Return the lines of the changelog that only the new wheel of an update has, under their headings."""
+    wheels = [path for path in changed if PurePath(path).match("vendor/*.whl")]
+    known = {line for path in wheels for line in _read_changelog(copy.before(path))}
+    new = [copy.project / path for path in wheels if (copy.project / path).is_file()]
+    lines = [
+        line
+        for path in new
+        for line in _read_changelog(path.read_bytes())
+        if line.startswith("## ") or line not in known
+    ]
     if not known:
         return []
     return [
@@ -22,10 +33,12 @@ def read_news(old: Path, new: Path) -> list[str]:
     ]
 
 
-def _read_changelog(project: Path) -> list[str]:
-    """Return the lines that are not empty; none if the project has no wheel, or one without a changelog."""
-    for wheel in filter(zipfile.is_zipfile, project.glob("vendor/*.whl")):
-        with zipfile.ZipFile(wheel) as archive:
-            if CHANGELOG in archive.namelist():
-                return list(filter(None, archive.read(CHANGELOG).decode().splitlines()))
-    return []
+def _read_changelog(wheel: bytes) -> list[str]:
+    """Return the lines that are not empty; none of what is no wheel, or one without a changelog."""
+    file = io.BytesIO(wheel)
+    if not zipfile.is_zipfile(file):
+        return []
+    with zipfile.ZipFile(file) as archive:
+        if CHANGELOG not in archive.namelist():
+            return []
+        return list(filter(None, archive.read(CHANGELOG).decode().splitlines()))
