@@ -25,6 +25,7 @@ class Store:
     def __init__(self) -> None:
         self.requests: list[str] = []
         self.before_put: Callable[[int], None] = lambda count: None
+        self.has_conditions = True
         self._moto = DomainDispatcherApplication(create_backend_app)
         self._server = make_server("127.0.0.1", 0, self._answer, True, request_handler=Quiet)
         self.port = self._server.port
@@ -39,6 +40,9 @@ class Store:
         self.requests.append(f"{method} {environ['PATH_INFO']}")
         if method == "PUT":
             self.before_put(len(self.put()))
+        if "HTTP_IF_NONE_MATCH" in environ and not self.has_conditions:
+            start("501 Not Implemented", [("Content-Type", "application/xml")])
+            return [b"<Error><Code>NotImplemented</Code><Message>no conditions</Message></Error>"]
         return self._moto(environ, start)
 
     def put(self, method: str = "PUT") -> list[str]:

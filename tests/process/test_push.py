@@ -83,7 +83,7 @@ def test_a_version_is_complete_and_the_next_has_what_changed(project: Project, s
     step = project / "steps/label.py"
     step.write_text(step.read_text() + "# changed\n")
     said = succeed(push(project, s3))
-    assert s3.put() == [f"{at}/2/label/1/steps/label.py", f"{at}/2.json"]
+    assert s3.put() == [f"{at}/2.claim", f"{at}/2/label/1/steps/label.py", f"{at}/2.json"]
     assert len(s3.put("COPY")) == len(local) - 1
     assert f"{at}/2: complete; 1 uploaded, {len(local) - 1} copied" in said
     assert s3.keys_in("models", f"{at}/1/") == there
@@ -123,6 +123,7 @@ def test_an_interrupted_push_is_gone_on_with(project: Project, s3: Store) -> Non
     at = prefix(project)
     time.sleep(1)
     left = s3.keys_in("models", f"{at}/")
+    assert left.pop(f"{at}/1.claim")
     assert left
     assert f"{at}/1.json" not in left
     gone = {"Bucket": "models", "Key": f"{at}/1/gone/config.pbtxt", "Body": b"x"}
@@ -132,6 +133,41 @@ def test_an_interrupted_push_is_gone_on_with(project: Project, s3: Store) -> Non
     assert not {*left} & {*s3.put()}
     assert f"{at}/1/gone/config.pbtxt" not in s3.keys_in("models", f"{at}/")
     assert "already" in succeed(push(project, s3))
+
+
+def test_two_pushes_at_once_are_two_versions(project: Project, s3: Store, tmp_path: Path) -> None:
+    other = Project(Path(shutil.copytree(project.path, tmp_path / "other")))
+    with (other / "steps/label.py").open("a") as step:
+        step.write("# changed\n")
+    there = f"s3://{s3.url}/models/{prefix(project)}"
+    said = []
+
+    def push_other(count: int) -> None:
+        if count == 5:  # the first has uploaded some files
+            said.append(succeed(other.make("push", f"TO={there}", **s3.keys)))
+
+    s3.before_put = push_other
+    try:
+        first = succeed(push(project, s3))
+    finally:
+        s3.before_put = lambda count: None
+    assert f"{there}/1: complete" in first
+    assert f"{there}/2: complete" in said[0]
+    for folder, version in ((project, 1), (other, 2)):
+        key = f"{prefix(project)}/{version}/label/1/steps/label.py"
+        stored = s3.client().get_object(Bucket="models", Key=key)["Body"].read()
+        assert stored == (folder / "steps/label.py").read_bytes()
+
+
+def test_a_number_that_another_push_has_begun_is_not_taken(project: Project, s3: Store) -> None:
+    claim = {"Bucket": "models", "Key": f"{prefix(project)}/3.claim", "Body": b"of other files"}
+    s3.client().put_object(**claim)
+    assert "/3: another push" in line(push(project, s3, "", "VERSION=3"))
+    s3.has_conditions = False  # as in some stores other than AWS
+    try:
+        assert "/4: complete" in succeed(push(project, s3, "", "VERSION=4"))
+    finally:
+        s3.has_conditions = True
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from triton_ensemble.s3.address import Address
 CONNECT_S, READ_S, ATTEMPTS = 5, 60, 2
 # S3 copies up to 5 GB at once.
 COPY_AT_ONCE_BYTES = 1 << 30
+TAKEN = ("PreconditionFailed", "ConditionalRequestConflict")  # another writer was first
 DIGEST = "sha256"  # metadata of each object that is pushed
 
 
@@ -57,13 +58,37 @@ class Bucket:
     def write(self, name: str, text: str) -> None:
         """Write a small file at once."""
         with _one_line(self.address):
-            self._client.put_object(
-                Bucket=self.address.bucket,
-                Key=self._key(name),
-                Body=text.encode(),
-                ChecksumAlgorithm="SHA256",
-                ContentType="application/json",
-            )
+            self._put(name, text)
+
+    def create(self, name: str, text: str) -> None:
+        """Write a small file unless it is there already.
+
+        A store without conditional writes is asked for the file first, so two writers at the same moment both write.
+        """
+        from botocore.exceptions import ClientError
+
+        with _one_line(self.address):
+            asked = {"Bucket": self.address.bucket, "Prefix": self._key(name), "MaxKeys": 1}
+            if self._client.list_objects_v2(**asked).get("KeyCount"):
+                return
+            try:
+                self._put(name, text, IfNoneMatch="*")
+            except ClientError as error:
+                code = error.response["Error"].get("Code")
+                if code == "NotImplemented":
+                    self._put(name, text)
+                elif code not in TAKEN:
+                    raise
+
+    def _put(self, name: str, text: str, **more: str) -> None:
+        self._client.put_object(
+            Bucket=self.address.bucket,
+            Key=self._key(name),
+            Body=text.encode(),
+            ChecksumAlgorithm="SHA256",
+            ContentType="application/json",
+            **more,
+        )
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files."""

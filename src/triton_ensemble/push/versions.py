@@ -1,11 +1,15 @@
 """Versions of a model repository in a bucket: `PREFIX/VERSION/` has the files, `PREFIX/VERSION.json` names them.
 
-The list is written last, so a version without one is a push that was interrupted; the next push goes on with it. A
-version that has one never changes. It lies beside the version's folder, for Triton and KServe load all that is inside.
+The list is written last, so a version without one is a push that was interrupted; the next push of the same files goes
+on with it. `PREFIX/VERSION.claim` is written first and has the digest of that list, so that two pushes at once have two
+versions. A version that has a list never changes. Both lie beside the version's folder, for Triton and KServe load all
+that is inside.
 """
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -39,8 +43,13 @@ def plan(bucket: Bucket, files: dict[str, Content], wanted: int | None) -> Plan:
     before = _listed(bucket, newest) if newest else {}
     if wanted in complete or (wanted is None and before == files):
         return _same(bucket, files, wanted or newest)
-    version = wanted or newest + 1
-    there = _interrupted(bucket, version) if str(version) in folders else {}
+    for version in [wanted] if wanted else itertools.count(newest + 1):
+        there = _interrupted(bucket, version) if str(version) in folders else {}
+        if _claim(bucket, version, files):
+            break
+    else:
+        what = "another push of other files has begun it"
+        raise PushError(f"{bucket.address / str(wanted)}: {what}; name another VERSION, or none")
     kept = [path for path, content in files.items() if there.get(path) == content]
     sources = {content: path for path, content in before.items()}
     rest = [path for path in files if path not in kept]
@@ -62,9 +71,19 @@ def carry_out(
     bucket.copy({f"{at}{path}": (s, files[path]) for path, s in plan.copied.items()}, progress)
     given = {f"{at}{path}": (repository / path, files[path]) for path in plan.uploaded}
     bucket.upload(given, progress)
+    bucket.write(f"{plan.version}.json", _list_of(files))
+
+
+def _list_of(files: dict[str, Content]) -> str:
     listed = {path: content._asdict() for path, content in sorted(files.items())}
-    text = json.dumps({"form": FORM, "files": listed}, indent=1)
-    bucket.write(f"{plan.version}.json", f"{text}\n")
+    return json.dumps({"form": FORM, "files": listed}, indent=1) + "\n"
+
+
+def _claim(bucket: Bucket, version: int, files: dict[str, Content]) -> bool:
+    """Take a version's number for these files; return False if another push has it for others."""
+    name, own = f"{version}.claim", hashlib.sha256(_list_of(files).encode()).hexdigest()
+    bucket.create(name, own)
+    return bucket.read(name).decode(errors="replace") == own
 
 
 def _listed(bucket: Bucket, version: int) -> dict[str, Content]:
