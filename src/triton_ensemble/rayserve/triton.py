@@ -10,9 +10,10 @@ import logging
 import os
 import shutil
 import subprocess
+import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.error import URLError
@@ -72,19 +73,33 @@ def of_project(project: Project) -> Triton:
 
 
 class Child:
-    """A Triton that is a process of its own, on ports that only this machine reaches."""
+    """A Triton that is a process of its own, on ports that only this machine reaches.
+
+    If it dies, this process ends too. Otherwise the replica would answer 503 at once, and so draw requests from others.
+    """
 
     api: Any = aio
 
     def __init__(self, server: ImageTriton | LocalTriton) -> None:
         self._server = server
+        self._is_leaving = threading.Event()
 
     def __enter__(self) -> Child:
         self._server.__enter__()
         self.grpc_url = self._server.grpc_url
+        threading.Thread(target=self._die_with_it, daemon=True).start()
         return self
 
+    def _die_with_it(self) -> None:
+        try:
+            self._server.wait(self._is_leaving.is_set)
+        except ServerError as error:
+            if not self._is_leaving.is_set():
+                LOG.error("%s; this replica ends with it", error)
+                os._exit(1)
+
     def __exit__(self, *raised: object) -> None:
+        self._is_leaving.set()
         self._server.__exit__(*(raised or (None, None, None)))
 
     def metrics(self) -> str:
@@ -112,7 +127,7 @@ class ImageTriton:
         )
         self._guard = Guard(self._process.pid, Path("/dev/shm", shared_memory), shared_memory)
         try:
-            self._wait()
+            self._wait_until_ready()
         except BaseException:
             self.__exit__()
             raise
@@ -123,14 +138,23 @@ class ImageTriton:
         self._process.wait()
         self._guard.end()
 
-    def _wait(self) -> None:
+    def wait(self, meanwhile: Callable[[], object]) -> None:
+        """Call `meanwhile` until it returns something true; ServerError when the server ends by itself."""
+        while (code := self._process.poll()) is None:
+            if meanwhile():
+                return
+            time.sleep(0.2)
+        raise ServerError(f"Triton ended with exit code {code}; the log above says why")
+
+    def _wait_until_ready(self) -> None:
         end = time.monotonic() + START_S
-        while not self._is_ready():
-            if (code := self._process.poll()) is not None:
-                raise ServerError(f"Triton ended with exit code {code}; the log above says why")
+
+        def is_ready() -> bool:
             if time.monotonic() > end:
                 raise ServerError(f"Triton is not ready after {START_S:g} s")
-            time.sleep(0.2)
+            return self._is_ready()
+
+        self.wait(is_ready)
 
     def _is_ready(self) -> bool:
         try:
