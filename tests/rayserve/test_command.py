@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -183,6 +184,21 @@ def test_what_is_not_there_is_a_line(generate: Generate) -> None:
     refused = ray(generate(extras=["gateway"]))
     assert refused.returncode == 2
     assert refused.stderr == "deploy/ray/serve.yaml: not there; add ray to extras in pipeline.yml\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "wanted"),
+    [("num_gpus: 2", ["--replicas=1"], "2 GPU"), ("num_cpus: 1", ["--replicas=999"], "1 CPU")],
+)
+def test_a_machine_without_what_a_replica_asks_for_is_a_line(
+    project: Project, tmp_path: Path, settings: str, options: list[str], wanted: str
+) -> None:
+    own = Project(Path(shutil.copytree(project.path, tmp_path / "p")))
+    file = own / "deploy/ray/serve.yaml"
+    file.write_text(file.read_text().replace("num_cpus: 1", settings))
+    process = ray(own, "--test", *options)
+    assert process.returncode == 1
+    assert f"replicas of {wanted} each, and this machine has " in process.stderr
 
 
 def test_no_ray_at_the_address_is_a_line(project: Project) -> None:

@@ -13,6 +13,7 @@ import ray
 from ray import serve
 
 from triton_ensemble.rayserve.replica import Pipeline
+from triton_ensemble.rayserve.settings import FILE
 from triton_ensemble.server.local_triton import HOST, ServerError, interruptible
 
 CONNECT_S = 5.0
@@ -51,6 +52,8 @@ def deployed(settings: Mapping[str, Any], port: int, replicas: int) -> str:
     [options] = app["deployments"]
     if replicas:
         options = {**options, "num_replicas": replicas, "autoscaling_config": None}
+    if "RAY_ADDRESS" not in os.environ:
+        _check_resources(options, replicas or 1)
     # A Ray of one's own is for this machine.
     host = {} if "RAY_ADDRESS" in os.environ else {"host": HOST}
     http = {**settings.get("http_options", {}), **host, "port": port}
@@ -63,6 +66,15 @@ def deployed(settings: Mapping[str, Any], port: int, replicas: int) -> str:
         reason = said.rpartition(f"{ServerError.__name__}: ")[2].strip()
         raise ServerError(reason or str(error)) from None
     return f"http://{HOST}:{port}"
+
+
+def _check_resources(options: Mapping[str, Any], replicas: int) -> None:
+    """Raise ServerError if this machine lacks what replicas ask for: Ray would wait for it without end."""
+    wanted, there = options.get("ray_actor_options", {}), ray.cluster_resources()
+    for resource, asked in (("CPU", wanted.get("num_cpus", 1)), ("GPU", wanted.get("num_gpus", 0))):
+        if asked * replicas > (has := there.get(resource, 0)):
+            what = f"{replicas} replicas of {asked} {resource} each, and this machine has {has:g}"
+            raise ServerError(f"{FILE}: asks for {what}; start fewer, or set RAY_ADDRESS to a cluster")
 
 
 def _answers(address: str) -> None:
