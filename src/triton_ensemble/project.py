@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 FILE = Path("vendor", "project.json")
+PROBE = "probe"  # the sample that health checks send, if there is one
 STUB = "stub"  # the key of a sample that the template made up
 
 
@@ -87,6 +88,11 @@ class Project:
     def sample_files(self) -> list[Path]:
         """Return the files of sample requests, sorted by name, without stubs."""
         return [path for path in sorted(self.samples.glob("*.json")) if not is_stub(path)]
+
+    def probe_file(self) -> Path | None:
+        """Return the sample that health checks send: `probe.json`, else the first; None if all are stubs."""
+        files = self.sample_files()
+        return next((path for path in files if path.stem == PROBE), files[0] if files else None)
 
     def sample_stubs(self) -> list[Path]:
         """Return the files of sample requests that the template made up, sorted by name."""

@@ -48,6 +48,25 @@ def test_it_answers(digits: Served, tmp_path: Path) -> None:
     assert health(folder, "--url", digits.urls["http"]) == (0, "image_classification answers")
 
 
+def test_a_server_that_answers_others_is_not_asked(digits: Served, tmp_path: Path) -> None:
+    """Its own request is not an answer to others."""
+    folder = copied(digits.project, tmp_path)
+    watched = ("--metrics", digits.triton.metrics_url, "--since", str(tmp_path / "since"))
+    check = ("--url", digits.urls["http"], *watched)
+    asked = (0, "image_classification answers")
+    assert [health(folder, *check) for _ in range(2)] == [asked, asked]
+    image = np.array([[(folder / "samples/digit-7.png").read_bytes()]], object)
+    digits.call("http", "image_classification", IMAGE=image)
+    assert health(folder, *check) == (0, "image_classification answers others")
+    assert health(folder, *check) == asked
+
+
+def test_it_sends_the_sample_for_probes(digits: Served, tmp_path: Path) -> None:
+    folder = copied(digits.project, tmp_path)
+    (folder / "samples/probe.json").write_text('{"inputs": {"IMAGE": [["no image"]]}}')
+    assert "IMAGE, row 0: its 8 bytes" in health(folder, "--url", digits.urls["http"])[1]
+
+
 @pytest.mark.slow
 def test_it_sees_what_the_server_does_not(default_project: Project, tmp_path: Path) -> None:
     """A model's Python process has died."""
@@ -142,7 +161,7 @@ def test_a_busy_server_is_able_to_answer(generate: Generate, tmp_path: Path) -> 
         others = [pool.submit(server.call, "http", "slow", A=row) for _ in range(3)]
         assert all(other.result() for other in others)
         busy = pool.submit(server.call, "http", "slow", A=row)
-        assert health(folder, *check, *metrics) == (0, "slow is busy, and answers others")
+        assert health(folder, *check, *metrics) == (0, "slow answers others")
         assert health(folder, *check)[0] == 1
         assert busy.result()
 

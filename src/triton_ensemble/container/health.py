@@ -3,9 +3,10 @@
     python -m triton_ensemble.container.health --url http://127.0.0.1:8000
 
 A server before release 26.04 may say that it is ready after a model's Python process has died. The
-request is the first of samples/, which it must answer; or zeros where all are stubs: then a refusal is an answer too.
-A server that is too busy to answer in time is able to, if its metrics count answers to others
-meanwhile. Needs Python alone, and `vendor/project.json` and `samples/` of the project.
+request is samples/probe.json, or else the first of samples/, which it must answer. If all samples are stubs it is zeros,
+and a refusal is an answer too. If the server's metrics count answers to others since the last check, nothing is
+sent; if they do so while the request waits, the server is busy, and able to answer. Needs Python alone, and
+`vendor/project.json` and `samples/` of the project.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from pathlib import Path
 from urllib.request import Request
 
 from triton_ensemble.container import restart
-from triton_ensemble.container.inference import answered, answered_before, one_line, problem
+from triton_ensemble.container.inference import (
+    answered,
+    keep_count,
+    one_line,
+    problem,
+    read_count,
+)
 from triton_ensemble.container.request import message
 from triton_ensemble.project import Project, ProjectError
 
@@ -43,13 +50,21 @@ def check(options: argparse.Namespace) -> tuple[bool, str]:
         return False, one_line(str(error))
     headers = dict(text.partition("=")[::2] for text in options.header) | own
     request = Request(options.url.rstrip("/") + path, body, headers)
-    before = answered_before(project, options.metrics, options.since)
+    since = options.since
+    now = answered(project, options.metrics)
+    before = min(now, read_count(since)) if since else now  # a new server counts from 0
+    answers_others = True, f"{project.ensemble} answers others"
+    if now > before:
+        keep_count(since, now)
+        return answers_others
     try:
         reason = problem(project, request, options.timeout)
     except TimeoutError:
-        if answered(project, options.metrics) > before:
-            return True, f"{project.ensemble} is busy, and answers others"
         reason = f"not in {options.timeout:g} s"
+        if answered(project, options.metrics) > before:
+            return answers_others
+    if since:  # its own request is not an answer to others
+        keep_count(since, answered(project, options.metrics))
     if reason is None:
         return True, f"{project.ensemble} answers"
     return False, f"{project.ensemble} does not answer: {reason}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import suppress
 from http.client import BadStatusLine, RemoteDisconnected
 from pathlib import Path
@@ -82,12 +83,16 @@ def counted(project: Project, metrics: str) -> float:
     return sum(float(line.rpartition(" ")[2]) for line in counts)
 
 
-def answered_before(project: Project, metrics_url: str, since: Path | None) -> float:
-    """Return the count of the check before, which the file `since` keeps; without one, that of now."""
-    now = before = answered(project, metrics_url)
-    if since:
-        with suppress(OSError, ValueError):  # the first check; a full disk
-            before = float(since.read_text())
-        with suppress(OSError):
-            since.write_text(str(now))
-    return before
+def read_count(file: Path) -> float:
+    """Return the count that the last check kept in a file; infinity if there was none."""
+    try:
+        return float(file.read_text())
+    except (OSError, ValueError):  # the first check; a full disk
+        return math.inf
+
+
+def keep_count(file: Path, count: float) -> None:
+    """Keep a count for the next check, unless it is 0, as without metrics."""
+    with suppress(OSError):
+        if count:
+            file.write_text(str(count))

@@ -1,4 +1,4 @@
-"""The request of the health check: the first of samples/, or zeros, in the form that Triton's HTTP takes."""
+"""The request of the health check: samples/probe.json, else the first of samples/, or zeros, in the form that Triton's HTTP takes."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Message(NamedTuple):
 def message(project: Project) -> Message:
     """Return the request to send; ValueError names a sample file that can't be sent."""
     encode = _stream_message if project.decoupled else _infer_message
-    files = project.sample_files()
-    if not files:
+    file = project.probe_file()
+    if not file:
         return encode(project, {})
     try:
-        return encode(project, _inputs_of(files[0]))
+        return encode(project, _inputs_of(file))
     except Exception as error:  # whatever it is, the file can't be sent
-        raise ValueError(f"{files[0]}: is no sample request: {error}") from error
+        raise ValueError(f"{file}: is no sample request: {error}") from error
 
 
 def _inputs_of(file: Path) -> dict[str, Any]:

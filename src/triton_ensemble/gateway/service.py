@@ -25,7 +25,7 @@ from triton_ensemble.gateway.overload import Overload
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.project import Project
-from triton_ensemble.samples.files import samples
+from triton_ensemble.samples.files import choose_probe, samples
 
 
 class Base64(TypedDict):
@@ -46,7 +46,7 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
     settings = Settings.read()
     project = Project.load(Path.cwd())
     requests = samples(project)
-    gateway = Gateway(client, settings, requests[0])
+    gateway = Gateway(client, settings, choose_probe(requests))
     name = client.tensors.MODEL
     app = FastAPI(
         title=name,

@@ -23,7 +23,7 @@ from triton_ensemble.gateway.readiness import Readiness
 from triton_ensemble.project import Project
 from triton_ensemble.rayserve import triton
 from triton_ensemble.rayserve.metrics import Exporter
-from triton_ensemble.samples.files import samples
+from triton_ensemble.samples.files import choose_probe, samples
 
 HEALTH_S = 20.0  # for an inference; less than the 30 s that Serve gives a check
 
@@ -47,7 +47,7 @@ class Replica:
         os.environ["TRITON_URL"] = self._triton.grpc_url
         self._client = package(self._project)
         self._client.AsyncClient._api = self._triton.api  # the gateway's too
-        self._sample = samples(self._project)[0]
+        self._sample = choose_probe(samples(self._project))
         self._exporter = Exporter(self._triton.metrics)
 
     async def check_health(self) -> None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
 
 from triton_ensemble.client import Arrays, package
-from triton_ensemble.project import Input, Project
+from triton_ensemble.project import PROBE, Input, Project
 
 Files = dict[tuple[str, int], Path]  # of an input and a row, whose content is that of a file
 
@@ -46,6 +46,11 @@ class Sample:
 def samples(project: Project) -> list[Sample]:
     """Return the project's samples; where it has none the stub, or a request of zeros that fits."""
     return load(project) or [_stub(project) or zeros(project)]
+
+
+def choose_probe(samples: list[Sample]) -> Sample:
+    """Return the sample that health checks send: `probe`, else the first."""
+    return next((sample for sample in samples if sample.name == PROBE), samples[0])
 
 
 def load(project: Project) -> list[Sample]:
