@@ -42,6 +42,7 @@ COMMANDS = {
     "unload": ("versions.unload", "take a version out of pipeline.yml and the server"),
     "store": ("versions.store", "copy files of published versions from and to a bucket"),
     "push": ("push.command", "upload the model repository to a bucket, as a new version"),
+    "sizes": ("push.sizes", "print what the model files need of a pod's memory and disk"),
     "tir": ("tir.command", "make the model endpoint of deploy/tir/endpoint.yml"),
     "update": ("update.command", "apply pipeline.yml and the template's newest version"),
 }
@@ -49,7 +50,7 @@ COMMANDS = {
 # Commands that first apply a changed pipeline.yml of the project that they are called in.
 APPLYING = (
     "repository", "serve", "infer", "sample", "step", "golden", "gateway", "ray", "bench", "tune", "publish", "shift",
-    "rollback", "unload", "push", "tir",
+    "rollback", "unload", "push", "sizes", "tir",
 )  # fmt: skip
 
 

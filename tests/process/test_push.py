@@ -19,6 +19,7 @@ import pytest
 from bucket import Store, store
 from support import NOWHERE, SOURCES, VENV, Generate, Project, succeed, variables
 
+from triton_ensemble.s3 import readable
 from triton_ensemble.server import environment
 from triton_ensemble.server.local_triton import free_ports
 
@@ -325,6 +326,19 @@ def test_triton_loads_what_was_pushed_and_answers(
     with triton(address, tmp_path, **s3.keys) as (process, url, log):
         wait_until_ready(process, url, log)
         assert "LABEL: 7" in succeed(project.make("infer", TRITON_URL=url))
+
+
+def test_a_bucket_that_is_larger_than_the_disk_is_a_line(
+    project: Project, s3: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    succeed(push(project, s3))
+    address = f"s3://{s3.url}/models/{prefix(project)}/1"
+    assert readable.problem(address, s3.keys) is None
+    full = shutil.disk_usage("/tmp")._replace(free=1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
+    assert "Triton copies it to /tmp, which has 0.0 GB free" in str(
+        readable.problem(address, s3.keys)
+    )
 
 
 def wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:

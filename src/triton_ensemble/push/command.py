@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from triton_ensemble.progress import Progress
 from triton_ensemble.project import Project, ProjectError
-from triton_ensemble.push import NO_BOTO3, PushError
+from triton_ensemble.push import NO_BOTO3, PushError, sizes
 from triton_ensemble.s3.address import Address, AddressError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _push(project: Project, to: Address, wanted: int | None) -> None:
             versions.carry_out(bucket, plan, content, project.repository, show)
         print(f"{there}: {_summary(plan)}", flush=True)
     named = [*references.rewrite(project.root, to, plan.version)]
-    print(*(named or _who_could(project.root, there)), sep="\n")
+    print(*(named or _who_could(project.root, there)), *sizes.lines(project), sep="\n")
 
 
 def _refuse_errors(project: Project) -> None:

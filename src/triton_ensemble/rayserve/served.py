@@ -74,7 +74,9 @@ def _check_resources(options: Mapping[str, Any], replicas: int) -> None:
     for resource, asked in (("CPU", wanted.get("num_cpus", 1)), ("GPU", wanted.get("num_gpus", 0))):
         if asked * replicas > (has := there.get(resource, 0)):
             what = f"{replicas} replicas of {asked} {resource} each, and this machine has {has:g}"
-            raise ServerError(f"{FILE}: asks for {what}; start fewer, or set RAY_ADDRESS to a cluster")
+            raise ServerError(
+                f"{FILE}: asks for {what}; start fewer, or set RAY_ADDRESS to a cluster"
+            )
 
 
 def _answers(address: str) -> None:

@@ -1,6 +1,6 @@
 """Can a server read its model repository in a bucket? Asked before Triton is started, with Python alone.
 
-Triton tries for a minute, and then says neither which address nor why. What is asked is one list of a few names, signed
+Triton tries for a minute, and then says neither which address nor why. What is asked are two lists of names, signed
 with the key in the environment, as Triton asks for it. A server without such a key may have a role, which only Triton
 knows: then what is said without a key counts, a refusal apart.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+import shutil
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from urllib.error import HTTPError, URLError
@@ -21,6 +22,7 @@ from triton_ensemble.s3 import problems
 from triton_ensemble.s3.address import Address, AddressError
 
 TIMEOUT_S = 10
+COPIES = "/tmp"  # where Triton puts what it loads from a bucket
 SHA_OF_NOTHING = hashlib.sha256().hexdigest()
 CREDENTIAL_FILE = "TRITON_CLOUD_CREDENTIAL_PATH"  # Triton reads no key of the environment then
 TRANSIENT = range(500, 600)
@@ -33,10 +35,13 @@ def problem(text: str, environment: Mapping[str, str]) -> str | None:
         address = Address.parse(text)
     except AddressError as error:
         return str(error)
-    request = _request(address, environment)
+    request = _request(address, environment, delimiter="/")
     try:
         with urlopen(request, timeout=TIMEOUT_S) as response:
             what = _of_list(address, response.read())
+        if not what:
+            with urlopen(_request(address, environment), timeout=TIMEOUT_S) as response:
+                what = _too_large(response.read())
     except HTTPError as error:
         with error:
             what = _of_answer(error, signed=request.has_header("Authorization"))
@@ -48,11 +53,11 @@ def problem(text: str, environment: Mapping[str, str]) -> str | None:
     return f"{address}: {what}" if what else None
 
 
-def _request(address: Address, environment: Mapping[str, str]) -> Request:
-    """Return the request for what is at an address, signed where the environment has a key."""
+def _request(address: Address, environment: Mapping[str, str], **more: str) -> Request:
+    """Return the request for a list of what is at an address, signed where the environment has a key."""
     region = environment.get(problems.REGION) or "us-east-1"
     endpoint = address.endpoint or f"https://s3.{region}.amazonaws.com"
-    asked = {"delimiter": "/", "list-type": "2", "max-keys": "100", "prefix": _folder(address)}
+    asked = {**more, "list-type": "2", "max-keys": "1000", "prefix": _folder(address)}
     path, query = f"/{address.bucket}", urlencode(asked, quote_via=quote, safe="")
     key, secret = (environment.get(name, "") for name in (problems.KEY, problems.SECRET))
     headers: dict[str, str] = {}
@@ -110,6 +115,16 @@ def _of_list(address: Address, body: bytes) -> str | None:
         newest = max(map(int, manifests))
         return f"has versions of a model repository; name one: {address / str(newest)}"
     return None if names else "there is no file; compare the prefix, or run: make push"
+
+
+def _too_large(body: bytes) -> str | None:
+    """Return what is wrong if the files of a list, of which Triton makes a copy, do not fit on the disk."""
+    elements = ElementTree.fromstring(body).iter()
+    size = sum(int(element.text or 0) for element in elements if _name(element) == "Size")
+    free = shutil.disk_usage(COPIES).free
+    if size <= free:
+        return None
+    return f"has {size / 1e9:.1f} GB, and Triton copies it to {COPIES}, which has {free / 1e9:.1f} GB free; make room there"
 
 
 def _folder(address: Address) -> str:

@@ -1,0 +1,140 @@
+"""Prints what the model files need of a pod's memory and disk, beside what deploy/ gives the pod.
+
+The files count once in memory. From a bucket they count on disk too: Triton copies them to /tmp, and KServe into a
+volume. Where deploy/ gives less, a patch for your kustomization.yaml is printed. What a backend allocates while it
+answers, and what a GPU needs, is not known before it is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from triton_ensemble.catalog import LOADER
+from triton_ensemble.project import Project
+
+# MiB besides the model files: Triton and its backends, code that torch compiles in /tmp, logs.
+SERVER_MIB, COMPILED_MIB, LOGS_MIB = 1024, 1024, 1024
+MIB = 1 << 20
+UNITS = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1 << 10, "Mi": MIB, "Gi": 1 << 30}
+
+
+class Target(NamedTuple):
+    """What describes a pod: its folder in deploy/, the file, and where in it the pod stands."""
+
+    folder: str
+    file: str
+    kind: str
+    pod: str
+
+
+TARGETS = (
+    Target("kubernetes", "base/deployment.yaml", "Deployment", "/spec/template/spec"),
+    Target("kserve", "base/runtimes.yaml", "ServingRuntime", "/spec"),
+)
+
+
+class Size(NamedTuple):
+    """A limit of a pod in MiB: what is needed and what is given, and the paths of the fields that say so."""
+
+    name: str
+    needed: int
+    given: int
+    fields: tuple[str, ...]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say how much to print."""
+    short = "print a line for each folder of deploy/ that gives too little, and nothing else"
+    parser.add_argument("--short", action="store_true", help=short)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the sizes; always 0, for they are advice."""
+    project = Project.load(Path.cwd())
+    if arguments.short:
+        print(*lines(project), sep="\n", end="\n" * any(lines(project)))
+        return 0
+    print(f"model files: {_files_mib(project)} MiB in {len(project.models)} models")
+    for target in _targets(project):
+        print(f"\ndeploy/{target.folder}, in MiB:")
+        found = sizes(project, target)
+        print(*(f"  {s.name:18} needs {s.needed:6}, has {s.given:6}" for s in found), sep="\n")
+        if short := [size for size in found if size.needed > size.given]:
+            print(f"Add to patches in deploy/{target.folder}/kustomization.yaml:")
+            print(f"  - target: {{ kind: {target.kind} }}\n    patch: |")
+            for path, needed in ((path, size.needed) for size in short for path in size.fields):
+                print(f"      - {{ op: replace, path: {path}, value: {needed}Mi }}")
+    return 0
+
+
+def lines(project: Project) -> Iterator[str]:
+    """Yield a line for each folder of deploy/ whose pods have too little for the model files."""
+    for target in _targets(project):
+        short = [size for size in sizes(project, target) if size.needed > size.given]
+        what = ", ".join(f"{size.name} {size.given} MiB of {size.needed}" for size in short)
+        if what:
+            yield f"deploy/{target.folder}: gives its pods too little: {what}; run: make sizes"
+
+
+def sizes(project: Project, target: Target) -> list[Size]:
+    """Return what pods need of each resource, and what deploy/ and its owner's patches give them."""
+    folder = project.root / "deploy" / target.folder
+    owned = yaml.load((folder / "kustomization.yaml").read_text(encoding="utf-8"), LOADER) or {}
+    documents = yaml.load_all((folder / target.file).read_text(encoding="utf-8"), LOADER)
+    fields = dict(_fields(next(documents))) | _patched(owned)
+    resources = f"{target.pod}/containers/0/resources"
+    shm, tmp = (f"{target.pod}/volumes/{place}/emptyDir/sizeLimit" for place in (0, 1))
+    files = _files_mib(project)
+    copied = files if "components/s3" in (owned.get("components") or ()) else 0
+    downloaded = files if target.folder == "kserve" else copied
+    memory, storage = f"{resources}/limits/memory", f"{resources}/limits/ephemeral-storage"
+    needed = {
+        "memory": (files + _mib(fields[shm]) + SERVER_MIB, memory),
+        "ephemeral-storage": (downloaded + COMPILED_MIB + LOGS_MIB, storage),
+        "/tmp": (copied + COMPILED_MIB, tmp),
+    }
+    more = {"memory": (f"{resources}/requests/memory",)}
+    return [
+        Size(name, mib, _mib(fields[path]), (path, *more.get(name, ())))
+        for name, (mib, path) in needed.items()
+    ]
+
+
+def _targets(project: Project) -> list[Target]:
+    return [each for each in TARGETS if (project.root / "deploy" / each.folder).is_dir()]
+
+
+def _files_mib(project: Project) -> int:
+    files = (path for path in project.repository.rglob("*") if path.is_file())
+    return -(-sum(path.stat().st_size for path in files) // MIB)
+
+
+def _fields(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values in a document by their JSON pointers."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from _fields(value, f"{path}/{key}")
+    elif isinstance(node, list):
+        for place, value in enumerate(node):
+            yield from _fields(value, f"{path}/{place}")
+    else:
+        yield path, node
+
+
+def _patched(owned: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of the JSON patches in a kustomization.yaml by their pointers."""
+    patches = (yaml.load(each.get("patch", ""), LOADER) for each in owned.get("patches") or ())
+    operations = (each for patch in patches if isinstance(patch, list) for each in patch)
+    return {each["path"]: each["value"] for each in operations if "value" in each}
+
+
+def _mib(quantity: Any) -> int:
+    """Return a quantity of Kubernetes in whole MiB."""
+    match = re.fullmatch(r"([\d.]+)([kMG]|[KMG]i)?", str(quantity))
+    return int(float(match[1]) * UNITS[match[2] or ""] / MIB) if match else 0

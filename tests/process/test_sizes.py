@@ -1,0 +1,51 @@
+"""`make sizes`: what the model files need of a pod's memory and disk, and a patch where deploy/ gives less."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from support import Generate, Project, succeed
+
+
+@pytest.fixture
+def project(generate: Generate, tmp_path: Path) -> Project:
+    """Return a project for a cluster whose classifier has 6 GiB, in a file without blocks."""
+    made = generate.complete(extras=["kubernetes", "kserve"])
+    own = Project(Path(shutil.copytree(made.path, tmp_path / "p")))
+    with (own / "model_repository/classify/1/model.onnx").open("r+b") as file:
+        file.truncate(6 << 30)
+    return own
+
+
+def sizes(project: Project, *options: str) -> str:
+    return succeed(project.run(sys.executable, "-m", "triton_ensemble", "sizes", *options))
+
+
+def test_the_patch_that_is_printed_ends_the_warning(project: Project) -> None:
+    printed = sizes(project)
+    assert "model files: 6145 MiB in 4 models" in printed
+    short = sizes(project, "--short").splitlines()
+    assert short == [
+        "deploy/kubernetes: gives its pods too little: memory 4160 MiB of 7233; run: make sizes",
+        "deploy/kserve: gives its pods too little: memory 4160 MiB of 7233, "
+        "ephemeral-storage 5120 MiB of 8193; run: make sizes",
+    ]
+    _, *parts = printed.split("\ndeploy/")
+    for part in parts:
+        folder = part.partition(",")[0]
+        file = project / "deploy" / folder / "kustomization.yaml"
+        patch = part.partition("kustomization.yaml:\n")[2]
+        file.write_text(f"{file.read_text()}\npatches:\n{patch}")
+        assert yaml.safe_load(file.read_text())["patches"]
+    assert sizes(project, "--short") == ""
+
+
+def test_a_bucket_is_copied_to_tmp(project: Project) -> None:
+    file = project / "deploy/kubernetes/kustomization.yaml"
+    file.write_text(f"{file.read_text()}\ncomponents: [components/s3]\n")
+    [line, _] = sizes(project, "--short").splitlines()
+    assert "ephemeral-storage 5120 MiB of 8193, /tmp 4096 MiB of 7169" in line
