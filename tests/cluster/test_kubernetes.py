@@ -71,6 +71,20 @@ def test_the_gateway_runs_beside_triton_with_what_else_is_chosen(generate: Gener
     assert {8000, 8001, 8080} == {port["port"] for port in by_kind["Service"]["spec"]["ports"]}
 
 
+def test_the_gateway_has_the_settings_of_the_owners_configmap(generate: Generate) -> None:
+    project = generate(extras=["gateway", "kubernetes"])
+    file = project / "deploy/kubernetes/kustomization.yaml"
+    name = "image-classification-gateway"
+    generator = f"configMapGenerator: [{{ name: {name}, literals: [OTEL_SERVICE_NAME=digits] }}]"
+    file.write_text(f"{file.read_text()}\n{generator}\n")
+    manifests = choose(project, ["gateway"])
+    assert not problems(manifests)
+    [settings] = [m["metadata"]["name"] for m in manifests if m["kind"] == "ConfigMap"]
+    [deployment] = [m for m in manifests if m["kind"] == "Deployment"]
+    _, gateway = deployment["spec"]["template"]["spec"]["containers"]
+    assert gateway["envFrom"][0]["configMapRef"]["name"] == settings
+
+
 def test_the_bucket_is_that_of_the_owners_configmap(generate: Generate) -> None:
     project = generate(extras=["kubernetes"])
     file = project / "deploy/kubernetes/kustomization.yaml"

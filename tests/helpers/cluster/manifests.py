@@ -19,7 +19,7 @@ from cloudcoil.models.prometheus_operator.v1 import (
 )
 
 # From the oldest that kubernetes-validate has; an image volume is on by default from 1.33 on.
-RELEASES = tuple(f"1.{minor}" for minor in range(25, 38))
+RELEASES = tuple(f"1.{minor}" for minor in range(26, 38))
 IMAGE_VOLUME_RELEASES = tuple(release for release in RELEASES if release >= "1.33")
 CUSTOM = {"ScaledObject": ScaledObject, "PodMonitor": PodMonitor, "PrometheusRule": PrometheusRule}
 # Of the Gateway API there is no schema among Python's packages: the checks below are all that these get.
