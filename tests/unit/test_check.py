@@ -77,7 +77,8 @@ RELEASE_RULES = {
 }
 
 
-# Rules with tests of their own: tests/unit/test_call_rules.py, test_low_rules.py and test_optional_inputs.py.
+# Rules with tests of their own: tests/unit/test_call_rules.py, test_low_rules.py, test_model_scripts.py and
+# test_optional_inputs.py.
 UNIT_RULES = {
     "batching-rows",
     "batching-timeout",
@@ -85,6 +86,7 @@ UNIT_RULES = {
     "calls-initialize",
     "calls-itself",
     "calls-unknown",
+    "model-script",
     "outputs-asked",
     "python-list",
     "tensor-optional",

@@ -117,6 +117,7 @@ PLACES = {
     "pipeline-changed": ["pipeline.yml:2"],
     "apply-conflict": ["m/config.pbtxt:1"],
     "requirement-unlocked": ["pipeline.yml:3"],
+    "model-script": ["models/m.py:5"],
     "sample-inputs": ["samples/one.json:2"],
     "broken-link": ["m/2:1"],
     "config-missing": ["docs/config.pbtxt:1"],

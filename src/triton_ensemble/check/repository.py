@@ -24,6 +24,7 @@ class Repository:
     folders: dict[str, Model | UnreadModel]
     answers: Answers  # empty: it is no project's
     release: str = ""  # of the Triton to serve it, YY.MM; empty: the newest
+    project: Path | None = None  # whose files its owner has; None: that around the repository
     findings: list[Finding] = field(default_factory=list)  # of the rules that were asked before
 
     @classmethod

@@ -53,7 +53,11 @@ def _of_configs(
     with TemporaryDirectory() as folder:
         configs = rules.rendered(answered)
         repository = generated_repository(Path(folder), answered, configs)
+        repository.project = path.parent
         for each in findings_in(repository):
+            if not each.file.is_relative_to(folder):
+                yield each
+                continue
             name = each.file.parent.name
             fields = _path_to(each.line, repository.models.get(name))
             where = ".".join(field.name for field in fields)

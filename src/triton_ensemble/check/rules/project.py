@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +22,10 @@ from triton_ensemble.answers import (
 )
 from triton_ensemble.catalog import LOADER
 from triton_ensemble.check.examples import A, Files
+from triton_ensemble.check.python_code import compiled
 from triton_ensemble.check.repository import Repository, itself, projects
 from triton_ensemble.check.rule import error, warning
+from triton_ensemble.check.rules.backends import wanted_file
 from triton_ensemble.config import Problem
 
 PROJECT: Files = {
@@ -38,6 +41,23 @@ UNLOCKED: Files = {
     "pipeline.yml": REQUIRING,
     "requirements.lock": "numpy==1.26.4\n",
     "model_repository/m/config.pbtxt": A,
+}
+FORMATS = {".onnx": "ONNX", ".pt": "TorchScript", ".xml": "OpenVINO's XML"}
+CALLS = {
+    "extract_model": "ONNX",
+    "onnx.save": "ONNX",
+    "onnx.save_model": "ONNX",
+    "torch.onnx.export": "ONNX",
+    "torch.jit.save": "TorchScript",
+    "openvino.save_model": "OpenVINO's XML",
+    "ov.save_model": "OpenVINO's XML",
+}
+TORCH = "import torch\n\n\ndef build(path):\n    torch.jit.save(module(), path)\n"
+SCRIPTED: Files = {
+    **PROJECT,
+    "model_repository/m/config.pbtxt": A.replace("python", "pytorch"),
+    "model_repository/m/1/model.pt": "",
+    "models/m.py": TORCH,
 }
 
 
@@ -95,6 +115,53 @@ def apply_conflict(repository: Repository) -> Iterator[Problem]:
         path = repository.folder / config.parent.name / config.name
         instead = f"merge {config.relative_to(repository.root)} into it, then remove that file"
         yield Problem(path, 1, "pipeline.yml changed lines that you changed too", instead)
+
+
+@warning(
+    "model-script",
+    of=projects,
+    triton="a step's backend changed and `models/NAME.py` did not: `make repository` stops with `build(path) "
+    "wrote ONNX into model.pt`",
+    fails={
+        **SCRIPTED,
+        "models/m.py": TORCH.replace("jit.save(module()", "onnx.export(module(), (X,)"),
+    },
+    passes=SCRIPTED,
+)
+def model_script(repository: Repository) -> Iterator[Problem]:
+    """Where calls of `build(path)` in models/NAME.py are known to write one format, it is the backend's."""
+    for model in repository.models.values():
+        file = Path(wanted_file(model))
+        wanted = FORMATS.get(file.suffix)
+        script = (repository.project or repository.root) / "models" / f"{model.name}.py"
+        calls = _calls_with_path(script) if wanted and script.is_file() else []
+        formats = {CALLS.get(ast.unparse(call.func)) for call in calls}
+        if len(formats) == 1 and (wrote := formats.pop()) not in (None, wanted):
+            what = f"build(path) writes {wrote} into {file.name}"
+            instead = f"write {wanted}, as backend {model.backend} needs"
+            yield Problem(script, calls[0].lineno, what, instead)
+
+
+def _calls_with_path(script: Path) -> list[ast.Call]:
+    """Return the calls that build(path) gives its path to; none if it does something else with the path."""
+    match [node for node in compiled(script).tree.body if getattr(node, "name", "") == "build"]:
+        case [ast.FunctionDef(args=ast.arguments(args=[ast.arg(arg=path)])) as build]:
+            nodes = [*ast.walk(build)]
+            uses = [node.id for node in nodes if isinstance(node, ast.Name)].count(path)
+            found = [
+                node for node in nodes if isinstance(node, ast.Call) for _ in _given(node, path)
+            ]
+            return found if len(found) == uses else []
+    return []
+
+
+def _given(call: ast.Call, path: str) -> Iterator[ast.expr]:
+    """Iterate over the arguments of a call that are the path, or its text."""
+    for each in call.args + [keyword.value for keyword in call.keywords]:
+        match each:
+            case ast.Name(id=name) | ast.Call(func=ast.Name(id="str"), args=[ast.Name(id=name)]):
+                if name == path and ast.unparse(call.func) != "str":
+                    yield each
 
 
 def _unreadable(path: Path) -> Iterator[Problem]:
