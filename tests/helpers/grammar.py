@@ -354,7 +354,7 @@ OF_KIND: dict[str, Value] = {
     "naturals": Scene.sizes,
     "batch sizes": Scene.sizes,
     "microseconds": Scene.microseconds,
-    "candidates": lambda s: s.one(0, 8, 10**7, 10**7 + 1),
+    "candidates": lambda s: s.one(0, 8, 10**6, 10**6 + 1),
     "state file": lambda s: s.one("state.bin", "a/b", "/etc/passwd", "../x"),
     "count": lambda s: s.one(1, 2, "auto", 0),
     "fraction": lambda s: s.one(0, 0.5, 1, 1.0, -0.1, 1.5, True),

@@ -28,7 +28,7 @@ CODE = MODEL.replace(
     b'size if int(dim) < 0 else int(dim) for dim in output["dims"]',
     b'abs(int(dim)) for dim in SIZES.get(output["name"], output["dims"])',
 )
-MOST_CANDIDATES = 10_000  # ten million take 7 GB and half a minute
+MOST_CANDIDATES = 10_000  # a million take 0.7 GB in each instance
 MOST_WARMUPS = 100  # two billion take days
 CPU = model_config_pb2.ModelInstanceGroup.KIND_CPU
 

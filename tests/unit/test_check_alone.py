@@ -52,7 +52,7 @@ CASES: dict[str, tuple[Example, str, int]] = {
         6,
     ),
     "too many candidates": (
-        f"{BATCHES}sequence_batching {{ oldest {{\nmax_candidate_sequences: 10000001 }} }}",
+        f"{BATCHES}sequence_batching {{ oldest {{\nmax_candidate_sequences: 1000001 }} }}",
         "sequence-batching",
         6,
     ),
@@ -201,7 +201,7 @@ FINE: dict[str, Example] = {
         f"{A}instance_group {{ kind: KIND_CPU passive: true }}\ninstance_group {{ kind: KIND_CPU }}"
     ),
     "as many candidates as fit": (
-        f"{BATCHES}sequence_batching {{ oldest {{ max_candidate_sequences: 10000000 }} }}"
+        f"{BATCHES}sequence_batching {{ oldest {{ max_candidate_sequences: 1000000 }} }}"
     ),
     "all of the slots": (
         f"{BATCHES}sequence_batching {{ direct {{ minimum_slot_utilization: 1 }} }}"
