@@ -76,7 +76,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"starting_pipeline": "x"},
         'starting_pipeline is "x"; write one of image-classification, torchscript-classification, text-embedding, text-to-image, text-classification, digit-screening, second-opinion, my-own',
     ),
-    ({"triton_release": "26.99"}, "triton_release is 26.99; write one from 24.10 to 26.08"),
+    ({"triton_release": "26.99"}, "triton_release is 26.99; write one from 24.10 to 26.09"),
     ({"stepz": []}, "stepz: is no question; did you mean steps?"),
     ({"colour": "red"}, f"colour: is no question; the questions are {QUESTIONS}"),
     # the table of tensors
@@ -374,7 +374,7 @@ BAD_VALUES: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"triton_release": 26.07},
-        'triton_release is the number 26.07; write it in quotes, like "26.07"',
+        'triton_release is the number 26.07; write it in quotes, like "26.09"',
     ),
     (
         {"project_name": 3},

@@ -16,10 +16,15 @@ from triton_ensemble.check.repository import Repository, projects
 from triton_ensemble.check.rule import warning
 from triton_ensemble.config import Problem
 
-# By the first release without it, the worst first; docs/security.md has the whole list.
+# Since when, and by the first release without it, the worst first; docs/security.md has the whole list.
 FAULTS = {
-    "25.07": "lets a client that reaches its ports run code (CVE-2025-23319)",
-    "26.05": "dies of one HTTP request of deeply nested JSON (triton-inference-server/common#156)",
+    ("", "25.07"): "lets a client that reaches its ports run code (CVE-2025-23319)",
+    (
+        "",
+        "26.05",
+    ): "dies of one HTTP request of deeply nested JSON (triton-inference-server/common#156)",
+    ("26.06", "26.09"): "dies of one HTTP header, Inference-Header-Content-Length: 9999999999 "
+    "(triton-inference-server/server#8925)",
 }
 TIR = "deploy/tir/endpoint.yml"
 # Every field that a release of the catalog adds, and one of those before, as model_config.proto has them.
@@ -62,7 +67,8 @@ def cache_off(repository: Repository) -> Iterator[Problem]:
     "image-release",
     of=projects,
     triton="the release of `deploy/Dockerfile` is older than 25.07, where a client that reaches its ports can run "
-    "code (CVE-2025-23319), or older than 26.05, where one HTTP request of deeply nested JSON ends it",
+    "code (CVE-2025-23319), or older than 26.05, where one HTTP request of deeply nested JSON ends it, or from 26.06 "
+    "to 26.08, where one HTTP header does",
     fails={**PROJECT, "deploy/Dockerfile": "ARG TRITON_IMAGE=example.org/tritonserver:25.06-py3\n"},
     passes={
         **PROJECT,
@@ -70,14 +76,16 @@ def cache_off(repository: Repository) -> Iterator[Problem]:
     },
 )
 def image_release(repository: Repository) -> Iterator[Problem]:
-    """The image is of a release in which no client can run code, or end the server by nested JSON."""
+    """The image is of a release in which no client can run code, or end the server by one HTTP request that is known."""
     path = repository.root / "deploy" / "Dockerfile"
     pattern = r"ARG TRITON_IMAGE=\S*:(\d\d\.\d\d)-"
     if not (line := _line_of(path, pattern)):
         return
     release = re.findall(pattern, path.read_text(errors="replace"))[0]
-    if faults := [fault for fixed, fault in FAULTS.items() if release < fixed]:
-        instead = f'write `triton_release: "{max(FAULTS)}"` or later in pipeline.yml'
+    if faults := [fault for (since, to), fault in FAULTS.items() if since <= release < to]:
+        instead = (
+            f'write `triton_release: "{max(to for _, to in FAULTS)}"` or later in pipeline.yml'
+        )
         yield Problem(path, line, f"Triton {release} {faults[0]}", instead)
 
 
