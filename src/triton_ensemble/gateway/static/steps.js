@@ -13,8 +13,14 @@ export function times(before, after, facts) {
     .sort(([one], [other]) => place(one) - place(other));
   const steps = worked.length > 1 ? worked.filter(([name]) => name !== facts.name) : worked; // not the ensemble
   const rows = steps.flatMap(([name, done]) => [element("dt", {}, titled(name, fused[name])), element("dd", {}, told(done))]);
-  return rows.length ? [element("h3", {}, "Time by step"), element("dl", { class: "steps" }, ...rows)] : [];
+  const hints = steps.flatMap(([name]) => (fused[name] ? [element("p", { class: "quiet" }, hint(fused[name]))] : []));
+  return rows.length ? [element("h3", {}, "Time by step"), element("dl", { class: "steps" }, ...rows), ...hints] : [];
 }
+
+// Triton's statistics count models alone.
+const hint = (steps) =>
+  `${steps.slice(0, -1).join(", ")} and ${steps.at(-1)} share a model: ` +
+  "make bench and step_seconds_total in Triton's metrics have the time of each.";
 
 const titled = (name, steps) => (steps ? `${name} (${steps.join(", ")})` : name);
 
