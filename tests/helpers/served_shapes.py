@@ -22,13 +22,16 @@ class TritonPythonModel:
     def initialize(self, args):
         self.config = json.loads(args["model_config"])
 
+    def own_dims(self, declared):
+        dims = (declared.get("reshape") or {"shape": declared["dims"]})["shape"]
+        return [int(dim) for dim in dims]
+
     def refuse_others(self, request):
         for declared in self.config["input"]:
             tensor = pb_utils.get_input_tensor_by_name(request, declared["name"])
             if tensor is not None:
-                dims = (declared.get("reshape") or {"shape": declared["dims"]})["shape"]
                 batch = [-1] if self.config["max_batch_size"] else []
-                shape, want = list(tensor.shape()), batch + [int(dim) for dim in dims]
+                shape, want = list(tensor.shape()), batch + self.own_dims(declared)
                 fits = len(shape) == len(want) and all(b in (-1, a) for a, b in zip(shape, want))
                 dtype = pb_utils.triton_string_to_numpy(declared["data_type"])
                 if not fits or np.dtype(dtype) != tensor.as_numpy().dtype:
@@ -42,7 +45,7 @@ class TritonPythonModel:
         rows = shape[:1] if self.config["max_batch_size"] else []
         size = shape[-1] if shape else 4
         for output in self.config["output"]:
-            dims = [size if int(dim) < 0 else int(dim) for dim in output["dims"]]
+            dims = [size if dim < 0 else dim for dim in self.own_dims(output)]
             dtype = pb_utils.triton_string_to_numpy(output["data_type"])
             array = np.random.randint(0, 99, rows + dims)
             yield pb_utils.Tensor(output["name"], array.astype(np.bytes_ if dtype is np.object_ else dtype))

@@ -25,7 +25,7 @@ from triton_ensemble.pipeline.rules import RefusedAnswers, Rules
 ANSWERS = int(os.environ.get("ANSWERS", 60))
 # An output has the sizes that the template gives a placeholder: those that its readers declare, or 1.
 CODE = MODEL.replace(
-    b'size if int(dim) < 0 else int(dim) for dim in output["dims"]',
+    b"size if dim < 0 else dim for dim in self.own_dims(output)",
     b'abs(int(dim)) for dim in SIZES.get(output["name"], output["dims"])',
 )
 MOST_CANDIDATES = 10_000  # a million take 0.7 GB in each instance
