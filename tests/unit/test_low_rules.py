@@ -94,6 +94,11 @@ def test_rows_that_a_step_writes(tmp_path: Path, more: str, rows: int, found: se
     assert rules({"e": ensemble, "a": f"max_batch_size: {more}\n{A}", "b": read}, tmp_path) == found
 
 
+def test_a_tensor_without_dims_has_no_rows(tmp_path: Path) -> None:
+    model = A.replace("dims: [4]", "", 1)
+    assert rules({"e": ENSEMBLE, "a": model}, tmp_path) == {"tensor-dims", "tensor-shape"}
+
+
 def test_a_warmup_with_another_input_is_a_warning(tmp_path: Path) -> None:
     value = "data_type: TYPE_FP32 dims: [4] zero_data: true"
     inputs = "".join(f'inputs {{ key: "{name}" value {{ {value} }} }} ' for name in "XZ")

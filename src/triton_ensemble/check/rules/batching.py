@@ -114,7 +114,7 @@ def batching_rows(ensemble: Ensemble) -> Iterator[Problem]:
         rows = [each.dims[0] for each in forms if _has_rows(each, at.own)]
         in_sequence = models[at.step].HasField("sequence_batching")  # one row at a time
         most = 1 if in_sequence else models[at.step].max_batch_size
-        if at.own.batches and max(rows, default=0) > most:
+        if max(rows, default=0) > most:
             what = (
                 f"ensemble tensor {at.name} has {max(rows)} rows, and {at.own.owner} takes {most}"
             )
@@ -124,7 +124,8 @@ def batching_rows(ensemble: Ensemble) -> Iterator[Problem]:
 
 def _has_rows(tensor: Tensor, batched: Tensor) -> bool:
     """Whether the first dim of a tensor is the batch dimension of another."""
-    return not tensor.batches and dims_match(tensor.dims, batched.full_dims)
+    without = batched.batches and not tensor.batches
+    return without and dims_match(tensor.dims, batched.full_dims)
 
 
 @error(
