@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any
 
 import anyio
 
@@ -15,12 +12,11 @@ from triton_ensemble.gateway.limit import Limit
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
 
-Receive = Callable[[], Awaitable[Any]]
 WINDOW_S = 0.5  # of what the limit is told
 
 
 class Admission:
-    """The places of a worker, and the memory that its requests share."""
+    """The places of a worker, and the memory that its requests share; `async with` it a request has a place."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -29,20 +25,20 @@ class Admission:
         self._withheld = 0  # of the places, by the limit
         self._watched_since = 0.0  # while requests are refused
         self._answered = self._refused = 0  # since then
-        self._waiting = self._held_bytes = 0
+        self._waiting = 0
+        self.held_bytes = 0  # by requests that are read or computed
 
-    @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """Hold one of the places that Triton's requests have; Refusal 429 where none is free in time."""
+    async def __aenter__(self) -> None:
+        """Take one of the places that Triton's requests have; Refusal 429 where none is free in time."""
         with observe.span("queue"):
             await (self._waited() if self._places.locked() else self._places.acquire())
-        try:
-            with observe.COMPUTING.track_inprogress():
-                yield
-        finally:
-            self._answered += 1
-            self._withheld += 1
-            self._release()
+        observe.COMPUTING.inc()
+
+    async def __aexit__(self, *_: object) -> None:
+        observe.COMPUTING.dec()
+        self._answered += 1
+        self._withheld += 1
+        self._release()
 
     def _release(self) -> None:
         """Free what is withheld beyond what the limit wants."""
@@ -94,32 +90,39 @@ class Admission:
         finally:
             self._waiting -= 1
 
-    @contextmanager
-    def memory(self, receive: Receive, length: str | None) -> Iterator[Receive]:
-        """Yield `receive`, which counts the bytes that come; Refusal 413 where they are too many, 429 where all requests' are."""
-        if length and length.isdecimal() and int(length) > self._settings.max_bytes:
-            raise self._too_large()
-        size = 0
+    def check_bytes(self, size: int) -> None:
+        """Raise Refusal 413 where a request has too many bytes, 429 where all requests together have."""
+        if size > self._settings.max_bytes:
+            raise Refusal(413, f"a request may have {self._settings.max_bytes} bytes; send fewer")
+        if self.held_bytes > self._settings.memory_bytes:
+            raise too_many()
 
-        async def counted() -> Any:
-            nonlocal size
-            message = await receive()
-            more = len(message.get("body", b""))
-            size += more
-            self._held_bytes += more
-            if size > self._settings.max_bytes:
-                raise self._too_large()
-            if self._held_bytes > self._settings.memory_bytes:
-                raise too_many()
-            return message
 
-        try:
-            yield counted
-        finally:
-            self._held_bytes -= size
+class Body:
+    """What a request has sent: it counts as memory until the request is answered."""
 
-    def _too_large(self) -> Refusal:
-        return Refusal(413, f"a request may have {self._settings.max_bytes} bytes; send fewer")
+    def __init__(self, admission: Admission, length: str) -> None:
+        self._admission, self._size = admission, 0
+        self._parts: list[bytes] = []
+        if length.isdecimal():
+            admission.check_bytes(int(length))
+
+    def add(self, part: bytes) -> None:
+        """Keep a part; Refusal 413 or 429 where there is no room."""
+        self._parts.append(part)
+        self._size += len(part)
+        self._admission.held_bytes += len(part)
+        self._admission.check_bytes(self._size)
+
+    def content(self) -> bytes:
+        """Return all that has come."""
+        return b"".join(self._parts)
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._parts.clear()
+        self._admission.held_bytes -= self._size
+        self._size = 0
 
 
 def too_many() -> Refusal:

@@ -4,35 +4,44 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
-from starlette.requests import ClientDisconnect, Request
 
 from triton_ensemble.gateway.forms import Part, parts
 from triton_ensemble.gateway.refusal import Refusal
 
 BASE64 = "base64"
+FORM = "multipart/form-data"
 Names = list[str | None]  # of the files that are rows, for errors
 Given = tuple[dict[str, Any], Names]
 
 
-async def inputs(request: Request, client: Any, max_rows: int) -> Given:
-    """Return the values of a request by input, and what its rows are called; Refusal 400, 413 or 415."""
-    content_type = request.headers.get("content-type", "")
-    kind = content_type.partition(";")[0].strip().lower()
-    if kind not in ("multipart/form-data", "application/json", ""):
+def check(headers: Mapping[str, str]) -> None:
+    """Raise Refusal 415 where the headers of a request say that it can't be read."""
+    kind = _kind(headers)
+    if kind not in (FORM, "application/json", ""):
         raise Refusal(415, f"{kind} can't be read; send Content-Type: application/json, or a form")
-    encoding = request.headers.get("content-encoding", "identity").lower()
+    encoding = headers.get("content-encoding", "identity").lower()
     if encoding != "identity":
         raise Refusal(415, f"{encoding} can't be read; send the request uncompressed")
-    try:
-        body = await request.body()
-    except ClientDisconnect:
-        raise Refusal(400, "the request ended before its end") from None
-    if kind == "multipart/form-data":
-        return _of_form(content_type, body, client, max_rows)
+
+
+def cut() -> Refusal:
+    """Return the refusal of a request that ends before its end."""
+    return Refusal(400, "the request ended before its end")
+
+
+def inputs(headers: Mapping[str, str], body: bytes, client: Any, max_rows: int) -> Given:
+    """Return the values of a request by input, and what its rows are called; Refusal 400 or 413."""
+    if _kind(headers) == FORM:
+        return _of_form(headers["content-type"], body, client, max_rows)
     return _of_json(body, client), []
+
+
+def _kind(headers: Mapping[str, str]) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _of_json(body: bytes, client: Any) -> dict[str, Any]:

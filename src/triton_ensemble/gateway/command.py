@@ -59,9 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
     except ImportError as error:
         raise ProjectError(f"the gateway needs {error.name}; run: make gateway") from None
     try:
-        protocol = partial(Protocol, head_s=Settings.read().body_s)
+        settings = Settings.read()
     except SettingsError as error:
         raise ProjectError(str(error)) from None
+    protocol = partial(Protocol, body_s=settings.body_s, read_s=settings.timeout_s)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that Triton is stopped, too
     sys.path.insert(0, str(project.root))
     package(project)  # where it is not installed, the application finds it in src/ now

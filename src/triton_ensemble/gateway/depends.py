@@ -18,7 +18,7 @@ HEADER = APIKeyHeader(name="X-API-Key", scheme_name="key", auto_error=False)  # 
 
 
 async def _with_key(request: Request, _: Annotated[str | None, Depends(HEADER)]) -> None:
-    _gateway(request).keys.check(request)
+    _gateway(request).keys.check(request.headers)
 
 
 Key = Depends(_with_key)  # asks for one of the gateway's API keys, if there are any
@@ -28,7 +28,7 @@ class Asking:
     """The pipeline as a request with a key asks it: its calls have its id and trace, places, and the time that each may take."""
 
     def __init__(self, request: Request) -> None:
-        self._gateway, self._request = _gateway(request), request
+        self._gateway, self._asked = _gateway(request), request.state.asked
 
     @property
     def model(self) -> str:
@@ -47,13 +47,13 @@ class Asking:
 
         Raises Refusal, which answers the request as /predict would: one row that is refused refuses all.
         """
-        return await self._gateway.outputs(self._request, {**(inputs or {}), **named})
+        return await self._gateway.outputs(self._asked, {**(inputs or {}), **named})
 
     def stream(
         self, inputs: Mapping[str, ArrayLike] | None = None, /, **named: ArrayLike
     ) -> AsyncGenerator[Arrays, None]:
         """Yield the answers of a decoupled pipeline as they come; raises Refusal."""
-        return self._gateway.streamed(self._request, {**(inputs or {}), **named})
+        return self._gateway.streamed(self._asked, {**(inputs or {}), **named})
 
     async def by_events(self, events: AsyncGenerator[bytes, None]) -> Response:
         """Answer by server-sent events, which end for who does not read them."""

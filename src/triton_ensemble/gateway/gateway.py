@@ -8,23 +8,23 @@ import logging
 import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
 import anyio
-from fastapi import FastAPI
 from opentelemetry import propagate
 from opentelemetry.context import Context
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Message, Send
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from triton_ensemble.client import Arrays
 from triton_ensemble.gateway import answers, bodies, observe
-from triton_ensemble.gateway.admission import Admission
+from triton_ensemble.gateway.admission import Admission, Body
 from triton_ensemble.gateway.keys import Keys
+from triton_ensemble.gateway.observe import Asked
 from triton_ensemble.gateway.predict import Answer, Predictor
 from triton_ensemble.gateway.readiness import Readiness
 from triton_ensemble.gateway.refusal import Refusal, of_inference
@@ -47,10 +47,9 @@ class Gateway:
         self._client, self._settings = client, settings
         self.admission = Admission(settings)
         self._sample = sample
-        self.state: dict[str, Any] = {}  # of the application
 
     @asynccontextmanager
-    async def running(self, app: FastAPI) -> AsyncIterator[dict[str, Any]]:
+    async def running(self) -> AsyncIterator[None]:
         """Hold the connection while the application runs; an open one would delay Triton's shutdown."""
         rows, shared = self._settings.max_rows, bool(self._settings.batch)
         if not self.keys.are_asked:
@@ -63,7 +62,7 @@ class Gateway:
             gc.collect()
             gc.freeze()  # else each full collection walks through all modules, 14 ms here
             try:
-                yield self.state
+                yield
             finally:
                 gc.unfreeze()
 
@@ -80,37 +79,52 @@ class Gateway:
 
     async def statistics(self, request: Request) -> Response:
         """Answer what Triton has counted of each model; Refusal 401, or 503 where it does not say."""
-        self.keys.check(request)
+        self.keys.check(request.headers)
         try:
             return JSONResponse(await self._predictor.statistics())
         except InferenceServerException:
             raise Refusal(503, "Triton does not say what its models did") from None
 
     async def predict(self, request: Request) -> Response:
-        """Answer a request; Refusal where it gets no outputs."""
-        async with self._received(request) as (given, names), _unless_gone(request):
-            answer = await self._answer(request, given)
+        """Answer a request that comes by ASGI; Refusal where it gets no outputs."""
+        asked = request.state.asked
+        with closing(self.begin(asked)) as body:
+            await self._read(request, body)
+            async with _unless_gone(request):
+                return await self.answer(asked, body)
+
+    def begin(self, asked: Asked) -> Body:
+        """Return what holds the body of a request; Refusal where its head alone says that it gets no outputs."""
+        self.admission.check()
+        self.keys.check(asked.headers)
+        bodies.check(asked.headers)
+        return Body(self.admission, asked.headers.get("content-length", ""))
+
+    async def answer(self, asked: Asked, body: Body) -> Response:
+        """Answer a request whose body is complete; Refusal where it gets no outputs."""
+        given, names = self._inputs(asked, body)
+        answer = await self._answer(asked, given)
         with observe.span("answer"):
-            if found := answers.image(answer, request.headers.get("accept", "")):
+            if found := answers.image(answer, asked.headers.get("accept", "")):
                 return Response(found.content, media_type=found.kind)
             return Response(answers.as_json(answer, names), media_type="application/json")
 
-    async def outputs(self, request: Request, inputs: Mapping[str, Any]) -> Arrays:
+    async def outputs(self, asked: Asked, inputs: Mapping[str, Any]) -> Arrays:
         """Return the outputs for inputs of one of the owner's routes; Refusal where a row gets none."""
-        answer = await self._answer(request, inputs)
-        with self._translated(request):
+        answer = await self._answer(asked, inputs)
+        with self._translated(asked):
             for error in answer.errors.values():
                 raise error
         return answer.outputs
 
-    async def _answer(self, request: Request, inputs: Mapping[str, Any]) -> Answer:
+    async def _answer(self, asked: Asked, inputs: Mapping[str, Any]) -> Answer:
         """Return what Triton answers; Refusal where no row gets outputs."""
-        async with self.admission.place():
-            with observe.span("triton") as context, self._translated(request):
-                options = _options(request, context)
+        async with self.admission:
+            with observe.span("triton") as context, self._translated(asked):
+                options = _options(asked, context)
                 answer = await self._predictor.answer(inputs, self._settings.timeout_s, options)
                 refused = len(answer.errors)
-                request.state.seen = {"rows": answer.rows, "refused": refused}
+                asked.seen = {"rows": answer.rows, "refused": refused}
                 observe.ROWS.labels("answered").inc(answer.rows - refused)
                 observe.ROWS.labels("refused").inc(refused)
                 if not answer.outputs:
@@ -127,65 +141,71 @@ class Gateway:
         return _Events(first, events, self._settings.timeout_s)
 
     async def _events(self, request: Request) -> AsyncGenerator[bytes, None]:
-        count = 0
-        async with self._received(request) as (given, _):
+        count, asked = 0, request.state.asked
+        with closing(self.begin(asked)) as body:
+            await self._read(request, body)
+            given, _ = self._inputs(asked, body)
             try:
-                async with aclosing(self.streamed(request, given)) as stream:
+                async with aclosing(self.streamed(asked, given)) as stream:
                     async for outputs in stream:
                         count += 1
                         yield b"data: " + answers.outputs_as_json(outputs) + b"\n\n"
             except Refusal as refusal:
                 if not count:
                     raise
-                request.state.failed = refusal.status
-                yield b"event: error\ndata: " + refusal.body(request.state.id) + b"\n\n"
+                asked.failed = refusal.status
+                yield b"event: error\ndata: " + refusal.body(asked.id) + b"\n\n"
             finally:
-                request.state.seen = {"answers": count}
+                asked.seen = {"answers": count}
 
     async def streamed(
-        self, request: Request, inputs: Mapping[str, Any]
+        self, asked: Asked, inputs: Mapping[str, Any]
     ) -> AsyncGenerator[Arrays, None]:
         """Yield the answers of a decoupled pipeline; Refusal where it fails."""
-        async with self.admission.place():
-            with observe.span("triton") as context, self._translated(request):
-                options = _options(request, context)
+        async with self.admission:
+            with observe.span("triton") as context, self._translated(asked):
+                options = _options(asked, context)
                 stream = self._predictor.stream(inputs, self._settings.timeout_s, options)
                 async with aclosing(stream):
                     async for outputs in stream:
                         yield outputs
 
-    @asynccontextmanager
-    async def _received(self, request: Request) -> AsyncIterator[bodies.Given]:
-        """Yield what a request with a key has sent, while it counts as memory."""
-        self.keys.check(request)
-        length = request.headers.get("content-length")
-        with self.admission.memory(request.receive, length) as receive:
-            yield await self._read(Request(request.scope, receive))
+    def _inputs(self, asked: Asked, body: Body) -> bodies.Given:
+        content, most = body.content(), self._settings.max_rows
+        return bodies.inputs(asked.headers, content, self._client, most)
 
-    async def _read(self, request: Request) -> bodies.Given:
+    async def _read(self, request: Request, body: Body) -> None:
+        """Read a request that comes by ASGI; Refusal 400, 408, 413 or 429 where not all of it comes."""
         try:
             with anyio.fail_after(self._settings.body_s):
-                return await bodies.inputs(request, self._client, self._settings.max_rows)
+                async for part in request.stream():
+                    body.add(part)
+        except ClientDisconnect:
+            raise bodies.cut() from None
         except TimeoutError:
-            raise Refusal(408, f"the request did not come in {self._settings.body_s:g} s") from None
+            raise self.late() from None
+
+    def late(self) -> Refusal:
+        """Return the refusal of a request that comes too slowly."""
+        return Refusal(408, f"the request did not come in {self._settings.body_s:g} s")
 
     @contextmanager
-    def _translated(self, request: Request) -> Iterator[None]:
+    def _translated(self, asked: Asked) -> Iterator[None]:
         """Raise the client's errors as refusals; those that are not the request's are logged."""
         try:
             yield
         except self._client.InferenceError as error:
             if not isinstance(error, self._client.InvalidInput):
-                LOG.error("%s: %s", request.state.id, error)
+                LOG.error("%s: %s", asked.id, error)
             raise of_inference(error, self._client) from None
 
 
-def _options(request: Request, context: Context | None) -> dict[str, Any]:
+def _options(asked: Asked, context: Context | None) -> dict[str, Any]:
     """Return what Triton learns of a request: its id, and the trace that it is a part of."""
-    given = {name: request.headers.get(name, "") for name in TRACE}
+    given = {name: asked.headers.get(name, "") for name in TRACE}
     trace = {name: value for name, value in given.items() if TRACED.fullmatch(value)}
     propagate.inject(trace, context)  # where spans are exported, Triton's belong to that one
-    return {"request_id": request.state.id, "headers": trace}
+    return {"request_id": asked.id, "headers": trace}
 
 
 class _Events(StreamingResponse):

@@ -6,8 +6,7 @@ import logging
 import os
 import re
 import time
-import uuid
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -24,6 +23,7 @@ from prometheus_client import (
     multiprocess,
 )
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 
 from triton_ensemble.gateway.refusal import Refusal
 
@@ -56,8 +56,35 @@ Scope = MutableMapping[str, Any]
 Call = Callable[[Any], Awaitable[None]]
 
 
+class Asked:
+    """A request as it is observed: its headers, its id, which is that of X-Request-ID if it has one, and when it began."""
+
+    def __init__(self, method: str, path: str, headers: Mapping[str, str]) -> None:
+        self.method, self.path, self.headers = method, path, headers
+        given = headers.get("x-request-id", "")
+        self.id = given if ID.fullmatch(given) else os.urandom(16).hex()
+        self.seen: dict[str, Any] = {}  # what else the log says of it
+        self.failed: int | None = None  # the status of a stream that failed after it began as a 200
+        self._began = time.perf_counter()
+
+    def record(self, route: str, status: int, size: int) -> None:
+        """Count the request, and log a line without its content: id, method, path, status, and what else was seen."""
+        seconds, status = time.perf_counter() - self._began, self.failed or status
+        REQUESTS.labels(route, status).inc()
+        DURATION.labels(route).observe(seconds)
+        if route not in QUIET or status >= 400:
+            line = {"id": self.id, "method": self.method, "path": self.path, "status": status}
+            more = {"bytes": size, **self.seen, "ms": round(seconds * 1000, 1)}
+            LOG.info(orjson.dumps(line | more).decode())
+
+    def failure(self) -> Response:
+        """Return the answer to a request that the gateway failed at, and log the error that is handled."""
+        LOG.exception("%s: failed", self.id)
+        return FAILED.response(self.id)
+
+
 class Observed:
-    """ASGI middleware: gives each request an id, that of X-Request-ID if it has one, counts it and logs a line without its content."""
+    """ASGI middleware: counts and logs each request, and answers those that fail."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -66,15 +93,15 @@ class Observed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = id_of(Headers(scope=scope).get("x-request-id", ""))
-        scope.setdefault("state", {})["id"] = request_id
-        began, status, size = time.perf_counter(), GONE, 0
+        asked = Asked(scope["method"], scope["path"], Headers(scope=scope))
+        scope.setdefault("state", {}).update(asked=asked, id=asked.id)
+        status, size = GONE, 0
 
         async def counted(message: MutableMapping[str, Any]) -> None:
             nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["x-request-id"] = request_id
+                MutableHeaders(scope=message)["x-request-id"] = asked.id
             size += len(message.get("body", b""))
             await send(message)
 
@@ -83,26 +110,9 @@ class Observed:
         except Exception:
             if status != GONE:
                 raise  # it has begun to answer
-            LOG.exception("%s: failed", request_id)
-            await FAILED.response(request_id)(scope, receive, counted)
+            await asked.failure()(scope, receive, counted)
         finally:
-            status = scope["state"].get("failed", status)  # of a stream, which has begun as a 200
-            line = {"id": request_id, "method": scope["method"], "path": scope["path"]}
-            line |= {"status": status, "bytes": size, **scope["state"].get("seen", {})}
-            record(getattr(scope.get("route"), "path", "other"), time.perf_counter() - began, line)
-
-
-def id_of(given: str) -> str:
-    """Return the id of a request that was given one, or none."""
-    return given if ID.fullmatch(given) else uuid.uuid4().hex
-
-
-def record(route: str, seconds: float, line: dict[str, Any]) -> None:
-    """Count a request, and log the line: id, method, path, status, and what else there is of it."""
-    REQUESTS.labels(route, line["status"]).inc()
-    DURATION.labels(route).observe(seconds)
-    if route not in QUIET or line["status"] >= 400:
-        LOG.info(orjson.dumps({**line, "ms": round(seconds * 1000, 1)}).decode())
+            asked.record(getattr(scope.get("route"), "path", "other"), status, size)
 
 
 def span(name: str) -> AbstractContextManager[Context | None]:

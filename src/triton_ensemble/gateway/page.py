@@ -46,7 +46,7 @@ class Page:
 
     async def pipeline(self, request: Request) -> Response:
         """Answer the inputs, outputs and wiring, and the names of samples; Refusal 401 or 404."""
-        self._keys.check(request)
+        self._keys.check(request.headers)
         try:
             facts = json.loads((self._project.root / FACTS).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -56,7 +56,7 @@ class Page:
 
     async def sample(self, request: Request, name: str) -> Response:
         """Answer a file of samples/, a request or what one names, as bytes to read; Refusal 401 or 404."""
-        self._keys.check(request)
+        self._keys.check(request.headers)
         samples = self._project.samples
         files = (path for path in samples.rglob("*") if path.is_file())
         known = {path.relative_to(samples).as_posix() for path in files}

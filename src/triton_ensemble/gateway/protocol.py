@@ -1,82 +1,242 @@
-"""HTTP/1.1 as uvicorn reads it, with limits on heads and on requests that wait: it keeps whatever comes."""
+"""HTTP/1.1 on httptools: `POST /predict` is answered by the gateway alone, all else by the application, by ASGI.
+
+It keeps whatever comes: heads, the time of requests and answers that nobody reads have limits.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from types import SimpleNamespace
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from math import inf
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import httptools
+from uvicorn import Config
 
-from triton_ensemble.gateway.overload import Overload
+from triton_ensemble.gateway.application import Application
+from triton_ensemble.gateway.ordinary import Ordinary, Predicted
 
 HEAD_BYTES = 64 << 10
 CLOSE = (b"connection", b"close")
-# Java's client offers HTTP/2, and the parser takes the body of such a request for that.
-UPGRADE = re.compile(rb"\A((?:[^\r\n]+\r\n)+?)Upgrade:", re.IGNORECASE)
-WAITING = 64  # requests of one connection behind the one that is answered
-ANSWERED: Any = SimpleNamespace(response_complete=True, message_event=asyncio.Event())
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+PLAIN = (b"content-type", b"text/plain; charset=utf-8")
+STATUS_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}".encode() for status in HTTPStatus
+}
+Headers = Iterable[tuple[bytes, bytes]]
 
 
-class Protocol(HttpToolsProtocol):
-    """A connection, closed when a request's head is not there `head_s` after it was opened, or after its first bytes."""
+class Protocol(asyncio.Protocol):
+    """A connection: one request after the other; one that comes before the last is answered ends the connection.
 
-    def __init__(self, *arguments: Any, head_s: float, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._head_s = head_s
+    What uvicorn's server gives and asks is that of its own protocols. `body_s`: for a head, and for a body, to come;
+    `read_s`: for a part of an answer to be read.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: Any,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        body_s: float,
+        read_s: float,
+    ) -> None:
+        self.config, self.server_state, self.app_state = config, server_state, app_state
+        self.loop = _loop or asyncio.get_running_loop()
+        self._body_s, self._read_s = body_s, read_s
+        self._ordinary: Ordinary | None = app_state.get("ordinary")
+        self._parser = httptools.HttpRequestParser(self)
+        self._exchange: Application | Predicted | None = None  # until it is read and answered
+        self._has_all = self._is_answered = False  # of the exchange
+        self._keeps_alive = self._is_idle = self._is_last = False
         self._head_bytes = 0  # that came since the last ones of a body
+        self._timer: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        self.writable = asyncio.Event()
+        self.writable.set()
+
+    # Of the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._await_head()
+        self.transport = transport
+        self.server_state.connections.add(self)
+        self._limit(self._body_s, transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_is_late.cancel()
-        super().connection_lost(exc)
+        self.server_state.connections.discard(self)
+        self._unlimit()
+        self.resume_writing()
+        if self._exchange:
+            self._exchange.gone()
+
+    def pause_writing(self) -> None:
+        self.writable.clear()
+        self._await_reading()
+
+    def resume_writing(self) -> None:
+        self.writable.set()
+        if self._unread:
+            self._unread.cancel()
+
+    def _await_reading(self, before: float = inf) -> None:
+        """End the connection where nothing of an answer is read in time: it is held in memory."""
+        size = self.transport.get_write_buffer_size()
+        if size >= before:
+            self.transport.abort()
+        else:
+            self._unread = self.loop.call_later(self._read_s, self._await_reading, size)
 
     def data_received(self, data: bytes) -> None:
-        if self.timeout_keep_alive_task:  # nothing was asked since the last answer
-            self._await_head()
+        if self._is_idle:
+            self._unlimit()
+            self._is_idle = False
         self._head_bytes += len(data)
-        if not self._head_is_late.cancelled():
-            data = UPGRADE.sub(rb"\1X-Upgrade:", data)
-        super().data_received(data)
-        if self.transport.is_closing():
-            return
+        if not self._is_last:
+            self._feed(data)
         if self._head_bytes > HEAD_BYTES:
-            self.send_400_response(f"The headers have more than {HEAD_BYTES} bytes.")
-        elif len(self.pipeline) > WAITING:
-            self.send_400_response(f"More than {WAITING} requests wait for their answers.")
+            self._reject(f"The headers have more than {HEAD_BYTES} bytes.")
+        elif not self._timer and not self._exchange:
+            self._limit(self._body_s, self.transport.close)
+        elif not self._timer and not self._has_all and self._exchange:
+            self._limit(self._body_s, self._exchange.late)
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._decline(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self._reject("Invalid HTTP request received.")
+
+    def _decline(self, rest: bytes) -> None:
+        """Read a request that offers another protocol without the offer: the parser takes its body for that protocol.
+
+        Java's client and Spring's offer HTTP/2 with each request.
+        """
+        offered = [(name, value) for name, value in self._headers if name != b"upgrade"]
+        if offered == self._headers:  # it is a CONNECT
+            return self._reject("Invalid HTTP request received.")
+        line = b"%s %s HTTP/1.1" % (self._parser.get_method(), self._url)
+        self._parser = httptools.HttpRequestParser(self)
+        self._feed(_head(line, offered) + rest)
+
+    def _reject(self, text: str) -> None:
+        """Answer what is no request, and end the connection; after a request, its answer ends it."""
+        if self._exchange and self._has_all:
+            self._is_last = True
+        elif not self.transport.is_closing():
+            length = (b"content-length", str(len(text)).encode())
+            self.transport.write(self.head(400, [PLAIN, length, CLOSE]) + text.encode())
+            self.transport.close()
+
+    # Of the parser
+
+    def on_message_begin(self) -> None:
+        self._is_last = self._exchange is not None
+        self._url: bytes = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        self._head_is_late.cancel()
+        if self._is_last or self._parser.should_upgrade():
+            return
+        self._unlimit()
         self._head_bytes = 0
-        if not self._is_refused():
-            super().on_headers_complete()
+        self._has_all = self._is_answered = False
+        self._keeps_alive = (
+            self._parser.should_keep_alive() and self._parser.get_http_version() != "1.0"
+        )
+        self._exchange = self._begun(self._parser.get_method())
+        self._headers = []  # those that follow a body are left out
+        self._exchange.begin()
 
-    def _is_refused(self) -> bool:
-        """Refuse a request that no place is left for, before it has a task and the application a part in it."""
-        overload: Overload | None = self.app_state.get("overload")
-        in_turn = self.cycle is None or self.cycle.response_complete
-        if not overload or not in_turn or not overload.takes(self.parser, self.url, self.headers):
-            return False
-        keep_alive = self.parser.should_keep_alive()
-        headers = [*self.server_state.default_headers, *([] if keep_alive else [CLOSE])]
-        self.transport.write(overload.refusal(self.headers, headers))
-        self.cycle = ANSWERED  # its body is read, for no one
-        if not keep_alive:
-            self.transport.close()
-        self.on_response_complete()
-        return True
+    def _begun(self, method: bytes) -> Application | Predicted:
+        expects = (b"expect", b"100-continue") in self._headers
+        if self._ordinary and self._ordinary.takes(method, self._url, self._headers):
+            return Predicted(self, self._ordinary, self._headers, expects=expects)
+        scope = {"method": method.decode(), "http_version": self._parser.get_http_version()}
+        return Application(self, scope, self._url, self._headers, expects=expects)
 
-    def on_body(self, body: bytes) -> None:
-        self._head_bytes = 0
-        super().on_body(body)
+    def on_body(self, part: bytes) -> None:
+        if self._exchange and not self._is_last:
+            self._head_bytes = 0
+            if not self._is_answered:
+                self._exchange.on_body(part)
 
     def on_message_complete(self) -> None:
-        self._head_is_late.cancel()  # what came after a refusal was a body
-        super().on_message_complete()
+        if self._exchange and not self._is_last and not self._parser.should_upgrade():
+            self._has_all = True
+            self._unlimit()
+            if self._is_answered:
+                self._wait_for_next()
+            else:
+                self._exchange.on_end()
 
-    def _await_head(self) -> None:
-        self._head_is_late = self.loop.call_later(self._head_s, self.transport.close)
+    # Of exchanges
+
+    def head(self, status: int, headers: Headers) -> bytes:
+        """Return the head of an answer; one that ends the connection says so."""
+        line = STATUS_LINES.get(status) or b"HTTP/1.1 %d " % status
+        headers = [*self.server_state.default_headers, *headers]
+        if CLOSE in headers:
+            self._keeps_alive = False
+        elif not self._keeps_alive or self._is_last:
+            headers.append(CLOSE)
+        return _head(line, headers)
+
+    def end(self) -> None:
+        """Note that the answer is written; what still comes of the request is read for nobody."""
+        self._is_answered = True
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        if not self._keeps_alive or self._is_last:
+            self.transport.close()
+        elif self._has_all:
+            self._wait_for_next()
+        else:
+            self._unlimit()
+            self._limit(self._body_s, self.transport.close)
+            self.transport.resume_reading()
+
+    def send_continue(self) -> None:
+        """Tell a client that waits with the body to send it."""
+        if not self.transport.is_closing():
+            self.transport.write(CONTINUE)
+
+    def _wait_for_next(self) -> None:
+        self._exchange = None
+        self._is_idle = True
+        self.transport.resume_reading()
+        self._limit(self.config.timeout_keep_alive, self.transport.close)
+
+    def _limit(self, seconds: float, end: Callable[[], None]) -> None:
+        self._timer = self.loop.call_later(seconds, end)
+
+    def _unlimit(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+    # Of uvicorn's server
+
+    def shutdown(self) -> None:
+        """End the connection, after the answer that is under way."""
+        self._keeps_alive = False
+        if self._exchange is None:
+            self.transport.close()
+
+
+def _head(line: bytes, headers: Headers) -> bytes:
+    lines = [line, *(b"%s: %s" % (name, value) for name, value in headers)]
+    if any(b"\n" in line or b"\r" in line for line in lines):
+        raise ValueError("a header has the end of a line in it")
+    return b"\r\n".join([*lines, b"", b""])

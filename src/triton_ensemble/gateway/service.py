@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import AsyncIterator, MutableMapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, TypeAlias
@@ -18,10 +19,9 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from triton_ensemble.gateway import describe, observe, page
-from triton_ensemble.gateway.admission import Admission
 from triton_ensemble.gateway.depends import Key
 from triton_ensemble.gateway.gateway import Gateway
-from triton_ensemble.gateway.overload import Overload
+from triton_ensemble.gateway.ordinary import PATH, Ordinary
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.project import Project
@@ -50,7 +50,7 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
     name = client.tensors.MODEL
     app = FastAPI(
         title=name,
-        lifespan=gateway.running,
+        lifespan=_running,
         responses=describe.ANY,
         docs_url=None,
         redoc_url=None,
@@ -61,7 +61,7 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
     shown = [] if gateway.keys.are_asked else requests  # the description is for everybody
     description = describe.predict(client, inputs, answer, shown, decoupled=project.decoupled)
     app.router.add_api_route(
-        "/predict",
+        PATH,
         gateway.stream if project.decoupled else gateway.predict,
         methods=["POST"],
         summary=f"Ask {name}",
@@ -70,9 +70,6 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
         dependencies=[Key] if gateway.keys.are_asked else [],  # which describes it
         **description,
     )
-    app.add_middleware(Predict, admission=gateway.admission, route=app.router.routes[-1])
-    if not observe.EXPORTED:  # else these are in FastAPI's spans and metrics, as all are
-        gateway.state["overload"] = Overload(gateway.admission, settings.root_path, "/predict")
     page.add(app, project, gateway.keys)
     _add_probes(app, gateway)
     app.exception_handler(Refusal)(_refused)
@@ -90,7 +87,17 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
         )
     if settings.root_path:
         app.add_middleware(Rooted, root_path=settings.root_path)
+    if not project.decoupled:
+        app.state.ordinary = Ordinary(app, gateway, settings)
     return app
+
+
+@asynccontextmanager
+async def _running(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
+    """Run the gateway with its application, and yield what the protocol has of both."""
+    ordinary: Ordinary | None = getattr(app.state, "ordinary", None)
+    async with app.state.gateway.running():
+        yield {"ordinary": ordinary} if ordinary and ordinary.is_of(app) else {}
 
 
 def _add_probes(app: FastAPI, gateway: Gateway) -> None:
@@ -120,34 +127,6 @@ class Rooted:
         if scope["type"] == "http" and not f"{scope['path']}/".startswith(f"{root}/"):
             scope["path"] = root + scope["path"]
         await self._app(scope, receive, send)
-
-
-class Predict:
-    """ASGI middleware: the endpoint of `route` takes its requests as they are, for what FastAPI would do takes as long again.
-
-    One that no place is left for is refused before anything is done with it, which costs the least.
-    """
-
-    def __init__(self, app: Any, admission: Admission, route: Any) -> None:
-        self._app, self._admission, self._route = app, admission, route
-
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-        if scope["type"] != "http" or not self._is_of_route(scope):
-            await self._app(scope, receive, send)
-            return
-        scope["route"] = self._route
-        try:
-            self._admission.check()
-            # Spans and metrics have the names of routes that FastAPI itself finds.
-            traced = observe.EXPORTED
-            response = self._app if traced else await self._route.endpoint(Request(scope, receive))
-        except Refusal as refusal:
-            response = refusal.response(scope["state"]["id"])
-        await response(scope, receive, send)
-
-    def _is_of_route(self, scope: MutableMapping[str, Any]) -> bool:
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
-        return path == self._route.path and scope["method"] in self._route.methods
 
 
 async def _alive() -> dict[str, str]:
