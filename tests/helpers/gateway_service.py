@@ -31,10 +31,12 @@ class Answer:
 
 
 class Service:
-    """A gateway that runs, and its process."""
+    """A gateway that runs, its process and its log."""
 
-    def __init__(self, port: int, process: subprocess.Popen[Any]) -> None:
-        self.port, self.process = port, process
+    def __init__(
+        self, port: int, process: subprocess.Popen[Any], log: Path = Path(os.devnull)
+    ) -> None:
+        self.port, self.process, self.log = port, process, log
 
     def connect(self, timeout: float = 60) -> HTTPConnection:
         return HTTPConnection("127.0.0.1", self.port, timeout=timeout)
@@ -124,9 +126,9 @@ def gateway(project: Project, url: str, *options: str, **environment: str) -> It
         NamedTemporaryFile() as log,  # a pipe that nobody reads would be full at some time
         launch(project, log, f"--port={port}", *options, TRITON_URL=url, **environment) as process,
     ):
-        service = Service(port, process)
+        service = Service(port, process, Path(log.name))
         try:
-            _wait(service, Path(log.name))
+            _wait(service)
             yield service
         finally:
             with suppress(ProcessLookupError):
@@ -134,10 +136,10 @@ def gateway(project: Project, url: str, *options: str, **environment: str) -> It
             process.wait(60)
 
 
-def _wait(service: Service, log: Path) -> None:
+def _wait(service: Service) -> None:
     end = time.monotonic() + 60
     while not service.is_alive():
-        assert service.process.poll() is None, log.read_text()
+        assert service.process.poll() is None, service.log.read_text()
         assert time.monotonic() < end
         time.sleep(0.1)
 

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,34 @@ def test_a_refusal_is_a_status_and_a_line(service: Service, name: str) -> None:
     assert answer.status == status, answer.content
     assert answer.json()["error"].startswith(text)
     assert answer.json()["id"] == answer.headers["X-Request-ID"] == "mine"
+
+
+def test_a_file_alone(service: Service, digits: Server) -> None:
+    file = image(digits.project, "digit-7.jpg")
+    for kind in ("image/jpeg", "application/octet-stream", "Image/JPEG; q=1"):
+        answer = service.post(file, Content_Type=kind)
+        assert (answer.status, answer.json()["LABEL"]) == (200, [["7"]])
+    assert service.post(b"", Content_Type="image/jpeg").status == 400
+    description = service.ask("GET", "/openapi.json").json()["paths"]["/predict"]["post"]
+    assert "application/octet-stream" in description["requestBody"]["content"]
+
+
+# Each took a worker for seconds: 20 with 4 MB.
+LISTS = {
+    "rows": (413, b'{"IMAGE": [%s[]]}', b"[],"),
+    "values": (400, b'{"IMAGE": [[%s""]]}', b'"",'),
+    "deep": (400, b'{"IMAGE": [[[%s""]]]}', b'"",'),
+    "lists of values": (400, b'{"IMAGE": [[%s[]]]}', b"[],"),
+    "more than there is memory": (413, b'{"IMAGE": [%s[]]}', b"[]," * 10),
+}
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_lists_that_are_too_many_take_no_time(service: Service, kind: str) -> None:
+    status, around, repeated = LISTS[kind]
+    began = time.monotonic()
+    answer = service.post(around % (repeated * 1_400_000))
+    assert (answer.status, time.monotonic() - began < 10) == (status, True)
 
 
 def test_forms_that_are_none(service: Service) -> None:
@@ -203,7 +232,7 @@ def test_a_compressed_request_is_refused(service: Service) -> None:
 def test_what_curl_sends_without_a_header_is_refused_with_the_header(service: Service) -> None:
     answer = service.post(b"{}", Content_Type="application/x-www-form-urlencoded")
     assert answer.status == 415
-    assert answer.json()["error"].endswith("send Content-Type: application/json, or a form")
+    assert answer.json()["error"].endswith("octet-stream, application/json, or a form")
 
 
 def test_a_triton_that_is_not_there(digits: Server) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 
 import anyio
 
@@ -90,10 +91,27 @@ class Admission:
         finally:
             self._waiting -= 1
 
-    def check_bytes(self, size: int) -> None:
-        """Raise Refusal 413 where a request has too many bytes, 429 where all requests together have."""
-        if size > self._settings.max_bytes:
+    def body(self, headers: Mapping[str, str]) -> Body:
+        """Return what holds the body of a request; Refusal 413 where its length alone is too much."""
+        length = headers.get("content-length", "")
+        if length.isdecimal():
+            self.check_length(int(length))
+        return Body(self)
+
+    def late(self) -> Refusal:
+        """Return the refusal of a request that comes too slowly."""
+        return Refusal(408, f"the request did not come in {self._settings.body_s:g} s")
+
+    def check_length(self, length: int) -> None:
+        """Raise Refusal 413 where a request has too many bytes."""
+        if length > self._settings.max_bytes:
             raise Refusal(413, f"a request may have {self._settings.max_bytes} bytes; send fewer")
+
+    def hold(self, more: int, size: int) -> None:
+        """Count memory of a request that takes `size` with it; Refusal 413 where that is too much, 429 where all requests' is."""
+        self.held_bytes += more
+        if size > self._settings.memory_bytes:
+            raise Refusal(413, "the request takes too much memory; send fewer values")
         if self.held_bytes > self._settings.memory_bytes:
             raise too_many()
 
@@ -101,18 +119,22 @@ class Admission:
 class Body:
     """What a request has sent: it counts as memory until the request is answered."""
 
-    def __init__(self, admission: Admission, length: str) -> None:
-        self._admission, self._size = admission, 0
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._length = self._size = 0
         self._parts: list[bytes] = []
-        if length.isdecimal():
-            admission.check_bytes(int(length))
 
     def add(self, part: bytes) -> None:
         """Keep a part; Refusal 413 or 429 where there is no room."""
         self._parts.append(part)
-        self._size += len(part)
-        self._admission.held_bytes += len(part)
-        self._admission.check_bytes(self._size)
+        self._length += len(part)
+        self._admission.check_length(self._length)
+        self.hold(len(part))
+
+    def hold(self, size: int) -> None:
+        """Count more bytes of memory; Refusal 413 or 429 where there is no room."""
+        self._size += size
+        self._admission.hold(size, self._size)
 
     def content(self) -> bytes:
         """Return all that has come."""
@@ -120,9 +142,8 @@ class Body:
 
     def close(self) -> None:
         """Let go of it."""
-        self._parts.clear()
         self._admission.held_bytes -= self._size
-        self._size = 0
+        self._parts, self._size = [], 0
 
 
 def too_many() -> Refusal:

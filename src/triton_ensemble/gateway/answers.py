@@ -84,7 +84,7 @@ def _text(cell: bytes) -> str | dict[str, str]:
 
 def image(answer: Answer, accept: str) -> Image | None:
     """Return the media type and content of the one image of an answer, if `accept` prefers it to JSON."""
-    if answer.errors:
+    if answer.errors or "image/" not in accept.lower():
         return None
     ranges = _ranges(accept)
     cells = [bytes(a.item()) for a in answer.outputs.values() if a.dtype == object and a.size == 1]

@@ -2,108 +2,81 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import httptools
+from starlette.datastructures import Headers
+
+from triton_ensemble.gateway.admission import Body
+from triton_ensemble.gateway.exchange import Exchange
+from triton_ensemble.gateway.observe import Asked
 
 if TYPE_CHECKING:
     from triton_ensemble.gateway.protocol import Protocol
 
-READ_BYTES = 64 << 10  # of a body that the application has not asked for yet
 WITHOUT_BODY = (204, 304)
 LOG = logging.getLogger("gateway")
 
 
-class Application:
-    """One of them, from its head to its answer."""
+class Applied(Exchange):
+    """One of them."""
 
     def __init__(
-        self,
-        connection: Protocol,
-        scope: dict[str, Any],
-        url: bytes,
-        headers: list[tuple[bytes, bytes]],
-        *,
-        expects: bool,
+        self, connection: Protocol, method: str, url: bytes, headers: list[tuple[bytes, bytes]]
     ) -> None:
-        self._connection, self._expects = connection, expects
         parsed, about = httptools.parse_url(url), connection.transport.get_extra_info
-        self._scope = scope | {
+        path = unquote(parsed.path.decode("ascii"))
+        super().__init__(connection, Asked(method, path, Headers(raw=headers)))
+        self._scope = {
             "type": "http",
             "asgi": {"version": connection.config.asgi_version, "spec_version": "2.3"},
+            "http_version": connection.http_version,
+            "method": method,
+            "scheme": "https" if about("sslcontext") else "http",
             "server": (about("sockname") or ())[:2] or None,
             "client": (about("peername") or ())[:2] or None,
-            "scheme": "https" if about("sslcontext") else "http",
             "root_path": connection.config.root_path,
-            "path": unquote(parsed.path.decode("ascii")),
+            "path": path,
             "raw_path": parsed.path,
             "query_string": parsed.query or b"",
             "headers": headers,
-            "state": connection.app_state.copy(),
+            "state": {**connection.app_state, "asked": self._asked},
         }
-        self._body = bytearray()
-        self._has_all = self._is_gone = self._is_over = False
         self._is_chunked = False
-        self._came = asyncio.Event()  # a part, the end, or that nobody waits any more
 
-    def begin(self) -> None:
-        tasks = self._connection.server_state.tasks
-        task = self._connection.loop.create_task(self._run())
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    def on_body(self, part: bytes) -> None:
-        self._body += part
-        if len(self._body) > READ_BYTES:
-            self._connection.transport.pause_reading()
-        self._came.set()
-
-    def on_end(self) -> None:
-        self._has_all = True
-        self._came.set()
-
-    def late(self) -> None:
-        """Leave it to the application how long a body may take."""
+    async def _answer(self, body: Body) -> None:
+        self._messages = [{"type": "http.request", "body": body.content(), "more_body": False}]
+        try:
+            await self._connection.config.loaded_app(self._scope, self._receive, self._respond)
+        except Exception:
+            LOG.exception("%s: failed", self._asked.id)
+        finally:
+            body.close()
+            if not self._is_over.is_set():
+                self._connection.transport.close()
+                self._end()
 
     def gone(self) -> None:
-        self._is_gone = True
-        self._came.set()
-
-    async def _run(self) -> None:
-        try:
-            await self._connection.config.loaded_app(self._scope, self._receive, self._send)
-        except Exception:
-            LOG.exception("the application failed")
-        finally:
-            if not self._is_over:
-                self._connection.transport.close()
+        """Tell the application, if it has the request."""
+        if self._task:
+            self._is_over.set()
+        else:
+            super().gone()
 
     async def _receive(self) -> dict[str, Any]:
-        if self._expects:
-            self._expects = False
-            self._connection.send_continue()
-        if not self._is_gone:
-            self._connection.transport.resume_reading()
-        await self._came.wait()
-        self._came.clear()
-        if self._is_gone or self._is_over:
-            self._came.set()
-            return {"type": "http.disconnect"}
-        body, self._body = bytes(self._body), bytearray()
-        return {"type": "http.request", "body": body, "more_body": not self._has_all}
+        if self._messages:
+            return self._messages.pop()
+        await self._is_over.wait()
+        return {"type": "http.disconnect"}
 
-    async def _send(self, message: MutableMapping[str, Any]) -> None:
+    async def _respond(self, message: MutableMapping[str, Any]) -> None:
         await self._connection.writable.wait()
-        write = self._connection.transport.write
-        if self._is_gone or self._connection.transport.is_closing():
-            return
         if message["type"] == "http.response.start":
-            self._expects = False
-            write(self._head(message["status"], list(message.get("headers", []))))
+            headers = list(message.get("headers", []))
+            self._connection.write(self._head(message["status"], headers))
             return
         body, is_last = message.get("body", b""), not message.get("more_body", False)
         if self._scope["method"] == "HEAD":
@@ -111,12 +84,9 @@ class Application:
         elif self._is_chunked:
             body = b"%x\r\n%s\r\n" % (len(body), body) if body else b""
             body += b"0\r\n\r\n" if is_last else b""
-        if body:
-            write(body)
-        if is_last:
-            self._is_over = True
-            self._came.set()
-            self._connection.end()
+        self._connection.write(body)
+        if is_last and not self._is_over.is_set():
+            self._end()
 
     def _head(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
         has_length = any(name.lower() == b"content-length" for name, _ in headers)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -14,15 +15,29 @@ from triton_ensemble.gateway.refusal import Refusal
 
 BASE64 = "base64"
 FORM = "multipart/form-data"
+RAW = re.compile(r"(audio|image|video)/.+|application/octet-stream|text/plain")
+SMALL_BYTES = 64 << 10  # of JSON that is soon converted, whatever it is
+OBJECT_BYTES, CELL_BYTES = 64, 32  # of a list or an object in memory, and of what is in it
 Names = list[str | None]  # of the files that are rows, for errors
 Given = tuple[dict[str, Any], Names]
 
 
-def check(headers: Mapping[str, str]) -> None:
-    """Raise Refusal 415 where the headers of a request say that it can't be read."""
+def raw_input(tensors: Any) -> str:
+    """Return the input that may be a request by itself: the only one that must be there, of a text; else nothing."""
+    needed = [name for name, tensor in tensors.INPUTS.items() if not tensor.optional]
+    return needed[0] if len(needed) == 1 and _is_text(tensors.INPUTS[needed[0]]) else ""
+
+
+def _is_text(tensor: Any) -> bool:
+    return bool(tensor.datatype == "BYTES" and tensor.dims == (1,))
+
+
+def check(headers: Mapping[str, str], raw: str) -> None:
+    """Raise Refusal 415 where the headers of a request say that it can't be read; `raw` as of raw_input."""
     kind = _kind(headers)
-    if kind not in (FORM, "application/json", ""):
-        raise Refusal(415, f"{kind} can't be read; send Content-Type: application/json, or a form")
+    if kind not in (FORM, "application/json", "") and not (raw and RAW.fullmatch(kind)):
+        known = f"{raw and 'application/octet-stream, '}application/json, or a form"
+        raise Refusal(415, f"{kind} can't be read; send Content-Type: {known}")
     encoding = headers.get("content-encoding", "identity").lower()
     if encoding != "identity":
         raise Refusal(415, f"{encoding} can't be read; send the request uncompressed")
@@ -35,27 +50,59 @@ def cut() -> Refusal:
 
 def inputs(headers: Mapping[str, str], body: bytes, client: Any, max_rows: int) -> Given:
     """Return the values of a request by input, and what its rows are called; Refusal 400 or 413."""
-    if _kind(headers) == FORM:
+    kind = _kind(headers)
+    if kind == FORM:
         return _of_form(headers["content-type"], body, client, max_rows)
-    return _of_json(body, client), []
+    if RAW.fullmatch(kind):
+        return {raw_input(client.tensors): [body] if client.tensors.MAX_BATCH_SIZE else body}, []
+    return _of_json(body, client, max_rows), []
 
 
 def _kind(headers: Mapping[str, str]) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _of_json(body: bytes, client: Any) -> dict[str, Any]:
+def weight(headers: Mapping[str, str], body: bytes) -> int:
+    """Return about how many bytes the objects of JSON take, which are many times those of its text."""
+    if _kind(headers) not in ("application/json", ""):
+        return 0
+    return OBJECT_BYTES * (body.count(b"[") + body.count(b"{")) + CELL_BYTES * body.count(b",")
+
+
+def _of_json(body: bytes, client: Any, max_rows: int) -> dict[str, Any]:
     try:
         given = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise Refusal(400, f"the request is no JSON: {error}") from None
     if not isinstance(given, dict):
         raise Refusal(400, "the request is no object; write {NAME: [...]}, by input")
-    texts = {name for name, tensor in client.tensors.INPUTS.items() if tensor.datatype == "BYTES"}
+    tensors = client.tensors.INPUTS
+    for name in given.keys() & tensors.keys() if len(body) > SMALL_BYTES else ():
+        _check_size(name, given[name], tensors[name].dims, client.tensors.MAX_BATCH_SIZE, max_rows)
+    texts = {name for name, tensor in tensors.items() if tensor.datatype == "BYTES"}
     try:
         return {n: _texts(value) if n in texts else value for n, value in given.items()}
     except RecursionError:
         raise Refusal(400, "the request is nested too deep; write [batch, *dims]") from None
+
+
+def _check_size(name: str, value: Any, dims: Sequence[int], batch: int, max_rows: int) -> None:
+    """Raise Refusal 413 or 400 where lists have too many rows or do not fit the dims: to convert them would take long."""
+    if batch and isinstance(value, list) and len(value) > max_rows:
+        raise Refusal(413, f"{len(value)} rows; a request may have {max_rows}")
+    if _exceeds(value, [-1] * bool(batch) + list(dims)):
+        raise Refusal(400, f"{name}: its lists are too long or too deep; write [batch, *dims]")
+
+
+def _exceeds(value: Any, dims: Sequence[int]) -> bool:
+    """Return whether lists are longer than dims, where -1 is any number, or deeper."""
+    if not isinstance(value, list):
+        return False
+    if not dims or (dims[0] >= 0 and len(value) > dims[0]):
+        return True
+    if len(dims) == 1:
+        return list in set(map(type, value))
+    return any(_exceeds(item, dims[1:]) for item in value)
 
 
 def _texts(value: Any) -> Any:
@@ -97,7 +144,7 @@ def _of_form(content_type: str, body: bytes, client: Any, max_rows: int) -> Give
 def _row(part: Part, client: Any) -> Any:
     """Return what a part stands for: its bytes where a row is one text, else JSON."""
     tensor = client.tensors.INPUTS.get(part.name)
-    if tensor is None or (tensor.datatype == "BYTES" and tensor.dims == (1,)):
+    if tensor is None or _is_text(tensor):
         return part.content
     try:
         row = orjson.loads(part.content)

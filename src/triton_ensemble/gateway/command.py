@@ -59,10 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
     except ImportError as error:
         raise ProjectError(f"the gateway needs {error.name}; run: make gateway") from None
     try:
-        settings = Settings.read()
+        protocol = partial(Protocol, settings=Settings.read())
     except SettingsError as error:
         raise ProjectError(str(error)) from None
-    protocol = partial(Protocol, body_s=settings.body_s, read_s=settings.timeout_s)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that Triton is stopped, too
     sys.path.insert(0, str(project.root))
     package(project)  # where it is not installed, the application finds it in src/ now

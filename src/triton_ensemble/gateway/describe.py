@@ -9,11 +9,13 @@ from pydantic import TypeAdapter
 
 from triton_ensemble.client import Arrays
 from triton_ensemble.gateway.answers import ERRORS, outputs_as_json
+from triton_ensemble.gateway.bodies import raw_input
 from triton_ensemble.samples.files import Sample
 
 EXAMPLE_BYTES = 16_384  # a larger one hides the description
 
 DESCRIPTION = "Inputs by name, as JSON or as the fields and files of a form"
+RAW_DESCRIPTION = "; {} alone also as it is, with a Content-Type such as image/jpeg"
 REFUSALS = {
     400: "An input is wrong, or all rows are refused",
     401: "No key, or none that is known",
@@ -73,11 +75,14 @@ def predict(
         "application/json": {"schema": body, **requests},
         "multipart/form-data": {"schema": form},
     }
+    raw = raw_input(client.tensors)
+    if raw:
+        content["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
     responses = {status: refusal(text) for status, text in REFUSALS.items()}
     answered = _events(answer) if decoupled else _outputs(client, answer, samples)
     ok = {"description": "The outputs", "content": answered}
     return {
-        "description": DESCRIPTION,
+        "description": f"{DESCRIPTION}{raw and RAW_DESCRIPTION.format(raw)}",
         "responses": {200: ok, **responses},
         "openapi_extra": {"requestBody": {"required": True, "content": content}},
     }

@@ -46,6 +46,7 @@ class Gateway:
         self.keys = Keys(settings)
         self._client, self._settings = client, settings
         self.admission = Admission(settings)
+        self._raw = bodies.raw_input(client.tensors)
         self._sample = sample
 
     @asynccontextmanager
@@ -97,8 +98,8 @@ class Gateway:
         """Return what holds the body of a request; Refusal where its head alone says that it gets no outputs."""
         self.admission.check()
         self.keys.check(asked.headers)
-        bodies.check(asked.headers)
-        return Body(self.admission, asked.headers.get("content-length", ""))
+        bodies.check(asked.headers, self._raw)
+        return self.admission.body(asked.headers)
 
     async def answer(self, asked: Asked, body: Body) -> Response:
         """Answer a request whose body is complete; Refusal where it gets no outputs."""
@@ -125,8 +126,8 @@ class Gateway:
                 answer = await self._predictor.answer(inputs, self._settings.timeout_s, options)
                 refused = len(answer.errors)
                 asked.seen = {"rows": answer.rows, "refused": refused}
-                observe.ROWS.labels("answered").inc(answer.rows - refused)
-                observe.ROWS.labels("refused").inc(refused)
+                observe.ANSWERED.inc(answer.rows - refused)
+                observe.REFUSED.inc(refused)
                 if not answer.outputs:
                     raise next(iter(answer.errors.values()))
                 return answer
@@ -172,6 +173,7 @@ class Gateway:
 
     def _inputs(self, asked: Asked, body: Body) -> bodies.Given:
         content, most = body.content(), self._settings.max_rows
+        body.hold(bodies.weight(asked.headers, content))
         return bodies.inputs(asked.headers, content, self._client, most)
 
     async def _read(self, request: Request, body: Body) -> None:
@@ -183,11 +185,7 @@ class Gateway:
         except ClientDisconnect:
             raise bodies.cut() from None
         except TimeoutError:
-            raise self.late() from None
-
-    def late(self) -> Refusal:
-        """Return the refusal of a request that comes too slowly."""
-        return Refusal(408, f"the request did not come in {self._settings.body_s:g} s")
+            raise self.admission.late() from None
 
     @contextmanager
     def _translated(self, asked: Asked) -> Iterator[None]:
@@ -202,9 +200,10 @@ class Gateway:
 
 def _options(asked: Asked, context: Context | None) -> dict[str, Any]:
     """Return what Triton learns of a request: its id, and the trace that it is a part of."""
-    given = {name: asked.headers.get(name, "") for name in TRACE}
+    given = {name: asked.headers[name] for name in TRACE if name in asked.headers}
     trace = {name: value for name, value in given.items() if TRACED.fullmatch(value)}
-    propagate.inject(trace, context)  # where spans are exported, Triton's belong to that one
+    if context is not None:  # spans are exported, and Triton's belong to that one
+        propagate.inject(trace, context)
     return {"request_id": asked.id, "headers": trace}
 
 

@@ -39,6 +39,7 @@ DURATION = Histogram(
     "gateway_request_seconds", "From first byte to answer", ["route"], buckets=SECONDS
 )
 ROWS = Counter("gateway_rows", "Rows that were answered or refused", ["outcome"])
+ANSWERED, REFUSED = map(ROWS.labels, ("answered", "refused"))
 COMPUTING = Gauge("gateway_computing", "Requests at Triton", multiprocess_mode="livesum")
 WAITING = Gauge("gateway_waiting", "Requests that wait for a place", multiprocess_mode="livesum")
 
@@ -93,8 +94,9 @@ class Observed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        asked = Asked(scope["method"], scope["path"], Headers(scope=scope))
-        scope.setdefault("state", {}).update(asked=asked, id=asked.id)
+        state = scope.setdefault("state", {})
+        asked = state.get("asked") or Asked(scope["method"], scope["path"], Headers(scope=scope))
+        state.update(asked=asked, id=asked.id)
         status, size = GONE, 0
 
         async def counted(message: MutableMapping[str, Any]) -> None:

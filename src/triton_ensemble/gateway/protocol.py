@@ -14,12 +14,14 @@ from typing import Any
 import httptools
 from uvicorn import Config
 
-from triton_ensemble.gateway.application import Application
+from triton_ensemble.gateway.admission import Admission
+from triton_ensemble.gateway.application import Applied
+from triton_ensemble.gateway.exchange import Exchange
 from triton_ensemble.gateway.ordinary import Ordinary, Predicted
+from triton_ensemble.gateway.settings import Settings
 
 HEAD_BYTES = 64 << 10
 CLOSE = (b"connection", b"close")
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 PLAIN = (b"content-type", b"text/plain; charset=utf-8")
 STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}".encode() for status in HTTPStatus
@@ -30,8 +32,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 class Protocol(asyncio.Protocol):
     """A connection: one request after the other; one that comes before the last is answered ends the connection.
 
-    What uvicorn's server gives and asks is that of its own protocols. `body_s`: for a head, and for a body, to come;
-    `read_s`: for a part of an answer to be read.
+    What uvicorn's server gives and asks is that of its own protocols.
     """
 
     def __init__(
@@ -41,15 +42,15 @@ class Protocol(asyncio.Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        body_s: float,
-        read_s: float,
+        settings: Settings,
     ) -> None:
         self.config, self.server_state, self.app_state = config, server_state, app_state
         self.loop = _loop or asyncio.get_running_loop()
-        self._body_s, self._read_s = body_s, read_s
+        self._body_s, self._read_s = settings.body_s, settings.timeout_s
+        self.admission: Admission = app_state.get("admission") or Admission(settings)
         self._ordinary: Ordinary | None = app_state.get("ordinary")
         self._parser = httptools.HttpRequestParser(self)
-        self._exchange: Application | Predicted | None = None  # until it is read and answered
+        self._exchange: Exchange | None = None  # until it is read and answered
         self._has_all = self._is_answered = False  # of the exchange
         self._keeps_alive = self._is_idle = self._is_last = False
         self._head_bytes = 0  # that came since the last ones of a body
@@ -69,7 +70,7 @@ class Protocol(asyncio.Protocol):
         self.server_state.connections.discard(self)
         self._unlimit()
         self.resume_writing()
-        if self._exchange:
+        if self._exchange and not self._is_answered:
             self._exchange.gone()
 
     def pause_writing(self) -> None:
@@ -129,7 +130,7 @@ class Protocol(asyncio.Protocol):
             self._is_last = True
         elif not self.transport.is_closing():
             length = (b"content-length", str(len(text)).encode())
-            self.transport.write(self.head(400, [PLAIN, length, CLOSE]) + text.encode())
+            self.write(self.head(400, [PLAIN, length, CLOSE]), text.encode())
             self.transport.close()
 
     # Of the parser
@@ -151,19 +152,19 @@ class Protocol(asyncio.Protocol):
         self._unlimit()
         self._head_bytes = 0
         self._has_all = self._is_answered = False
-        self._keeps_alive = (
-            self._parser.should_keep_alive() and self._parser.get_http_version() != "1.0"
-        )
-        self._exchange = self._begun(self._parser.get_method())
+        self.http_version = self._parser.get_http_version()
+        self._keeps_alive = self._parser.should_keep_alive() and self.http_version != "1.0"
+        self._exchange = self._next()
         self._headers = []  # those that follow a body are left out
         self._exchange.begin()
 
-    def _begun(self, method: bytes) -> Application | Predicted:
-        expects = (b"expect", b"100-continue") in self._headers
-        if self._ordinary and self._ordinary.takes(method, self._url, self._headers):
-            return Predicted(self, self._ordinary, self._headers, expects=expects)
-        scope = {"method": method.decode(), "http_version": self._parser.get_http_version()}
-        return Application(self, scope, self._url, self._headers, expects=expects)
+    def _next(self) -> Exchange:
+        method = self._parser.get_method()
+        if self._ordinary and self._ordinary.takes(method, self._url):
+            # Of a name that is there twice the first counts, as it does to Starlette.
+            headers = {n.decode("latin-1"): v.decode("latin-1") for n, v in self._headers[::-1]}
+            return Predicted(self, self._ordinary, headers)
+        return Applied(self, method.decode(), self._url, self._headers)
 
     def on_body(self, part: bytes) -> None:
         if self._exchange and not self._is_last:
@@ -205,17 +206,15 @@ class Protocol(asyncio.Protocol):
         else:
             self._unlimit()
             self._limit(self._body_s, self.transport.close)
-            self.transport.resume_reading()
 
-    def send_continue(self) -> None:
-        """Tell a client that waits with the body to send it."""
+    def write(self, *parts: bytes) -> None:
+        """Write a part of an answer, if somebody is there to read it."""
         if not self.transport.is_closing():
-            self.transport.write(CONTINUE)
+            self.transport.write(b"".join(parts))
 
     def _wait_for_next(self) -> None:
         self._exchange = None
         self._is_idle = True
-        self.transport.resume_reading()
         self._limit(self.config.timeout_keep_alive, self.transport.close)
 
     def _limit(self, seconds: float, end: Callable[[], None]) -> None:

@@ -97,7 +97,9 @@ async def _running(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     """Run the gateway with its application, and yield what the protocol has of both."""
     ordinary: Ordinary | None = getattr(app.state, "ordinary", None)
     async with app.state.gateway.running():
-        yield {"ordinary": ordinary} if ordinary and ordinary.is_of(app) else {}
+        is_whole = ordinary and ordinary.is_of(app)
+        admission = app.state.gateway.admission
+        yield {"admission": admission, "ordinary": ordinary if is_whole else None}
 
 
 def _add_probes(app: FastAPI, gateway: Gateway) -> None:
