@@ -28,7 +28,7 @@ from triton_ensemble.project import Project
 from triton_ensemble.server.local_triton import LocalTriton
 
 WORKS = ["digits", "photo"]
-DIRECT, GATEWAY, FASTAPI = "async client", "gateway", "FastAPI"
+DIRECT, GATEWAY, RAW, FASTAPI = "async client", "gateway", "gateway, the file alone", "FastAPI"
 
 
 class Direct:
@@ -76,14 +76,16 @@ def served(work: str, folder: Path) -> Iterator[dict[str, Target]]:
     content = jpeg(answers)
     body, content_type = encode_multipart_formdata([("IMAGE", ("a.jpg", content))])
     form = Request("/predict", body, {"Content-Type": content_type})
+    raw = Request("/predict", content, {"Content-Type": "image/jpeg"})
     with ExitStack() as stack:
         triton = stack.enter_context(LocalTriton(path / "model_repository", "served"))
-        service = stack.enter_context(gateway(path, triton.grpc_url, CORES))
+        service = stack.enter_context(gateway(path, triton.http_url, CORES))
         inside = stack.enter_context(baseline(sys.executable, answers, path))
         models = triton.pid
         yield {
             DIRECT: Target(Direct(path, triton.grpc_url, content), [models]),
             GATEWAY: Target(Wrk(service.url, form), [models, service.pid]),
+            RAW: Target(Wrk(service.url, raw), [models, service.pid]),
             FASTAPI: Target(inside.load, [inside.pid]),
         }
 

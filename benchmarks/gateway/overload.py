@@ -182,7 +182,7 @@ def main() -> None:
         os.sched_setaffinity(0, tritons)  # of what is started from here on, too
         with LocalTriton(path / "model_repository", "served", niceness=BEHIND) as triton:
             os.sched_setaffinity(0, (cores - tritons) or cores)
-            with gateway(path, triton.grpc_url, options.workers) as service:
+            with gateway(path, triton.http_url, options.workers) as service:
                 uvloop.run(measured(service, request, options))
 
 

@@ -11,13 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from urllib3 import encode_multipart_formdata
-
 from benchmarks.fusion.works import CORES, EXAMPLES
 from benchmarks.fusion.works import HERE as WORKS
 from benchmarks.gateway.service import gateway
 from benchmarks.peers.by_client import Caller
-from benchmarks.peers.others import JSON, lines, tensor, tensors, text, written
+from benchmarks.peers.others import lines, tensor, tensors, text, written
 from benchmarks.peers.serving import Served, over_http, program
 from benchmarks.peers.works import Projects, Work
 from benchmarks.wrk import Request
@@ -27,12 +25,10 @@ from triton_ensemble.server.local_triton import LocalTriton
 PLACES = {"waiting": 128, "wait_s": 30}
 
 
-def form(work: Work, row: bytes) -> Request:
-    """Return a row as the gateway takes it: a file in a form, or a text in JSON."""
-    if work.kind == "texts":
-        return Request("/predict", json.dumps({work.input: [[row.decode()]]}).encode(), JSON)
-    body, content_type = encode_multipart_formdata([(work.input, ("a.jpg", row))])
-    return Request("/predict", body, {"Content-Type": content_type})
+def alone(work: Work, row: bytes) -> Request:
+    """Return a row as the gateway takes it by itself."""
+    kind = "text/plain" if work.kind == "texts" else "image/jpeg"
+    return Request("/predict", row, {"Content-Type": kind})
 
 
 class Ours(NamedTuple):
@@ -52,8 +48,8 @@ class Ours(NamedTuple):
         project, work = projects.project(self.variant), projects.work
         with LocalTriton(project / "model_repository", "served") as triton:
             if self.through_gateway:
-                with gateway(project, triton.grpc_url, CORES, **PLACES) as service:
-                    asking = over_http(service.url, work, form, text)
+                with gateway(project, triton.http_url, CORES, **PLACES) as service:
+                    asking = over_http(service.url, work, alone, text)
                     yield Served(*asking, [triton.pid, service.pid])
             else:
                 asked = partial(tensor, "served", work.input, work.outputs)

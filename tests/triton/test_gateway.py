@@ -29,7 +29,7 @@ def digits(generate: Generate) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def service(digits: Server) -> Iterator[Service]:
-    with gateway(digits.project, digits.urls["grpc"]) as service:
+    with gateway(digits.project, digits.urls["http"]) as service:
         yield service
 
 
@@ -193,7 +193,7 @@ def test_what_monitoring_asks_for_is_there(service: Service, digits: Server) -> 
 def test_keys_rotate_without_a_restart(digits: Server, tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text("first\n")
-    with gateway(digits.project, digits.urls["grpc"], GATEWAY_API_KEYS_FILE=str(file)) as service:
+    with gateway(digits.project, digits.urls["http"], GATEWAY_API_KEYS_FILE=str(file)) as service:
 
         def statuses(*keys: str) -> list[int]:
             return [service.post({}, X_API_Key=key).status for key in keys]
@@ -279,7 +279,7 @@ def test_what_is_no_tensor_is_said_by_its_row_and_an_empty_one_is(generate: Gene
     project = generate(project_name="pairs", tensors=tensors, steps=steps, extras=["gateway"])
     (project / "steps/same.py").write_text(SAME)
     succeed(project.make("repository"))
-    with serve(project) as server, gateway(project, server.urls["grpc"]) as service:
+    with serve(project) as server, gateway(project, server.urls["http"]) as service:
         for rows in ("[[]]", "[[], []]", "[[[1, 2]], [[3, 4]]]"):
             answer = service.post(b'{"I": %s}' % rows.encode())
             assert (answer.status, answer.json()) == (200, {"O": json.loads(rows)})
@@ -323,7 +323,7 @@ def test_a_lone_value_is_one_row_where_a_row_has_just_one(generate: Generate, ro
     )
     (project / "steps/both.py").write_text(BOTH)
     succeed(project.make("repository"))
-    with serve(project) as server, gateway(project, server.urls["grpc"]) as service:
+    with serve(project) as server, gateway(project, server.urls["http"]) as service:
         [predict] = service.ask("GET", "/openapi.json").json()["paths"]["/predict"].values()
         schema = predict["requestBody"]["content"]["application/json"]["schema"]
         text, number = ("a", ["a"], [["a"]]), (1, [1], [[1]])

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 from gateway_service import Answer, Service, gateway, launch, metric, stream, wait_for
@@ -71,7 +72,7 @@ PLACES = {"GATEWAY_BATCH": "0", "GATEWAY_CONCURRENCY": "2", "GATEWAY_WAITING": "
 @pytest.fixture(scope="module")
 def few_places(server: Server) -> Iterator[Service]:
     """Run a gateway that has two places, and lets three wait."""
-    with gateway(server.project, server.urls["grpc"], **PLACES, GATEWAY_WAIT_S="20") as service:
+    with gateway(server.project, server.urls["http"], **PLACES, GATEWAY_WAIT_S="20") as service:
         yield service
 
 
@@ -183,7 +184,7 @@ def test_keys_that_change_lose_no_request(server: Server, tmp_path: Path) -> Non
     """By the documented command, and by another file in its place: the new one holds at once, the old one no more."""
     file, new = tmp_path / "keys", tmp_path / "new"
     file.write_text("stays\nkey-0\n")
-    url = server.urls["grpc"]
+    url = server.urls["http"]
     with gateway(server.project, url, GATEWAY_API_KEYS_FILE=str(file)) as service:
         with load(service, X_API_Key="stays") as asked:
             for count in range(1, 31):
@@ -200,17 +201,19 @@ def test_keys_that_change_lose_no_request(server: Server, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_triton_that_hangs_is_killed_and_comes_back(project: Project) -> None:
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_a_triton_that_hangs_is_killed_and_comes_back(project: Project, protocol: str) -> None:
     """Each request is answered in time, and the gateway is the same all the while."""
     port = free_port()
+    ports: dict[str, Any] = {f"{protocol}_port": port}
     repository, ensemble = project / "model_repository", "slow"
     with (
-        gateway(project, f"grpc://127.0.0.1:{port}", GATEWAY_TIMEOUT_S="1") as service,
+        gateway(project, f"{protocol}://127.0.0.1:{port}", GATEWAY_TIMEOUT_S="1") as service,
         load(service) as asked,
     ):
         asked.wait_for(503)
         for _ in range(2):
-            with LocalTriton(repository, ensemble, grpc_port=port) as triton:
+            with LocalTriton(repository, ensemble, **ports) as triton:
                 asked.wait_for(200)
                 os.kill(triton.pid, signal.SIGSTOP)
                 asked.wait_for(504)

@@ -47,7 +47,7 @@ def seconds(*values: float) -> dict[str, Any]:
 
 def test_deadlines_failures_and_bytes(slow: Server) -> None:
     limits = {"GATEWAY_TIMEOUT_S": "0.5", "GATEWAY_MAX_BYTES": "1000", "GATEWAY_BODY_S": "1"}
-    with gateway(slow.project, slow.urls["grpc"], **limits) as service:
+    with gateway(slow.project, slow.urls["http"], **limits) as service:
         failed = service.post(seconds(2000))
         assert (failed.status, b"secret" in failed.content) == (500, False)
         assert service.post(seconds(2)).status == 504
@@ -66,7 +66,7 @@ def test_deadlines_failures_and_bytes(slow: Server) -> None:
 
 @pytest.mark.slow
 def test_rows_that_are_refused_fail_alone_also_in_shared_calls(slow: Server) -> None:
-    with gateway(slow.project, slow.urls["grpc"]) as service, ThreadPoolExecutor(24) as pool:
+    with gateway(slow.project, slow.urls["http"]) as service, ThreadPoolExecutor(24) as pool:
         given = [
             [-1.0] if i % 5 == 0 else [0.05, -1.0] if i % 5 == 1 else [0.05] for i in range(48)
         ]
@@ -79,7 +79,7 @@ def test_rows_that_are_refused_fail_alone_also_in_shared_calls(slow: Server) -> 
 
 
 def test_rows_are_counted_also_where_all_are_refused(slow: Server) -> None:
-    with gateway(slow.project, slow.urls["grpc"]) as service:
+    with gateway(slow.project, slow.urls["http"]) as service:
         assert service.post(seconds(-1, -1, -1)).status == 400
         assert service.post(seconds(0, -1)).status == 200
         assert metric(service, "gateway_rows_total", outcome="refused") == 4
@@ -88,7 +88,7 @@ def test_rows_are_counted_also_where_all_are_refused(slow: Server) -> None:
 
 def test_who_leaves_frees_the_place(slow: Server) -> None:
     with gateway(
-        slow.project, slow.urls["grpc"], GATEWAY_CONCURRENCY="1", GATEWAY_BATCH="0"
+        slow.project, slow.urls["http"], GATEWAY_CONCURRENCY="1", GATEWAY_BATCH="0"
     ) as service:
         connection = service.connect()
         connection.request(
@@ -106,7 +106,7 @@ def test_a_connection_that_is_refused_goes_on(slow: Server) -> None:
     places = {"GATEWAY_CONCURRENCY": "1", "GATEWAY_WAITING": "0", "GATEWAY_BATCH": "0"}
     page = "https://page.example"
     with (
-        gateway(slow.project, slow.urls["grpc"], GATEWAY_CORS=page, **places) as service,
+        gateway(slow.project, slow.urls["http"], GATEWAY_CORS=page, **places) as service,
         ThreadPoolExecutor(1) as pool,
     ):
         held = pool.submit(service.post, seconds(3))
@@ -138,7 +138,7 @@ def test_a_connection_that_is_refused_goes_on(slow: Server) -> None:
 def test_fewer_are_let_in_while_most_are_refused(slow: Server, adapt: bool) -> None:
     places = {"GATEWAY_CONCURRENCY": "8", "GATEWAY_WAITING": "0", "GATEWAY_BATCH": "0"}
     with (
-        gateway(slow.project, slow.urls["grpc"], **places, GATEWAY_ADAPT=f"{adapt:d}") as service,
+        gateway(slow.project, slow.urls["http"], **places, GATEWAY_ADAPT=f"{adapt:d}") as service,
         ThreadPoolExecutor(24) as pool,
     ):
 
@@ -168,7 +168,7 @@ def test_fewer_are_let_in_while_most_are_refused(slow: Server, adapt: bool) -> N
 
 @pytest.mark.slow
 def test_a_stop_waits_for_what_is_under_way(slow: Server) -> None:
-    with gateway(slow.project, slow.urls["grpc"], "--workers=1") as service:
+    with gateway(slow.project, slow.urls["http"], "--workers=1") as service:
         with ThreadPoolExecutor(1) as pool:
             answer = pool.submit(service.post, seconds(3))
             wait_for(service, "gateway_computing", 1)

@@ -25,7 +25,8 @@ async def mine(request, call_next):
 """
 SETTINGS: dict[str, dict[str, str]] = {
     "plain": {"MAX_BYTES": "20000", "MAX_ROWS": "9"},
-    "keys": {"API_KEYS": "secret", "ROOT_PATH": "/api", "CORS": "https://a.example"},
+    "keys": {"API_KEYS": "secret", "ROOT_PATH": "/api"},
+    "pages": {"CORS": "https://a.example"},
 }
 KEY = {"X-API-Key": "secret"}
 FORM = {"Content-Type": f'multipart/form-data; boundary="{BOUNDARY}"'}
@@ -136,8 +137,8 @@ def services(
     app.write_text(app.read_text() + OWN)
     limits = {f"GATEWAY_{name}": value for name, value in SETTINGS[request.param].items()}
     with (
-        gateway(server.project, server.urls["grpc"], **limits) as service,
-        gateway(other, server.urls["grpc"], **limits) as owned,
+        gateway(server.project, server.urls["http"], **limits) as service,
+        gateway(other, server.urls["http"], **limits) as owned,
     ):
         yield [service, owned]
 

@@ -38,7 +38,7 @@ WRONG = {
         "GATEWAY_API_KEYS",
         " ,",
     ): "GATEWAY_API_KEYS is  ,; write keys with commas between them, or unset it",
-    ("TRITON_URL", "grpc:"): "TRITON_URL is grpc:; the gateway asks by gRPC: grpc://HOST:PORT",
+    ("TRITON_URL", "grpc:"): "TRITON_URL is grpc:; write http://HOST:PORT or grpc://HOST:PORT",
 }
 
 

@@ -40,7 +40,7 @@ def service(generate: Generate) -> Iterator[Service]:
     project = generate.complete(extras=["gateway"])
     with (
         serve(project) as server,
-        gateway(project, server.urls["grpc"], "--workers=1", **environment) as service,
+        gateway(project, server.urls["http"], "--workers=1", **environment) as service,
     ):
         yield service
 
@@ -176,6 +176,35 @@ def test_another_protocol_that_is_offered_is_not_taken(service: Service) -> None
     answer = sent(service, request(offer | length, ONE[1]))
     assert answer
     assert answer.status == 200, answer
+
+
+def test_an_offer_in_two_parts_is_not_taken(service: Service) -> None:
+    offer = {"Connection": "Upgrade", "Upgrade": "h2c", "Content-Type": FORM}
+    data = request({**offer, "Content-Length": str(len(ONE[1]))}, ONE[1])
+    with create_connection(("127.0.0.1", service.port), timeout=10 * BODY_S) as connection:
+        for part in (data[:60], data[60:]):
+            connection.sendall(part)
+            time.sleep(0.05)
+        assert connection.recv(12) == b"HTTP/1.1 200"
+
+
+def test_a_request_that_does_not_wait_for_the_answer_to_another_ends_the_connection(
+    service: Service,
+) -> None:
+    data = request({"Content-Type": FORM, "Content-Length": str(len(ONE[1]))}, ONE[1])
+    with create_connection(("127.0.0.1", service.port), timeout=10 * BODY_S) as connection:
+        connection.sendall(2 * data)
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert answer.count(b"HTTP/1.1 200") == 1
+    assert b"\r\nconnection: close\r\n" in answer
+
+
+def test_what_follows_a_refusal_is_no_second_answer(service: Service) -> None:
+    data = request({"Content-Type": "text/csv", "Transfer-Encoding": "chunked"}, b"1\r\naX")
+    with create_connection(("127.0.0.1", service.port), timeout=10 * BODY_S) as connection:
+        connection.sendall(data)
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert answer.count(b"HTTP/1.1") == answer.count(b"HTTP/1.1 415") == 1
 
 
 @settings(deadline=None)

@@ -89,6 +89,12 @@ def test_http_takes_large_requests_where_the_release_can_be_told(
     assert has or not any("http-max" in flag for flag in flags)
 
 
+def test_http_takes_what_the_gateway_takes(keeper: Gatekeeper) -> None:
+    given: dict[str, Any] = {"extras": ["gateway"], "triton_release": "26.07"}
+    flags = container(keeper, python(), **given)["flags"]
+    assert "--http-max-input-size=134217728" in flags
+
+
 def test_flags(keeper: Gatekeeper) -> None:
     always = {
         "--model-control-mode=none",

@@ -1,6 +1,6 @@
 """Serves the REST gateway of the project, and a local Triton beside it, until Ctrl-C.
 
-Where TRITON_URL names a server (grpc://HOST:PORT), that one is asked and none is started. One worker
+Where TRITON_URL names a server (http://HOST:PORT), that one is asked and none is started. One worker
 that is loaded anew when files of gateway/ change; with --workers, so many that are not.
 """
 
@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from triton_ensemble.client import package
+from triton_ensemble.client import package, protocols
 from triton_ensemble.gateway.log import CONFIG
 from triton_ensemble.project import Project, ProjectError
 from triton_ensemble.server.local_triton import BEHIND, LocalTriton, ServerError, free_ports
@@ -90,13 +90,15 @@ def run(arguments: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _triton(project: Project) -> Iterator[str]:
     if url := os.environ.get("TRITON_URL"):
-        if not re.match(r"grpcs?://[^/]", url):
-            raise ProjectError(f"TRITON_URL is {url}; the gateway asks by gRPC: grpc://HOST:PORT")
+        spoken = protocols(project)
+        if not re.match(rf"({'|'.join(spoken)})s?://[^/]", url):
+            forms = " or ".join(f"{protocol}://HOST:PORT" for protocol in spoken)
+            raise ProjectError(f"TRITON_URL is {url}; write {forms}")
         yield url
         return
     with LocalTriton(project.repository, project.ensemble, niceness=BEHIND) as triton:
         _say(*triton.notes, f"log of Triton and its steps: {triton.log}")
-        yield triton.grpc_url
+        yield triton.grpc_url if project.decoupled else triton.http_url
 
 
 def _memory() -> str | None:

@@ -29,9 +29,9 @@ from triton_ensemble.gateway.predict import Answer, Predictor
 from triton_ensemble.gateway.readiness import Readiness
 from triton_ensemble.gateway.refusal import Refusal, of_inference
 from triton_ensemble.gateway.settings import Settings
+from triton_ensemble.gateway.triton_http import TritonHttp
 from triton_ensemble.samples.files import Sample
 
-URL = "grpc://127.0.0.1:8001"
 LOG = logging.getLogger("gateway")
 TRACE = ("traceparent", "tracestate")  # W3C's
 TRACED = re.compile(r"[\x20-\x7e]{1,512}")  # other values fail a call by gRPC
@@ -55,7 +55,10 @@ class Gateway:
         rows, shared = self._settings.max_rows, bool(self._settings.batch)
         if not self.keys.are_asked:
             LOG.warning("everybody may ask: there is no GATEWAY_API_KEYS_FILE")
-        async with self._client.AsyncClient(os.environ.get("TRITON_URL") or URL) as connection:
+        url = os.environ.get("TRITON_URL") or self.tensors.URL
+        is_http = url.startswith("http")
+        connect = TritonHttp(url, self._client) if is_http else self._client.AsyncClient(url)
+        async with connect as connection:
             self._predictor = Predictor(self._client, connection, rows, shared=shared)
             made_up, inputs = self._sample.made_up, self._sample.inputs
             ask = self._predictor.first

@@ -25,8 +25,8 @@ class Ordinary:
     """Which requests these are: none, if the owner adds to the application what would be passed by."""
 
     def __init__(self, app: FastAPI, gateway: Gateway, settings: Settings) -> None:
-        self.gateway, self.path = gateway, settings.root_path + PATH
-        self._urls = {PATH.encode(), self.path.encode()}
+        self.gateway = gateway
+        self._urls = {PATH.encode(), f"{settings.root_path}{PATH}".encode()}
         self._parts = _parts(app)
         # Answers to pages have headers of CORS; spans and their metrics are FastAPI's.
         self._is_open = not settings.cors and not observe.EXPORTED
@@ -52,10 +52,10 @@ class Predicted(Exchange):
     route = PATH
 
     def __init__(
-        self, connection: Protocol, ordinary: Ordinary, headers: Mapping[str, str]
+        self, connection: Protocol, gateway: Gateway, path: str, headers: Mapping[str, str]
     ) -> None:
-        super().__init__(connection, Asked("POST", ordinary.path, headers))
-        self._gateway = ordinary.gateway
+        super().__init__(connection, Asked("POST", path, headers))
+        self._gateway = gateway
 
     def _admitted(self) -> Body:
         return self._gateway.begin(self._asked)

@@ -13,6 +13,7 @@ from typing import Any, cast
 from triton_ensemble.client import Arrays
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.shared import SharedCalls
+from triton_ensemble.gateway.triton_http import TritonHttp
 from triton_ensemble.gateway.values import problem
 
 IN_FLIGHT = 4  # requests to Triton that one request is at once
@@ -94,8 +95,11 @@ class Predictor:
 
     async def statistics(self) -> dict[str, dict[str, int]]:
         """Return what Triton has counted of each model, all versions together: requests, and nanoseconds by kind."""
-        # Of the client there is nothing public that asks for it, and a connection of its own would need TLS of its own.
-        ask = self._connection._transport.connection.get_inference_statistics
+        connection = self._connection
+        if not isinstance(connection, TritonHttp):
+            # Nothing public asks for it, and a connection of its own would need TLS of its own.
+            connection = connection._transport.connection
+        ask = connection.get_inference_statistics
         counted: dict[str, Counter[str]] = {}
         for model in (await ask(client_timeout=STATISTICS_S)).model_stats:
             of = model.inference_stats

@@ -130,7 +130,8 @@ class Protocol(asyncio.Protocol):
             self._is_last = True
         elif not self.transport.is_closing():
             length = (b"content-length", str(len(text)).encode())
-            self.write(self.head(400, [PLAIN, length, CLOSE]), text.encode())
+            if not self._is_answered:
+                self.write(self.head(400, [PLAIN, length, CLOSE]), text.encode())
             self.transport.close()
 
     # Of the parser
@@ -163,7 +164,7 @@ class Protocol(asyncio.Protocol):
         if self._ordinary and self._ordinary.takes(method, self._url):
             # Of a name that is there twice the first counts, as it does to Starlette.
             headers = {n.decode("latin-1"): v.decode("latin-1") for n, v in self._headers[::-1]}
-            return Predicted(self, self._ordinary, headers)
+            return Predicted(self, self._ordinary.gateway, self._url.decode(), headers)
         return Applied(self, method.decode(), self._url, self._headers)
 
     def on_body(self, part: bytes) -> None:
@@ -214,7 +215,7 @@ class Protocol(asyncio.Protocol):
 
     def _wait_for_next(self) -> None:
         self._exchange = None
-        self._is_idle = True
+        self._is_answered, self._is_idle = False, True
         self._limit(self.config.timeout_keep_alive, self.transport.close)
 
     def _limit(self, seconds: float, end: Callable[[], None]) -> None:

@@ -1,0 +1,223 @@
+"""Triton over HTTP with tensors as bytes: a call takes a third less processor time than one over gRPC.
+
+A call that is cancelled closes its connection. Triton then computes on, as it does for an ensemble over gRPC, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import struct
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httptools
+import numpy as np
+import orjson
+from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped, unused-ignore]
+from numpy.typing import NDArray
+from tritonclient.grpc import service_pb2  # type: ignore[import-untyped]
+from tritonclient.utils import (  # type: ignore[import-untyped]
+    InferenceServerException,
+    deserialize_bytes_tensor,
+    np_to_triton_dtype,
+    triton_to_np_dtype,
+)
+
+from triton_ensemble.client import Arrays
+
+LENGTH = "Inference-Header-Content-Length"  # of the JSON before the tensors
+
+
+class TritonHttp:
+    """Has what the gateway calls of a project's AsyncClient: `send`, with its errors."""
+
+    def __init__(self, url: str, client: Any) -> None:
+        self._client, self._server = client, urlsplit(url)
+        self._tls = ssl.create_default_context() if self._server.scheme == "https" else None
+        self._model = f"models/{quote(client.tensors.MODEL)}"
+        binary = {"binary_data": True}
+        self._outputs = [{"name": n, "parameters": binary} for n in client.tensors.OUTPUTS]
+        self._idle: list[_Connection] = []
+
+    async def __aenter__(self) -> TritonHttp:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for connection in self._idle:
+            connection.transport.close()
+
+    async def send(
+        self,
+        inputs: Arrays,
+        *,
+        timeout: float,
+        request_id: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> Arrays:
+        """Return the outputs of one request as it is; raises InferenceError."""
+        deadline = self._client.runtime.flow.Deadline(timeout)
+        contents = [_content(array) for array in inputs.values()]
+        described = [
+            {
+                "name": name,
+                "shape": array.shape,
+                "datatype": np_to_triton_dtype(array.dtype),
+                "parameters": {"binary_data_size": len(content)},
+            }
+            for (name, array), content in zip(inputs.items(), contents, strict=True)
+        ]
+        given: dict[str, Any] = {"timeout": deadline.left_us()}
+        if hasattr(self._client.runtime, "sequences"):
+            given |= self._client.runtime.sequences.position(0, True, True)
+        request = {"inputs": described, "outputs": self._outputs, "parameters": given}
+        head = orjson.dumps(request | {"id": request_id})
+        more = {**(headers or {}), LENGTH: str(len(head))}
+        answer = await self._asked("POST", f"{self._model}/infer", deadline, more, head, *contents)
+        try:
+            return _outputs(answer)
+        except (KeyError, TypeError, ValueError):
+            reason = f"{self._server.netloc} answers what is not Triton's"
+            raise self._client.runtime.errors.ServerFailure(reason) from None
+
+    async def get_inference_statistics(self, *, client_timeout: float) -> Any:
+        """Return what Triton has counted of all models, as over gRPC; InferenceServerException where it does not say."""
+        try:
+            deadline = self._client.runtime.flow.Deadline(client_timeout)
+            answer = await self._asked("GET", "models/stats", deadline, {})
+        except self._client.InferenceError as error:
+            raise InferenceServerException(str(error)) from None
+        counted = service_pb2.ModelStatisticsResponse()
+        return ParseDict(orjson.loads(answer.content), counted, ignore_unknown_fields=True)
+
+    async def _asked(
+        self, method: str, path: str, deadline: Any, headers: Mapping[str, str], *body: bytes
+    ) -> _Answer:
+        """Return the answer to a request; raises InferenceError."""
+        errors, server = self._client.runtime.errors, self._server
+        lines = [
+            f"{method} {server.path.rstrip('/')}/v2/{path} HTTP/1.1",
+            f"Host: {server.netloc}",
+            f"Content-Length: {sum(map(len, body))}",
+            *(f"{name}: {value}" for name, value in headers.items()),
+        ]
+        message = b"".join(["\r\n".join([*lines, "", ""]).encode(), *body])
+        try:
+            async with self._lent(deadline) as connection:
+                answer = await asyncio.wait_for(connection.ask(message), deadline.left())
+        except (TimeoutError, asyncio.TimeoutError):  # which are two in Python 3.10
+            raise deadline.exceeded() from None
+        except OSError as error:
+            raise errors.Unavailable(f"{server.netloc}: {error}") from None
+        except httptools.HttpParserError:
+            raise errors.ServerFailure(f"{server.netloc}: the answer is not HTTP") from None
+        if answer.status != 200:
+            raise errors.of_status(str(answer.status), _error(answer.content))
+        return answer
+
+    @asynccontextmanager
+    async def _lent(self, deadline: Any) -> AsyncIterator[_Connection]:
+        """Yield a connection that is open; it is kept unless its answer does not come."""
+        while self._idle and self._idle[-1].transport.is_closing():
+            self._idle.pop()
+        if self._idle:
+            connection = self._idle.pop()
+        else:
+            port = self._server.port or (443 if self._tls else 80)
+            made = asyncio.get_running_loop().create_connection(
+                _Connection, str(self._server.hostname), port, ssl=self._tls
+            )
+            _, connection = await asyncio.wait_for(made, deadline.left())
+        try:
+            yield connection
+        except BaseException:
+            connection.transport.abort()
+            raise
+        self._idle.append(connection)
+
+
+class _Answer:
+    """A response; `length` is of the JSON before the tensors."""
+
+    def __init__(self) -> None:
+        self.status = self.length = 0
+        self.content = b""
+
+
+class _Connection(asyncio.Protocol):
+    """One to Triton, with one request at a time."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.transport = transport
+        self._parser = httptools.HttpResponseParser(self)
+        self._answer: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+
+    def ask(self, message: bytes) -> asyncio.Future[_Answer]:
+        """Send a request; return its answer to be."""
+        self._answer = asyncio.get_running_loop().create_future()
+        self._parts: list[bytes] = []
+        self._read = _Answer()
+        self.transport.write(message)
+        return self._answer
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(ConnectionError("the connection ended before the answer"))
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(error)
+            self.transport.abort()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == LENGTH.lower().encode():
+            self._read.length = int(value)
+
+    def on_body(self, part: bytes) -> None:
+        self._parts.append(part)
+
+    def on_message_complete(self) -> None:
+        self._read.status = self._parser.get_status_code()
+        self._read.content = b"".join(self._parts)
+        if not self._answer.done():
+            self._answer.set_result(self._read)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._answer.done():
+            self._answer.set_exception(error)
+            self._answer.exception()  # nobody may wait for it
+
+
+def _outputs(answer: _Answer) -> Arrays:
+    outputs, at = (
+        {},
+        answer.length or len(answer.content),
+    )  # if all tensors are empty, it is not said
+    for output in orjson.loads(answer.content[:at])["outputs"]:
+        end = at + output["parameters"]["binary_data_size"]
+        array = _array(output["datatype"], answer.content[at:end])
+        outputs[output["name"]], at = array.reshape(output["shape"]), end
+    return outputs
+
+
+def _content(array: NDArray[Any]) -> bytes:
+    if array.dtype != object:
+        return array.tobytes()
+    return b"".join(part for cell in array.flat for part in (struct.pack("<I", len(cell)), cell))
+
+
+def _array(datatype: str, content: bytes) -> NDArray[Any]:
+    if datatype == "BYTES":
+        return np.asarray(deserialize_bytes_tensor(content))
+    array = np.frombuffer(content, triton_to_np_dtype(datatype))
+    return array.astype(np.float32) if datatype == "BF16" else array  # NumPy has no BF16
+
+
+def _error(content: bytes) -> str:
+    try:
+        return str(orjson.loads(content)["error"])
+    except (KeyError, TypeError, ValueError):
+        return content[:200].decode(errors="replace")

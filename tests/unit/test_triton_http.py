@@ -1,0 +1,174 @@
+"""Triton over HTTP as the gateway asks it: an answer, or one of the client's errors."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+from support import ROOT
+
+from triton_ensemble.client import Arrays
+from triton_ensemble.gateway.triton_http import TritonHttp
+
+Reader: TypeAlias = asyncio.StreamReader
+Writer: TypeAlias = asyncio.StreamWriter
+Serve = Callable[[Reader, Writer], Awaitable[None]]
+
+
+def errors() -> Any:
+    """Return the client's errors, of which each project has a copy."""
+    file = ROOT / "template/src/{{ package }}/runtime/errors.py"
+    spec = importlib.util.spec_from_file_location("errors", file)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+ERRORS = errors()
+
+
+class Deadline:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def left(self) -> float:
+        return self._seconds
+
+    def left_us(self) -> int:
+        return round(self._seconds * 1e6)
+
+    def exceeded(self) -> Exception:
+        error: Exception = ERRORS.DeadlineExceeded("late")
+        return error
+
+
+CLIENT = SimpleNamespace(
+    tensors=SimpleNamespace(MODEL="a b", OUTPUTS=["TEXT", "NUMBER"]),
+    runtime=SimpleNamespace(errors=ERRORS, flow=SimpleNamespace(Deadline=Deadline)),
+    InferenceError=ERRORS.InferenceError,
+)
+INPUTS: Arrays = {
+    "TEXT": np.array([[b"\xff\0"], [b""]], object),
+    "NUMBER": np.array([[1, 2], [3, 4]], np.float32),
+}
+
+
+@asynccontextmanager
+async def triton(serve: Serve) -> AsyncIterator[TritonHttp]:
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, TritonHttp(f"http://127.0.0.1:{port}/proxied/", CLIENT) as connection:
+        yield connection
+
+
+async def request(reader: Reader) -> tuple[str, dict[str, Any], bytes]:
+    """Return the first line of a request, its JSON, and the bytes of its tensors."""
+    line, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
+    headers = dict(text.split(": ") for text in lines if text)
+    body = await reader.readexactly(int(headers["Content-Length"]))
+    length = int(headers["Inference-Header-Content-Length"])
+    return line, json.loads(body[:length]), body[length:]
+
+
+def answer(status: str, content: bytes, length: int = 0) -> bytes:
+    more = f"Inference-Header-Content-Length: {length}\r\n" if length else ""
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {len(content)}\r\n{more}\r\n"
+    return head.encode() + content
+
+
+async def echo(reader: Reader, writer: Writer) -> None:
+    """Answer with the inputs, as often as it is asked."""
+    while not reader.at_eof():
+        line, asked, tensors = await request(reader)
+        assert line == "POST /proxied/v2/models/a%20b/infer HTTP/1.1"
+        assert asked["parameters"]["timeout"] == 5_000_000
+        head = json.dumps({"outputs": asked["inputs"]}).encode()
+        message = answer("200 OK", head + tensors, len(head) if tensors else 0)
+        for part in (message[:20], message[20:]):
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0)
+
+
+def test_tensors_come_and_go_as_bytes() -> None:
+    async def main() -> None:
+        async with triton(echo) as connection:
+            for _ in range(2):
+                outputs = await connection.send(INPUTS, timeout=5.0, request_id="mine")
+                assert outputs["TEXT"].tolist() == [[b"\xff\0"], [b""]]
+                assert outputs["NUMBER"].tolist() == [[1, 2], [3, 4]]
+            assert len(connection._idle) == 1
+            empty = await connection.send({"NUMBER": np.zeros((1, 0), np.float32)}, timeout=5.0)
+            assert empty["NUMBER"].shape == (1, 0)
+
+    asyncio.run(main())
+
+
+FAILURES: dict[str, tuple[bytes, type[Exception]]] = {
+    "refused": (answer("400 Bad", b'{"error": "text"}'), ERRORS.InvalidInput),
+    "busy": (answer("503 Busy", b"a proxy's page"), ERRORS.Unavailable),
+    "failed": (answer("500 Failed", b'{"error": "text"}'), ERRORS.ServerFailure),
+    "half an answer": (answer("200 OK", b"1234")[:-2], ERRORS.Unavailable),
+    "nothing": (b"", ERRORS.Unavailable),
+    "another protocol": (b"\0\0\x12\x04", ERRORS.ServerFailure),
+    "another answer": (answer("200 OK", b"hello"), ERRORS.ServerFailure),
+}
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_what_is_no_answer_is_an_error_of_the_client(kind: str) -> None:
+    message, error = FAILURES[kind]
+
+    async def serve(reader: Reader, writer: Writer) -> None:
+        await request(reader)
+        writer.write(message)
+        writer.close()
+
+    async def main() -> None:
+        async with triton(serve) as connection:
+            for _ in range(2):  # a connection that was closed is not used again
+                with pytest.raises(error):
+                    await connection.send(INPUTS, timeout=5.0)
+
+    asyncio.run(main())
+
+
+def test_nobody_there_is_unavailable() -> None:
+    async def main() -> None:
+        with pytest.raises(ERRORS.Unavailable):
+            await TritonHttp("http://127.0.0.1:1", CLIENT).send(INPUTS, timeout=5.0)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_an_answer_that_nobody_waits_for_ends_its_connection(is_cancelled: bool) -> None:
+    async def main() -> None:
+        ended = asyncio.Event()
+
+        async def serve(reader: Reader, writer: Writer) -> None:
+            await request(reader)
+            assert not await reader.read()
+            ended.set()
+            writer.close()
+
+        async with triton(serve) as connection:
+            call = asyncio.ensure_future(connection.send(INPUTS, timeout=0.2))
+            if is_cancelled:
+                await asyncio.sleep(0.05)
+                call.cancel()
+            with pytest.raises(asyncio.CancelledError if is_cancelled else ERRORS.DeadlineExceeded):
+                await call
+            await asyncio.wait_for(ended.wait(), 5)
+            assert not connection._idle
+
+    asyncio.run(main())
