@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,35 +16,34 @@ from pipelines import Answers
 
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import findings_in, generated_repository
-from triton_ensemble.pipeline.rules import RefusedAnswers, Rules
+from triton_ensemble.pipeline.rules import Problem, Rules
 
 ALL = {(kind, field) for kind, fields in FIELDS.items() for field in fields}
 MANY = 1500
 # More, and others: AGREEMENTS=5000 SEED=7 python -m pytest -m slow tests/unit/test_agreement.py
 AGREEMENTS = int(os.environ.get("AGREEMENTS", MANY if os.environ.get("ALL") else 400))
 
-# What the answers refuse and the check does not even warn of, by the refusal's words, with the reason.
+# What the answers refuse and the check does not even warn of, by rule, with the reason.
+IN_CODE = "what a step calls is in its code, not in its config"
+OF_ENGINE = "what an engine is built for is in no config"
 STRICTER = {
-    "has `fuse: true`, but ": "the configs would be right, and without what was asked for",
-    "ensemble: is false, but ": "the configs would have the ensemble that was not wanted",
-    "batches, but its `max_batch_size` is 0": "Triton warns of it, and of a sequence it is dropped",
-    "has `batching` and `sequence`": "a config has one of them, so that one would be dropped",
-    "calls \\S+, which is no step": "what a step calls is in its code, not in its config",
-    "calls its own model": "what a step calls is in its code, not in its config",
-    "calls other models": "what a step calls is in its code, not in its config",
-    "calls \\S+, which serves": "what a step calls is in its code, not in its config",
-    "has its labels in ": "projects keep those of models that are not adopted in one folder",
-    "has in `config` .*; write `.*` in its place": "other rules know what it says by its answer",
-    "has in `config` .*, which the answers write": "of two values Triton takes the last if the first is 0",
-    "warms up its input .*, which it does not have": "the config is written without it",
-    "names `gpus` beside a list": "the list is in the config, and the field would be dropped",
-    "max_batch_size: the steps of image-classification": "it is about the example's code",
-    "tensor .*: no step reads or writes it": "it is in no config",
-    "has `backend: auto` and no `file`": "the config is right for a model file that is put beside it",
-    "but its model.py is generated": "the config is right, and the project would not have the file",
-    "has (`trtexec`|in `trtexec`|`file` beside `trtexec`)": "what an engine is built for is in no config",
-    "and its engine needs a range": "what an engine is built for is in no config",
-    "which step .* writes below": "an ensemble may list its steps in any order",
+    "unfused": "the configs would be right, and without what was asked for",
+    "not-one-model": "the configs would have the ensemble that was not wanted",
+    "batching-no-rows": "Triton warns of it, and of a sequence it is dropped",
+    "batching-sequence": "a config has one of them, so that one would be dropped",
+    **dict.fromkeys(("calls-backend", "calls-cycle", "calls-sequence", "calls-unknown"), IN_CODE),
+    "labels-folder": "projects keep those of models that are not adopted in one folder",
+    "config-answer": "other rules know what it says by its answer",
+    "config-written": "of two values Triton takes the last if the first is 0",
+    "warmup-unknown": "the config is written without it",
+    "gpus-of-groups": "the list is in the config, and the field would be dropped",
+    "example-rows": "it is about the example's code",
+    "tensor-unused": "it is in no config",
+    "auto-file": "the config is right for a model file that is put beside it",
+    "file-generated": "the config is right, and the project would not have the file",
+    **dict.fromkeys(("trtexec-backend", "trtexec-dims", "trtexec-file", "trtexec-open"), OF_ENGINE),
+    **dict.fromkeys(("trtexec-order", "trtexec-unknown"), OF_ENGINE),
+    "reads-below": "an ensemble may list its steps in any order",
 }
 # Answers with `config` are passed over. It is text that only Triton reads: the answers know which fields it has,
 # and not what is in them. `triton-ensemble check pipeline.yml`, `make check` and `make test` read all of it.
@@ -56,7 +54,7 @@ class Verdicts:
     """What the answers' rules and the check say of answers."""
 
     answers: Answers
-    refusal: str
+    refusal: Problem | None  # the first
     findings: list[Finding]
     graph: Answers
 
@@ -70,29 +68,23 @@ class Verdicts:
         if not self.refusal:
             errors = [] if has_config(self.answers) else self.errors
             return "".join(f"accepted, but {f.rule}: {f.what}\n" for f in errors)
-        listed = any(re.search(words, self.refusal) for words in STRICTER)
-        if self.findings or listed or self.is_of_no_config():
+        if self.findings or self.refusal.rule in STRICTER or self.is_of_no_config(self.refusal):
             return ""
         return f"the check finds nothing, but refused: {self.refusal}\n"
 
-    def is_of_no_config(self) -> bool:
+    def is_of_no_config(self, refusal: Problem) -> bool:
         """Return whether the refused step has no config of its own: it is fused."""
-        refused = re.findall(r"step (\S+?)(?:, inside)?: ", self.refusal)[-1:]
         fused = [step["name"] for model in self.graph["shared_models"] for step in model["steps"]]
-        return any(name in fused for name in refused)
+        return any(name in fused for name in refusal.where[1:4:2])
 
 
 def verdicts(rules: Rules, given: Answers) -> Verdicts | None:
     """Ask both; return none where the values are of the wrong kind, so that nothing can be generated."""
-    given, refusal = DEFAULTS | given, ""
-    try:
-        rules.values(given, ["graph"])
-    except RefusedAnswers:
+    given = DEFAULTS | given
+    if rules.problems_of_form(given):
         return None
-    try:
-        answered = rules.answered(given)
-    except RefusedAnswers as refused:
-        answered, refusal = rules.unchecked(given), str(refused)
+    answered = rules.unchecked(given)
+    refusal = next(iter(rules.problems_of_wiring(answered)), None)
     with TemporaryDirectory() as folder:
         configs = rules.rendered(answered)
         findings = findings_in(generated_repository(Path(folder), answered, configs))

@@ -22,7 +22,7 @@ from triton_ensemble import catalog
 from triton_ensemble.adopt.command import adopt
 from triton_ensemble.adopt.refusal import Refused
 from triton_ensemble.pipeline.flow import Answers, written
-from triton_ensemble.pipeline.rules import Rules
+from triton_ensemble.pipeline.rules import Rules, problems_in
 
 START: dict[str, str] = catalog.table("prompts")["start"]
 COLUMNS = 80 - len("Validation error for question 'flow': ")
@@ -39,7 +39,7 @@ label python: LOGITS -> LABEL STRING[1], SCORE FP32[1]
 def said(text: str) -> Answers:
     """Return the tensors, steps and outputs of a text without problems."""
     parts = json.loads(parse(text))
-    assert not parts["problem"]
+    assert not parts["problems"]
     return {field: parts[field] for field in ("tensors", "steps", "outputs")}
 
 
@@ -280,8 +280,9 @@ def test_whatever_the_text_there_is_an_answer(count: int) -> None:
     accepted = 0
     for text in (mutant(random) for _ in range(count)):
         told = json.loads(parse(text))
-        assert told["problem"].isprintable(), text
-        if not told["problem"]:
+        lines = [RULES.line(each) for each in problems_in(told["problems"])]
+        assert "".join(lines).isprintable(), text
+        if not lines:
             accepted += 1
             assert comparable(said(written(told))) == comparable(told), text
     assert accepted > count / 10

@@ -65,7 +65,7 @@ REFUSED = {
     "a question that is none": ("project_name", "project", 2, "project: is no question"),
     "a tensor": ("C: FP32[4]", "C: FP3[4]", 8, "tensor C: has the type FP3"),
     "a tensor with a blank in its name": ("STRING[1]", "STRING[0]", 7, "tensor Merchant Name"),
-    "a field of a tensor": ("labels:", "lables:", 5, "tensor B"),
+    "a field of a tensor": ("labels:", "lables:", 6, "tensor B"),
     "a field of a step": ("max_batch_size: 8", "max_batch_size: -8", 20, "max_batch_size is -8"),
     "a field in a field": ("priority_levels: 2", "priority_levels: x", 22, "priority_levels is"),
     "a binding": ("y: C", "y: {tensor: C, reshape: [0]}", 19, "y reshape has the dim 0"),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import on_configs
 from triton_ensemble.config import Model
-from triton_ensemble.pipeline.rules import Answers, rules
+from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, rules
 
 SERVED = {"batching-lost", "optional-chain"}  # warnings that an owner must know of
 UNTRANSLATABLE = {"tensor-twice"}  # warnings: a table of tensors by name would drop one
@@ -63,13 +62,11 @@ def refuse_namespaces(ensembles: Iterable[Model]) -> None:
 
 def refuse_answers(answers: Answers, ensemble: Model, models: Collection[str]) -> None:
     """Raise Refused for what the template refuses of the answers, at the config that is to be changed."""
-    what, _, instead = rules().problem(answers).partition("; ")
-    step = re.match(r"step (\S+): ", what)
-    where, said = (step[1], what[step.end() :]) if step else (ensemble.name, what)
-    if what:
-        known = where in models
-        raise Refused(
-            config_of(where if known else ensemble.name),
-            said if known else what,
-            instead or "change it",
-        )
+    try:
+        rules().answered(answers)
+    except RefusedAnswers as refused:
+        problem, folder = refused.problems[0], ensemble.name
+        if problem.where[:1] == ["steps"] and problem.where[1] in models:
+            problem, folder = problem._replace(place=problem.place[1:]), str(problem.where[1])
+        what, instead = rules().in_words(problem)
+        raise Refused(config_of(folder), what, instead or "change it") from None

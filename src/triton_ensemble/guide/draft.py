@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from triton_ensemble.pipeline.flow import name, written
-from triton_ensemble.pipeline.rules import Answers, rules
+from triton_ensemble.pipeline.file import bindings, tensors_of
+from triton_ensemble.pipeline.flow import written
+from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, problems_in, rules
 from triton_ensemble.project import ProjectError
 
 # What a line says of a step, and of a binding; the rest of both comes from elsewhere.
 IN_LINES = {"name", "backend", "model", "inputs", "outputs", "instances"}
 IN_USES = {"tensor", "type", "dims", "optional"}
-TENSORS_KNOWN = "known python: x=- FP32[1] -> "  # a step that writes what the line may read
+# What is wrong with outputs may be right with the next step, which joins them.
+OF_OUTPUTS = {
+    "decoupled-outputs",
+    "exposed-type",
+    "output-unknown",
+    "output-unwritten",
+    "partial-output",
+}
 
 
 class RefusedLine(ProjectError):
@@ -52,16 +58,9 @@ class Draft:
 
     def parsed(self, line: str) -> Answers:
         """Return the tensors and steps that a line in the notation of `flow` adds; RefusedLine if it is none."""
-        known = ", ".join(f"{name(tensor)} {spec}" for tensor, spec in self.tensors.items())
-        try:
-            told = flow_parts(f"{TENSORS_KNOWN}{known}\n{line}" if known else line)
-        except RefusedLine as error:
-            alone = re.sub("^line [0-9]+: ", "", str(error))
-            raise RefusedLine(re.sub("line [0-9]+ types (.*)", r"\1 has its type", alone)) from None
-        return {
-            "tensors": {t: spec for t, spec in told["tensors"].items() if t not in self.tensors},
-            "steps": told["steps"][bool(known) :],
-        }
+        told = flow_parts(line, self.tensors)
+        new = {t: spec for t, spec in told["tensors"].items() if t not in self.tensors}
+        return {"tensors": new, "steps": told["steps"]}
 
     def with_line(self, line: str, settings: Answers, origin: str = "") -> Draft:
         """Return the pipeline with one more step; RefusedLine where the template refuses it.
@@ -158,40 +157,29 @@ def with_settings(step: Answers, settings: Answers) -> Answers:
     return step
 
 
-def flow_parts(text: str) -> Answers:
-    """Return what a text in the notation of `flow` says; RefusedLine if it is none."""
-    told: Answers = json.loads(rules().macro("flow", "flow_parts")(text))
-    if problem := told["problem"]:
-        raise RefusedLine(problem)
+def flow_parts(text: str, known: Answers | None = None) -> Answers:
+    """Return what a text in the notation of `flow` says; RefusedLine if it is none.
+
+    A text that goes on after `known` tensors is a single line.
+    """
+    told: Answers = json.loads(rules().macro("flow", "flow_parts")(text, known or {}))
+    if problems := problems_in(told["problems"]):
+        place = problems[0].place if known is None else []
+        raise RefusedLine(rules().line(problems[0]._replace(place=place)))
     return told
 
 
 def accepted(answers: Answers, whole: bool = False) -> Answers:
     """Return answers that the template accepts; RefusedLine where it does not.
 
-    Unless they are the `whole`, what is wrong with outputs may be right with the next step, which joins them.
+    Unless they are the `whole`, its outputs may have problems.
     """
-    problem = rules().problem(answers)
-    if problem and (whole or not problem.startswith("outputs: ")):
-        raise RefusedLine(problem)
+    try:
+        rules().answered(answers)
+    except RefusedAnswers as refused:
+        if whole or refused.problems[0].rule not in OF_OUTPUTS:
+            raise RefusedLine(str(refused)) from None
     return answers
-
-
-def tensors_of(step: Answers, *sides: str) -> Iterator[str]:
-    """Iterate over the pipeline's tensors that a step reads and writes, or one of both."""
-    for side in sides or ("inputs", "outputs"):
-        for binding in bindings(step.get(side, [])).values():
-            if binding.get("tensor") is not None:
-                yield str(binding["tensor"])
-
-
-def bindings(side: Any) -> dict[str, Answers]:
-    """Return a side of a step by the model's own names: the tensor of each, and what is said of it."""
-    named = side if isinstance(side, dict) else {each: each for each in side}
-    return {
-        str(own): bound if isinstance(bound, dict) else {"tensor": bound}
-        for own, bound in named.items()
-    }
 
 
 def type_of(spec: Any) -> str:

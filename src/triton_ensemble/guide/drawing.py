@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from tempfile import TemporaryDirectory
 
-from triton_ensemble.guide.draft import tensors_of
+from triton_ensemble.pipeline.file import tensors_of
 from triton_ensemble.pipeline.rules import Answers
 
 

@@ -13,9 +13,10 @@ from questionary import Choice, Question
 
 from triton_ensemble import catalog
 from triton_ensemble.adopt.fields import Defaults
-from triton_ensemble.guide.draft import Draft, bindings, type_of
+from triton_ensemble.guide.draft import Draft, type_of
 from triton_ensemble.guide.given import WHAT, GivenModel, given_model, models_in
 from triton_ensemble.guide.tensor import Tensor
+from triton_ensemble.pipeline.file import bindings
 from triton_ensemble.pipeline.flow import name as word
 from triton_ensemble.pipeline.rules import Answers, rules
 from triton_ensemble.project import ProjectError

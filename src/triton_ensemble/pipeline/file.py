@@ -1,4 +1,4 @@
-"""Changes of pipeline.yml that leave the rest of its text as it is."""
+"""The parts of pipeline.yml, and changes of it that leave the rest of its text as it is."""
 
 from __future__ import annotations
 
@@ -44,6 +44,23 @@ def steps_of(level: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
     for i, step in enumerate(level.get("steps", [])):
         yield (*path, "steps", i), step
         yield from steps_of(step, (*path, "steps", i))
+
+
+def tensors_of(step: dict[str, Any], *sides: str) -> Iterator[str]:
+    """Iterate over the pipeline's tensors that a step reads and writes, or one of both."""
+    for side in sides or ("inputs", "outputs"):
+        for binding in bindings(step.get(side, [])).values():
+            if binding.get("tensor") is not None:
+                yield str(binding["tensor"])
+
+
+def bindings(side: Any) -> dict[str, dict[str, Any]]:
+    """Return a side of a step by the model's own names: the tensor of each, and what is said of it."""
+    named = side if isinstance(side, dict) else {each: each for each in side}
+    return {
+        str(own): bound if isinstance(bound, dict) else {"tensor": bound}
+        for own, bound in named.items()
+    }
 
 
 def _without_aliases(text: str) -> Any:

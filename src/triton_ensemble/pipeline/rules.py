@@ -7,11 +7,10 @@ The wheel carries these files; a clone of the template has them at its root.
 from __future__ import annotations
 
 import json
-from ast import literal_eval
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 Answers = dict[str, Any]
 
 PACKAGE = Path(__file__).parents[1]
-# How Jinja reports what a question of copier.yml refuses: as a name that is not defined.
-UNDEFINED = "'dict object' has no attribute "
 CHECKS = ("given", "graph")  # questions that refuse
 # The template of a config by the list of `graph` whose items it is rendered for, and what it calls one.
 CONFIGS = {
@@ -39,8 +36,23 @@ class RulesError(ProjectError):
     """Raised where the template's rules can't be rendered: what is missing, how to get it."""
 
 
+class Problem(NamedTuple):
+    """What a rule of the template says of answers (hooks/problems.jinja), without words."""
+
+    rule: str
+    where: list[str | int]  # the path to it in the answers
+    args: Answers  # of the rule's words
+    near: str  # what may have been meant
+    place: list[str]  # how a sentence names it
+    inner: list[str] | None = None
+
+
 class RefusedAnswers(Exception):
-    """Raised where the template refuses answers, with its line: where, what, what to write instead."""
+    """Raised where the template refuses answers, with its line on the first of the problems."""
+
+    def __init__(self, problems: list[Problem], line: str) -> None:
+        super().__init__(line)
+        self.problems = problems
 
 
 def template_root() -> Path:
@@ -68,7 +80,29 @@ class Rules:
 
         RefusedAnswers where the template refuses them.
         """
-        return self.values(given, ())
+        problems = self.problems_of_form(given)
+        answers = {} if problems else self.unchecked(given)
+        if problems := problems or self.problems_of_wiring(answers):
+            raise RefusedAnswers(problems, self.line(problems[0]))
+        return answers
+
+    def problems_of_form(self, given: Answers) -> list[Problem]:
+        """Return what is wrong with the form of answers."""
+        return problems_in(self.macro("questions", "answers_problems")(given, list(given)))
+
+    def problems_of_wiring(self, answers: Answers, whole: bool = True) -> list[Problem]:
+        """Return what is wrong with a pipeline, of answers with `graph`; `whole`: it has all its steps."""
+        wrong = self.macro("validate/pipeline", "pipeline_problems")
+        return problems_in(wrong(answers["graph"], answers, whole))
+
+    def in_words(self, problem: Problem) -> tuple[str, str]:
+        """Return where and what is wrong, and what to write instead."""
+        what, instead = json.loads(self.macro("problems", "in_words")(problem._asdict()))
+        return what, instead
+
+    def line(self, problem: Problem) -> str:
+        """Return a problem in one line."""
+        return "; ".join(filter(None, self.in_words(problem)))
 
     def unchecked(self, given: Answers) -> Answers:
         """Return the same as `answered`, even of answers whose wiring is refused."""
@@ -133,19 +167,8 @@ class Rules:
         """Return what a question has where nothing answers it."""
         if not isinstance(question["default"], str):
             return question["default"]
-        text = self._rendered(question["default"], context)
+        text = self.render(question["default"], context)
         return json.loads(text) if question["type"] == "json" else _cast(question["type"], text)
-
-    def _rendered(self, source: str, context: Answers) -> str:
-        template = self._compiled(source)
-        from jinja2 import UndefinedError  # which is there, as the template is
-
-        try:
-            return template.render(context)
-        except UndefinedError as error:
-            if not str(error).startswith(UNDEFINED):
-                raise
-            raise RefusedAnswers(literal_eval(str(error).removeprefix(UNDEFINED))) from None
 
     @cached_property
     def _defaults(self) -> Answers:
@@ -188,6 +211,11 @@ class Rules:
         if source not in self._sources:
             self._sources[source] = self._environment.from_string(source)
         return self._sources[source]
+
+
+def problems_in(lines: str) -> list[Problem]:
+    """Return the problems of which macros of the template print one a line."""
+    return [Problem(**json.loads(line)) for line in lines.splitlines() if line.strip()]
 
 
 def _cast(kind: str, value: Any) -> Any:

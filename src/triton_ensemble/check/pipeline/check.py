@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from triton_ensemble.answers import LEFT_OUT, UnreadableAnswers, answers_of, read_answers
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import findings_in, generated_repository
-from triton_ensemble.check.pipeline.independent import refused_parts
 from triton_ensemble.check.pipeline.lines import PipelineLines
+from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.config import Field, Model
-from triton_ensemble.pipeline.rules import Answers, Rules
+from triton_ensemble.pipeline.rules import Answers, Problem, Rules
 from triton_ensemble.pipeline.rules import rules as template_rules
 
 RULE = "answers"  # of findings that the template's own rules make
+MOST = 10  # of them
 
 
 def check_pipeline(path: Path) -> list[Finding]:
     """Return what is wrong in a pipeline.yml, by line: what the template refuses, else what Triton would.
 
-    Of what the template refuses, it has one problem of each step and answer, as far as they are independent.
+    Of what the template refuses, it has the first problems that do not follow from others.
     The file need be neither committed nor applied. Raises OSError where it can't be read, and
     RulesError without what renders the template's rules.
     """
@@ -31,14 +33,14 @@ def check_pipeline(path: Path) -> list[Finding]:
         return [Finding(path, error.line, RULE, error.what, error.instead)]
     rules, lines = template_rules(), PipelineLines(root)
     answers = of_project(path, rules) | given
-    if refused := [*refused_parts(answers, rules)]:
-        return sorted(_finding(path, lines.of_problem(each), each) for each in refused)
-    return sorted(set(_of_configs(path, rules.answered(answers), rules, lines)))
+    if refused := [*islice(list_problems(answers, rules), MOST)]:
+        return sorted(_finding(path, lines, each, rules) for each in refused)
+    return sorted(set(_of_configs(path, rules.unchecked(answers), rules, lines)))
 
 
-def _finding(path: Path, line: int, problem: str) -> Finding:
-    what, _, instead = problem.partition("; ")
-    return Finding(path, line, RULE, what, instead or "change it")
+def _finding(path: Path, lines: PipelineLines, problem: Problem, rules: Rules) -> Finding:
+    what, instead = rules.in_words(problem)
+    return Finding(path, lines.of_path(problem.where), RULE, what, instead or "change it")
 
 
 def of_project(path: Path, rules: Rules) -> Answers:
@@ -61,7 +63,7 @@ def _of_configs(
             name = each.file.parent.name
             fields = _path_to(each.line, repository.models.get(name))
             where = ".".join(field.name for field in fields)
-            line = lines.of_model(_step_names(name, answered["graph"]), fields, each.what)
+            line = lines.of_model(_step_names(name, answered["graph"]), fields)
             what = f"model {name}{', ' * bool(where)}{where}: {each.what}"
             yield Finding(path, line, each.rule, what, each.instead, each.severity)
 

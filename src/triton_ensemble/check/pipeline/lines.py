@@ -1,8 +1,7 @@
-"""Where in pipeline.yml stands what a message is about, as far as the message says so."""
+"""Where in pipeline.yml an answer stands, or what a field of config.pbtxt was made from."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -11,7 +10,8 @@ import yaml
 from triton_ensemble.config import Field
 
 Node = Any  # yaml.Node, whose marks have no types
-Entry = tuple[str, Node, Node]  # a key or an index (from 1 on), where it stands, and its value
+Entry = tuple[str, Node, Node]  # a key or the name of an item, where it stands, and its value
+NAMES = ("name", "input_name", "tensor")  # fields by one of which a mapping is known
 # The answer that a field of config.pbtxt comes from, where it has another name.
 ANSWERS = {
     "allow_ragged_batch": "ragged",
@@ -32,25 +32,26 @@ ANSWERS = {
     "sequence_batching": "sequence",
     "version_policy": "versions",
 }
-# Mappings that a message does not name when it names what is in them.
+# Tables whose entries a config has on the level of the model.
 UNNAMED = ("tensors", "steps", "inputs", "outputs")
 
 
 class PipelineLines:
-    """The lines of a pipeline.yml, found by the words of messages."""
+    """The lines of the parts of a pipeline.yml."""
 
     def __init__(self, root: Node) -> None:
         self.root = root
 
-    def of_problem(self, line: str) -> int:
-        """Return the line that a problem of the template's rules is about: that of the deepest field it names."""
-        at, node, rest = self.root, self.root, line
-        while step := _named_step(node, rest):
-            at, node, rest = step
-        words = rest.replace("`", " ").replace(":", " ").strip()
-        return _line(_descend(at, node, words) or _mention(node, rest) or at)
+    def of_path(self, path: Iterable[str | int]) -> int:
+        """Return the line of an answer, or of the part around it that the file has."""
+        at = node = self.root
+        for part in path:
+            if not (entry := _part(node, part)):
+                break
+            _, at, node = entry
+        return _line(at)
 
-    def of_model(self, names: Iterable[str], path: Iterable[Field], words: str = "") -> int:
+    def of_model(self, names: Iterable[str], path: Iterable[Field]) -> int:
         """Return the line of a config's field: `path` leads to it from the config's outermost field.
 
         `names` are those that a step may have which the model is made from.
@@ -67,7 +68,7 @@ class PipelineLines:
                 _, at, node = entry
             elif verbatim := _in_config(node, field.name):
                 return verbatim
-        return _line(at if at is not node else _mention(node, words) or at)
+        return _line(at)
 
 
 def _entries(node: Node) -> Iterator[Entry]:
@@ -75,9 +76,26 @@ def _entries(node: Node) -> Iterator[Entry]:
         for key, value in node.value:
             yield str(key.value), key, value
     elif isinstance(node, yaml.SequenceNode):
-        for i, value in enumerate(node.value, 1):
-            own = value.value if isinstance(value, yaml.ScalarNode) else str(i)
-            yield own, value, value
+        for value in node.value:
+            yield _name(value), value, value
+
+
+def _name(node: Node) -> str:
+    """Return what an item is known by; empty where it has no name."""
+    inside = node.value if isinstance(node, yaml.MappingNode) else []
+    known_by = [node, *(value for name in NAMES for key, value in inside if key.value == name)]
+    return next((str(each.value) for each in known_by if isinstance(each, yaml.ScalarNode)), "")
+
+
+def _part(node: Node, part: str | int) -> Entry | None:
+    """Return an entry by its number or key, else by what it is known by; tensors may be listed on no side."""
+    entries = [*_entries(node)]
+    if isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+        return next(iter(entries[part : part + 1]), None)
+    for name in (str(part), "tensors" if part in ("inputs", "outputs") else ""):
+        if found := [each for each in entries if each[0] == name]:
+            return found[0]
+    return next((each for each in entries if _name(each[2]) == part), None)
 
 
 def _child(node: Node, name: str) -> Node | None:
@@ -86,27 +104,9 @@ def _child(node: Node, name: str) -> Node | None:
 
 def _steps(node: Node) -> Iterator[Entry]:
     """Iterate over all steps, those of ensembles inside too, by their names."""
-    for index, at, step in _entries(_child(node, "steps")):
-        name = _child(step, "name")
-        yield (name.value if isinstance(name, yaml.ScalarNode) else index), at, step
-        yield from _steps(step)
-
-
-def _named_step(node: Node, line: str) -> tuple[Node, Node, str] | None:
-    for name, at, step in _steps(node):
-        for prefix in (f"step {name}: ", f"step {name}, inside: "):
-            if line.startswith(prefix):
-                return at, step, line[len(prefix) :]
-    return None
-
-
-def _descend(at: Node, node: Node, words: str) -> Node | None:
-    """Return the deepest node that the first words name, one a level; nothing where they name none."""
-    words = words.removeprefix("tensor ").removeprefix("has ").removeprefix("the ").lstrip()
-    for key, where, value in _visible(node):
-        if words == key or words.startswith(f"{key} "):
-            return _descend(where, value, words[len(key) :]) or where
-    return None
+    for entry in _entries(_child(node, "steps")):
+        yield entry
+        yield from _steps(entry[2])
 
 
 def _visible(node: Node) -> Iterator[Entry]:
@@ -133,26 +133,6 @@ def _in_config(node: Node, field: str) -> int:
 def _names_in(field: Field) -> set[str]:
     """Return the name and the key of a field, by which its tensor is known."""
     return {each.value for each in field.inside if each.name in ("name", "key")} - {""}
-
-
-def _mention(node: Node, words: str) -> Node | None:
-    """Return the part of a node that the words mention first: a field in backquotes, or a tensor's name."""
-    places: list[tuple[int, Node]] = []
-    for pattern, at in _patterns(node, of_tensors=False):
-        if found := re.search(pattern, words):
-            places.append((found.start(), at))
-    return min(places, key=lambda place: place[0])[1] if places else None
-
-
-def _patterns(node: Node, of_tensors: bool) -> Iterator[tuple[str, Node]]:
-    for key, at, value in _entries(node):
-        name = re.escape(key)
-        yield rf"(?<![\w.-]){name}(?![\w-])" if of_tensors else f"`{name}`", at
-        if isinstance(value, yaml.ScalarNode):
-            if of_tensors and value is not at:
-                yield rf"(?<![\w.-]){re.escape(value.value)}(?![\w-])", value
-        elif key != "steps":
-            yield from _patterns(value, of_tensors or key in UNNAMED)
 
 
 def _line(node: Node) -> int:

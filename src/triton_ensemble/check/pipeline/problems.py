@@ -1,0 +1,65 @@
+"""All that the template refuses of answers, as far as one problem does not follow from another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import yaml
+
+from triton_ensemble.pipeline.file import steps_of, tensors_of
+from triton_ensemble.pipeline.rules import Answers, Problem, Rules
+
+Place = tuple[str | int, ...]
+TABLES = {"tensors", "steps"}  # answers of which a part may be wrong, while the rest hangs together
+# Answers without which it can't be said how anything hangs together.
+NEEDED = TABLES | {"ensemble", "flow", "gpu_count", "max_batch_size", "triton_release"}
+
+
+def list_problems(answers: Answers, rules: Rules) -> Iterator[Problem]:
+    """Yield what is wrong with the form of answers, then with how the parts hang together that have their form."""
+    of_form = rules.problems_of_form(answers)
+    yield from of_form
+    gone = {tuple(each.where[: 1 + (each.where[0] in TABLES)]) for each in of_form}
+    missing = {place[0] for place in gone if len(place) == 1} | {
+        each.near for each in of_form if each.rule == "no-question"
+    }
+    if not missing & NEEDED and (not gone or answers.keys() >= TABLES):
+        sound = _without(gone, answers) if gone else answers
+        if sound.get("steps") != []:
+            yield from rules.problems_of_wiring(rules.unchecked(sound), whole=not gone)
+
+
+def _without(gone: set[Place], answers: Answers) -> Answers:
+    """Return answers without those at some places, and without the steps that need what is there."""
+    tensors, steps = _table(answers["tensors"]), _table(answers["steps"])
+    kept = [
+        step
+        for i, step in enumerate(steps)
+        if ("steps", i) not in gone
+        and ("steps", step["name"]) not in gone
+        and not {("tensors", tensor) for tensor in tensors_of(step)} & gone
+    ]
+    while needy := [step for step in kept if not _models(step) <= _names(kept)]:
+        kept = [step for step in kept if step not in needy]
+    return {
+        **{name: value for name, value in answers.items() if (name,) not in gone},
+        "tensors": {t: spec for t, spec in tensors.items() if ("tensors", str(t)) not in gone},
+        "steps": kept,
+    }
+
+
+def _table(value: Any) -> Any:
+    return yaml.safe_load(value) if isinstance(value, str) else value
+
+
+def _names(steps: Iterable[Answers]) -> set[str]:
+    """Return the names of steps, those of ensembles inside too."""
+    return {each["name"] for _, each in steps_of({"steps": steps})}
+
+
+def _models(step: Answers) -> set[str]:
+    """Return the steps whose models a step uses or calls."""
+    inside = [each for _, each in steps_of({"steps": [step]})]
+    used = {each["model"] for each in inside if "model" in each}
+    return used.union(*(each.get("calls", []) for each in inside))

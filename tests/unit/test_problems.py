@@ -1,0 +1,236 @@
+"""What is wrong with answers, as records: the rule, the place and the arguments of the words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from answers_support import GOOD
+from support import step
+
+from triton_ensemble.check.pipeline.check import check_pipeline
+from triton_ensemble.check.pipeline.lines import PipelineLines
+from triton_ensemble.check.pipeline.problems import list_problems
+from triton_ensemble.pipeline.rules import Answers, Problem, rules
+
+Record = tuple[str, list[str | int], Answers]
+ONE = ["steps", "one"]
+TABLES = {"choices", "questions", "types", "write"}  # arguments that repeat a table
+
+
+def records(given: Answers) -> list[Record]:
+    """Return the problems of answers, without the arguments that repeat a table."""
+    return [record(each) for each in list_problems(GOOD | given, rules())]
+
+
+def record(problem: Problem) -> Record:
+    args = problem.args.items()
+    return problem.rule, problem.where, {name: arg for name, arg in args if name not in TABLES}
+
+
+def steps(*given: dict[str, Any], **tensors: Any) -> Answers:
+    named = {name: tensors.get(name, "FP32[4]") for name in ("A", "B", "C", *tensors)}
+    return {"tensors": named, "steps": list(given)}
+
+
+def inner(*given: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return an ensemble of steps that reads A and writes B."""
+    tensors = {"A": "FP32[4]", "B": "FP32[4]", "C": "FP32[4]"}
+    return step("inner", ["A"], ["B"], "ensemble", tensors=tensors, steps=list(given), **more)
+
+
+ONE_READS_A = step("one", ["A"], ["B"])
+CASES: dict[str, tuple[Answers, list[Record]]] = {
+    "nothing": (steps(ONE_READS_A, step("two", ["B"], ["C"])), []),
+    "a number": (
+        {"gpu_count": -1, "ci": "gitub"},
+        [
+            ("form", ["gpu_count"], {"kind": "natural", "json": "-1"}),
+            ("choice", ["ci"], {"given": '"gitub"'}),
+        ],
+    ),
+    "no question": (
+        {"stepz": 1, "ci": None},
+        [
+            ("no-question", ["stepz"], {"key": "stepz"}),
+            ("empty", ["ci"], {"field": "ci"}),
+        ],
+    ),
+    "an item of a list in a field": (
+        steps(
+            step("one", ["A"], ["B"], batching={"preferred_batch_size": [4, 0]}, gpus=["x"]),
+            step("two", ["B"], ["C"]),
+        ),
+        [
+            ("form", [*ONE, "batching", "preferred_batch_size", 1], {"kind": "batch size", "json": "0"}),
+            ("form", [*ONE, "gpus", 0], {"kind": "listed natural", "json": '"x"'}),
+        ],
+    ),
+    "a form that hides how a step hangs together, and not how others do": (
+        steps(
+            step("one", ["A"], ["nowhere"], instances=-1),
+            step("two", ["A"], ["B"], batching={"preferred_batch_size": [8, 99]}),
+            step("three", ["A"], ["C"], device="gpu"),
+        ),
+        [
+            ("form", [*ONE, "instances"], {"kind": "positive", "json": "-1"}),
+            (
+                "preferred-size",
+                ["steps", "two", "batching", "preferred_batch_size", 1],
+                {"size": 99, "max_batch_size": 8},
+            ),
+            ("no-gpu", ["steps", "three", "device"], {}),
+        ],
+    ),
+    "a step that needs one without its form": (
+        steps(
+            step("one", ["A"], ["B"], "onnx"),
+            {"name": "again", "model": "one", "inputs": ["A"], "outputs": ["C"], "version": 7},
+            step("caller", ["A"], ["C"], calls=["one"]),
+        ),
+        [("choice", [*ONE, "backend"], {"given": '"onnx"'})],
+    ),
+    "a name that stands twice": (
+        steps(ONE_READS_A, step("one", ["B"], ["C"])),
+        [("twice", ["steps", 1], {})],
+    ),
+    "tensors, and steps that read them": (
+        steps(step("one", ["A"], ["B"]), step("two", ["B"], ["C"]), A="FP33[4]", B={"type": "FP32"}, D="FP32[0]"),
+        [
+            ("data-type", ["tensors", "A"], {"given": "FP33"}),
+            ("needs", ["tensors", "B"], {"field": "dims"}),
+            ("form", ["tensors", "D", 0], {"kind": "dim", "raw": "0"}),
+        ],
+    ),
+    "unused tensors": (
+        steps(ONE_READS_A),
+        [("tensor-unused", ["tensors", "C"], {"name": "C"})],
+    ),
+    "steps inside": (
+        steps(inner(ONE_READS_A, step("two", ["X"], ["C"])), step("out", ["B"], ["Y"])),
+        [
+            ("no-tensor", ["steps", "out", "outputs", "Y"], {"verb": "writes", "tensor": "Y"}),
+            ("no-tensor", ["steps", "inner", *["steps", "two"], "inputs", "X"], {"verb": "reads", "tensor": "X"}),
+        ],
+    ),
+    "the form of a step inside": (
+        steps(inner(step("one", ["A"], ["B"], device="tpu")), step("out", ["A"], ["C"], device="gpu")),
+        [
+            ("choice", ["steps", "inner", *ONE, "device"], {"given": '"tpu"'}),
+            ("no-gpu", ["steps", "out", "device"], {}),
+        ],
+    ),
+    "an answer that the others hang on": (
+        steps(step("one", ["A"], ["B"], batching={"preferred_batch_size": [99]})) | {"max_batch_size": -1},
+        [("form", ["max_batch_size"], {"kind": "natural", "json": "-1"})],
+    ),
+    "the text of a pipeline": (
+        {"flow": "one python: A FP32[1] -> B\ntwo pythom: B -> C FP32[1]"},
+        [("flow-and-steps", ["flow"], {})],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_records_of_answers(name: str) -> None:
+    given, expected = CASES[name]
+    assert records(given) == expected
+
+
+def test_the_records_of_a_text() -> None:
+    text = "one python: A FP32[1] -> B FP32[1]\ntwo pythom: B -> C FP33[1]\n"
+    found = list_problems({"starting_pipeline": "my-own", "flow": text}, rules())
+    assert [(each.rule, each.where, each.near) for each in found] == [
+        ("data-type", ["flow", 2], "FP32"),
+        ("choice", ["flow", 2], "python"),
+    ]
+
+
+SPACES = """\
+project_name: x
+starting_pipeline: my-own
+tensors:
+  Use: FP32[4]
+  {name}: FLOAT[4]
+  B: FP32[4]
+  C: FP32[4]
+steps:
+- {{name: one, backend: python, inputs: [Use], outputs: [B], batching: {{preferred_batch_size: [99]}}}}
+- {{name: two, backend: python, inputs: [{name}], outputs: [C]}}
+"""
+
+
+@pytest.mark.parametrize("name", ["Use Chip", "UseChip", "steps", "tensor Use", "B C", "389"])
+def test_a_name_that_begins_as_another_or_has_a_blank(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yml"
+    path.write_text(SPACES.format(name=name))
+    assert [(each.line, each.what) for each in check_pipeline(path)] == [
+        (5, f"tensor {name}: has the type FLOAT, which Triton does not have"),
+        (9, "step one: prefers batches of 99, but its `max_batch_size` is 8"),
+    ]
+
+
+FILE = """\
+tensors:
+  A: FP32[4]
+  Merchant Name: {type: FP32,
+    dims: [4]}
+steps:
+  - name: one
+    inputs: [A, Merchant Name]
+    outputs:
+      y: B
+      A: {tensor: C, dims: [1]}
+  - name: one more
+    gpus: [0,
+      1]
+    steps:
+    - {name: one,
+       version: 3}
+    config: |
+      name: "x"
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "line"),
+    [
+        ([], 1),
+        (["tensors", "Merchant Name", "dims", 0], 4),
+        (["tensors", "Merchant"], 1),
+        (["steps", "one", "inputs", "Merchant Name"], 7),
+        (["steps", "one", "outputs", "A"], 10),
+        (["steps", "one", "outputs", "B"], 9),
+        (["steps", "one", "outputs", "C"], 10),
+        (["steps", "one more", "gpus", 1], 13),
+        (["steps", "one more", "gpus", 7], 12),
+        (["steps", "one more", "steps", "one", "version"], 16),
+        (["steps", 1, "steps", 0, "versions"], 15),
+        (["steps", "none"], 5),
+        (["outputs", "A"], 2),
+        (["max_batch_size"], 1),
+    ],
+)
+def test_the_line_of_a_place(where: list[str | int], line: int) -> None:
+    assert PipelineLines(yaml.compose(FILE)).of_path(where) == line
+
+
+def test_a_problem_of_an_answer_that_only_the_project_has(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yml"
+    path.write_text(SPACES.format(name="D").replace("FLOAT", "FP32").replace("99", "8"))
+    kept = {"ci": "gitub", "steps": [step("one", ["A"], ["B"])]}
+    (tmp_path / ".copier-answers.yml").write_text(yaml.safe_dump(kept))
+    [found] = check_pipeline(path)
+    assert (found.line, found.what, found.instead) == (1, 'ci is "gitub"', "did you mean github?")
+
+
+def test_words_come_last_and_once() -> None:
+    """Words with blanks, quotes or `; ` in them are part of what is wrong, and not of the remedy."""
+    given = steps(step("one", ["A"], ["B; did you mean C?"]), step("two", ["B"], ["C"]))
+    first, *_ = list_problems(GOOD | given, rules())
+    assert rules().in_words(first) == (
+        "step one: writes B; did you mean C?, which is not in `tensors`",
+        "add it there with its TYPE[dims]",
+    )
