@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.pipeline.rules import Rules
 
 DEFAULTS = {
@@ -30,8 +31,9 @@ class Gatekeeper:
         return graph
 
     def line(self, answers: dict[str, Any]) -> str:
-        """Return why the template refuses the answers; empty where it does not."""
-        return self.rules.problem(DEFAULTS | answers)
+        """Return the first line on what is wrong with answers; empty where nothing is."""
+        problems = list_problems(DEFAULTS | answers, self.rules)
+        return next(map(self.rules.line, problems), "")
 
     def configs(self, answers: dict[str, Any]) -> dict[str, str]:
         """Return the configs of answers whatever they are: those of a template that refused nothing."""

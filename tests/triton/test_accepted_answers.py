@@ -19,7 +19,8 @@ from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
 from verdicts import Judge, errors
 
-from triton_ensemble.pipeline.rules import RefusedAnswers, Rules
+from triton_ensemble.check.pipeline.problems import list_problems
+from triton_ensemble.pipeline.rules import Rules
 
 # More, and others: ANSWERS=500 SEED=7 python -m pytest -n 0 -s -m slow tests/triton/test_accepted_answers.py
 ANSWERS = int(os.environ.get("ANSWERS", 60))
@@ -35,10 +36,8 @@ CPU = model_config_pb2.ModelInstanceGroup.KIND_CPU
 
 def answer(rules: Rules, given: Answers) -> Answers | None:
     """Return all answers, or none where the template refuses them."""
-    try:
-        return rules.answered(DEFAULTS | given)
-    except RefusedAnswers:
-        return None
+    given = DEFAULTS | given
+    return None if any(list_problems(given, rules)) else rules.answered(given)
 
 
 def serve_here(config: Config) -> None:

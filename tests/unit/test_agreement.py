@@ -16,6 +16,7 @@ from pipelines import Answers
 
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import findings_in, generated_repository
+from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.pipeline.rules import Problem, Rules
 
 ALL = {(kind, field) for kind, fields in FIELDS.items() for field in fields}
@@ -84,7 +85,7 @@ def verdicts(rules: Rules, given: Answers) -> Verdicts | None:
     if rules.problems_of_form(given):
         return None
     answered = rules.unchecked(given)
-    refusal = next(iter(rules.problems_of_wiring(answered)), None)
+    refusal = next(list_problems(given, rules), None)
     with TemporaryDirectory() as folder:
         configs = rules.rendered(answered)
         findings = findings_in(generated_repository(Path(folder), answered, configs))

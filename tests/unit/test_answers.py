@@ -13,6 +13,8 @@ from copier.errors import UserMessageError
 from gatekeeper import Gatekeeper
 from support import Generate, Project, problem, step
 
+from triton_ensemble.apply.command import apply_first
+
 FOUR = dict.fromkeys("ABCD", "FP32[1]")
 BACKENDS = (
     "python, onnxruntime, pytorch, openvino, tensorrt, tensorflow, fil, dali, vllm, tensorrtllm, "
@@ -188,14 +190,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (one(backend="tensorrt_llm"), 'step one: backend is "tensorrt_llm"; did you mean tensorrtllm?'),
     (one(backend="Python"), 'step one: backend is "Python"; did you mean python?'),
     (
-        one(trtexec=True),
-        "step one: has `trtexec`, which makes engines of TensorRT; drop it, or write `backend: tensorrt`",
-    ),
-    (
-        one(backend="tensorrt", trtexec=True, file="my.plan"),
-        "step one: has `file` beside `trtexec`, which names an engine by its GPU; drop `file`",
-    ),
-    (
         one(backend="tensorrt", trtexec=False),
         "step one: trtexec is false; write true, or {shapes: ..., flags: [...]}",
     ),
@@ -207,23 +201,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (
         engine({"x": {"min": [1], "opt": [1]}}),
         "step one: trtexec shapes x needs its `max`",
-    ),
-    (
-        engine({}),
-        "step one: has x of dims [-1, 4], and its engine needs a range of them; write in `trtexec` its `shapes`, "
-        "like { x: {min: [1, 4], opt: ..., max: ...}}",
-    ),
-    (
-        engine({"xs": {key: [1, 4] for key in ("min", "opt", "max")}}),
-        "step one: has in `trtexec` shapes of xs, which is none of its inputs; did you mean x?",
-    ),
-    (
-        engine({"x": {"min": [1, 4], "opt": [1, 5], "max": [8, 4]}}),
-        "step one: has in `trtexec` for x opt: [1, 5], which are no dims [-1, 4]; write sizes that fit them",
-    ),
-    (
-        engine({"x": {"min": [2, 4], "opt": [9, 4], "max": [8, 4]}}),
-        "step one: has in `trtexec` for x min: [2, 4], opt: [9, 4], max: [8, 4]; no size may be below the one before",
     ),
     (one(backend="vlm"), 'step one: backend is "vlm"; did you mean vllm?'),
     (one(backend=None), f"step one: backend is null; write one of {BACKENDS}"),
@@ -365,6 +342,35 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
 ]
 
+# What only a file can say, which Copier does not refuse, and the first command of the project does.
+BAD_FILES: list[tuple[dict[str, Any], str]] = [
+    (
+        one(trtexec=True),
+        "step one: has `trtexec`, which makes engines of TensorRT; drop it, or write `backend: tensorrt`",
+    ),
+    (
+        one(backend="tensorrt", trtexec=True, file="my.plan"),
+        "step one: has `file` beside `trtexec`, which names an engine by its GPU; drop `file`",
+    ),
+    (
+        engine({}),
+        "step one: has x of dims [-1, 4], and its engine needs a range of them; write in `trtexec` its `shapes`, "
+        "like { x: {min: [1, 4], opt: ..., max: ...}}",
+    ),
+    (
+        engine({"xs": {key: [1, 4] for key in ("min", "opt", "max")}}),
+        "step one: has in `trtexec` shapes of xs, which is none of its inputs; did you mean x?",
+    ),
+    (
+        engine({"x": {"min": [1, 4], "opt": [1, 5], "max": [8, 4]}}),
+        "step one: has in `trtexec` for x opt: [1, 5], which are no dims [-1, 4]; write sizes that fit them",
+    ),
+    (
+        engine({"x": {"min": [2, 4], "opt": [9, 4], "max": [8, 4]}}),
+        "step one: has in `trtexec` for x min: [2, 4], opt: [9, 4], max: [8, 4]; no size may be below the one before",
+    ),
+]
+
 # What is wrong only as a value: its text is the right answer, or no other than the text itself.
 BAD_VALUES: list[tuple[dict[str, Any], str]] = [
     ({"ensemble_name": "e" * 101}, "ensemble_name has 101 characters; write 100 or less"),
@@ -423,6 +429,24 @@ def refusal(template: Path, folder: Path, answers: dict[str, Any]) -> str:
 @table(BAD + BAD_VALUES)
 def test_bad_answer(template: Path, tmp_path: Path, answers: dict[str, Any], line: str) -> None:
     assert refusal(template, tmp_path / "p", GOOD | answers) == line
+
+
+@table(BAD_FILES)
+def test_what_only_a_file_can_say_is_refused_by_the_first_command(
+    template: Path,
+    tmp_path: Path,
+    answers: dict[str, Any],
+    line: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Copier makes the project, whatever of it is wrong, and writes nowhere else."""
+    project = tmp_path / "p"
+    copier.run_copy(str(template), project, data=GOOD | answers, defaults=True, quiet=True)
+    for _ in range(2):
+        assert apply_first(project) == 1
+        said = capsys.readouterr().err.splitlines()
+        assert said[0].endswith(f": error: answers: {line}")
+        assert said[1:] == ["pipeline.yml: is refused; correct it first"]
 
 
 # Lists and mappings are checked alike once they are read: some stand for all.

@@ -11,6 +11,7 @@ import yaml
 from support import ROOT, run, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
+FILE_RULES = ROOT / "src" / "triton_ensemble" / "check" / "pipeline" / "rules"
 NAMES = (
     succeed(run("git", "ls-files", "-zco", "--exclude-standard", cwd=ROOT)).rstrip("\0").split("\0")
 )
@@ -87,7 +88,9 @@ def test_each_answer_is_checked(questions: dict[str, dict[str, Any]]) -> None:
 def test_the_problems_of_the_table_are_those_that_rules_say() -> None:
     hooks = "".join(path.read_text() for path in sorted((ROOT / "hooks").rglob("*.jinja")))
     calls = re.findall(r"\b(?:say|because)\(([^,)]*)", hooks)
-    said = {rule for call in calls for rule in re.findall(r"'([a-z-]+)'", call)}
+    package = "".join(path.read_text() for path in FILE_RULES.glob("*.py"))
+    calls += re.findall(r"\bproblem\(([^,)]*)", package)
+    said = {rule for call in calls for rule in re.findall(r"['\"]([a-z-]+)['\"]", call)}
     assert said == catalog("problems").keys()
 
 

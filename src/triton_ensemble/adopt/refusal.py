@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import on_configs
+from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.config import Model
-from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, rules
+from triton_ensemble.pipeline.rules import Answers, rules
 
 SERVED = {"batching-lost", "optional-chain"}  # warnings that an owner must know of
 UNTRANSLATABLE = {"tensor-twice"}  # warnings: a table of tensors by name would drop one
@@ -62,11 +63,9 @@ def refuse_namespaces(ensembles: Iterable[Model]) -> None:
 
 def refuse_answers(answers: Answers, ensemble: Model, models: Collection[str]) -> None:
     """Raise Refused for what the template refuses of the answers, at the config that is to be changed."""
-    try:
-        rules().answered(answers)
-    except RefusedAnswers as refused:
-        problem, folder = refused.problems[0], ensemble.name
+    if problem := next(list_problems(answers, rules()), None):
+        folder = ensemble.name
         if problem.where[:1] == ["steps"] and problem.where[1] in models:
             problem, folder = problem._replace(place=problem.place[1:]), str(problem.where[1])
         what, instead = rules().in_words(problem)
-        raise Refused(config_of(folder), what, instead or "change it") from None
+        raise Refused(config_of(folder), what, instead or "change it")

@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from triton_ensemble.apply import ApplyError
-from triton_ensemble.apply.files import open_conflicts, remember
-from triton_ensemble.apply.state import State, read_state
+from triton_ensemble.apply.files import is_remembered, open_conflicts, remember
+from triton_ensemble.apply.state import PIPELINE, State, read_state
 from triton_ensemble.update.git import UpdateError
 from triton_ensemble.update.stage import PREFIX, alone, file_problem, undo_killed
 
@@ -66,6 +66,8 @@ def attempt(root: Path, action: Callable[[Path], None]) -> int:
 def apply(root: Path) -> None:
     """Bring the project in `root` to what its pipeline.yml says; ApplyError if that can't be done."""
     if not any(root.glob(f"{PREFIX}*")) and not read_state(root).is_changed:
+        if not is_remembered(root):
+            _check_answers(root)
         remember(root)
         return
     with alone(root, wait=True):
@@ -73,6 +75,20 @@ def apply(root: Path) -> None:
         state = read_state(root)  # another command may have applied it meanwhile
         if state.is_changed:
             _bring(state)
+
+
+def _check_answers(root: Path) -> None:
+    """Raise ApplyError for what Copier can't refuse of a file of answers, since no prompt leads to it."""
+    from triton_ensemble.check.formats import as_text
+    from triton_ensemble.check.pipeline.check import check_answers
+    from triton_ensemble.pipeline.rules import RulesError
+
+    try:
+        refused = check_answers(root / PIPELINE)
+    except (ModuleNotFoundError, RulesError):
+        return  # without the packages that the rules need, nothing can be changed either
+    if refused:
+        raise ApplyError(f"{as_text(refused)}\n{PIPELINE}: is refused; correct it first")
 
 
 def _apply_unless_ci(root: Path) -> None:

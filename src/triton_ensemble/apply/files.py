@@ -24,12 +24,17 @@ def prepare(root: Path) -> Path:
     return folder
 
 
+def is_remembered(root: Path) -> bool:
+    """Return whether the text of pipeline.yml is that which was applied last."""
+    path = root / FOLDER / TEXT
+    return path.is_file() and path.read_bytes() == (root / TEXT).read_bytes()
+
+
 def remember(root: Path) -> None:
     """Keep the text of an applied pipeline.yml, if the folder can be written."""
-    path, text = root / FOLDER / TEXT, (root / TEXT).read_bytes()
     with suppress(OSError):
-        if not path.is_file() or path.read_bytes() != text:
-            (prepare(root) / TEXT).write_bytes(text)
+        if not is_remembered(root):
+            (prepare(root) / TEXT).write_bytes((root / TEXT).read_bytes())
 
 
 def keep_edits(root: Path, files: Mapping[str, bytes]) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import yaml
 
+from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.pipeline.file import bindings, tensors_of
 from triton_ensemble.pipeline.flow import written
-from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, problems_in, rules
+from triton_ensemble.pipeline.rules import Answers, problems_in, rules
 from triton_ensemble.project import ProjectError
 
 # What a line says of a step, and of a binding; the rest of both comes from elsewhere.
@@ -174,11 +175,9 @@ def accepted(answers: Answers, whole: bool = False) -> Answers:
 
     Unless they are the `whole`, its outputs may have problems.
     """
-    try:
-        rules().answered(answers)
-    except RefusedAnswers as refused:
-        if whole or refused.problems[0].rule not in OF_OUTPUTS:
-            raise RefusedLine(str(refused)) from None
+    first = next(list_problems(answers, rules()), None)
+    if first and (whole or first.rule not in OF_OUTPUTS):
+        raise RefusedLine(rules().line(first))
     return answers
 
 

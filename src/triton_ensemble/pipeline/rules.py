@@ -1,13 +1,13 @@
 """The template's own rules on answers: `copier.yml` and `hooks/*.jinja`, rendered as Copier renders them.
 
-No rule about answers stands in Python, because Copier runs no code of a template that nobody trusted.
+A rule that a prompt can lead to is no Python, because Copier runs no code of a template that nobody trusted.
 The wheel carries these files; a clone of the template has them at its root.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -211,6 +211,21 @@ class Rules:
         if source not in self._sources:
             self._sources[source] = self._environment.from_string(source)
         return self._sources[source]
+
+
+def problem(rule: str, *where: str | int, near: str = "", **args: Any) -> Problem:
+    """Return what a rule says of the part of what it looks at that is at a path."""
+    return Problem(rule, list(where), args, near, [])
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """Return the choice that a word may stand for; empty where none is like it."""
+    return str(rules().macro("problems", "nearest")(word, list(choices)))
+
+
+def dims_fit(one: Sequence[int], two: Sequence[int]) -> bool:
+    """Return whether two dims are the same, where -1 is any size."""
+    return bool(rules().macro("validate/bindings", "dims_fit")(one, two))
 
 
 def problems_in(lines: str) -> list[Problem]:

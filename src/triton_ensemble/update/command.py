@@ -16,7 +16,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_ensemble.answers import Answers, UnreadableAnswers, changed_answers, read_answers
+from triton_ensemble.answers import (
+    LEFT_OUT,
+    Answers,
+    UnreadableAnswers,
+    changed_answers,
+    read_answers,
+)
+from triton_ensemble.check.pipeline.problems import list_problems
+from triton_ensemble.pipeline.rules import rules
 from triton_ensemble.progress import Progress
 from triton_ensemble.update.aside import KEPT, Aside, aside
 from triton_ensemble.update.bring import Interruptions, bring
@@ -57,6 +65,7 @@ def _update(root: Path, given: Answers, version: str | None, interruptions: Inte
     _check_clean(root)
     with aside(root) as copy:
         before = copy.answers()
+        _check_answers({**LEFT_OUT, **given}, before)
         with Progress("Rendering the template"):
             notes = [copy.update(version), *keep_edits(copy)]
             notes += keep_unknown(copy, copy.changes())
@@ -65,6 +74,13 @@ def _update(root: Path, given: Answers, version: str | None, interruptions: Inte
         interruptions.ignore()  # what follows takes no time, and is done or undone
         notes += bring(copy, changes)
         return _report(copy, before, changes, notes, is_applied)
+
+
+def _check_answers(given: Answers, made: Answers) -> None:
+    """Raise UpdateError for what is wrong with answers, of which Copier refuses what a prompt can lead to."""
+    kept = {name: made[name] for name in rules().questions() if name in made}
+    if problem := next(list_problems(kept | given, rules()), None):
+        raise UpdateError(rules().line(problem))
 
 
 def _report(

@@ -21,21 +21,27 @@ MOST = 10  # of them
 
 
 def check_pipeline(path: Path) -> list[Finding]:
-    """Return what is wrong in a pipeline.yml, by line: what the template refuses, else what Triton would.
+    """Return what is wrong in a pipeline.yml, by line: what is refused of its answers, else what Triton would.
 
-    Of what the template refuses, it has the first problems that do not follow from others.
     The file need be neither committed nor applied. Raises OSError where it can't be read, and
     RulesError without what renders the template's rules.
     """
+    if refused := check_answers(path):
+        return refused
+    (given, root), rules = read_answers(path), template_rules()
+    answered = rules.unchecked(of_project(path, rules) | given)
+    return sorted(set(_of_configs(path, answered, rules, PipelineLines(root))))
+
+
+def check_answers(path: Path) -> list[Finding]:
+    """Return what is refused of the answers in a pipeline.yml, by line: the first that do not follow from others."""
     try:
         given, root = read_answers(path)
     except UnreadableAnswers as error:
         return [Finding(path, error.line, RULE, error.what, error.instead)]
     rules, lines = template_rules(), PipelineLines(root)
-    answers = of_project(path, rules) | given
-    if refused := [*islice(list_problems(answers, rules), MOST)]:
-        return sorted(_finding(path, lines, each, rules) for each in refused)
-    return sorted(set(_of_configs(path, rules.unchecked(answers), rules, lines)))
+    problems = list_problems(of_project(path, rules) | given, rules)
+    return sorted(_finding(path, lines, each, rules) for each in islice(problems, MOST))
 
 
 def _finding(path: Path, lines: PipelineLines, problem: Problem, rules: Rules) -> Finding:

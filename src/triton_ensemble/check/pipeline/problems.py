@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import Any
 
 import yaml
 
+from triton_ensemble.check.pipeline.rules import problems_of_file
 from triton_ensemble.pipeline.file import steps_of, tensors_of
 from triton_ensemble.pipeline.rules import Answers, Problem, Rules
 
@@ -27,7 +29,23 @@ def list_problems(answers: Answers, rules: Rules) -> Iterator[Problem]:
     if not missing & NEEDED and (not gone or answers.keys() >= TABLES):
         sound = _without(gone, answers) if gone else answers
         if sound.get("steps") != []:
-            yield from rules.problems_of_wiring(rules.unchecked(sound), whole=not gone)
+            yield from _of_wiring(rules.unchecked(sound), rules, whole=not gone)
+
+
+def _of_wiring(answers: Answers, rules: Rules, whole: bool) -> Iterator[Problem]:
+    """Yield what is wrong with how steps hang together, and then in steps that have no such problem."""
+    found = rules.problems_of_wiring(answers, whole)
+    yield from found
+    refused = {_step(each) for each in found}
+    yield from (
+        each for each in problems_of_file(answers["graph"], answers) if _step(each) not in refused
+    )
+
+
+def _step(problem: Problem) -> Place:
+    """Return the place of the step that a problem is in."""
+    depth = next(i for i in count(0, 2) if problem.where[i : i + 1] != ["steps"])
+    return tuple(problem.where[:depth])
 
 
 def _without(gone: set[Place], answers: Answers) -> Answers:

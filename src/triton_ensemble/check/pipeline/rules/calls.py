@@ -1,0 +1,41 @@
+"""The models that a Python step calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
+
+
+def calls(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+    """Only a Python step calls, only steps, and none that waits for it or wants a sequence."""
+    by_name = {each["name"]: each for each in graph["steps"]}
+    if step["calls"] and step["backend"] != "python":
+        yield problem("calls-backend", "calls")
+    for name in step["calls"]:
+        if name not in by_name:
+            yield problem("calls-unknown", "calls", name, near=nearest(name, by_name), name=name)
+    if cycle := _cycle(step, by_name):
+        yield problem("calls-cycle", "calls", cycle=" -> ".join(cycle))
+    for name in step["calls"]:
+        if "sequence" in by_name.get(name, {}) and name != step["name"] and not step["adopted"]:
+            yield problem("calls-sequence", "calls", name, name=name)
+
+
+def _cycle(step: Answers, by_name: Mapping[str, Answers]) -> list[str]:
+    """Return the shortest way from a step back to its own model; empty where there is none.
+
+    Models that call each other wait for each other for ever, once each instance of one does. What
+    adopted code calls was read from its texts, and need not be so.
+    """
+    ways, seen = [[step["name"]]], set()
+    while ways:
+        way = ways.pop(0)
+        last = step if way[1:] == [] else by_name[way[-1]]
+        for name in () if last["adopted"] else last["calls"]:
+            if name in by_name and name not in seen:
+                seen.add(name)
+                if by_name[name]["model"] == step["model"]:
+                    return [*way, name]
+                ways.append([*way, name])
+    return []

@@ -1,0 +1,56 @@
+"""`config`: text that config.pbtxt gets verbatim."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from triton_ensemble import catalog
+from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
+
+TEXT_OR_COMMENT = re.compile(r"\"(\\.|[^\"\\])*\"|'(\\.|[^'\\])*'|#[^\n]*")
+INNERMOST_BLOCK = re.compile(r"[{<\[][^{}<>\[\]]*[}>\]]")
+
+
+def config(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+    """The text of a model."""
+    written = ["name", "max_batch_size", *step["settings"]]
+    written += ["platform"] * bool(step["platform"]) + ["backend"] * (step["backend"] != "auto")
+    yield from _problems(step["config"], written)
+
+
+def config_of_ensemble(graph: Answers) -> Iterator[Problem]:
+    """The text of the ensemble."""
+    written = ["name", "platform", "max_batch_size", "ensemble_scheduling", *graph["settings"]]
+    yield from _problems(graph["given"].get("config", ""), written)
+
+
+def _problems(text: str, written: Sequence[str]) -> Iterator[Problem]:
+    """Yield what is wrong with a text, beside the fields that the answers write, of which Triton takes only one each.
+
+    What is inside of a field only Triton reads: texts and comments are taken out first, then blocks,
+    from the innermost.
+    """
+    known, text = catalog.table("config"), TEXT_OR_COMMENT.sub(" 0 ", text)
+    while INNERMOST_BLOCK.search(text):
+        text = INNERMOST_BLOCK.sub(" : ", text)
+    if sign := re.search(r"[{}<>\[\]\"']", text):
+        yield problem("config-open", "config", sign=sign[0])
+    fields = re.findall(r"([A-Za-z_]\w*)\s*:", text)
+    for i, field in enumerate(fields):
+        single, before = known["fields"].get(field) == "single", fields[:i]
+        others = [each for each in (*written, *before) if each in known["schedulers"]]
+        if field not in known["fields"]:
+            near = nearest(field, known["fields"])
+            yield problem("config-unknown", "config", near=near, field=field)
+        if field in known["answers"]:
+            yield problem("config-answer", "config", field=field, answer=known["answers"][field])
+        if field in known["not_of_ensemble"] and "ensemble_scheduling" in written:
+            yield problem("config-not-of-ensemble", "config", field=field)
+        if single and field in written:
+            yield problem("config-written", "config", field=field)
+        if single and field in before:
+            yield problem("config-twice", "config", field=field)
+        if field in known["schedulers"] and others:
+            batches, words = "dynamic_batching" in written, {"field": field, "other": others[0]}
+            yield problem("config-batching" if batches else "config-schedulers", "config", **words)

@@ -1,0 +1,59 @@
+"""Where models run, and what engines are built for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from triton_ensemble.pipeline.rules import Answers, Problem, dims_fit, nearest, problem
+
+
+def devices(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+    """Instances are on GPUs that there are."""
+    groups, gpus, count = step["groups"], step.get("gpus", []), answers["gpu_count"]
+    if gpus and groups:
+        yield problem("gpus-of-groups", "gpus")
+    if gpus and step.get("instances") == "none":
+        yield problem("gpus-of-none", "gpus")
+    for i, group in enumerate(groups or [{"gpus": gpus}]):
+        place: list[str | int] = ["instances", i] if groups else []
+        device, gpus = group.get("device", step["device"]), group.get("gpus", [])
+        if device == "gpu" and not count:
+            yield problem("no-gpu", *place, "device")
+        if gpus and device in ("cpu", "model"):
+            yield problem("gpus-elsewhere", *place, "gpus", device=device)
+        if gpus and max(gpus) >= count:
+            yield problem("gpu-number", *place, "gpus", gpu=max(gpus), count=count)
+
+
+def engine(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+    """An engine is built for sizes of every dim that varies, and no others of those that do not."""
+    if "trtexec" not in step:
+        return
+    given = step["trtexec"]
+    shapes = given.get("shapes", {}) if isinstance(given, dict) else {}
+    names, place = [each["name"] for each in step["inputs"]], ["trtexec", "shapes"]
+    if step["engine"] != "tensorrt":
+        yield problem("trtexec-backend", "trtexec")
+    if "default_model_filename" in step["settings"]:
+        yield problem("trtexec-file", "file")
+    for name in map(str, shapes):
+        if name not in names:
+            words = {"near": nearest(name, names), "name": name, "names": ", ".join(names)}
+            yield problem("trtexec-unknown", *place, name, **words)
+    for each in step["inputs"]:
+        dims = each["dims"] if each["reshape"] is None else each["reshape"]
+        yield from _of_shape(each["name"], dims, shapes.get(each["name"], {}))
+
+
+def _of_shape(name: str, dims: list[int], span: Answers) -> Iterator[Problem]:
+    place = ["trtexec", "shapes", name]
+    if -1 in dims and not span:
+        least = [abs(dim) for dim in dims]
+        yield problem("trtexec-open", *place[:2], name=name, dims=dims, least=least)
+    for at, given in span.items():
+        if not dims_fit(given, dims):
+            yield problem("trtexec-dims", *place, at, name=name, dims=dims, at=at, given=given)
+    if span and len({len(sizes) for sizes in span.values()}) == 1:
+        spans = zip(span["min"], span["opt"], span["max"], strict=True)
+        if not all(least <= best <= most for least, best, most in spans):
+            yield problem("trtexec-order", *place, name=name, **span)

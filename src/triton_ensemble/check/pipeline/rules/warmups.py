@@ -1,0 +1,31 @@
+"""Requests that Triton asks a model itself, when it loads: for its inputs, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from triton_ensemble.pipeline.rules import Answers, Problem, dims_fit, nearest, problem
+
+
+def warmup(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+    """A warmup has the inputs of the model, with its dims, and rows that it takes."""
+    names, most = [each["name"] for each in step["inputs"]], step["max_batch_size"]
+    for i, each in enumerate(step.get("warmup", [])):
+        given = {str(name): value for name, value in each["inputs"].items()}
+        place: list[str | int] = ["warmup", i]
+        rows = each.get("batch_size", 1)
+        for name in given:
+            if name not in names:
+                words = {"near": nearest(name, names), "name": name, "names": ", ".join(names)}
+                yield problem("warmup-unknown", *place, "inputs", name, **words)
+        if rows > max(most, 1):
+            words = {"rows": rows, "max_batch_size": most}
+            yield problem("warmup-rows", *place, "batch_size", **words)
+        for own in step["inputs"]:
+            name, said = own["name"], given.get(own["name"], {})
+            dims = said.get("dims", []) if isinstance(said, dict) else []
+            if name not in given and not own["optional"]:
+                yield problem("warmup-missing", *place, "inputs", name=name)
+            if dims and own["dims"] and not dims_fit(dims, own["dims"]):
+                at, words = [*place, "inputs", name, "dims"], {"name": name, "dims": own["dims"]}
+                yield problem("warmup-dims", *at, given=dims, **words)
