@@ -20,6 +20,7 @@ from copier.errors import UserMessageError
 
 from triton_ensemble.repository.sources import adapter_files
 from triton_ensemble.server.local_triton import free_ports
+from triton_ensemble.update.render import UNDEFINED
 
 ROOT = Path(__file__).resolve().parents[2]
 NOWHERE = "1"  # a port on which no server answers
@@ -27,7 +28,6 @@ VENV = Path(sys.prefix)
 # uv of the machine, or that of `make setup`; None: there is none.
 UV = shutil.which("uv") or shutil.which(ROOT / ".venv-uv/bin/uv")
 COPIER = VENV / "bin" / "copier"
-PREFIX = "'dict object' has no attribute "
 
 SOURCES = ROOT / "src"
 [MODEL_PY] = ROOT.glob("template/model_repository/*python_models*/*/model.py")
@@ -436,9 +436,9 @@ UNUSUAL: dict[str, dict[str, Any]] = {
 
 
 def problem(error: UserMessageError) -> str:
-    """Return the template's own line, which Copier prints behind PREFIX, as a Python literal."""
-    prefix, line = str(error)[: len(PREFIX)], str(error)[len(PREFIX) :]
-    assert prefix == PREFIX, error
+    """Return the template's own line, which Copier prints behind UNDEFINED, as a Python literal."""
+    prefix, line = str(error)[: len(UNDEFINED)], str(error)[len(UNDEFINED) :]
+    assert prefix == UNDEFINED, error
     return str(ast.literal_eval(line))
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 from answers_support import GOOD
-from support import COPIER, PREFIX, run, step
+from support import COPIER, run, step
+
+from triton_ensemble.update.render import UNDEFINED
 
 
 @pytest.mark.parametrize(
@@ -31,5 +33,5 @@ def test_the_command_prints_one_line(
         str(COPIER), "copy", "--defaults", *options, str(template), "p", cwd=tmp_path, NO_COLOR="1"
     )
     assert (command.returncode, command.stdout) == (1, "")
-    assert command.stderr.splitlines() == [f"{PREFIX}{line!r}"]
+    assert command.stderr.splitlines() == [f"{UNDEFINED}{line!r}"]
     assert not (tmp_path / "p").exists()

@@ -48,11 +48,7 @@ class Problem(NamedTuple):
 
 
 class RefusedAnswers(Exception):
-    """Raised where the template refuses answers, with its line on the first of the problems."""
-
-    def __init__(self, problems: list[Problem], line: str) -> None:
-        super().__init__(line)
-        self.problems = problems
+    """Raised where the template refuses answers, with its line: where, what, what to write instead."""
 
 
 def template_root() -> Path:
@@ -83,7 +79,7 @@ class Rules:
         problems = self.problems_of_form(given)
         answers = {} if problems else self.unchecked(given)
         if problems := problems or self.problems_of_wiring(answers):
-            raise RefusedAnswers(problems, self.line(problems[0]))
+            raise RefusedAnswers(self.line(problems[0]))
         return answers
 
     def problems_of_form(self, given: Answers) -> list[Problem]:

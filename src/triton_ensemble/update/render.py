@@ -21,7 +21,8 @@ from triton_ensemble.answers import FILE, LEFT_OUT
 from triton_ensemble.update.git import last_line
 
 # How Copier prints the template's line about an answer: as a name that is not defined.
-REFUSAL = re.compile(r"^'dict object' has no attribute (['\"])(.*)\1$", re.DOTALL)
+UNDEFINED = "'dict object' has no attribute "
+REFUSAL = re.compile(rf"^{UNDEFINED}(['\"])(.*)\1$", re.DOTALL)
 
 
 def copy(folder: Path, answers: Mapping[str, Any]) -> None:
