@@ -173,7 +173,7 @@ def test_what_pipeline_yml_leaves_out_is_the_default_again(copy: Copy) -> None:
         ("max_batch_size: -1\n", "max_batch_size"),
         ("tensors: {A: 'FLOAT[1]'}\n", "tensor A: has the type FLOAT"),
         ("tensor: {}\n", "tensor: is no question; did you mean tensors?"),
-        (yaml.safe_dump({"steps": [ONE | {"gpus": [7]}, TWO]}), "step one: uses GPU 7"),
+        (yaml.safe_dump({"steps": [ONE | {"gpus": [7]}, TWO]}), "step one: names `gpus`"),
     ],
 )
 def test_a_pipeline_yml_that_is_wrong_is_one_line(copy: Copy, text: str, line: str) -> None:
