@@ -57,10 +57,12 @@ $(VENV)/.torch: $(VENV)/.dev
 	@$(@D)/bin/python -m pip --quiet --disable-pip-version-check install torch==2.13.0
 	@touch $@
 
-demo: $(VENV)/.ready wheel ## generate the default project in build/demo, serve it, send it real images
+# The default project needs no environment of its own: .ready has its packages.
+OUR_VENV = --assume-old=$(abspath $(VENV))/.packages $(if $(wildcard $(VENV)/.dev),--assume-old=$(abspath $(VENV))/.toolkit) VENV=$(abspath $(VENV))
+demo: $(VENV)/.ready wheel ## generate the default project, or that of PIPELINE=ocr, in build/demo, serve it, send it real images
 	@rm -rf $(DEMO)
-	@$(VENV)/bin/copier copy --quiet --defaults --vcs-ref HEAD $(CURDIR) $(DEMO)
-	@$(MAKE) --no-print-directory --directory $(DEMO) --assume-old=$(abspath $(VENV))/.packages $(if $(wildcard $(VENV)/.dev),--assume-old=$(abspath $(VENV))/.toolkit) VENV=$(abspath $(VENV)) UV=$(if $(HAS_UV),$(abspath $(UV))) infer
+	@$(VENV)/bin/copier copy --quiet --defaults $(if $(PIPELINE),--data starting_pipeline=$(PIPELINE)) --vcs-ref HEAD $(CURDIR) $(DEMO)
+	@$(MAKE) --no-print-directory --directory $(DEMO) $(if $(PIPELINE),VENV=.venv,$(OUR_VENV)) UV=$(if $(HAS_UV),$(abspath $(UV))) infer
 
 test: $(VENV)/.torch wheel lint ## lint, and the tests that take five minutes together
 	@$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"

@@ -65,8 +65,10 @@ OWN = {
 PACKAGES = [
     "onnx",
     "onnxruntime",
+    "opencv-python-headless",
     "openvino",
     "pillow",
+    "pyclipper",
     "safetensors",
     "scikit-learn",
     "skl2onnx",

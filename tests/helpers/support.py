@@ -227,6 +227,7 @@ PIPELINES: dict[str, dict[str, Any]] = {
     "photographs": {"starting_pipeline": "torchscript-classification"},
     "text embedding": {"starting_pipeline": "text-embedding"},
     "text to image": {"starting_pipeline": "text-to-image"},
+    "ocr": {"starting_pipeline": "ocr"},
     "text classification": {"starting_pipeline": "text-classification"},
     "digit screening": {"starting_pipeline": "digit-screening"},
     "second opinion": {"starting_pipeline": "second-opinion"},

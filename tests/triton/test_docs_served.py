@@ -20,6 +20,7 @@ HTTP, GRPC = "http://127.0.0.1:8000", "grpc://127.0.0.1:8001"
 CLIENTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "docs/client.md": ({}, "images = [[open('samples/digit-7.jpg', 'rb').read()]]\n", r"\[\['7'"),
     "docs/llm.md": ({}, "", r" \w+ \w+"),
+    "examples/ocr/README.md": ({"starting_pipeline": "ocr"}, "", r"48213"),
     "examples/text-embedding/README.md": ({"starting_pipeline": "text-embedding"}, "", r"\[\[1\."),
     "examples/text-to-image/README.md": ({"starting_pipeline": "text-to-image"}, "", ""),
 }

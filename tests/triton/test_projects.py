@@ -154,7 +154,7 @@ def test_text_embedding_passes_its_own_tests(generate: Generate) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", sorted(EXAMPLES - {"image-classification", "text-embedding", "text-to-image"})
+    "name", sorted(EXAMPLES - {"image-classification", "ocr", "text-embedding", "text-to-image"})
 )
 def test_each_starting_pipeline_passes_its_own_tests(generate: Generate, name: str) -> None:
     """Nothing of it is a stub."""

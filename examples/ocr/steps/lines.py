@@ -12,7 +12,7 @@ import numpy as np
 import pyclipper
 from numpy.typing import NDArray
 
-Image = NDArray[np.uint8]  # [height, width, 3]: blue, green, red
+Image = NDArray[Any]  # UINT8[height, width, 3]: blue, green, red
 Box = NDArray[np.float32]  # [4, 2]: x and y of its corners, clockwise from the top left
 
 LONGEST, SHORTEST = 2000, 30  # sides of an image that is read as it is
@@ -32,7 +32,7 @@ class Page(NamedTuple):
         """Return boxes, FP32[lines, 4, 2], in the pixels of the image that was sent."""
         height, width = self.image.shape[0] - 2 * self.top, self.image.shape[1]
         ratios = np.array(self.size) / (width, height)
-        return (((boxes - (0, self.top)) * ratios).clip(0, self.size)).astype(np.float32)
+        return ((boxes - (0, self.top)) * ratios).clip(0, self.size).astype(np.float32)
 
 
 def fit(image: Image) -> Page:
@@ -60,12 +60,9 @@ def find(probabilities: NDArray[np.float32], image: Image) -> list[Box]:
     mask = cv2.dilate((probabilities > 0.3).astype(np.uint8), np.ones((2, 2), np.uint8))
     contours, _ = cv2.findContours(mask, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)
     found = (_enclose(contour, probabilities) for contour in contours[:MOST_LINES])
-    size, seen = (
-        np.array(shape[1::-1], np.float32) for shape in (image.shape, probabilities.shape)
-    )
-    boxes = [
-        _clockwise((b / seen * size).round()).clip(0, size - 1) for b in found if b is not None
-    ]
+    size, seen = (np.array(each.shape[1::-1], np.float32) for each in (image, probabilities))
+    scaled = ((box / seen * size).round() for box in found if box is not None)
+    boxes = [_clockwise(box).clip(0, size - 1) for box in scaled]
     return _sort([box for box in boxes if _sides(box)[[0, 3]].min() >= 4])
 
 
@@ -108,7 +105,7 @@ def _normalise(image: Image) -> NDArray[np.float32]:
     return (image.transpose(2, 0, 1).astype(np.float32) / 255 - 0.5) / 0.5
 
 
-def _enclose(contour: NDArray[np.int32], probabilities: NDArray[np.float32]) -> Box | None:
+def _enclose(contour: NDArray[Any], probabilities: NDArray[np.float32]) -> Box | None:
     """Return the box around a contour, in its pixels and with a margin; None where it is no text."""
     rectangle = cv2.minAreaRect(contour)
     if min(rectangle[1]) < 3:
@@ -116,7 +113,7 @@ def _enclose(contour: NDArray[np.int32], probabilities: NDArray[np.float32]) -> 
     box = _clockwise(cv2.boxPoints(rectangle))
     if _score(box, probabilities) < 0.5:
         return None
-    # The detector sees the core of a line; this is how much of it is left around.
+    # The detector sees the core of a line. The margin is 1.6 times its area by its circumference.
     width, height = rectangle[1]
     offset = pyclipper.PyclipperOffset()
     offset.AddPath(box, pyclipper.JT_ROUND, pyclipper.ET_CLOSEDPOLYGON)
@@ -131,7 +128,7 @@ def _score(box: Box, probabilities: NDArray[np.float32]) -> float:
     x, y = np.floor(box.min(axis=0)).clip(0, last).astype(int)
     right, bottom = np.ceil(box.max(axis=0)).clip(0, last).astype(int)
     mask = np.zeros((bottom - y + 1, right - x + 1), np.uint8)
-    cv2.fillPoly(mask, [(box - (x, y)).astype(np.int32)], 1)
+    cv2.fillPoly(mask, [(box - (x, y)).astype(np.int32)], (1,))
     return float(cv2.mean(probabilities[y : bottom + 1, x : right + 1], mask)[0])
 
 

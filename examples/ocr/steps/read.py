@@ -17,17 +17,14 @@ from steps import lines
 from triton_step import Context, InvalidRequest
 
 MAX_PIXELS = 25_000_000  # a few kB of PNG can unpack to gigabytes
-WIDEST, TALLEST = (
-    100,
-    20,
-)  # one side by the other: the detector is given a multiple of such an image
+WIDEST, TALLEST = 100, 20  # one side by the other; of such an image the detector sees a multiple
 TOGETHER = 6  # lines that share a call of the recogniser, padded to the widest of them
 LEAST_WIDTH = 320  # of what it is given
 LEAST_SCORE = 0.5
 
 
 class Line(NamedTuple):
-    text: str
+    text: bytes
     box: lines.Box
     score: float
 
@@ -46,7 +43,7 @@ class Step:
         self.calls = context.calls
 
     async def __call__(self, IMAGE: NDArray[np.object_]) -> ReadOutputs:
-        pages = [lines.fit(_decode(data, row)) for row, data in enumerate(IMAGE[:, 0])]
+        pages = [lines.fit(decode(data, row)) for row, data in enumerate(IMAGE[:, 0])]
         return tabulate(await asyncio.gather(*map(self._read, pages)))
 
     async def _read(self, page: lines.Page) -> list[Line]:
@@ -64,26 +61,26 @@ class Step:
         found = [Line(texts[i][0], place, texts[i][1]) for i, place in enumerate(places)]
         return [line for line in found if line.score >= LEAST_SCORE]
 
-    async def _recognise(self, cuts: list[lines.Image]) -> list[tuple[str, float]]:
+    async def _recognise(self, cuts: list[lines.Image]) -> list[tuple[bytes, float]]:
         answer = await self.calls.orient(x=lines.pad(cuts, 192))
         turned = answer["save_infer_model/scale_0.tmp_1"][:, 1] > 0.9
         upright = [cut[::-1, ::-1] if turn else cut for cut, turn in zip(cuts, turned, strict=True)]
         width = max(LEAST_WIDTH, int(lines.HEIGHT * max(map(lines.ratio, cuts))))
         answer = await self.calls.recognise(x=lines.pad(upright, width))
-        return [*map(_text, answer["characters"], answer["scores"])]
+        return [*map(join, answer["characters"], answer["scores"])]
 
 
-def _text(characters: NDArray[np.object_], scores: NDArray[np.float32]) -> tuple[str, float]:
+def join(characters: NDArray[np.object_], scores: NDArray[np.float32]) -> tuple[bytes, float]:
     """Return a line's text and its score; a character that neighbouring columns see is one."""
     first = np.append(True, characters[1:] != characters[:-1]) & (characters != b"")
-    return b"".join(characters[first]).decode(), float(scores[first].mean()) if first.any() else 0.0
+    return b"".join(characters[first]), float(scores[first].mean()) if first.any() else 0.0
 
 
 def tabulate(pages: list[list[Line]]) -> ReadOutputs:
     """Return the lines of each image as tensors: rows of equal length."""
     counts = np.array([[len(page)] for page in pages], np.int32).reshape(-1, 1)
     shape = len(pages), counts.max(initial=0)
-    texts = np.full(shape, "", np.object_)
+    texts = np.full(shape, b"", np.object_)
     boxes = np.zeros((*shape, 4, 2), np.float32)
     scores = np.zeros(shape, np.float32)
     for row, page in enumerate(pages):
@@ -92,7 +89,7 @@ def tabulate(pages: list[list[Line]]) -> ReadOutputs:
     return {"LINES": counts, "TEXT": texts, "BOX": boxes, "SCORE": scores}
 
 
-def _decode(data: bytes, row: int) -> lines.Image:
+def decode(data: bytes, row: int) -> lines.Image:
     try:
         image = ImageOps.exif_transpose(_open(data))
     except Image.DecompressionBombError as error:

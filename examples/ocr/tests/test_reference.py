@@ -22,4 +22,6 @@ def pipeline(inputs: dict[str, NDArray[Any]]) -> Any:
     images = inputs["IMAGE"][:, 0]
     if not pages.keys() >= {*images}:
         pytest.skip("has a new image; tests/reference/original.py says how to record it")
-    return tabulate([[Line(*line) for line in pages[image]] for image in images])
+    return tabulate(
+        [[Line(text.encode(), *place) for text, *place in pages[image]] for image in images]
+    )

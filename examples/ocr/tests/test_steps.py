@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from step_types import ReadOutputs
 from steps import lines
 from steps.read import Step
 from triton_step import Context, InvalidRequest
@@ -30,11 +31,11 @@ def draw(*rectangles: Any) -> NDArray[np.float32]:
     """Return what a detector says that sees texts in rectangles: centre, size and angle of each."""
     seen = np.zeros((320, 640), np.float32)
     for rectangle in rectangles:
-        cv2.fillPoly(seen, [cv2.boxPoints(rectangle).astype(np.int32)], 0.9)
+        cv2.fillPoly(seen, [cv2.boxPoints(rectangle).astype(np.int32)], (0.9,))
     return seen
 
 
-def read(*images: bytes, seen: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
+def read(*images: bytes, seen: NDArray[np.float32]) -> ReadOutputs:
     """Return the step's answer where the models see texts there, and each is WORD upside down."""
 
     async def detect(x: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
@@ -48,7 +49,7 @@ def read(*images: bytes, seen: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
 
     calls = SimpleNamespace(detect=detect, orient=orient, recognise=recognise)
     rows = np.array(images, np.object_).reshape(-1, 1)
-    return dict(asyncio.run(Step(Context(calls=calls))(IMAGE=rows)))
+    return asyncio.run(Step(Context(calls=calls))(IMAGE=rows))
 
 
 def test_a_box_is_around_the_text_with_a_margin() -> None:
@@ -88,8 +89,8 @@ def test_rows_have_the_length_of_the_longest() -> None:
     two = draw(((320, 80), (300, 30), 0), ((320, 240), (300, 30), 0))
     answer = read(encode(640, 320), encode(640, 320, "RGBA"), seen=two)
     assert answer["LINES"].tolist() == [[2], [2]]
-    assert answer["TEXT"].tolist() == [["aab", "aab"]] * 2
-    np.testing.assert_allclose(answer["SCORE"], 0.725)
+    assert answer["TEXT"].tolist() == [[b"aab", b"aab"]] * 2
+    np.testing.assert_allclose(answer["SCORE"], 0.8)
     assert read(encode(640, 320), seen=draw())["TEXT"].shape == (1, 0)
     assert read(seen=draw())["BOX"].shape == (0, 0, 4, 2)
 
