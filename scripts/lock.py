@@ -68,6 +68,7 @@ PACKAGES = [
     "opencv-python-headless",
     "openvino",
     "pillow",
+    "pip",
     "pyclipper",
     "safetensors",
     "scikit-learn",

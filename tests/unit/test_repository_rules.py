@@ -137,6 +137,17 @@ def test_each_folder_of_an_example_is_a_link_of_the_template() -> None:
     assert {path: path.resolve() for path in links} == expected
 
 
+def test_an_example_that_runs_pip_requires_it() -> None:
+    """An environment that uv makes has no pip."""
+    running = {
+        p.parents[1] for p in ROOT.glob("examples/*/models/*.py") if '"pip"' in p.read_text()
+    }
+    assert running
+    for folder in running:
+        steps = yaml.safe_load((folder / "pipeline.yml").read_text())["steps"]
+        assert "pip" in sum((step.get("requirements", []) for step in steps), []), folder
+
+
 def test_an_update_brings_no_file_of_an_example_again() -> None:
     kept = yaml.safe_load((ROOT / "copier.yml").read_text())["_skip_if_exists"]
     for row in catalog("examples").values():
