@@ -45,9 +45,10 @@ def by_row(array: NDArray[Any]) -> list[NDArray[Any]]:
 
 
 def cells(row: NDArray[Any]) -> str:
-    """The first values of a row, on one line of the terminal: a line break is `\\n`."""
+    """The first values of a row, on one line of the terminal, texts apart by ` | `: a line break is `\\n`."""
     shown = [_cell(value) for value in np.ravel(row)[: CELLS + 1]]
-    return " ".join([*shown[:CELLS], "..."] if len(shown) > CELLS else shown)
+    between = " | " if row.dtype == object else " "
+    return between.join([*shown[:CELLS], "..."] if len(shown) > CELLS else shown)
 
 
 def _cell(value: Any) -> str:
