@@ -137,6 +137,11 @@ def test_each_folder_of_an_example_is_a_link_of_the_template() -> None:
     assert {path: path.resolve() for path in links} == expected
 
 
+def test_a_file_that_curl_sends_is_there() -> None:
+    for name, row in catalog("examples").items():
+        assert (ROOT / "examples" / name / row.get("curl", "")).exists()
+
+
 def test_an_example_that_runs_pip_requires_it() -> None:
     """An environment that uv makes has no pip."""
     running = {

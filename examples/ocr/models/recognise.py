@@ -1,5 +1,5 @@
 # Yours: written once, never touched by `make update`.
-"""How the model file of step recognise is made: PP-OCRv4's recogniser, and two nodes that choose characters.
+"""How the model file of step recognise is made: PP-OCRv4's recogniser, and three nodes that choose characters.
 
 Without them its answer is the probability of each of 6,625 characters in each column: megabytes a line.
 """

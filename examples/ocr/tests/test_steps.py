@@ -74,8 +74,7 @@ def test_lines_are_in_reading_order() -> None:
     places = [(500, 103), (100, 200), (100, 100)]
     image = np.zeros((320, 640, 3), np.uint8)
     found = lines.find(draw(*(((x, y), (150, 20), 0) for x, y in places)), image)
-    assert [box[0].tolist() < [320, 150] for box in found] == [True, False, True]
-    assert found[2][0, 1] > 150
+    assert [box[0].round(-2).tolist() for box in found] == [[0, 100], [400, 100], [0, 200]]
 
 
 @pytest.mark.parametrize("sizes", [(640, 320), (4000, 2000), (300, 20), (20, 300), (1, 1)])
