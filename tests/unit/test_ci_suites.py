@@ -28,6 +28,7 @@ PACKAGES = {
     "_pytest": "pytest",
     "google": "protobuf",
     "grpc": "grpcio",
+    "opentelemetry": "opentelemetry-api",
     "ruamel": "ruamel-yaml",
     "yaml": "pyyaml",
 }

@@ -1,8 +1,8 @@
 """Prints what the model files need of a pod's memory and disk, beside what deploy/ gives the pod.
 
-The files count once in memory. From a bucket they count on disk too: Triton copies them to /tmp, and KServe into a
-volume. Where deploy/ gives less, a patch for your kustomization.yaml is printed. What a backend allocates while it
-answers, and what a GPU needs, is not known before it is measured.
+The files count once in memory. From a bucket they count on disk too: Triton copies them to /tmp, and
+KServe into a volume. Where deploy/ gives less, a patch for your kustomization.yaml is printed. What a
+backend allocates while it answers, and what a GPU needs, is not known before it is measured.
 """
 
 from __future__ import annotations
