@@ -385,7 +385,7 @@ def test_the_command_line_takes_values_of_each_type(types: Served, tmp_path: Pat
     assert json.loads(succeed(command(types, *values)))["H2"] == [[None]]
     values[values.index("json")] = "table"
     values[values.index('[["a", "é"]]')] = '[["a\\nb", "\\u001b[1m"]]'
-    assert succeed(command(types, *values)).splitlines()[1].endswith("nan  a\\nb \\x1b[1m")
+    assert succeed(command(types, *values)).splitlines()[1].endswith("nan  a\\nb | \\x1b[1m")
     (tmp_path / "u.npy").write_bytes(b"")
     process = command(types, *values)
     assert (process.returncode, process.stderr.count("\n")) == (1, 1)

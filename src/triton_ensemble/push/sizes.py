@@ -107,7 +107,12 @@ def sizes(project: Project, target: Target) -> list[Size]:
 
 
 def _targets(project: Project) -> list[Target]:
-    return [each for each in TARGETS if (project.root / "deploy" / each.folder).is_dir()]
+    files = ((each, project.root / "deploy" / each.folder) for each in TARGETS)
+    return [
+        each
+        for each, folder in files
+        if (folder / each.file).is_file() and (folder / "kustomization.yaml").is_file()
+    ]
 
 
 def _files_mib(project: Project) -> int:
