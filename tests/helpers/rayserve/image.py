@@ -14,6 +14,10 @@ from benchmarks.restart.pods import Pod
 from triton_ensemble.server import environment
 
 
+# Triton 24.10 does not know a flag of later releases.
+KNOWN = 'for word; do shift; case $word in --http-max-input-size=*) ;; *) set -- "$@" "$word" ;; esac; done'
+
+
 class Image(NamedTuple):
     """The folder that stands for /opt, and the variables of the image."""
 
@@ -42,7 +46,7 @@ def _tritonserver(folder: Path, backends: Path) -> None:
     folder.mkdir()
     command = folder / "tritonserver"
     command.write_text(
-        f'#!/bin/sh\ntest -z "$PYTHONPATH" || exit 3\nexport LD_LIBRARY_PATH={libraries}\n'
+        f'#!/bin/sh\ntest -z "$PYTHONPATH" || exit 3\nexport LD_LIBRARY_PATH={libraries}\n{KNOWN}\n'
         f'exec {wheel}/bin/tritonserver "$@" --backend-directory={backends} --cache-directory={wheel}/caches\n'
     )
     command.chmod(0o755)
