@@ -105,24 +105,27 @@ class Protocol(asyncio.Protocol):
             self._limit(self._body_s, self._exchange.late)
 
     def _feed(self, data: bytes) -> None:
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._decline(data[upgrade.args[0] :])
-        except httptools.HttpParserError:
-            self._reject("Invalid HTTP request received.")
+        while data:
+            try:
+                self._parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._without_offer(data[upgrade.args[0] :])
+            except httptools.HttpParserError:
+                return self._reject("Invalid HTTP request received.")
 
-    def _decline(self, rest: bytes) -> None:
-        """Read a request that offers another protocol without the offer: the parser takes its body for that protocol.
+    def _without_offer(self, rest: bytes) -> bytes:
+        """Return a request that offers another protocol without the offer: the parser takes its body for that protocol.
 
         Java's client and Spring's offer HTTP/2 with each request.
         """
         offered = [(name, value) for name, value in self._headers if name != b"upgrade"]
         if offered == self._headers:  # it is a CONNECT
-            return self._reject("Invalid HTTP request received.")
+            self._reject("Invalid HTTP request received.")
+            return b""
         line = b"%s %s HTTP/1.1" % (self._parser.get_method(), self._url)
         self._parser = httptools.HttpRequestParser(self)
-        self._feed(_head(line, offered) + rest)
+        return _head(line, offered) + rest
 
     def _reject(self, text: str) -> None:
         """Answer what is no request, and end the connection; after a request, its answer ends it."""
