@@ -12,10 +12,11 @@ from uvicorn.server import ServerState
 from triton_ensemble.gateway.protocol import Protocol
 from triton_ensemble.gateway.settings import Settings
 
+ALIVE = PlainTextResponse("alive")
 OFFER = b"Connection: Upgrade\r\nUpgrade: h2c\r\n"
 
 
-def said(data: bytes, app: Any = PlainTextResponse("alive")) -> bytes:
+def said(data: bytes, app: Any = ALIVE) -> bytes:
     """Return all that a connection answers until it is closed."""
 
     async def main() -> bytes:
@@ -37,3 +38,7 @@ def said(data: bytes, app: Any = PlainTextResponse("alive")) -> bytes:
 
 def test_many_offers_of_another_protocol_end_the_connection_as_one_does() -> None:
     assert said((b"GET / HTTP/1.1\r\n" + OFFER + b"\r\n") * 1000).count(b"HTTP/1.1 200") == 1
+
+
+def test_an_offer_by_http_1_0_stays_one_answer() -> None:
+    assert b"\r\nconnection: close\r\n" in said(b"GET / HTTP/1.0\r\n" + OFFER + b"\r\n")

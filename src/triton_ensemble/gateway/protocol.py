@@ -123,7 +123,8 @@ class Protocol(asyncio.Protocol):
         if offered == self._headers:  # it is a CONNECT
             self._reject("Invalid HTTP request received.")
             return b""
-        line = b"%s %s HTTP/1.1" % (self._parser.get_method(), self._url)
+        version = self._parser.get_http_version().encode()
+        line = b"%s %s HTTP/%s" % (self._parser.get_method(), self._url, version)
         self._parser = httptools.HttpRequestParser(self)
         return _head(line, offered) + rest
 
