@@ -42,3 +42,15 @@ def test_many_offers_of_another_protocol_end_the_connection_as_one_does() -> Non
 
 def test_an_offer_by_http_1_0_stays_one_answer() -> None:
     assert b"\r\nconnection: close\r\n" in said(b"GET / HTTP/1.0\r\n" + OFFER + b"\r\n")
+
+
+async def stream(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200})
+    for more in (True, False):
+        await send({"type": "http.response.body", "body": b"part", "more_body": more})
+
+
+def test_a_stream_to_http_1_0_ends_with_the_connection() -> None:
+    head, _, body = said(b"GET / HTTP/1.0\r\n\r\n", stream).partition(b"\r\n\r\n")
+    assert b"chunked" not in head
+    assert body == b"partpart"

@@ -91,7 +91,7 @@ class Applied(Exchange):
     def _head(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
         has_length = any(name.lower() == b"content-length" for name, _ in headers)
         has_body = self._scope["method"] != "HEAD" and status not in WITHOUT_BODY
-        if has_body and not has_length:
+        if has_body and not has_length and self._scope["http_version"] == "1.1":
             self._is_chunked = True
             headers.append((b"transfer-encoding", b"chunked"))
         return self._connection.head(status, headers)
