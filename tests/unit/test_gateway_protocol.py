@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.responses import PlainTextResponse
@@ -16,18 +18,24 @@ ALIVE = PlainTextResponse("alive")
 OFFER = b"Connection: Upgrade\r\nUpgrade: h2c\r\n"
 
 
+@asynccontextmanager
+async def serving(app: Any, state: ServerState, **settings: float) -> AsyncIterator[Any]:
+    """Serve an application; yield the address."""
+    config, given = Config(app, log_config=None), Settings(**settings)  # type: ignore[arg-type]
+    config.load()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Protocol(config, state, {}, settings=given), "127.0.0.1", 0
+    )
+    async with server:
+        yield server.sockets[0].getsockname()
+
+
 def said(data: bytes, app: Any = ALIVE) -> bytes:
     """Return all that a connection answers until it is closed."""
 
     async def main() -> bytes:
-        config, state = Config(app, log_config=None), ServerState()
-        config.load()
-        settings = Settings(body_s=5, timeout_s=5)
-        server = await asyncio.get_running_loop().create_server(
-            lambda: Protocol(config, state, {}, settings=settings), "127.0.0.1", 0
-        )
-        async with server:
-            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        async with serving(app, ServerState()) as address:
+            reader, writer = await asyncio.open_connection(*address)
             writer.write(data)
             answer = await asyncio.wait_for(reader.read(), 5)
             writer.close()
@@ -54,3 +62,22 @@ def test_a_stream_to_http_1_0_ends_with_the_connection() -> None:
     head, _, body = said(b"GET / HTTP/1.0\r\n\r\n", stream).partition(b"\r\n\r\n")
     assert b"chunked" not in head
     assert body == b"partpart"
+
+
+def test_a_little_that_nobody_reads_keeps_no_connection() -> None:
+    """Of answers of 30 kB the kernel takes some; the rest of one is less than asyncio calls much."""
+
+    async def main() -> None:
+        state = ServerState()
+        async with serving(PlainTextResponse("a" * 30_000), state, timeout_s=0.2) as address:
+            _, writer = await asyncio.open_connection(*address, limit=1)  # that reads no more
+            [connection] = state.connections
+            while not connection.transport.get_write_buffer_size():
+                writer.write(b"GET / HTTP/1.1\r\n\r\n")
+                await asyncio.sleep(0.01)
+            writer.write(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")
+            while state.connections:
+                await asyncio.sleep(0.01)
+            writer.close()
+
+    asyncio.run(asyncio.wait_for(main(), 10))

@@ -63,6 +63,7 @@ class Protocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
+        transport.set_write_buffer_limits(0)  # what is not read at once is waited for
         self.server_state.connections.add(self)
         self._limit(self._body_s, transport.close)
 
