@@ -107,12 +107,13 @@ def test_tensors_come_and_go_as_bytes() -> None:
                 assert outputs["TEXT"].tolist() == [[b"\xff\0"], [b""]]
                 assert outputs["NUMBER"].tolist() == [[1, 2], [3, 4]]
             assert len(connection._idle) == 1
-            empty = await connection.send({"NUMBER": np.zeros((1, 0), np.float32)}, timeout=5.0)
-            assert empty["NUMBER"].shape == (1, 0)
+            empty = await connection.send({n: a[:, :0] for n, a in INPUTS.items()}, timeout=5.0)
+            assert [array.shape for array in empty.values()] == [(2, 0), (2, 0)]
 
     asyncio.run(main())
 
 
+CUT = b'{"outputs": [{"name": "TEXT", "datatype": "BYTES", "shape": [1], "parameters": {"binary_data_size": 5}}]}'
 FAILURES: dict[str, tuple[bytes, type[Exception]]] = {
     "refused": (answer("400 Bad", b'{"error": "text"}'), ERRORS.InvalidInput),
     "busy": (answer("503 Busy", b"a proxy's page"), ERRORS.Unavailable),
@@ -121,6 +122,11 @@ FAILURES: dict[str, tuple[bytes, type[Exception]]] = {
     "nothing": (b"", ERRORS.Unavailable),
     "another protocol": (b"\0\0\x12\x04", ERRORS.ServerFailure),
     "another answer": (answer("200 OK", b"hello"), ERRORS.ServerFailure),
+    "a text that ends early": (
+        answer("200 OK", CUT + b"\5\0\0\0a", len(CUT)),
+        ERRORS.ServerFailure,
+    ),
+    "an output less": (answer("200 OK", b'{"outputs": []}'), ERRORS.ServerFailure),
 }
 
 

@@ -77,8 +77,9 @@ class TritonHttp:
         more = {**(headers or {}), LENGTH: str(len(head))}
         answer = await self._asked("POST", f"{self._model}/infer", deadline, more, head, *contents)
         try:
-            return _outputs(answer)
-        except (KeyError, TypeError, ValueError):
+            outputs = _outputs(answer)
+            return {name: outputs[name] for name in self._client.tensors.OUTPUTS}
+        except (KeyError, TypeError, ValueError, struct.error):
             reason = f"{self._server.netloc} answers what is not Triton's"
             raise self._client.runtime.errors.ServerFailure(reason) from None
 
@@ -192,10 +193,8 @@ class _Connection(asyncio.Protocol):
 
 
 def _outputs(answer: _Answer) -> Arrays:
-    outputs, at = (
-        {},
-        answer.length or len(answer.content),
-    )  # if all tensors are empty, it is not said
+    outputs = {}
+    at = answer.length or len(answer.content)  # it is not said where all tensors are empty
     for output in orjson.loads(answer.content[:at])["outputs"]:
         end = at + output["parameters"]["binary_data_size"]
         array = _array(output["datatype"], answer.content[at:end])
