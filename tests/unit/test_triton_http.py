@@ -15,7 +15,7 @@ import pytest
 from support import ROOT
 
 from triton_ensemble.client import Arrays
-from triton_ensemble.gateway.triton_http import TritonHttp
+from triton_ensemble.gateway.triton_http import TritonHttp, _Connection
 
 Reader: TypeAlias = asyncio.StreamReader
 Writer: TypeAlias = asyncio.StreamWriter
@@ -144,6 +144,24 @@ def test_what_is_no_answer_is_an_error_of_the_client(kind: str) -> None:
             for _ in range(2):  # a connection that was closed is not used again
                 with pytest.raises(error):
                     await connection.send(INPUTS, timeout=5.0)
+
+    asyncio.run(main())
+
+
+def test_a_connection_that_ends_as_it_is_made_is_unavailable() -> None:
+    """As those that a proxy accepts for a server that is not there; it may be closed before it is used."""
+
+    async def main() -> None:
+        connection = _Connection()
+        server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+        async with server:
+            address = server.sockets[0].getsockname()
+            await asyncio.get_running_loop().create_connection(lambda: connection, *address)
+            while not connection.transport.is_closing():
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            with pytest.raises(ConnectionError):
+                await asyncio.wait_for(connection.ask(b"a"), 5)
 
     asyncio.run(main())
 

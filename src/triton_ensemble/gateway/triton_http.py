@@ -160,7 +160,10 @@ class _Connection(asyncio.Protocol):
         self._answer = asyncio.get_running_loop().create_future()
         self._parts: list[bytes] = []
         self._read = _Answer()
-        self.transport.write(message)
+        if self.transport.is_closing():  # since it was made
+            self.connection_lost(None)
+        else:
+            self.transport.write(message)
         return self._answer
 
     def connection_lost(self, exc: Exception | None) -> None:
