@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
@@ -144,6 +145,51 @@ def test_what_is_no_answer_is_an_error_of_the_client(kind: str) -> None:
             for _ in range(2):  # a connection that was closed is not used again
                 with pytest.raises(error):
                     await connection.send(INPUTS, timeout=5.0)
+
+    asyncio.run(main())
+
+
+def good(number: float, more: str = "") -> bytes:
+    """Return an answer of a number."""
+    sizes = {"TEXT": ("BYTES", 5), "NUMBER": ("FP32", 4)}
+    outputs = [
+        {"name": n, "datatype": t, "shape": [1], "parameters": {"binary_data_size": size}}
+        for n, (t, size) in sizes.items()
+    ]
+    head = json.dumps({"outputs": outputs}).encode()
+    content = head + b"\1\0\0\0a" + struct.pack("<f", number)
+    return answer(f"200 OK\r\n{more}".rstrip(), content, len(head))
+
+
+UNASKED = {
+    "another before": lambda number: [answer("100 Continue", b""), good(number)],
+    "a part of another with it": lambda number: [good(number) + good(9)[:-2]],
+    "it ends": lambda number: [good(number, "Connection: close"), b""],
+}
+
+
+@pytest.mark.parametrize("kind", UNASKED)
+def test_each_request_has_its_own_answer(kind: str) -> None:
+    """Whatever else comes with it, and also where the server says that it ends the connection, and does so later."""
+    asked = 0
+
+    async def serve(reader: Reader, writer: Writer) -> None:
+        nonlocal asked
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                await request(reader)
+                asked += 1
+                for part in UNASKED[kind](asked):
+                    writer.write(part)
+                    await asyncio.sleep(0.02)
+                    if not part:
+                        writer.close()
+
+    async def main() -> None:
+        async with triton(serve) as connection:
+            for number in (1, 2, 3):
+                outputs = await connection.send(INPUTS, timeout=5.0)
+                assert outputs["NUMBER"] == [number]
 
     asyncio.run(main())
 

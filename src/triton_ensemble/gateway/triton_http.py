@@ -158,8 +158,6 @@ class _Connection(asyncio.Protocol):
     def ask(self, message: bytes) -> asyncio.Future[_Answer]:
         """Send a request; return its answer to be."""
         self._answer = asyncio.get_running_loop().create_future()
-        self._parts: list[bytes] = []
-        self._read = _Answer()
         if self.transport.is_closing():  # since it was made
             self.connection_lost(None)
         else:
@@ -176,6 +174,12 @@ class _Connection(asyncio.Protocol):
             self._fail(error)
             self.transport.abort()
 
+    def on_message_begin(self) -> None:
+        if self._answer.done():
+            raise ValueError("an answer that nobody asked for")
+        self._parts: list[bytes] = []
+        self._read = _Answer()
+
     def on_header(self, name: bytes, value: bytes) -> None:
         if name.lower() == LENGTH.lower().encode():
             self._read.length = int(value)
@@ -186,8 +190,11 @@ class _Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         self._read.status = self._parser.get_status_code()
         self._read.content = b"".join(self._parts)
-        if not self._answer.done():
-            self._answer.set_result(self._read)
+        if self._read.status < 200:  # the answer follows
+            return
+        if not self._parser.should_keep_alive():
+            self.transport.close()
+        self._answer.set_result(self._read)
 
     def _fail(self, error: Exception) -> None:
         if not self._answer.done():
