@@ -217,6 +217,29 @@ def test_the_line_of_a_place(where: list[str | int], line: int) -> None:
     assert PipelineLines(yaml.compose(FILE)).of_path(where) == line
 
 
+def test_the_line_of_what_is_merged_and_of_what_yaml_reads_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yml"
+    path.write_text("""\
+tensors:
+  A: FP32[4]
+  1_000: FLOAT[4]
+  B: FP32[4]
+  C: FP32[4]
+steps:
+- &one {name: one, backend: python, inputs: [A], outputs: [B], parameters: {~: x}}
+- <<: *one
+  name: two
+  device: gpu
+  parameters: {y: z}
+  outputs: [C]
+""")
+    assert [(each.line, each.what.partition(":")[0]) for each in check_pipeline(path)] == [
+        (3, "tensor 1000"),
+        (7, "step one"),
+        (10, "step two"),
+    ]
+
+
 def test_a_problem_of_an_answer_that_only_the_project_has(tmp_path: Path) -> None:
     path = tmp_path / "pipeline.yml"
     path.write_text(SPACES.format(name="D").replace("FLOAT", "FP32").replace("99", "8"))

@@ -73,18 +73,30 @@ class PipelineLines:
 
 def _entries(node: Node) -> Iterator[Entry]:
     if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            yield str(key.value), key, value
+        said = {_said(key): (key, value) for key, value in node.value}  # first what is merged in
+        yield from ((name, *entry) for name, entry in said.items())
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
             yield _name(value), value, value
 
 
+def _said(node: Node) -> str:
+    """Return a scalar as the answers have it: of `1_000` that is 1000, and of `on` True."""
+    return str(_Scalars("").construct_object(node))
+
+
+class _Scalars(yaml.SafeLoader):
+    """Reads scalars, those of unknown tags as texts."""
+
+
+_Scalars.add_constructor(None, lambda _, node: node.value)
+
+
 def _name(node: Node) -> str:
     """Return what an item is known by; empty where it has no name."""
-    inside = node.value if isinstance(node, yaml.MappingNode) else []
-    known_by = [node, *(value for name in NAMES for key, value in inside if key.value == name)]
-    return next((str(each.value) for each in known_by if isinstance(each, yaml.ScalarNode)), "")
+    inside = {name: value for name, _, value in _entries(node)}
+    known_by = [node, *(inside[name] for name in NAMES if name in inside)]
+    return next((_said(each) for each in known_by if isinstance(each, yaml.ScalarNode)), "")
 
 
 def _part(node: Node, part: str | int) -> Entry | None:
