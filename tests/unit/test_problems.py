@@ -108,6 +108,14 @@ CASES: dict[str, tuple[Answers, list[Record]]] = {
         steps(ONE_READS_A),
         [("tensor-unused", ["tensors", "C"], {"name": "C"})],
     ),
+    "a model that is no step's": (
+        steps(
+            step("one", ["A"], ["B"], calls=["two"]),
+            {"name": "two", "model": "none", "inputs": ["A"], "outputs": ["C"]},
+            C="FP32[-1]",
+        ),
+        [("no-model", ["steps", "two", "model"], {"model": "none"})],
+    ),
     "steps inside": (
         steps(inner(ONE_READS_A, step("two", ["X"], ["C"])), step("out", ["B"], ["Y"])),
         [

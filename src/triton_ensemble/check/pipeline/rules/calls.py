@@ -26,13 +26,13 @@ def _cycle(step: Answers, by_name: Mapping[str, Answers]) -> list[str]:
     """Return the shortest way from a step back to its own model; empty where there is none.
 
     Models that call each other wait for each other for ever, once each instance of one does. What
-    adopted code calls was read from its texts, and need not be so.
+    adopted code calls was read from its texts, and need not be so; a model that is no step's calls none.
     """
     ways, seen = [[step["name"]]], set()
     while ways:
         way = ways.pop(0)
         last = step if way[1:] == [] else by_name[way[-1]]
-        for name in () if last["adopted"] else last["calls"]:
+        for name in () if last.get("adopted") else last.get("calls", []):
             if name in by_name and name not in seen:
                 seen.add(name)
                 if by_name[name]["model"] == step["model"]:
