@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +34,9 @@ class UnreadableAnswers(Exception):
 class UniqueKeyLoader(yaml.SafeLoader):
     """YAML's own types, where a key that stands twice is an error: YAML forbids it, PyYAML takes the last."""
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-        """Return a mapping; ConstructorError, with the place of the second, where a key stands twice."""
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        """Return a mapping before others are merged into it; ConstructorError where a key stands twice."""
+        node = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
@@ -46,7 +46,7 @@ class UniqueKeyLoader(yaml.SafeLoader):
                 what = f"{key.value!r} stands twice; drop one"
                 raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
             seen.add(written)
-        return super().construct_mapping(node, deep)
+        return node
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         """Return what a node says; ConstructorError, with its place, for what looks like another number or date."""

@@ -248,6 +248,17 @@ steps:
     ]
 
 
+def test_a_merged_key_does_not_stand_twice(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yml"
+    path.write_text("""\
+ensemble: {parameters: &deep {<<: {x: 1}, x: 2}}
+_shallow: {<<: *deep}
+tensors: {A: "FP32[4]", B: "FP32[4]"}
+steps: [{name: one, backend: python, inputs: [A], outputs: [B]}]
+""")
+    assert check_pipeline(path) == []
+
+
 def test_a_problem_of_an_answer_that_only_the_project_has(tmp_path: Path) -> None:
     path = tmp_path / "pipeline.yml"
     path.write_text(SPACES.format(name="D").replace("FLOAT", "FP32").replace("99", "8"))
