@@ -116,6 +116,25 @@ CASES: dict[str, tuple[Answers, list[Record]]] = {
         ),
         [("no-model", ["steps", "two", "model"], {"model": "none"})],
     ),
+    "one of many readers that takes another shape": (
+        steps(
+            step("one", ["A"], ["B"]),
+            step("two", {"A": {"tensor": "A", "dims": [5]}}, ["C"]),
+            step("three", ["A"], ["D"]),
+            D="FP32[4]",
+        ),
+        [("spec", ["steps", "two", "inputs", "A"], {
+            "verb": "reads", "tensor": "A", "own": "FP32[5] in each row",
+            "who": "the ensemble has", "other": "FP32[4] in each row",
+        })],
+    ),
+    "a tensor that is none, of a model that serves two steps": (
+        steps(
+            step("one", ["none"], ["B"]),
+            {"name": "two", "model": "one", "inputs": {"none": "A"}, "outputs": {"B": "C"}},
+        ),
+        [("no-tensor", [*ONE, "inputs", "none"], {"verb": "reads", "tensor": "none"})],
+    ),
     "steps inside": (
         steps(inner(ONE_READS_A, step("two", ["X"], ["C"])), step("out", ["B"], ["Y"])),
         [
