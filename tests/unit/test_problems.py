@@ -295,3 +295,26 @@ def test_words_come_last_and_once() -> None:
         "step one: writes B; did you mean C?, which is not in `tensors`",
         "add it there with its TYPE[dims]",
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (
+            steps(ONE_READS_A, A={"type": None, "dims": [4]}),
+            "tensor A: has the type null, which Triton does not have",
+        ),
+        (
+            steps(ONE_READS_A, A={"type": "", "dims": [4]}),
+            'tensor A: has the type "", which Triton does not have',
+        ),
+        (
+            steps(ONE_READS_A, A={"type": "FP32", "dims": [None]}),
+            "tensor A: has the dim null; write 1 or more",
+        ),
+        (steps(ONE_READS_A | {True: 1}), "step one: has the field `true`, which is unknown"),
+    ],
+)
+def test_what_is_no_text_in_words(given: Answers, line: str) -> None:
+    """As YAML has it, and not as Python does."""
+    assert rules().problem(GOOD | given).startswith(line)
