@@ -318,3 +318,16 @@ def test_words_come_last_and_once() -> None:
 def test_what_is_no_text_in_words(given: Answers, line: str) -> None:
     """As YAML has it, and not as Python does."""
     assert rules().problem(GOOD | given).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("field", "write"),
+    [
+        ("warmup", "a list that is not empty, or drop it"),
+        ("batching", "false, true or its settings"),
+        ("sequence", "a mapping"),
+    ],
+)
+def test_an_empty_list_in_words(field: str, write: str) -> None:
+    given = steps(ONE_READS_A | {field: []})
+    assert rules().problem(GOOD | given) == f"step one: {field} is []; write {write}"
