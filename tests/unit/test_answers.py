@@ -116,7 +116,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         tensor({"type": "FP32", "dims": [True]}),
-        "tensor A: has the dim True; write 1 or more, or -1 where it varies",
+        "tensor A: has the dim true; write 1 or more, or -1 where it varies",
     ),
     (
         tensor({"type": "FP32", "dims": 4}),

@@ -312,7 +312,7 @@ def test_words_come_last_and_once() -> None:
             steps(ONE_READS_A, A={"type": "FP32", "dims": [None]}),
             "tensor A: has the dim null; write 1 or more",
         ),
-        (steps(ONE_READS_A | {True: 1}), "step one: has the field `true`, which is unknown"),
+        ({"steps": [ONE_READS_A | {True: 1}]}, "step one: has the field `true`, which is unknown"),
     ],
 )
 def test_what_is_no_text_in_words(given: Answers, line: str) -> None:

@@ -13,7 +13,6 @@ from benchmarks.rayserve.image import opt
 from benchmarks.restart.pods import Pod
 from triton_ensemble.server import environment
 
-
 # Triton 24.10 does not know a flag of later releases.
 KNOWN = 'for word; do shift; case $word in --http-max-input-size=*) ;; *) set -- "$@" "$word" ;; esac; done'
 
