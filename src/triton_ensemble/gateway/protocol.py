@@ -205,9 +205,7 @@ class Protocol(asyncio.Protocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        if not self._keeps_alive or self._is_last:
-            self.transport.close()
-        elif self._has_all:
+        if self._has_all:
             self._wait_for_next()
         else:
             self._unlimit()
@@ -219,6 +217,8 @@ class Protocol(asyncio.Protocol):
             self.transport.write(b"".join(parts))
 
     def _wait_for_next(self) -> None:
+        if not self._keeps_alive or self._is_last:
+            return self.transport.close()
         self._exchange = None
         self._is_answered, self._is_idle = False, True
         self._limit(self.config.timeout_keep_alive, self.transport.close)
