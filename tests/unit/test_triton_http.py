@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 from support import ROOT
+from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from triton_ensemble.client import Arrays
 from triton_ensemble.gateway.triton_http import TritonHttp, _Connection
@@ -208,6 +209,21 @@ def test_a_connection_that_ends_as_it_is_made_is_unavailable() -> None:
             await asyncio.sleep(0)
             with pytest.raises(ConnectionError):
                 await asyncio.wait_for(connection.ask(b"a"), 5)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("content", [b"a proxy's page", b'{"model_stats": 1}'])
+def test_statistics_that_are_none_are_an_error_of_the_client(content: bytes) -> None:
+    async def serve(reader: Reader, writer: Writer) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer("200 OK", content))
+        writer.close()
+
+    async def main() -> None:
+        async with triton(serve) as connection:
+            with pytest.raises(InferenceServerException):
+                await connection.get_inference_statistics(client_timeout=5.0)
 
     asyncio.run(main())
 

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 import httptools
 import numpy as np
 import orjson
-from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped, unused-ignore]
+from google.protobuf.json_format import ParseDict, ParseError  # type: ignore[import-untyped, unused-ignore]
 from numpy.typing import NDArray
 from tritonclient.grpc import service_pb2  # type: ignore[import-untyped]
 from tritonclient.utils import (  # type: ignore[import-untyped]
@@ -85,13 +85,13 @@ class TritonHttp:
 
     async def get_inference_statistics(self, *, client_timeout: float) -> Any:
         """Return what Triton has counted of all models, as over gRPC; InferenceServerException where it does not say."""
-        try:
-            deadline = self._client.runtime.flow.Deadline(client_timeout)
-            answer = await self._asked("GET", "models/stats", deadline, {})
-        except self._client.InferenceError as error:
-            raise InferenceServerException(str(error)) from None
+        deadline = self._client.runtime.flow.Deadline(client_timeout)
         counted = service_pb2.ModelStatisticsResponse()
-        return ParseDict(orjson.loads(answer.content), counted, ignore_unknown_fields=True)
+        try:
+            answer = await self._asked("GET", "models/stats", deadline, {})
+            return ParseDict(orjson.loads(answer.content), counted, ignore_unknown_fields=True)
+        except (self._client.InferenceError, ParseError, ValueError) as error:
+            raise InferenceServerException(str(error)) from None
 
     async def _asked(
         self, method: str, path: str, deadline: Any, headers: Mapping[str, str], *body: bytes
