@@ -10,6 +10,7 @@ import yaml
 from answers_support import GOOD
 from support import step
 
+from triton_ensemble.check.formats import as_text
 from triton_ensemble.check.pipeline.check import check_pipeline
 from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.check.pipeline.problems import list_problems
@@ -312,7 +313,10 @@ def test_words_come_last_and_once() -> None:
             steps(ONE_READS_A, A={"type": "FP32", "dims": [None]}),
             "tensor A: has the dim null; write 1 or more",
         ),
-        ({"steps": [ONE_READS_A | {True: 1}]}, "step one: has the field `true`, which is unknown"),
+        (
+            steps(ONE_READS_A | {"batching": {True: 1}}),
+            "step one: batching has the field `true`, which is unknown",
+        ),
     ],
 )
 def test_what_is_no_text_in_words(given: Answers, line: str) -> None:
@@ -331,3 +335,21 @@ def test_what_is_no_text_in_words(given: Answers, line: str) -> None:
 def test_an_empty_list_in_words(field: str, write: str) -> None:
     given = steps(ONE_READS_A | {field: []})
     assert rules().problem(GOOD | given) == f"step one: {field} is []; write {write}"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        steps(ONE_READS_A | {"colour": 2}),
+        {
+            "starting_pipeline": "my-own",
+            "flow": "one python: A FP32[1] -> B FP32[1]\ntwo python: C -> D FP32[1]\n",
+        },
+    ],
+)
+def test_the_check_says_a_problem_as_copier_does(given: Answers, tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yml"
+    path.write_text(yaml.safe_dump(given))
+    assert [as_text([each]).partition(" answers: ")[2] for each in check_pipeline(path)][:1] == [
+        rules().problem(given)
+    ]

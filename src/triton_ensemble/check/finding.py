@@ -10,6 +10,7 @@ from pathlib import Path
 class Finding:
     """The file and the line (from 1 on), the id of the rule, what is wrong, what to write instead.
 
+    `instead` is empty where what is wrong says that already.
     `severity` is `error` for what Triton refuses or never answers, and `warning` for what it serves
     otherwise than it is written, or not for every request.
     """
@@ -20,6 +21,11 @@ class Finding:
     what: str
     instead: str
     severity: str = "error"
+
+    @property
+    def words(self) -> str:
+        """What is wrong and what to write instead."""
+        return "; ".join(filter(None, (self.what, self.instead)))
 
     @property
     def shown_file(self) -> Path:

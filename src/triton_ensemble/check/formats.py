@@ -11,8 +11,7 @@ from triton_ensemble.check.finding import Finding
 def as_text(findings: Iterable[Finding]) -> str:
     """Return a line for each finding: `file:line: severity: rule: what; what to do`."""
     return "\n".join(
-        _printable(f"{f.shown_file}:{f.line}: {f.severity}: {f.rule}: {f.what}; {f.instead}")
-        for f in findings
+        _printable(f"{f.shown_file}:{f.line}: {f.severity}: {f.rule}: {f.words}") for f in findings
     )
 
 
@@ -24,7 +23,7 @@ def as_github(findings: Iterable[Finding]) -> str:
     """Return a workflow command for each finding, which GitHub shows as an annotation."""
     return "\n".join(
         f"::{f.severity} file={_escaped(str(f.shown_file), ',:')},line={f.line},title={f.rule}"
-        f"::{_escaped(f'{f.what}; {f.instead}')}"
+        f"::{_escaped(f.words)}"
         for f in findings
     )
 

@@ -45,8 +45,7 @@ def check_answers(path: Path) -> list[Finding]:
 
 
 def _finding(path: Path, lines: PipelineLines, problem: Problem, rules: Rules) -> Finding:
-    what, instead = rules.in_words(problem)
-    return Finding(path, lines.of_path(problem.where), RULE, what, instead or "change it")
+    return Finding(path, lines.of_path(problem.where), RULE, *rules.in_words(problem))
 
 
 def of_project(path: Path, rules: Rules) -> Answers:
