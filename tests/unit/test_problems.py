@@ -268,6 +268,19 @@ steps:
     ]
 
 
+def test_the_line_of_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yml"
+    path.write_text("""\
+flow: |
+
+  one python: A FP32[1] -> B FP32[1]
+  two pythom: B -> C FP32[1]
+""")
+    assert [(each.line, each.what.partition(": ")[2][:6]) for each in check_pipeline(path)] == [
+        (4, "line 3")
+    ]
+
+
 def test_a_merged_key_does_not_stand_twice(tmp_path: Path) -> None:
     path = tmp_path / "pipeline.yml"
     path.write_text("""\

@@ -47,7 +47,7 @@ class PipelineLines:
         at = node = self.root
         for part in path:
             if not (entry := _part(node, part)):
-                break
+                return _line(at) + (part if _is_block(node) and isinstance(part, int) else 0)
             _, at, node = entry
         return _line(at)
 
@@ -145,6 +145,11 @@ def _in_config(node: Node, field: str) -> int:
 def _names_in(field: Field) -> set[str]:
     """Return the name and the key of a field, by which its tensor is known."""
     return {each.value for each in field.inside if each.name in ("name", "key")} - {""}
+
+
+def _is_block(node: Node) -> bool:
+    """Return whether a text stands below its key, line by line."""
+    return isinstance(node, yaml.ScalarNode) and node.style == "|"
 
 
 def _line(node: Node) -> int:
