@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = next((word for word in words if word in COMMANDS), None)
     try:
         parsed = _parser(chosen).parse_args(words)
-        return (0 if vars(parsed).get("if_applied") else _apply_first(chosen)) or int(
+        return _apply_first(chosen, vars(parsed).get("if_applied", False)) or int(
             parsed.run(parsed)
         )
     except ProjectError as error:
@@ -70,12 +70,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _apply_first(chosen: str | None) -> int:
+def _apply_first(chosen: str | None, if_applied: bool) -> int:
     root = Path.cwd()
     if chosen in APPLYING and (root / "pipeline.yml").is_file() and (root / FILE).is_file():
         from triton_ensemble.apply.command import apply_first
+        from triton_ensemble.apply.state import is_changed
 
-        return apply_first(root)
+        return 0 if if_applied and is_changed(root) else apply_first(root)
     return 0
 
 

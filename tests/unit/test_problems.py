@@ -14,6 +14,7 @@ from triton_ensemble.check.formats import as_text
 from triton_ensemble.check.pipeline.check import check_pipeline
 from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.check.pipeline.problems import list_problems
+from triton_ensemble.cli import main
 from triton_ensemble.pipeline.rules import Answers, Problem, rules
 
 Record = tuple[str, list[str | int], Answers]
@@ -299,6 +300,22 @@ def test_a_problem_of_an_answer_that_only_the_project_has(tmp_path: Path) -> Non
     (tmp_path / ".copier-answers.yml").write_text(yaml.safe_dump(kept))
     [found] = check_pipeline(path)
     assert (found.line, found.what, found.instead) == (1, 'ci is "gitub"', "did you mean github?")
+
+
+def test_make_check_refuses_what_only_a_file_can_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = steps(step("one", ["A"], ["B"], calls=["nobody"]), step("two", ["B"], ["C"]))
+    (tmp_path / "pipeline.yml").write_text(yaml.safe_dump(given))
+    (tmp_path / ".copier-answers.yml").write_text(yaml.safe_dump({**given, "owned": []}))
+    (tmp_path / "vendor").mkdir()
+    (tmp_path / "vendor" / "project.json").touch()
+    monkeypatch.chdir(tmp_path)
+    assert main(["repository", "--if-applied"]) == 1
+    assert (
+        "step one: calls nobody, which is no step; drop it from `calls`\n"
+        in capsys.readouterr().err
+    )
 
 
 def test_words_come_last_and_once() -> None:
