@@ -235,4 +235,4 @@ def test_a_step_that_fails_is_named(generate: Generate) -> None:
 def test_images_from_prompts(generate: Generate) -> None:
     """A step that calls other models, and optional inputs."""
     project = generate.complete(starting_pipeline="text-to-image", extras=["gateway", "ray"])
-    assert tested(project) == ["fox: answered", "seeds: answered"]
+    assert tested(project) == [f"{n}: answered" for n in ("fox", "probe", "seeds")]
