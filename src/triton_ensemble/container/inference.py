@@ -92,7 +92,7 @@ def read_count(file: Path) -> float:
 
 
 def keep_count(file: Path, count: float) -> None:
-    """Keep a count for the next check, unless it is 0, as without metrics."""
+    """Keep a count for the next check. A 0, as without metrics, replaces no other."""
     with suppress(OSError):
-        if count:
+        if count or not file.exists():
             file.write_text(str(count))
