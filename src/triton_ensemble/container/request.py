@@ -1,4 +1,4 @@
-"""The request of the health check: samples/probe.json, else the first of samples/, or zeros, in the form that Triton's HTTP takes."""
+"""The request of the health check, in the form that Triton's HTTP takes: the sample for probes, or zeros."""
 
 from __future__ import annotations
 

@@ -58,7 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the sizes; always 0, for they are advice."""
     project = Project.load(Path.cwd())
     if arguments.short:
-        print(*lines(project), sep="\n", end="\n" * any(lines(project)))
+        warnings = [*lines(project)]
+        print(*warnings, sep="\n", end="\n" * bool(warnings))
         return 0
     print(f"model files: {_files_mib(project)} MiB in {len(project.models)} models")
     for target in _targets(project):

@@ -23,7 +23,14 @@ from tritonclient.grpc import aio  # type: ignore[import-untyped]
 from triton_ensemble.container.inference import DIRECT
 from triton_ensemble.project import Project
 from triton_ensemble.server.guard import Guard
-from triton_ensemble.server.local_triton import BEHIND, HOST, LocalTriton, ServerError, free_ports
+from triton_ensemble.server.local_triton import (
+    BEHIND,
+    HOST,
+    LocalTriton,
+    ServerError,
+    free_ports,
+    wait_alive,
+)
 
 LOG = logging.getLogger("gateway")
 IMAGE = "/models"  # where the image has them
@@ -140,11 +147,7 @@ class ImageTriton:
 
     def wait(self, meanwhile: Callable[[], object]) -> None:
         """Call `meanwhile` until it returns something true; ServerError when the server ends by itself."""
-        while (code := self._process.poll()) is None:
-            if meanwhile():
-                return
-            time.sleep(0.2)
-        raise ServerError(f"Triton ended with exit code {code}; the log above says why")
+        wait_alive(self._process, meanwhile, "; the log above says why")
 
     def _wait_until_ready(self) -> None:
         end = time.monotonic() + START_S

@@ -134,11 +134,7 @@ class LocalTriton:
     def wait(self, meanwhile: Callable[[], object]) -> None:
         """Call `meanwhile` until it returns something true; ServerError when the server ends by itself."""
         assert self._process, "wait() belongs inside the `with` block"
-        while (code := self._process.poll()) is None:
-            if meanwhile():
-                return
-            time.sleep(0.2)
-        raise ServerError(f"Triton ended with exit code {code}\nlog: {self.log}")
+        wait_alive(self._process, meanwhile, f"\nlog: {self.log}")
 
     def _lost_a_race(self) -> bool:
         """Whether it died of its Python backend, in which models that start together may meet on a busy machine."""
@@ -273,6 +269,15 @@ def _end(process: subprocess.Popen[bytes], gently: bool) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def wait_alive(process: subprocess.Popen[bytes], meanwhile: Callable[[], object], log: str) -> None:
+    """Call `meanwhile` until it returns something true; ServerError, which ends with `log`, when Triton ends by itself."""
+    while (code := process.poll()) is None:
+        if meanwhile():
+            return
+        time.sleep(0.2)
+    raise ServerError(f"Triton ended with exit code {code}{log}")
 
 
 def free_ports(wanted: dict[str, int]) -> dict[str, int]:
