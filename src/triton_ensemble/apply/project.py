@@ -51,8 +51,7 @@ class ChangedProject:
 
     def render_made(self) -> dict[str, File]:
         """Return the files as the answers made them that they were made from."""
-        known = {name: self.made[name] for name in self.rules.questions() if name in self.made}
-        return self._render(known, FILE)
+        return self._render(self.rules.answers_in(self.made), FILE)
 
     def change(self) -> Change:
         """Return what becomes of the files; ApplyError with the findings if pipeline.yml has errors."""

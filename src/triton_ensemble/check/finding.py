@@ -24,7 +24,7 @@ class Finding:
 
     @property
     def words(self) -> str:
-        """What is wrong and what to write instead."""
+        """The fault and what to write instead, in one text."""
         return "; ".join(filter(None, (self.what, self.instead)))
 
     @property

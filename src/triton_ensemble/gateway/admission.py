@@ -117,7 +117,7 @@ class Admission:
 
 
 class Body:
-    """What a request has sent: it counts as memory until the request is answered."""
+    """The body of a request. It counts as memory until the request is answered."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission

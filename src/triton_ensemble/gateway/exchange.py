@@ -1,4 +1,4 @@
-"""A request on a connection, from its head to its answer, with the limits that all have, whoever answers."""
+"""A request on a connection, from its head to its answer, with the limits that hold for all of them."""
 
 from __future__ import annotations
 

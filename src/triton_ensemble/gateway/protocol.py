@@ -30,9 +30,9 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Protocol(asyncio.Protocol):
-    """A connection: one request after the other; one that comes before the last is answered ends the connection.
+    """A connection: one request after the other. A request that comes before the last answer ends the connection.
 
-    What uvicorn's server gives and asks is that of its own protocols.
+    uvicorn's server uses it as it uses its own protocols.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Protocol(asyncio.Protocol):
         return _head(line, offered) + rest
 
     def _reject(self, text: str) -> None:
-        """Answer what is no request, and end the connection; after a request, its answer ends it."""
+        """Answer invalid HTTP and end the connection. If a request is under way, its answer ends the connection."""
         if self._exchange and self._has_all:
             self._is_last = True
         elif not self.transport.is_closing():
@@ -190,7 +190,7 @@ class Protocol(asyncio.Protocol):
     # Of exchanges
 
     def head(self, status: int, headers: Headers) -> bytes:
-        """Return the head of an answer; one that ends the connection says so."""
+        """Return the head of an answer, with `Connection: close` if the connection ends."""
         line = STATUS_LINES.get(status) or b"HTTP/1.1 %d " % status
         headers = [*self.server_state.default_headers, *headers]
         if CLOSE in headers:

@@ -62,6 +62,7 @@ class Rules:
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or template_root()
+        self._graph_of = self._graph_text = ""
 
     def problem(self, given: Answers) -> str:
         """Return the template's line on the first thing that it refuses of the answers; empty: it accepts them."""
@@ -81,6 +82,10 @@ class Rules:
         if problems := problems or self.problems_of_wiring(answers):
             raise RefusedAnswers(self.line(problems[0]))
         return answers
+
+    def answers_in(self, made: Mapping[str, Any]) -> Answers:
+        """Return the answers to questions among what .copier-answers.yml has."""
+        return {name: made[name] for name in self.questions() if name in made}
 
     def problems_of_form(self, given: Answers) -> list[Problem]:
         """Return what is wrong with the form of answers."""
@@ -103,7 +108,13 @@ class Rules:
     def unchecked(self, given: Answers) -> Answers:
         """Return the same as `answered`, even of answers whose wiring is refused."""
         answers = self.values(given, CHECKS)
-        return {**answers, "graph": json.loads(self.macro("graph/graph", "graph")(answers))}
+        return {**answers, "graph": json.loads(self._graph(answers))}
+
+    def _graph(self, answers: Answers) -> str:
+        """Return the graph of answers as JSON. The last one is kept, because a command asks for it several times."""
+        if self._graph_of != (key := repr(answers)):
+            self._graph_text, self._graph_of = self.macro("graph/graph", "graph")(answers), key
+        return self._graph_text
 
     def rendered(self, answered: Answers) -> dict[str, str]:
         """Return each config.pbtxt by its model's name, of answers with their `graph`."""

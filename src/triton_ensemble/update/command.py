@@ -78,8 +78,7 @@ def _update(root: Path, given: Answers, version: str | None, interruptions: Inte
 
 def _check_answers(given: Answers, made: Answers) -> None:
     """Raise UpdateError for what is wrong with answers, of which Copier refuses what a prompt can lead to."""
-    kept = {name: made[name] for name in rules().questions() if name in made}
-    if problem := next(list_problems(kept | given, rules()), None):
+    if problem := next(list_problems(rules().answers_in(made) | given, rules()), None):
         raise UpdateError(rules().line(problem))
 
 

@@ -1,6 +1,6 @@
 """The rules on answers that no prompt can lead to, only a file. Their words are in catalog/problems.yml.
 
-What a prompt can lead to is refused by `hooks/validate/`. A rule takes a step of `graph`, the `graph` and
+`hooks/validate/` refuses the others, before a file is written. A rule takes a step of `graph`, the `graph` and
 the answers; the place of what it yields begins at the step.
 """
 

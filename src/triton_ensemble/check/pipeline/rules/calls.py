@@ -25,7 +25,7 @@ def calls(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
 def _cycle(step: Answers, by_name: Mapping[str, Answers]) -> list[str]:
     """Return the shortest way from a step back to its own model; empty where there is none.
 
-    Models that call each other wait for each other for ever, once each instance of one does. What
+    Models that call each other wait for each other without end, once each instance of one does. What
     adopted code calls was read from its texts, and need not be so; a model that is no step's calls none.
     """
     ways, seen = [[step["name"]]], set()

@@ -28,7 +28,7 @@ def config_of_ensemble(graph: Answers) -> Iterator[Problem]:
 def _problems(text: str, written: Sequence[str]) -> Iterator[Problem]:
     """Yield what is wrong with a text, beside the fields that the answers write, of which Triton takes only one each.
 
-    What is inside of a field only Triton reads: texts and comments are taken out first, then blocks,
+    Only Triton reads the inside of a field. Texts and comments are taken out first, then blocks,
     from the innermost.
     """
     known, text = catalog.table("config"), TEXT_OR_COMMENT.sub(" 0 ", text)
