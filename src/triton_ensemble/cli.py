@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,20 +55,27 @@ APPLYING = (
 )  # fmt: skip
 
 
+READER_LEFT = 141  # as a shell has it for SIGPIPE
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status. Errors of the user are one line on stderr."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     chosen = next((word for word in words if word in COMMANDS), None)
     try:
         parsed = _parser(chosen).parse_args(words)
-        return _apply_first(chosen, vars(parsed).get("if_applied", False)) or int(
-            parsed.run(parsed)
-        )
+        if_applied = vars(parsed).get("if_applied", False)
+        status = _apply_first(chosen, if_applied) or int(parsed.run(parsed))
+        sys.stdout.flush()
+        return status
     except ProjectError as error:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # a reader such as `head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_LEFT
 
 
 def _apply_first(chosen: str | None, if_applied: bool) -> int:

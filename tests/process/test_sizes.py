@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -42,6 +44,17 @@ def test_the_patch_that_is_printed_ends_the_warning(project: Project) -> None:
         file.write_text(f"{file.read_text()}\npatches:\n{patch}")
         assert yaml.safe_load(file.read_text())["patches"]
     assert sizes(project, "--short") == ""
+
+
+def test_a_reader_that_leaves_gets_no_traceback(project: Project) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "triton_ensemble", "sizes"]
+    process = subprocess.run(
+        command, cwd=project.path, stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    assert (process.returncode, process.stderr) == (141, "")
 
 
 def test_a_bucket_is_copied_to_tmp(project: Project) -> None:
