@@ -60,11 +60,11 @@ def check(options: argparse.Namespace) -> tuple[bool, str]:
     try:
         reason = problem(project, request, options.timeout)
     except TimeoutError:
-        reason = f"not in {options.timeout:g} s"
-        if answered(project, options.metrics) > before:
+        reason, now = f"not in {options.timeout:g} s", answered(project, options.metrics)
+        if now > before:
+            keep_count(since, now)
             return answers_others
-    if since:  # its own request is not an answer to others
-        keep_count(since, answered(project, options.metrics))
+    keep_count(since, now, own=reason is None)
     if reason is None:
         return True, f"{project.ensemble} answers"
     return False, f"{project.ensemble} does not answer: {reason}"

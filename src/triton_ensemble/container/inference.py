@@ -91,8 +91,11 @@ def read_count(file: Path) -> float:
         return math.inf
 
 
-def keep_count(file: Path, count: float) -> None:
-    """Keep a count for the next check. A 0, as without metrics, replaces no other."""
+def keep_count(file: Path | None, count: float, *, own: bool = False) -> None:
+    """Keep a count in a file, if there is one, for the next check, with the check's own answer, which Triton may count later.
+
+    A count of 0, as without metrics, replaces no other.
+    """
     with suppress(OSError):
-        if count or not file.exists():
-            file.write_text(str(count))
+        if file and (count or not file.exists()):
+            file.write_text(str(count + own))
