@@ -18,7 +18,8 @@ from triton_ensemble.project import ProjectError
 
 if TYPE_CHECKING:
     from jinja2 import Template
-    from jinja2.sandbox import SandboxedEnvironment
+
+    from triton_ensemble.pipeline.environment import TrustedEnvironment
 
 Answers = dict[str, Any]
 
@@ -191,14 +192,15 @@ class Rules:
         return questions
 
     @cached_property
-    def _environment(self) -> SandboxedEnvironment:
+    def _environment(self) -> TrustedEnvironment:
         """Jinja as Copier sets it up for this template."""
         try:
             from jinja2 import ChoiceLoader, FileSystemLoader, PrefixLoader, StrictUndefined
-            from jinja2.sandbox import SandboxedEnvironment
+
+            from triton_ensemble.pipeline.environment import TrustedEnvironment
 
             package = PrefixLoader({"triton_ensemble": FileSystemLoader(PACKAGE)})
-            return SandboxedEnvironment(
+            return TrustedEnvironment(
                 loader=ChoiceLoader([FileSystemLoader(self.root), PrefixLoader({"src": package})]),
                 extensions=["jinja2_ansible_filters.AnsibleCoreFiltersExtension"],
                 **{**self._copier["_envops"], "undefined": StrictUndefined},
