@@ -14,9 +14,13 @@ import copier
 import pytest
 import yaml
 from grammar import some_answers
+from jinja2 import Environment
+from jinja2.sandbox import SandboxedEnvironment
 from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, slow_but
 
 from triton_ensemble.answers import FILE, read_answers
+from triton_ensemble.pipeline import environment
+from triton_ensemble.pipeline.environment import TrustedEnvironment
 from triton_ensemble.pipeline.render import list_templates, render
 from triton_ensemble.pipeline.rules import Rules
 
@@ -119,3 +123,30 @@ def test_no_template_that_is_rendered_is_executable() -> None:
     root = ROOT / "template"
     modes = {path: (root / path).stat().st_mode for path in list_templates(root)}
     assert [path for path, mode in modes.items() if mode & stat.S_IXUSR] == []
+
+
+def test_templates_are_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(environment, "__file__", str(tmp_path / "environment.py"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    answers = PIPELINES["default"]
+    expected = Rules().answered(answers)
+    assert not list(tmp_path.iterdir())  # there is no folder for it
+    folder = tmp_path / "__pycache__"
+    folder.mkdir()
+    assert Rules().answered(answers) == expected
+    assert list(folder.iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr(Environment, "compile", None)  # what is read is not compiled
+        assert Rules().macro("names", "package")("a-b") == "a_b"
+    for file in folder.iterdir():
+        file.write_bytes(file.read_bytes()[:20])  # as a machine that crashes may leave it
+    assert Rules().answered(answers) == expected
+
+
+@pytest.mark.parametrize("name", ["__class__", "_x", "items"])
+def test_names_of_answers_are_no_attributes(name: str) -> None:
+    trusted, sandbox = TrustedEnvironment(), SandboxedEnvironment()
+    for text in ("{{ {}[name] is defined }}", "{{ {name: 1}[name] }}", "{{ ''[name] is defined }}"):
+        assert trusted.from_string(text).render(name=name) == sandbox.from_string(text).render(
+            name=name
+        )

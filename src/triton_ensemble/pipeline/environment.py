@@ -1,10 +1,16 @@
-"""Jinja for the package's own template: what Copier's sandbox gives for it, in two thirds of the time."""
+"""Jinja for the package's own template: what Copier's sandbox gives for it, in a fraction of the time."""
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
-from jinja2 import Environment
+from jinja2 import Environment, FileSystemBytecodeCache
+from jinja2.bccache import Bucket
 from jinja2.sandbox import safe_range
 
 
@@ -26,3 +32,26 @@ class TrustedEnvironment(Environment):
             if isinstance(argument, str) and not argument.startswith("_"):
                 return getattr(obj, argument, self.undefined(obj=obj, name=argument))
         return self.undefined(obj=obj, name=argument)
+
+
+class CompiledTemplates(FileSystemBytecodeCache):
+    """Compiled templates beside Python's compiled modules: compiling takes three quarters of the time of `apply`.
+
+    As with modules, a folder that can't be written has none, and PYTHONDONTWRITEBYTECODE adds none.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            str(Path(__file__).parent / "__pycache__"), f"jinja-{version('jinja2')}-%s"
+        )
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Read a compiled template if there is a whole one."""
+        with suppress(OSError, EOFError, UnpicklingError):
+            super().load_bytecode(bucket)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Write a compiled template if that is possible."""
+        if not sys.dont_write_bytecode:
+            with suppress(OSError):
+                super().dump_bytecode(bucket)

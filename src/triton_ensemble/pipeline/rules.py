@@ -197,7 +197,7 @@ class Rules:
         try:
             from jinja2 import ChoiceLoader, FileSystemLoader, PrefixLoader, StrictUndefined
 
-            from triton_ensemble.pipeline.environment import TrustedEnvironment
+            from triton_ensemble.pipeline.environment import CompiledTemplates, TrustedEnvironment
 
             package = PrefixLoader({"triton_ensemble": FileSystemLoader(PACKAGE)})
             return TrustedEnvironment(
@@ -206,6 +206,7 @@ class Rules:
                 **{**self._copier["_envops"], "undefined": StrictUndefined},
                 keep_trailing_newline=True,
                 auto_reload=False,
+                bytecode_cache=CompiledTemplates() if self.root == template_root() else None,
             )
         except ModuleNotFoundError as error:
             what = f"{error.name} is missing, which the rules on pipeline.yml need"
