@@ -10,9 +10,8 @@ from typing import Any
 import yaml
 
 FOLDER = Path(__file__).parent
-LOADER: Any = getattr(
-    yaml, "CSafeLoader", yaml.SafeLoader
-)  # ten times as fast where there is libyaml
+# Ten times as fast where there is libyaml.
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)

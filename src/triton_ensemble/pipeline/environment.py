@@ -9,9 +9,12 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
+import yaml
 from jinja2 import Environment, FileSystemBytecodeCache
 from jinja2.bccache import Bucket
 from jinja2.sandbox import safe_range
+
+from triton_ensemble.catalog import LOADER
 
 
 class TrustedEnvironment(Environment):
@@ -23,6 +26,7 @@ class TrustedEnvironment(Environment):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.globals["range"] = safe_range
+        self.filters["from_yaml"] = read_yaml
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         """Return an item of an object, or an attribute of that name."""
@@ -32,6 +36,11 @@ class TrustedEnvironment(Environment):
             if isinstance(argument, str) and not argument.startswith("_"):
                 return getattr(obj, argument, self.undefined(obj=obj, name=argument))
         return self.undefined(obj=obj, name=argument)
+
+
+def read_yaml(text: str) -> Any:
+    """Return what a YAML text says, as the filter of Copier does, by libyaml where there is one."""
+    return yaml.load(text, LOADER)
 
 
 class CompiledTemplates(FileSystemBytecodeCache):

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import triton_step
-from triton_ensemble import adapter
 from triton_ensemble.project import Project
 from triton_ensemble.repository import adopted, published
 
-# Packages that lie beside each generated model.py, under the names by which it imports them.
-PACKAGES = {"triton_adapter": adapter, "triton_step": triton_step}
+# Packages that lie beside each generated model.py, by the names under which it imports them. To import them here takes NumPy.
+INSTALLED = Path(__file__).parents[2]
+PACKAGES = {
+    "triton_adapter": INSTALLED / "triton_ensemble/adapter",
+    "triton_step": INSTALLED / "triton_step",
+}
 
 
 def copies(project: Project) -> dict[Path, Path]:
@@ -57,8 +59,8 @@ def scripts(project: Project) -> dict[Path, Path]:
 
 def adapter_files(version: Path) -> Iterator[tuple[Path, Path]]:
     """Yield target and source of what a generated model.py imports, for its version folder."""
-    for name, package in PACKAGES.items():
-        for source in _files(Path(str(package.__file__)).parent, "*.py"):
+    for name, folder in PACKAGES.items():
+        for source in _files(folder, "*.py"):
             yield version / name / source.name, source
 
 
