@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
-import pytest
 import yaml
-from support import Generate, Project
+from support import Generate, Project, call
 from update_support import ONE, TWO, answers
-
-from triton_ensemble.cli import main
 
 COMMAND = (sys.executable, "-m", "triton_ensemble", "apply")
 START: dict[str, Any] = {
@@ -39,26 +34,6 @@ for move_name in moves:
     setattr(Path, move_name, lambda path, target, name=move_name: (globals().update(move_name=name), move(path, target))[1])
 main(sys.argv[2:])
 """
-
-
-class Said(NamedTuple):
-    """What a command returned and printed."""
-
-    status: int
-    out: str
-    err: str
-
-
-def call(project: Project, *words: str, **more: str) -> Said:
-    """Run a command in a project, in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in more.items():
-            patch.setenv(name, value)
-        patch.chdir(project.path)
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            status = main(words)
-    return Said(status, out.getvalue(), err.getvalue())
 
 
 def apply(project: Project, *options: str) -> str:

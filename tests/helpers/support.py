@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
+import io
 import os
 import shutil
 import signal
@@ -18,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import pytest
 from copier.errors import UserMessageError
 
+from triton_ensemble.cli import main
 from triton_ensemble.repository.sources import adapter_files
 from triton_ensemble.server.local_triton import free_ports
 from triton_ensemble.update.render import UNDEFINED
@@ -117,6 +120,29 @@ class Project:
 
     def changes(self) -> str:
         return succeed(run("git", "status", "--porcelain", cwd=self.path))
+
+
+class Said(NamedTuple):
+    """What a command returned and printed."""
+
+    status: int
+    out: str
+    err: str
+
+
+def call(project: Project, *words: str, **more: str) -> Said:
+    """Run a command in a project, in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in more.items():
+            patch.setenv(name, value)
+        patch.chdir(project.path)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                status = main(words)
+            except SystemExit as end:  # of argparse
+                status = int(end.code or 0)
+    return Said(status, out.getvalue(), err.getvalue())
 
 
 @contextmanager

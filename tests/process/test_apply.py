@@ -17,11 +17,9 @@ from apply_support import (
     CONFIG,
     KILLED,
     START,
-    Said,
     answer,
     apply,
     as_made,
-    call,
     edit,
     managed,
     owned,
@@ -29,7 +27,7 @@ from apply_support import (
     state,
     without_text,
 )
-from support import SOURCES, Generate, Project, mounted, run, step, succeed, variables
+from support import SOURCES, Generate, Project, Said, call, mounted, run, step, succeed, variables
 from update_support import (  # noqa: F401
     ONE,
     THREE,

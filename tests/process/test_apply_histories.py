@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
-from apply_support import START, Said, call, managed, read
-from support import Generate, Project, step
+from apply_support import START, managed, read
+from support import Generate, Project, Said, call, step
 
 from triton_ensemble.apply.project import ChangedProject, list_edited
 from triton_ensemble.apply.state import read_state

@@ -16,9 +16,8 @@ STEPS = (ROOT / "docs/steps.md").read_text()
 
 @pytest.fixture
 def made(generate: Generate) -> Project:
-    project = generate(**PIPELINES["my own"])
+    project = generate.complete(**PIPELINES["my own"])
     project.commit()
-    succeed(project.make("repository"))
     return project
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import NOWHERE, PIPELINES, Generate, Project, step, succeed
+from support import NOWHERE, PIPELINES, Generate, Project, call, step, succeed
 
 from triton_ensemble.container.request import message
 from triton_ensemble.project import Project as Facts
@@ -131,27 +131,26 @@ def test_names_that_are_no_words_of_make(generate: Generate) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "line"),
+    ("words", "line"),
     [
         ([], 'sample: of which request? Write: make sample ARGS="INPUT=JSON" NAME=one'),
-        (["ARGS=INPT=[1]"], "sample: INPT=[1]: write INPUT=VALUE; inputs are INPUT"),
+        (["INPT=[1]"], "sample: INPT=[1]: write INPUT=VALUE; inputs are INPUT"),
         (
-            ["ARGS='INPUT=[1, 2]'"],
+            ["INPUT=[1, 2]"],
             "sample: INPUT has shape [1, 2]; it must be [-1, 4], where -1 is any num",
         ),
-        (["ARGS=INPUT=one"], "sample: INPUT: one: is neither JSON nor a file: Expecting value"),
-        (["ARGS=INPUT=@gone"], "sample: gone: No such file or directory"),
-        (["ARGS=INPUT=[1,2,3,4]", "NAME=a/b"], "sample: a/b: is no name of a file; write letters"),
-        (["REQUEST=Makefile"], "sample: Makefile: is no JSON body of a request like {"),
-        (["REQUEST=gone"], "sample: gone: No such file or directory"),
+        (["INPUT=one"], "sample: INPUT: one: is neither JSON nor a file: Expecting value"),
+        (["INPUT=@gone"], "sample: gone: No such file or directory"),
+        (["INPUT=[1,2,3,4]", "--name=a/b"], "sample: a/b: is no name of a file; write letters"),
+        (["--request=Makefile"], "sample: Makefile: is no JSON body of a request like {"),
+        (["--request=gone"], "sample: gone: No such file or directory"),
     ],
 )
-def test_what_is_wrong_is_one_line(own: Project, arguments: list[str], line: str) -> None:
-    process = own.make("sample", *arguments)
-    assert process.returncode
-    first, *more = process.stderr.splitlines()
-    assert first.startswith(line)
-    assert [text for text in more if not text.startswith("make: ")] == []
+def test_what_is_wrong_is_one_line(own: Project, words: list[str], line: str) -> None:
+    said = call(own, "sample", *words)
+    assert said.status
+    [text] = said.err.splitlines()
+    assert text.startswith(line)
     assert os.listdir(own / "samples") == ["stub.json"]
 
 
