@@ -214,10 +214,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
         one(max_batch_size="x"),
         'step one: max_batch_size is "x"; write a whole number, 0 or more',
     ),
-    (
-        one(max_batch_size=4),
-        "step one: takes 4 rows at most, the ensemble 8; raise the one or lower the other",
-    ),
     (one(parameters=["a"]), "step one: parameters is no mapping; write `name: value` pairs"),
     (
         one(requirements=[3]),
@@ -292,10 +288,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
         "step one: writes B, which step one writes too; rename the B of one of them",
     ),
     (
-        steps(step("one", ["A"], ["B"]), C="FP32[1]"),
-        "tensor C: no step reads or writes it; use it or remove it",
-    ),
-    (
         steps(step("one", ["A"], ["A"])),
         "step one: reads A, which it writes itself; let it read something else",
     ),
@@ -344,6 +336,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 # What only a file can say, which Copier does not refuse, and the first command of the project does.
 BAD_FILES: list[tuple[dict[str, Any], str]] = [
+    (
+        one(max_batch_size=4),
+        "step one: takes 4 rows at most, the ensemble 8; raise the one or lower the other",
+    ),
+    (
+        steps(step("one", ["A"], ["B"]), C="FP32[1]"),
+        "tensor C: no step reads or writes it; use it or remove it",
+    ),
     (
         one(trtexec=True),
         "step one: has `trtexec`, which makes engines of TensorRT; drop it, or write `backend: tensorrt`",

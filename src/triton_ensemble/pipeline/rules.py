@@ -47,6 +47,14 @@ class Problem(NamedTuple):
     place: list[str]  # how a sentence names it
     inner: list[str] | None = None
 
+    def within(self, where: list[str | int], place: str) -> Problem:
+        """Return the problem of a part as that of the whole: where the part is, and how a sentence names it."""
+        return self._replace(where=where + self.where, place=[place, *self.place])
+
+    def of_step(self, name: str) -> Problem:
+        """Return the problem as that of a step of the pipeline."""
+        return self.within(["steps", name], f"step {name}: ")
+
 
 class RefusedAnswers(Exception):
     """Raised where the template refuses answers, with its line: where, what, what to write instead."""
@@ -236,6 +244,12 @@ def nearest(word: str, choices: Iterable[str]) -> str:
 def dims_fit(one: Sequence[int], two: Sequence[int]) -> bool:
     """Return whether two dims are the same, where -1 is any size."""
     return bool(rules().macro("validate/bindings", "dims_fit")(one, two))
+
+
+def holds_as_many(one: Sequence[int], two: Sequence[int]) -> bool:
+    """Return whether two dims hold as many values, those between the dims that vary too."""
+    segments = rules().macro("validate/bindings", "segments")
+    return bool(segments(one) == segments(two))
 
 
 def problems_in(lines: str) -> list[Problem]:

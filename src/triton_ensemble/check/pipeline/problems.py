@@ -33,13 +33,13 @@ def list_problems(answers: Answers, rules: Rules) -> Iterator[Problem]:
 
 
 def _of_wiring(answers: Answers, rules: Rules, whole: bool) -> Iterator[Problem]:
-    """Yield what is wrong with how steps hang together, and then in steps that have no such problem."""
+    """Yield what is wrong with how steps hang together, and then what only a file says, in steps without such a problem."""
     found = rules.problems_of_wiring(answers, whole)
     yield from found
     refused = {_step(each) for each in found}
-    yield from (
-        each for each in problems_of_file(answers["graph"], answers) if _step(each) not in refused
-    )
+    for each in problems_of_file(answers["graph"], answers, whole and not found):
+        if _step(each) not in refused:
+            yield each
 
 
 def _step(problem: Problem) -> Place:

@@ -1,23 +1,33 @@
 """The rules on answers that no prompt can lead to, only a file. Their words are in catalog/problems.yml.
 
-`hooks/validate/` refuses the others, before a file is written. A rule takes a step of `graph`, the `graph` and
+`hooks/validate/` refuses the others, before a file is written. A rule on a step takes it, the `graph` and
 the answers; the place of what it yields begins at the step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 
+from triton_ensemble.check.pipeline.rules import wiring
 from triton_ensemble.check.pipeline.rules.batching import batching, sequence
 from triton_ensemble.check.pipeline.rules.calls import calls
 from triton_ensemble.check.pipeline.rules.config_text import config, config_of_ensemble
 from triton_ensemble.check.pipeline.rules.devices import devices, engine
-from triton_ensemble.check.pipeline.rules.settings import settings
+from triton_ensemble.check.pipeline.rules.settings import (
+    release,
+    settings,
+    settings_of_ensemble,
+    use,
+)
+from triton_ensemble.check.pipeline.rules.tensors import tensors
 from triton_ensemble.check.pipeline.rules.warmups import warmup
 from triton_ensemble.pipeline.rules import Answers, Problem
 
-OF_STEPS: tuple[Callable[[Answers, Answers, Answers], Iterator[Problem]], ...] = (
+Rule = Callable[[Answers, Answers, Answers], Iterator[Problem]]
+OF_MODELS: tuple[Rule, ...] = (
+    use,
+    release,
     engine,
     settings,
     calls,
@@ -26,22 +36,33 @@ OF_STEPS: tuple[Callable[[Answers, Answers, Answers], Iterator[Problem]], ...] =
     sequence,
     warmup,
     devices,
+    tensors,
 )
+OF_ENSEMBLES: tuple[Rule, ...] = (settings_of_ensemble, config_of_ensemble)
+OF_PIPELINES = (wiring.interface, wiring.tensors, wiring.decoupled, wiring.fused)
 
 
-def problems_of_file(graph: Answers, answers: Answers) -> Iterator[Problem]:
-    """Yield the first problem of each step and of the ensemble, and those of the ensembles inside."""
-    for problem in islice(config_of_ensemble(graph), 1):
-        yield _within(problem, ["ensemble"], "ensemble: ")
+def problems_of_file(graph: Answers, answers: Answers, whole: bool) -> Iterator[Problem]:
+    """Yield the first problem of each step and of the ensemble, and those of the ensembles inside.
+
+    `whole`: all steps are there, and nothing else is wrong, so that these have to hang together.
+    """
+    for problem in _first(OF_ENSEMBLES, graph["given"], graph, answers):
+        yield problem.within(["ensemble"], "ensemble: ")
     for step in graph["steps"]:
-        if "base" not in step:  # else it has the problems of that one's model
-            found = chain.from_iterable(rule(step, graph, answers) for rule in OF_STEPS)
-            for problem in islice(found, 1):
-                yield _within(problem, ["steps", step["name"]], f"step {step['name']}: ")
+        # One that shares a model has the problems of that one's; of a model that there is not, none is known.
+        rules = OF_MODELS if "base" not in step else (use,) if step["base"] else ()
+        for problem in _first(rules, step, graph, answers):
+            yield problem.of_step(step["name"])
+    if whole:
+        own = {**graph, "adopted": graph["given"].get("adopted")}
+        for problem in _first((tensors,), own, graph, answers):
+            yield problem.within([], "the ensemble ")
+        yield from chain.from_iterable(rule(graph) for rule in OF_PIPELINES)
     for inner in graph["inner"]:
-        for problem in problems_of_file(inner, answers):
-            yield _within(problem, ["steps", inner["name"]], f"step {inner['name']}, inside: ")
+        for problem in problems_of_file(inner, answers, whole):
+            yield problem.within(["steps", inner["name"]], f"step {inner['name']}, inside: ")
 
 
-def _within(problem: Problem, where: list[str | int], place: str) -> Problem:
-    return problem._replace(where=where + problem.where, place=[place, *problem.place])
+def _first(rules: Iterable[Rule], *of: Answers) -> Iterator[Problem]:
+    return islice(chain.from_iterable(rule(*of) for rule in rules), 1)

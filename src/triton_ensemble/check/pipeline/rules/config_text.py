@@ -19,10 +19,10 @@ def config(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]
     yield from _problems(step["config"], written)
 
 
-def config_of_ensemble(graph: Answers) -> Iterator[Problem]:
+def config_of_ensemble(given: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
     """The text of the ensemble."""
     written = ["name", "platform", "max_batch_size", "ensemble_scheduling", *graph["settings"]]
-    yield from _problems(graph["given"].get("config", ""), written)
+    yield from _problems(given.get("config", ""), written)
 
 
 def _problems(text: str, written: Sequence[str]) -> Iterator[Problem]:

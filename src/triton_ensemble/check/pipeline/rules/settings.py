@@ -13,6 +13,38 @@ IMPORTABLE = re.compile(r"([A-Za-z0-9_-]+/)*[A-Za-z0-9_-]+\.py")
 CPU_ONLY = "FORCE_CPU_ONLY_INPUT_TENSORS"
 
 
+def use(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+    """The ensemble may hand a model its rows, and asks for a version that it serves."""
+    rows, most = step["max_batch_size"], graph["max_batch_size"]
+    if 0 < rows < most and not step["aside"]:
+        yield problem("rows", "max_batch_size", most=most, max_batch_size=rows)
+    if step["version"] not in (-1, *step["versions"]):
+        words = {"version": step["version"], "versions": step["versions"]}
+        yield problem("version", "version", **words)
+
+
+def release(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+    """The release has what the config says, and what the file is."""
+    yield from _newer(f"{step['file']} {step['config']}", answers)
+
+
+def settings_of_ensemble(given: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+    """The release has what the ensemble's config says, and its answers can be cached."""
+    limit = "max_inflight_requests " if given.get("max_inflight_requests") else ""
+    yield from _newer(limit + given.get("config", ""), answers)
+    if given.get("cache") and graph["decoupled"]:
+        yield problem("decoupled-cache", "cache")
+
+
+def _newer(words: str, answers: Answers) -> Iterator[Problem]:
+    """Yield what came with a later release, in some words of a config."""
+    release = answers["triton_release"]
+    for later, row in catalog.table("releases").items():
+        for feature in row.get("adds", []):
+            if later > release and feature in words:
+                yield problem("release", feature=feature, since=later, release=release)
+
+
 def settings(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
     """Its cache, its file, its parameters, and whether it declares its tensors."""
     backend, file, adopted = step["backend"], step["file"], step["adopted"]

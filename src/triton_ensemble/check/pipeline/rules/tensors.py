@@ -1,0 +1,24 @@
+"""The tensors of a model, or of the ensemble, each alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from triton_ensemble.pipeline.rules import Answers, Problem, holds_as_many, problem
+
+
+def tensors(owner: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+    """A reshape keeps the values, labels lie beside the config, and a format says what three dims are."""
+    for at, each in ((side, each) for side in ("inputs", "outputs") for each in owner[side]):
+        name, dims, reshape = each["name"], each["dims"], each["reshape"]
+        if reshape is not None and not holds_as_many(dims, reshape):
+            words = {"name": name, "dims": dims, "reshape": reshape}
+            place = (at, name, "reshape")
+            yield problem("reshape-segments" if -1 in dims else "reshape-values", *place, **words)
+        if reshape == [] and not owner["max_batch_size"]:
+            yield problem("reshape-scalar", at, name, "reshape", name=name)
+        if "/" in each.get("labels", "") and not owner["adopted"]:
+            yield problem("labels-folder", at, name, "labels", labels=each["labels"])
+        if "format" in each and len(dims) != 3:
+            words = {"name": name, "format": each["format"], "count": len(dims)}
+            yield problem("format-dims", at, name, "format", **words)

@@ -1,0 +1,51 @@
+"""How the steps of a pipeline hang together. A rule takes the `graph`; the place of what it yields begins there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from triton_ensemble.pipeline.rules import Answers, Problem, problem
+
+
+def interface(graph: Answers) -> Iterator[Problem]:
+    """What the ensemble takes, steps read, and no step writes."""
+    for name in (each["name"] for each in graph["inputs"]):
+        if name in graph["writers"]:
+            yield problem("input-written", "inputs", name, name=name, writer=graph["writers"][name])
+        if name not in graph["readers"]:
+            yield problem("input-unread", "inputs", name, name=name)
+
+
+def tensors(graph: Answers) -> Iterator[Problem]:
+    """Each tensor is one that a step has."""
+    for name in graph["tensors"]:
+        if name not in graph["readers"] and name not in graph["writers"]:
+            yield problem("tensor-unused", "tensors", name, name=name)
+
+
+def decoupled(graph: Answers) -> Iterator[Problem]:
+    """A decoupled step answers as often as it likes, so what comes of it meets nothing else.
+
+    Neither in a step nor among the outputs, which clients read.
+    """
+    origin: dict[str, str] = {}  # of each tensor, the decoupled step that it comes of
+    clients = {"read": [each["tensor"] for each in graph["outputs"]], "written": []}
+    for step in (*graph["steps"], clients):
+        first: dict[str, str] = {}
+        for tensor in step["read"]:
+            first.setdefault(origin.get(tensor, ""), tensor)
+        source = next(filter(None, first), "")
+        for other in (each for each in first if each != source):
+            words = {"source": source, "one": first[source], "other": first[other]}
+            if step is clients:
+                yield problem("decoupled-outputs", "outputs", first[other], **words)
+            else:
+                found = problem("decoupled-step", "inputs", first[other], **words)
+                yield found.of_step(step["name"])
+        origin |= dict.fromkeys(step["written"], step["name"] if step.get("decoupled") else source)
+
+
+def fused(graph: Answers) -> Iterator[Problem]:
+    """A step that asks to be fused is."""
+    for name, why in graph["unfused"]:
+        yield problem("unfused", "fuse", why=why).of_step(name)
