@@ -35,6 +35,7 @@ exclude_patterns = [
     "locks",
     "scripts",
     "src",
+    "stubs",
     "template",
     "tests",
 ]
