@@ -546,14 +546,12 @@ def test_a_reshaped_tensor_has_the_models_dims(adapter: Adapter) -> None:
     assert adapter.arrays.model_dims({"dims": ["1"], "reshape": {"shape": []}}) == ()
 
 
-def test_the_time_of_a_request_begins_with_it(
-    serve: Serve, adapter: Adapter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_of_a_request_begins_with_it(serve: Serve) -> None:
     """Calls that a step makes end with the request; what a decoupled and an async step wait for too."""
     left: list[int] = []
 
     def note() -> None:
-        left.append(adapter.calls.Answered.now().left_us())
+        left.append(model._answered.now().left_us())
 
     def stream(self: Any, a: Any) -> Iterator[dict[str, Any]]:
         note()
@@ -565,8 +563,8 @@ def test_the_time_of_a_request_begins_with_it(
 
     array = np.ones(2, np.float32)
     for step in (stream, stream_later):
-        monkeypatch.setattr(adapter.calls.Answered, "of_step", adapter.calls.Waiting())
-        serve(step, **STREAMS).execute([Request(A=array, timeout_us=60_000_000)])
+        model = serve(step, **STREAMS)
+        model.execute([Request(A=array, timeout_us=60_000_000)])
     assert len(left) == 2
     assert all(50_000_000 < each <= 60_000_000 for each in left)
 
@@ -581,9 +579,8 @@ def test_an_async_step_awaits_what_it_calls(
     config: dict[str, Any] = {"max_batch_size": 0, "parameters": {}, "output": []}
     for call, kind in ((wait, adapter.calls.AsyncCall), (double, adapter.calls.Call)):
         monkeypatch.setattr(adapter.user_step, "step_class", lambda _, c=call: step_class(c))
-        step = adapter.user_step.UserStep(
-            {**manifest, "calls": {"o": model}}, ON_CPU, config, adapter.arrays.NumpyArrays()
-        )
+        made = config, adapter.arrays.NumpyArrays(), adapter.calls.Answered()
+        step = adapter.user_step.UserStep({**manifest, "calls": {"o": model}}, ON_CPU, *made)
         assert type(step._call.context.calls.o) is kind
 
 

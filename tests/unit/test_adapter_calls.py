@@ -41,12 +41,17 @@ def reply(monkeypatch: pytest.MonkeyPatch) -> Reply:
 
 @pytest.fixture
 def call(adapter: Adapter) -> Any:
-    return adapter.calls.Call(MODEL, adapter.arrays.NumpyArrays())
+    return make_call(adapter)
+
+
+def make_call(adapter: Adapter, kind: str = "Call", **more: Any) -> Any:
+    made = {**MODEL, **more}, adapter.arrays.NumpyArrays(), adapter.calls.Answered()
+    return getattr(adapter.calls, kind)(*made)
 
 
 def stream(adapter: Adapter, kind: str = "Call") -> Any:
     """Return the call of a decoupled model."""
-    return getattr(adapter.calls, kind)({**MODEL, "decoupled": True}, adapter.arrays.NumpyArrays())
+    return make_call(adapter, kind, decoupled=True)
 
 
 def test_outputs_come_by_their_names(call: Any, reply: Reply) -> None:
@@ -85,23 +90,19 @@ def test_an_error_of_the_model(call: Any, reply: Reply) -> None:
 
 
 def test_the_time_that_is_left_goes_with_the_call(
-    adapter: Adapter, call: Any, reply: Reply, monkeypatch: pytest.MonkeyPatch
+    adapter: Adapter, call: Any, reply: Reply
 ) -> None:
     now = adapter.calls.perf_counter()
-    waiting = adapter.calls.Waiting([Request(timeout_us=60_000_000)], now)
-    monkeypatch.setattr(adapter.calls.Answered, "of_step", waiting)
+    call._answered.of_step = adapter.calls.Waiting([Request(timeout_us=60_000_000)], now)
     reply(lambda request: Answer(Y=request.asked["timeout"]))
     assert 50_000_000 < call(a=ARRAY)["Y"] <= 60_000_000
 
 
 @pytest.mark.parametrize("kind", ["Call", "AsyncCall"])
-def test_a_call_ends_when_nobody_waits(
-    adapter: Adapter, reply: Reply, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_a_call_ends_when_nobody_waits(adapter: Adapter, reply: Reply, kind: str) -> None:
     request, never = Request(), threading.Event()
-    waiting = adapter.calls.Waiting([request], adapter.calls.perf_counter())
-    monkeypatch.setattr(adapter.calls.Answered, "of_step", waiting)
-    call = getattr(adapter.calls, kind)(MODEL, adapter.arrays.NumpyArrays())
+    call = make_call(adapter, kind)
+    call._answered.of_step = adapter.calls.Waiting([request], adapter.calls.perf_counter())
 
     def answer(asked: Any) -> Answer:
         request.cancelled = True
@@ -119,11 +120,8 @@ def test_a_call_ends_when_nobody_waits(
         never.set()
 
 
-def test_no_call_begins_when_the_time_is_over(
-    adapter: Adapter, call: Any, reply: Reply, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waiting = adapter.calls.Waiting([Request(timeout_us=1)], 0.0)
-    monkeypatch.setattr(adapter.calls.Answered, "of_step", waiting)
+def test_no_call_begins_when_the_time_is_over(adapter: Adapter, call: Any, reply: Reply) -> None:
+    call._answered.of_step = adapter.calls.Waiting([Request(timeout_us=1)], 0.0)
     asked: list[Any] = []
     reply(asked.append)
     with pytest.raises(TimeoutError, match="waited for model other"):
@@ -133,7 +131,7 @@ def test_no_call_begins_when_the_time_is_over(
 
 def test_an_async_step_waits_for_calls_side_by_side(adapter: Adapter, reply: Reply) -> None:
     both = threading.Barrier(2, timeout=20)
-    call = adapter.calls.AsyncCall(MODEL, adapter.arrays.NumpyArrays())
+    call = make_call(adapter, "AsyncCall")
 
     def answer(request: InferenceRequest) -> Answer:
         both.wait()
@@ -198,11 +196,14 @@ def test_an_async_step_reads_a_stream(adapter: Adapter, reply: Reply) -> None:
 
 
 def test_an_async_step_answers_for_each_of_its_requests(adapter: Adapter) -> None:
-    waiting = adapter.calls.Waiting([Request(timeout_us=1)], 0.0)
+    waiting, answered = (
+        adapter.calls.Waiting([Request(timeout_us=1)], 0.0),
+        adapter.calls.Answered(),
+    )
 
     async def look() -> Any:
-        adapter.calls.Answered.of_task.set(waiting)
-        return adapter.calls.Answered.now()
+        answered.of_task.set(waiting)
+        return answered.now()
 
     assert asyncio.run(look()) is waiting
-    assert adapter.calls.Answered.now() is adapter.calls.Answered.of_step
+    assert answered.now() is answered.of_step

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import methodcaller
 from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 from numpy.typing import NDArray
+
+from .seams import Tensor, TensorConfig
 
 DTYPES = {
     "TYPE_FP16": "float16",
@@ -48,8 +50,8 @@ class NumpyArrays:
 
     def __init__(self) -> None:
         # Not methods of ours, to save the calls.
-        self.tensor: Callable[[str, Any], Any] = pb_utils.Tensor
-        self.read: Callable[[Any], Any] = methodcaller("as_numpy")
+        self.tensor: Callable[[str, Any], Tensor] = pb_utils.Tensor
+        self.read: Callable[[Tensor], Any] = methodcaller("as_numpy")
         # Makes of a kept array one for each step that reads it, where nothing makes it read-only.
         self.lend: Callable[[Any], Any] | None = None
 
@@ -85,7 +87,7 @@ class TorchArrays(NumpyArrays):
     def dtype(self, name: str) -> Any:
         return np.dtype(name) if name == "object" else getattr(self._library, name)
 
-    def _read(self, tensor: Any) -> Any:
+    def _read(self, tensor: Tensor) -> Any:
         try:
             return self._shared(tensor)
         except pb_utils.TritonModelException:  # DLPack has no texts
@@ -96,10 +98,12 @@ class TorchArrays(NumpyArrays):
             return super().join(arrays)
         return self._library.concatenate(arrays)
 
-    def _tensor(self, name: str, array: Any) -> Any:
+    def _tensor(self, name: str, array: Any) -> Tensor:
         if isinstance(array, np.ndarray):
-            return pb_utils.Tensor(name, array)
-        return pb_utils.Tensor.from_dlpack(name, self._contiguous(array))
+            made: Tensor = pb_utils.Tensor(name, array)
+        else:
+            made = pb_utils.Tensor.from_dlpack(name, self._contiguous(array))
+        return made
 
     def keep(self, array: Any) -> Any:
         if isinstance(array, np.ndarray):
@@ -115,7 +119,7 @@ class TorchArrays(NumpyArrays):
     def copy(self, array: Any) -> Any:
         return super().copy(array) if isinstance(array, np.ndarray) else array.clone()
 
-    def _shared(self, tensor: Any) -> Any:
+    def _shared(self, tensor: Tensor) -> Any:
         # A request from outside begins in the host's memory; `to` copies only what lies elsewhere.
         return self._library.from_dlpack(tensor.to_dlpack()).to(self._device)
 
@@ -143,7 +147,7 @@ class CupyArrays(TorchArrays):
     def copy(self, array: Any) -> Any:
         return array.copy()
 
-    def _shared(self, tensor: Any) -> Any:
+    def _shared(self, tensor: Tensor) -> Any:
         if tensor.is_cpu():
             return self._library.asarray(tensor.as_numpy())
         return self._library.from_dlpack(tensor.to_dlpack())
@@ -159,7 +163,7 @@ LIBRARIES: dict[str, Callable[[str], NumpyArrays]] = {
 }
 
 
-def model_dims(config: Mapping[str, Any]) -> tuple[int, ...]:
+def model_dims(config: TensorConfig) -> tuple[int, ...]:
     """The dims of a tensor as the model itself sees it, without the batch dimension."""
     return tuple(map(int, config["reshape"]["shape"] if "reshape" in config else config["dims"]))
 
@@ -170,7 +174,7 @@ class Output:
     A value of the type `plain` and this `dtype`, with these `dims` after its rows, needs no `check`.
     """
 
-    def __init__(self, config: Mapping[str, Any], batched: bool, arrays: NumpyArrays) -> None:
+    def __init__(self, config: TensorConfig, batched: bool, arrays: NumpyArrays) -> None:
         self.name: str = config["name"]
         self._text = config["data_type"] == "TYPE_STRING"
         self.dtype = arrays.dtype(dtype_name(config["data_type"]))
@@ -204,7 +208,7 @@ class Output:
         ):
             raise StepError(f"returned the shape {list(shape)} for {self.name}, not {list(want)}")
 
-    def _check_elements(self, value: Any) -> None:
+    def _check_elements(self, value: NDArray[np.object_]) -> None:
         """Triton would send the text of any object, such as `None` or `b'...'`."""
         kinds = list(map(type, value.ravel().tolist()))
         if not TEXTS.issuperset(kinds):

@@ -13,6 +13,7 @@ from typing import Any
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
 from .arrays import NumpyArrays
+from .seams import CalledModel, Request, Response
 
 LOOK_SECONDS = 0.05  # to ask Triton whether a request is cancelled takes 0.1 ms
 THREADS = ThreadPoolExecutor(32)  # as many calls as Triton takes of an instance at once
@@ -29,7 +30,7 @@ class NobodyWaitsError(TimeoutError):
 class Waiting:
     """How long the clients of the `requests` that a step answers wait; their timeouts began with `begun`."""
 
-    def __init__(self, requests: Sequence[Any] = (), begun: float = 0.0) -> None:
+    def __init__(self, requests: Sequence[Request] = (), begun: float = 0.0) -> None:
         timeouts_us = [request.timeout() for request in requests]
         self._end = begun + max(timeouts_us) / 1e6 if all(timeouts_us) and timeouts_us else inf
         self._requests, self._looked = requests, begun
@@ -57,13 +58,13 @@ class Waiting:
 class Answered:
     """What a step answers now: an async one in each of its tasks, any other in all threads that it starts."""
 
-    of_step = Waiting()
-    of_task: ContextVar[Waiting | None] = ContextVar("waiting", default=None)
+    def __init__(self) -> None:
+        self.of_step = Waiting()
+        self.of_task: ContextVar[Waiting | None] = ContextVar("waiting", default=None)
 
-    @classmethod
-    def now(cls) -> Waiting:
+    def now(self) -> Waiting:
         """Those who wait for what the caller does."""
-        return cls.of_task.get() or cls.of_step
+        return self.of_task.get() or self.of_step
 
 
 class Call:
@@ -72,19 +73,20 @@ class Call:
     One that is decoupled returns an iterator over the outputs of its answers.
     """
 
-    def __init__(self, model: Mapping[str, Any], arrays: NumpyArrays) -> None:
+    def __init__(self, model: CalledModel, arrays: NumpyArrays, answered: Answered) -> None:
         self._model, self._arrays, self._name = model, arrays, model["name"]
+        self._answered = answered
 
     def __call__(self, **inputs: Any) -> Any:
         start = self._stream if "decoupled" in self._model else self._one
         return start(inputs)
 
     def _one(self, inputs: Mapping[str, Any]) -> Any:
-        waiting = Answered.now()
+        waiting = self._answered.now()
         return self._outputs(self._done(waiting, self._request(inputs, waiting).exec))
 
     def _stream(self, inputs: Mapping[str, Any]) -> Any:
-        waiting = Answered.now()
+        waiting = self._answered.now()
         responses = self._done(waiting, self._request(inputs, waiting).exec, True)
         try:
             while response := self._done(waiting, next, responses, None):
@@ -118,12 +120,12 @@ class Call:
             timeout=waiting.left_us(),
         )
 
-    def _outputs(self, response: Any) -> dict[str, Any]:
+    def _outputs(self, response: Response) -> dict[str, Any]:
         if response.has_error():
             raise RuntimeError(f"model {self._name}: {response.error().message()}")
         return {tensor.name(): self._arrays.read(tensor) for tensor in response.output_tensors()}
 
-    def _part(self, response: Any) -> Iterator[dict[str, Any]]:
+    def _part(self, response: Response) -> Iterator[dict[str, Any]]:
         """The outputs of an answer of many; the last may be no more than a sign that there are no others."""
         if outputs := self._outputs(response):
             yield outputs
@@ -133,11 +135,11 @@ class AsyncCall(Call):
     """The same, awaited."""
 
     async def _one(self, inputs: Mapping[str, Any]) -> Any:
-        waiting = Answered.now()
+        waiting = self._answered.now()
         return self._outputs(await self._done(waiting, self._request(inputs, waiting).exec))
 
     async def _stream(self, inputs: Mapping[str, Any]) -> Any:
-        waiting = Answered.now()
+        waiting = self._answered.now()
         responses = await self._done(waiting, self._request(inputs, waiting).exec, True)
         try:
             while response := await self._done(waiting, next, responses, None):

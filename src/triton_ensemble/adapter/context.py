@@ -17,7 +17,8 @@ import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 from triton_step import Context, Counter, Metrics
 
 from .arrays import NumpyArrays
-from .calls import Call
+from .calls import Answered, Call
+from .seams import ModelConfig, StepManifest
 
 FLUSH_SECONDS = 0.5
 VERSION_FOLDER = Path(__file__).parents[1]  # of the model: the adapter is a folder in it
@@ -77,15 +78,16 @@ class TritonMetrics(Metrics):
 
 
 def step_context(
-    manifest: Mapping[str, Any],
+    manifest: StepManifest,
     args: Mapping[str, str],
-    config: Mapping[str, Any],
+    config: ModelConfig,
     arrays: NumpyArrays,
+    answered: Answered,
     call: type[Call],
 ) -> Context:
     name, version = manifest["name"], args["model_version"]
     labels = {"model": args["model_name"], "version": version, "step": name}
-    calls = {spelled: call(model, arrays) for spelled, model in manifest["calls"].items()}
+    calls = {spelled: call(model, arrays, answered) for spelled, model in manifest["calls"].items()}
     return Context(
         parameters={key: value["string_value"] for key, value in config["parameters"].items()},
         directory=VERSION_FOLDER,

@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from triton_step import SequencePosition
+
 from .arrays import NumpyArrays
+from .calls import Answered
+from .seams import ModelConfig, StepManifest, TensorConfig
 from .user_step import Inputs, StepFailure, UserStep, rows_of
 
 
@@ -24,10 +28,11 @@ class FusedSteps:
 
     def __init__(
         self,
-        manifest: Mapping[str, Any],
+        manifests: list[StepManifest],
         args: Mapping[str, str],
-        config: Mapping[str, Any],
+        config: ModelConfig,
         arrays: NumpyArrays,
+        answered: Answered,
     ) -> None:
         self._batched = config["max_batch_size"] > 0
         self._inputs = [tensor["name"] for tensor in config["input"]]
@@ -35,8 +40,10 @@ class FusedSteps:
         self._lend = arrays.lend
         threads = threads_of(config)
         steps = [
-            UserStep({"threads": threads, **given}, args, config_of(given, config), arrays)
-            for given in manifest["steps"]
+            UserStep(
+                {**given, "threads": threads}, args, config_of(given, config), arrays, answered
+            )
+            for given in manifests
         ]
         last = steps[-1]
         self.name, self.logger = last.name, last.logger
@@ -55,10 +62,10 @@ class FusedSteps:
                 list(tensors_of(given["output"]).items()),
                 keep if step is not last else lambda array: array,
             )
-            for step, given in zip(steps, manifest["steps"], strict=True)
+            for step, given in zip(steps, manifests, strict=True)
         ]
 
-    def start(self, inputs: Inputs, first: tuple[Any, ...] = ()) -> Any:
+    def start(self, inputs: Inputs, first: tuple[SequencePosition, ...] = ()) -> Any:
         """The checked outputs, or what will lead to them if a step is async."""
         walk = self._walk(inputs)
         if self.asynchronous:
@@ -95,16 +102,21 @@ class FusedSteps:
         """Each step counts its own."""
 
 
-def config_of(part: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+def config_of(part: StepManifest, config: ModelConfig) -> ModelConfig:
     """What the config of a model would say that had this step alone."""
-    return {**config, **{field: part[field] for field in ("input", "output", "parameters")}}
+    return {
+        **config,
+        "input": part["input"],
+        "output": part["output"],
+        "parameters": part["parameters"],
+    }
 
 
-def tensors_of(bindings: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def tensors_of(bindings: Iterable[TensorConfig]) -> dict[str, str]:
     """The pipeline's tensors by the names that the step has for them."""
     return {each["name"]: each["tensor"] for each in bindings if each["tensor"] is not None}
 
 
-def threads_of(config: Mapping[str, Any]) -> int:
+def threads_of(config: ModelConfig) -> int:
     """Of an ONNX step, as where it has a model of its own: one where there are several instances, else (0) one for each core."""
     return 1 if sum(group["count"] for group in config["instance_group"]) > 1 else 0

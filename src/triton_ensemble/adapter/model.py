@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from time import perf_counter, sleep
-from typing import Any
+from typing import Any, TypeVar
 
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
@@ -23,8 +23,9 @@ from .calls import Answered, Waiting
 from .context import VERSION_FOLDER, device
 from .fused import FusedSteps
 from .pace import Pace
-from .refusal import EmptySlot, MissingInput, failure, refusal
-from .user_step import Inputs, UserStep, rows_of
+from .refusal import EmptySlot, MissingInput, answer, failure, refusal
+from .seams import ModelConfig, Request, Response, read_manifest
+from .user_step import Inputs, Served, UserStep, rows_of
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 SEQUENCE_START = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START
@@ -35,15 +36,19 @@ SLOW_SECONDS = 0.005
 SEARCH_SECONDS = 1.0  # for the row that a step fails at
 
 
+T = TypeVar("T")
+
+
 class TritonPythonModel:
     """What Triton's Python backend loads, one object for each instance."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
-        config = json.loads(args["model_config"])
-        manifest = json.loads((VERSION_FOLDER / "step.json").read_text())
+        config: ModelConfig = json.loads(args["model_config"])
+        manifest, shared = read_manifest(VERSION_FOLDER)
+        steps, self._answered = manifest["steps"], Answered()
         self._arrays = LIBRARIES[manifest["arrays"]](device(args))
-        served = FusedSteps if "steps" in manifest else UserStep
-        self._step: Any = served(manifest, args, config, self._arrays)
+        made = args, config, self._arrays, self._answered
+        self._step: Served = FusedSteps(steps, *made) if shared else UserStep(steps[0], *made)
         self._loop = asyncio.new_event_loop() if self._step.asynchronous else None
         self._max_rows = config["max_batch_size"]
         self._batched = self._max_rows > 0
@@ -52,8 +57,8 @@ class TritonPythonModel:
         self._joinable = self._batched and not self._sequential
         self._inputs = (
             [tensor["name"] for tensor in config["input"]]
-            if "steps" in manifest
-            else list(manifest["arguments"].values())
+            if shared
+            else list(steps[0]["arguments"].values())
         )
         optional = any(tensor.get("optional") for tensor in config["input"])
         self._required = [
@@ -65,12 +70,12 @@ class TritonPythonModel:
         self._uniform = not optional and not any(
             int(dim) < 0 for tensor in config["input"] for dim in tensor["dims"]
         )
-        self._calls = any(step["calls"] for step in manifest.get("steps", [manifest]))
+        self._calls = any(step["calls"] for step in steps)
         self._begun = 0.0
         self._paces: defaultdict[int, Pace] = defaultdict(Pace)
         self._slow = False
 
-    def execute(self, requests: list[Any]) -> list[Any] | None:
+    def execute(self, requests: list[Request]) -> list[Response] | list[None] | None:
         self._begun = perf_counter()
         if self._decoupled:
             self._stream_all(requests)
@@ -94,7 +99,7 @@ class TritonPythonModel:
         return self._answered_before(pause, requests, responses) if pause else responses
 
     def _answered_before(
-        self, pause: float, requests: list[Any], responses: list[Any]
+        self, pause: float, requests: list[Request], responses: list[Response]
     ) -> list[None]:
         """Answers now, and leaves Triton to collect requests for a while."""
         for request, response in zip(requests, responses, strict=True):
@@ -107,34 +112,33 @@ class TritonPythonModel:
             self._loop.close()
 
     def _side_by_side(
-        self, answer: Callable[[Any], Coroutine[Any, Any, Any]], requests: list[Any]
-    ) -> list[Any]:
+        self, answer: Callable[[Request], Coroutine[None, None, T]], requests: list[Request]
+    ) -> list[T]:
         """Async steps wait for many requests at once, instead of joining them."""
 
-        async def answers() -> list[Any]:
+        async def answers() -> list[T]:
             return await asyncio.gather(*map(answer, requests))
 
         assert self._loop is not None
         return self._loop.run_until_complete(answers())
 
-    def _answer(self, request: Any) -> Any:
+    def _answer(self, request: Request) -> Response:
         """The response to one request. With few calls of functions: after a wait, each of them takes a microsecond."""
         if self._slow and request.is_cancelled():
             return failure("cancelled", pb_utils.TritonError.CANCELLED)
         if self._calls:
-            Answered.of_step = Waiting([request], self._begun)
+            self._answered.of_step = Waiting([request], self._begun)
         inputs: Inputs = []
         start = perf_counter()
         try:
             if self._lone:
                 inputs = [self._arrays.read(request.inputs()[0])]
-                returned, rows = self._step.start(inputs), len(inputs[0])
+                returned, rows = self._step.start(inputs), rows_of(inputs)
             else:
                 inputs = self._read(request)
                 returned, rows = self._step.start(inputs, self._first(request)), self._rows(inputs)
             outputs = self._step.checked(returned, rows)
-            tensors = map(self._arrays.tensor, outputs, outputs.values())
-            return pb_utils.InferenceResponse(list(tensors))
+            return answer(list(map(self._arrays.tensor, outputs, outputs.values())))
         except Exception as error:
             return refusal(self._step, error, lambda: self._row_at_fault(inputs))
         finally:
@@ -156,10 +160,10 @@ class TritonPythonModel:
                 return None
         return None
 
-    async def _answer_async(self, request: Any) -> Any:
+    async def _answer_async(self, request: Request) -> Response:
         start = perf_counter()
         if self._calls:
-            Answered.of_task.set(Waiting([request], self._begun))
+            self._answered.of_task.set(Waiting([request], self._begun))
         try:
             inputs = self._read(request)
             outputs = await self._step.start(inputs, self._first(request))
@@ -169,7 +173,7 @@ class TritonPythonModel:
         finally:
             self._step.count(perf_counter() - start)
 
-    def _answer_together(self, requests: list[Any]) -> list[Any]:
+    def _answer_together(self, requests: list[Request]) -> list[Response]:
         """One call for those whose rows have the same shapes; if it fails, one for each."""
         if self._slow and any(request.is_cancelled() for request in requests):
             return [self._answer(request) for request in requests]
@@ -184,20 +188,22 @@ class TritonPythonModel:
             return [self._answer(request) for request in requests]
         if self._uniform:
             return self._answer_group(requests, list(zip(*inputs, strict=True)))
-        responses: dict[int, Any] = {}
+        responses: dict[int, Response] = {}
         for group in self._groups(inputs):
             columns = list(zip(*(inputs[i] for i in group), strict=True))
             members = self._answer_group([requests[i] for i in group], columns)
             responses.update(zip(group, members, strict=True))
         return [responses[i] for i in range(len(requests))]
 
-    def _answer_group(self, requests: list[Any], columns: Sequence[Sequence[Any]]) -> list[Any]:
+    def _answer_group(
+        self, requests: list[Request], columns: Sequence[Sequence[Any]]
+    ) -> list[Response]:
         """`columns`: of each input the arrays of all requests."""
         if len(requests) == 1:
             return [self._answer(requests[0])]
         start, step, join = perf_counter(), self._step, self._arrays.join
         if self._calls:
-            Answered.of_step = Waiting(requests, self._begun)
+            self._answered.of_step = Waiting(requests, self._begun)
         try:
             rows = [len(array) for array in next(c for c in columns if c[0] is not None)]
             inputs = [None if column[0] is None else join(column) for column in columns]
@@ -209,14 +215,14 @@ class TritonPythonModel:
         except Exception:
             return [self._answer(request) for request in requests]
 
-    def _read(self, request: Any) -> Inputs:
+    def _read(self, request: Request) -> Inputs:
         arrays = {tensor.name(): self._arrays.read(tensor) for tensor in request.inputs()}
         for name in self._required:
             if name not in arrays:
                 raise MissingInput(f"input '{name}' is missing")
         return [arrays.get(name) for name in self._inputs]
 
-    def _rows(self, inputs: Inputs) -> Any:
+    def _rows(self, inputs: Inputs) -> int | None:
         """None: without a batch dimension, or without an input to tell."""
         return rows_of(inputs) if self._batched else None
 
@@ -229,7 +235,7 @@ class TritonPythonModel:
             groups[i if nothing else shapes].append(i)
         return groups.values()
 
-    def _first(self, request: Any) -> tuple[Any, ...]:
+    def _first(self, request: Request) -> tuple[SequencePosition, ...]:
         """What the step takes before its inputs."""
         if not self._sequential:
             return ()
@@ -240,21 +246,20 @@ class TritonPythonModel:
             SequencePosition(sequence, bool(flags & SEQUENCE_START), bool(flags & SEQUENCE_END)),
         )
 
-    def _response(self, outputs: Mapping[str, Any]) -> Any:
-        tensors = map(self._arrays.tensor, outputs, outputs.values())
-        return pb_utils.InferenceResponse(list(tensors))
+    def _response(self, outputs: Mapping[str, Any]) -> Response:
+        return answer(list(map(self._arrays.tensor, outputs, outputs.values())))
 
-    def _shares(self, outputs: Mapping[str, Any], rows: list[int]) -> list[Any]:
+    def _shares(self, outputs: Mapping[str, Any], rows: list[int]) -> list[Response]:
         """A response for each of those whose rows the outputs have, one after the other."""
-        tensor, response = self._arrays.tensor, pb_utils.InferenceResponse
+        tensor = self._arrays.tensor
         spans = list(pairwise(accumulate(rows, initial=0)))
         columns = [
             [tensor(name, array[start:end]) for start, end in spans]
             for name, array in outputs.items()
         ]
-        return [response(list(tensors)) for tensors in zip(*columns, strict=True)]
+        return [answer(list(tensors)) for tensors in zip(*columns, strict=True)]
 
-    def _stream_all(self, requests: list[Any]) -> None:
+    def _stream_all(self, requests: list[Request]) -> None:
         """One after the other; the async ones side by side."""
         if self._loop:
             self._side_by_side(self._stream_async, requests)
@@ -262,28 +267,28 @@ class TritonPythonModel:
         for request in requests:
             self._stream(request)
 
-    def _stream(self, request: Any) -> None:
-        Answered.of_step = Waiting([request], self._begun)
+    def _stream(self, request: Request) -> None:
+        self._answered.of_step = Waiting([request], self._begun)
         with self._sent(request) as send:
             for returned in self._generator(request, "__next__"):
                 if not send(returned):
                     break
 
-    async def _stream_async(self, request: Any) -> None:
-        Answered.of_task.set(Waiting([request], self._begun))
+    async def _stream_async(self, request: Request) -> None:
+        self._answered.of_task.set(Waiting([request], self._begun))
         with self._sent(request) as send:
             async for returned in self._generator(request, "__anext__"):
                 if not send(returned):
                     break
 
-    def _generator(self, request: Any, method: str) -> Any:
+    def _generator(self, request: Request, method: str) -> Any:
         returned = self._step.start(self._read(request), self._first(request))
         if not hasattr(returned, method):
             raise StepError(f"returned {type(returned).__name__}; a decoupled step yields mappings")
         return returned
 
     @contextmanager
-    def _sent(self, request: Any) -> Iterator[Callable[[Any], bool]]:
+    def _sent(self, request: Request) -> Iterator[Callable[[Any], bool]]:
         """Sends a response for what a decoupled step yields, and says whether the client wants more."""
         sender, start = request.get_response_sender(), perf_counter()
         asked = start

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,19 @@ import onnxruntime as ort  # type: ignore[import-untyped, import-not-found, unus
 from triton_step import Context, text
 
 from .arrays import StepError
+from .seams import StepManifest
 
 
 class OnnxStep:
     """Takes and returns the tensors of a model file by their own names, on the CPU."""
 
-    def __init__(self, manifest: Mapping[str, Any], context: Context) -> None:
+    def __init__(self, manifest: StepManifest, context: Context) -> None:
         self._outputs = [tensor["name"] for tensor in manifest["output"]]
         path = context.directory / manifest["file"]
         threads = context.parameters.get("intra_op_thread_count", manifest["threads"])
         options = session_options(int(threads))
         self._session = ort.InferenceSession(path, options, ["CPUExecutionProvider"])
-        self._names: dict[str, str] = manifest["arguments"]
+        self._names = manifest["arguments"]
         optional = {tensor["name"] for tensor in manifest["input"] if tensor["optional"]}
         self._compare(manifest["name"], list(self._names.values()), optional)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
@@ -11,7 +10,8 @@ from triton_step import InvalidRequest
 
 from .arrays import StepError
 from .calls import NobodyWaitsError
-from .user_step import StepFailure
+from .seams import Response, Tensor
+from .user_step import Served, StepFailure
 
 
 class EmptySlot(Exception):
@@ -23,11 +23,11 @@ class MissingInput(InvalidRequest):
 
 
 def refusal(
-    step: Any, error: BaseException | None, find_row: Callable[[], int | None] = lambda: None
-) -> Any:
+    step: Served, error: BaseException | None, find_row: Callable[[], int | None] = lambda: None
+) -> Response:
     """The response to a request that a step, or one of those that share its model, has raised an error for."""
     if isinstance(error, EmptySlot):
-        return pb_utils.InferenceResponse([])
+        return answer([])
     if isinstance(error, StepFailure):
         step, error = error.step, error.__cause__
     if isinstance(error, NobodyWaitsError):
@@ -45,5 +45,11 @@ def refusal(
     return failure(f"step {step.name}{text}", pb_utils.TritonError.INTERNAL)
 
 
-def failure(text: str, code: int) -> Any:
-    return pb_utils.InferenceResponse(error=pb_utils.TritonError(text, code))
+def answer(tensors: list[Tensor]) -> Response:
+    response: Response = pb_utils.InferenceResponse(tensors)
+    return response
+
+
+def failure(text: str, code: int) -> Response:
+    response: Response = pb_utils.InferenceResponse(error=pb_utils.TritonError(text, code))
+    return response

@@ -7,13 +7,17 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
-from typing import Any
+from logging import Logger
+from typing import Any, Protocol
 
 import numpy as np
 
+from triton_step import Counter, SequencePosition
+
 from .arrays import NumpyArrays, Output, StepError
-from .calls import AsyncCall, Call
+from .calls import Answered, AsyncCall, Call
 from .context import step_context
+from .seams import ModelConfig, StepManifest
 
 Inputs = list[Any]  # arrays in the order of the step's arguments; an optional one may be None
 
@@ -26,6 +30,20 @@ class StepFailure(Exception):
         self.step = step
 
 
+class Served(Protocol):
+    """A step, or several that share a model, to what answers requests."""
+
+    name: str
+    logger: Logger
+    rejected: Counter
+    failed: Counter
+    asynchronous: bool
+
+    def start(self, inputs: Inputs, first: tuple[SequencePosition, ...] = ()) -> Any: ...
+    def checked(self, returned: Any, rows: int | None) -> Mapping[str, Any]: ...
+    def count(self, seconds: float) -> None: ...
+
+
 def rows_of(inputs: Inputs) -> int | None:
     """None: no input to tell."""
     for array in inputs:
@@ -34,7 +52,7 @@ def rows_of(inputs: Inputs) -> int | None:
     return None
 
 
-def step_class(manifest: Mapping[str, Any]) -> Any:
+def step_class(manifest: StepManifest) -> Any:
     """The class Step of steps/MODULE.py; of an ONNX step the adapter's own."""
     if "file" in manifest:
         return partial(importlib.import_module(".onnx", __package__).OnnxStep, manifest)
@@ -46,10 +64,11 @@ class UserStep:
 
     def __init__(
         self,
-        manifest: Mapping[str, Any],
+        manifest: StepManifest,
         args: Mapping[str, str],
-        config: Mapping[str, Any],
+        config: ModelConfig,
         arrays: NumpyArrays,
+        answered: Answered,
     ) -> None:
         user = step_class(manifest)
         method = vars(user).get("__call__")
@@ -57,16 +76,16 @@ class UserStep:
             method
         )
         call = AsyncCall if self.asynchronous else Call
-        context = step_context(manifest, args, config, arrays, call)
+        context = step_context(manifest, args, config, arrays, answered, call)
         counter = context.metrics.counter
-        self.name: str = manifest["name"]
+        self.name = manifest["name"]
         self.logger = context.logger
         self.rejected = counter("step_rejected_total", "Requests that the step called invalid")
         self.failed = counter("step_failed_total", "Requests that the step failed on")
         self._seconds = counter("step_seconds_total", "Seconds spent on the step")
         self._calls = counter("step_calls_total", "Calls of the step")
         self._arguments = list(manifest["arguments"])
-        self._results: dict[str, str] = manifest["results"]
+        self._results = manifest["results"]
         batched = config["max_batch_size"] > 0
         self._outputs = {
             tensor["name"]: Output(tensor, batched, arrays) for tensor in config["output"]
@@ -82,7 +101,7 @@ class UserStep:
         except TypeError as error:
             raise StepError(f"step {self.name}: Step.__call__: {error}") from None
 
-    def start(self, inputs: Inputs, first: tuple[Any, ...] = ()) -> Any:
+    def start(self, inputs: Inputs, first: tuple[SequencePosition, ...] = ()) -> Any:
         """What the step returns: a mapping, or what will lead to one."""
         for array in inputs:
             if type(array) is np.ndarray:  # a view of memory that other steps may read too

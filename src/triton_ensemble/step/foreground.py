@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from triton_ensemble.adapter.seams import StepManifest
 from triton_ensemble.client import Arrays
 from triton_ensemble.project import Project
 from triton_ensemble.step.manifests import Served
@@ -34,7 +35,7 @@ class ForegroundStep:
 
     def __init__(self, project: Project, step: Served, call: fake_triton.Call) -> None:
         fake_triton.InferenceRequest.call = staticmethod(call)
-        self._folder, self._fused = step.folder, "steps" in step.manifest
+        self._folder, self._fused = step.folder, step.shared
         self._config = json.loads(config_json(step.folder.parent / "config.pbtxt"))
         _import_from(project.root, step.folder)
         self._adapter = importlib.import_module("triton_adapter.user_step")
@@ -42,16 +43,17 @@ class ForegroundStep:
         self._arrays = library[step.manifest["arrays"]]("cpu")
         self._parts = [(part, self._made(part)) for part in step.parts]
 
-    def _made(self, part: Mapping[str, Any]) -> Any:
+    def _made(self, part: StepManifest) -> Any:
         """Return the adapter's object for a step, whose constructor it calls."""
         name, config = self._folder.parent.name, self._config
         if self._fused:
             fused = importlib.import_module("triton_adapter.fused")
-            part = {"threads": fused.threads_of(config), **part}
+            part = {**part, "threads": fused.threads_of(config)}
             config = fused.config_of(part, config)
         names = {"model_name": name, "model_instance_name": f"{name}_0"}
         args = {"model_version": self._folder.name, "model_instance_kind": "CPU", **names}
-        return self._adapter.UserStep(part, args, config, self._arrays)
+        answered = importlib.import_module("triton_adapter.calls").Answered()
+        return self._adapter.UserStep(part, args, config, self._arrays, answered)
 
     def inputs(self, tensors: Arrays) -> Arrays:
         """Return what of the tensors the model reads."""
@@ -63,14 +65,15 @@ class ForegroundStep:
         known: Arrays = dict(tensors)
         for part, step in self._parts[:-1]:
             [outputs] = self._answers(part, step, known)
-            known |= {tensor["tensor"]: outputs[tensor["name"]] for tensor in part["output"]}
+            named = ((tensor["tensor"], outputs[tensor["name"]]) for tensor in part["output"])
+            known |= {name: array for name, array in named if name}
         part, step = self._parts[-1]
         if not debug:
             return self._answers(part, step, known)
         code = self._adapter.step_class(part).__call__.__code__
         return _debugged(code, lambda: self._answers(part, step, known))
 
-    def _answers(self, part: Mapping[str, Any], step: Any, known: Arrays) -> list[Arrays]:
+    def _answers(self, part: StepManifest, step: Any, known: Arrays) -> list[Arrays]:
         given = self._read(part, known)
         rows = self._adapter.rows_of(given) if self._config["max_batch_size"] else None
         returned = step.start(given, self._first())
@@ -86,7 +89,7 @@ class ForegroundStep:
         )
         return [self._written(outputs) for outputs in checked]
 
-    def _read(self, part: Mapping[str, Any], known: Arrays) -> list[Any]:
+    def _read(self, part: StepManifest, known: Arrays) -> list[Any]:
         """Return the arrays of a step's arguments, in its library; None for one that is optional and left out."""
         bound = {t["name"]: t["tensor"] for t in part["input"]} if self._fused else {}
         names = [bound.get(name, name) for name in part["arguments"].values()]

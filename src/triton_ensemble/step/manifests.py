@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from triton_ensemble.adapter.seams import Manifest, StepManifest, read_manifest
 from triton_ensemble.project import Project
 from triton_ensemble.step import StepError
 
@@ -16,7 +16,8 @@ class Served(NamedTuple):
 
     name: str
     folder: Path
-    manifest: Mapping[str, Any]
+    manifest: Manifest
+    shared: bool  # by several steps
 
     @property
     def model(self) -> str:
@@ -24,16 +25,15 @@ class Served(NamedTuple):
         return self.folder.parent.name
 
     @property
-    def parts(self) -> list[Mapping[str, Any]]:
-        """What the model runs, in order, up to the step: of one that serves this step alone, its whole manifest."""
-        parts = self.manifest.get("steps", [self.manifest])
-        names = [part["name"] for part in parts]
-        return list(parts[: names.index(self.name) + 1])
+    def parts(self) -> list[StepManifest]:
+        """What the model runs, in order, up to the step."""
+        names = [part["name"] for part in self.manifest["steps"]]
+        return self.manifest["steps"][: names.index(self.name) + 1]
 
     @property
     def module(self) -> str:
         """The module of steps/ that has the step's code."""
-        return str(self.parts[-1]["module"])
+        return self.parts[-1]["module"]
 
 
 def served(project: Project, name: str | None) -> Served:
@@ -53,7 +53,7 @@ def served(project: Project, name: str | None) -> Served:
 def _all(project: Project) -> Iterator[Served]:
     for version in project.step_modules:
         folder = project.repository / version
-        manifest = json.loads((folder / "step.json").read_text())
-        for part in manifest.get("steps", [manifest]):
+        manifest, shared = read_manifest(folder)
+        for part in manifest["steps"]:
             if "module" in part and "file" not in part:
-                yield Served(part["name"], folder, manifest)
+                yield Served(part["name"], folder, manifest, shared)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from triton_ensemble.adapter.seams import read_manifest
 from triton_ensemble.client import Arrays
 from triton_ensemble.config.repository import model_config
 from triton_ensemble.project import Project
@@ -110,8 +111,12 @@ def version_folders(project: Project) -> Iterator[str]:
     Without those that call other models, which only a server answers.
     """
     for version in project.step_modules:
-        manifest = json.loads((project.repository / version / "step.json").read_text())
-        steps = manifest.get("steps", [])
-        yield from (f"{version}:{s['name']}" for s in steps if "module" in s and not s["calls"])
-        if not any(step["calls"] for step in steps or [manifest]):
+        manifest, shared = read_manifest(project.repository / version)
+        steps = manifest["steps"]
+        yield from (
+            f"{version}:{step['name']}"
+            for step in steps
+            if shared and "module" in step and not step["calls"]
+        )
+        if not any(step["calls"] for step in steps):
             yield version
