@@ -10,6 +10,8 @@ from typing import Any
 
 FILE = Path("vendor", "project.json")
 PROBE = "probe"  # the sample that health checks send, if there is one
+# What JSON has for the types of facts.
+JSON_TYPES = {"str": str, "bool": bool, "tuple": list, "dict": dict}
 STUB = "stub"  # the key of a sample that the template made up
 
 
@@ -109,26 +111,29 @@ class Project:
         """Read the facts of the project in `root`; ProjectError where there are none."""
         path = root.resolve() / FILE
         try:
-            facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            facts = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise ProjectError(
                 f"{path}: not found; run this in the folder of a generated project"
             ) from None
         except (OSError, ValueError) as error:
             raise ProjectError(f"{path}: {error}; restore it: git checkout {FILE}") from error
-        known = {field.name: field.type for field in fields(cls)} | {"root": ""}
-        missing = known.keys() - facts.keys() - {"root"}
-        if missing:
+        known = {field.name: str(field.type) for field in fields(cls) if field.name != "root"}
+        given: dict[str, Any] = facts if isinstance(facts, dict) else {}
+        if missing := known.keys() - given.keys():
             raise ProjectError(f"{path}: lacks {', '.join(sorted(missing))}; run: make update")
-        facts["inputs"] = [
-            Input(**{**given, "dims": tuple(given["dims"])}) for given in facts["inputs"]
-        ]
-        facts["adopted"] = {
-            name: Adopted(**{field: _frozen(value) for field, value in given.items()})
-            for name, given in facts["adopted"].items()
-        }
-        chosen = {name: _frozen(facts[name]) for name in known if name != "root"}
-        return cls(root=root.resolve(), **chosen)
+        kinds = {name: JSON_TYPES[of.partition("[")[0]] for name, of in known.items()}
+        if wrong := [name for name, kind in kinds.items() if not isinstance(given[name], kind)]:
+            what = f"{', '.join(wrong)} can't be read"
+            raise ProjectError(f"{path}: {what}; restore it: git checkout {FILE}")
+        try:
+            given["inputs"] = [Input(**_all_frozen(each)) for each in given["inputs"]]
+            given["adopted"] = {
+                name: Adopted(**_all_frozen(each)) for name, each in given["adopted"].items()
+            }
+        except (AttributeError, TypeError) as error:
+            raise ProjectError(f"{path}: {error}; restore it: git checkout {FILE}") from error
+        return cls(root=root.resolve(), **_all_frozen({name: given[name] for name in known}))
 
     @classmethod
     def of(cls, repository: Path) -> Project | None:
@@ -146,5 +151,7 @@ def is_stub(sample: Path) -> bool:
     return isinstance(content, dict) and STUB in content
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _all_frozen(given: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
+    }
