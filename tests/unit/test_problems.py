@@ -106,6 +106,13 @@ CASES: dict[str, tuple[Answers, list[Record]]] = {
             ("form", ["tensors", "D", 0], {"kind": "dim", "raw": "0"}),
         ],
     ),
+    "a key without its form, and the item of another": (
+        {"tensors": {"": "FP32[4]", "A": "FP33[4]", "B": "FP32[4]"}},
+        [
+            ("form", ["tensors", ""], {"kind": "new tensor", "json": '""'}),
+            ("data-type", ["tensors", "A"], {"given": "FP33"}),
+        ],
+    ),
     "unused tensors": (
         steps(ONE_READS_A),
         [("tensor-unused", ["tensors", "C"], {"name": "C"})],
@@ -316,6 +323,21 @@ def test_make_check_refuses_what_only_a_file_can_say(
         "step one: calls nobody, which is no step; drop it from `calls`\n"
         in capsys.readouterr().err
     )
+
+
+def test_a_check_of_the_repository_asks_what_only_a_file_can_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = steps(step("one", ["A"], ["B"], calls=["nobody"]), step("two", ["B"], ["C"]))
+    for name in ("pipeline.yml", ".copier-answers.yml"):
+        (tmp_path / name).write_text(yaml.safe_dump(given))
+    model = tmp_path / "model_repository" / "one"
+    model.mkdir(parents=True)
+    (model / "config.pbtxt").write_text('backend: "python"\n')
+    monkeypatch.chdir(tmp_path)
+    assert main(["check"]) == 1
+    [line] = capsys.readouterr().out.splitlines()
+    assert line.startswith("pipeline.yml:4: error: answers: step one: calls nobody, ")
 
 
 def test_words_come_last_and_once() -> None:

@@ -86,25 +86,29 @@ def _findings(path: Path, release: str | None) -> tuple[list[Finding], str]:
         raise CheckError(f"{path}: no such directory; name a model repository")
     folder = path.resolve()
     findings = check(folder, known)
-    if changed := [each for each in findings if each.rule == "pipeline-changed"]:
-        findings = _of_change(folder.parent / "pipeline.yml", changed) or findings
+    changed = [each for each in findings if each.rule == "pipeline-changed"]
+    findings = _of_pipeline(folder, changed) or findings
     count = sum(each.is_dir() for each in folder.iterdir())
     if not count:
         raise CheckError(f"{path}: has no models; name a model repository")
     return findings, f"{count} model{'s' * (count != 1)}"
 
 
-def _of_change(pipeline: Path, changed: list[Finding]) -> list[Finding]:
-    """Return what is wrong with a changed pipeline.yml, besides that it is not applied.
+def _of_pipeline(repository: Path, changed: list[Finding]) -> list[Finding]:
+    """Return what is refused of a project's pipeline.yml, and of one that changed, all that is wrong.
 
     The findings are empty if the package that renders the template's rules is not installed.
     """
     from triton_ensemble.pipeline.rules import RulesError
 
+    pipeline = repository.parent / "pipeline.yml"
     try:
-        from triton_ensemble.check.pipeline.check import check_pipeline
+        from triton_ensemble.answers import answers_of
+        from triton_ensemble.check.pipeline.check import check_answers, check_pipeline
 
-        return [*check_pipeline(pipeline), *changed]
+        if changed:
+            return [*check_pipeline(pipeline), *changed]
+        return check_answers(pipeline) if answers_of(repository) and pipeline.is_file() else []
     except (ModuleNotFoundError, RulesError):
         return []
 

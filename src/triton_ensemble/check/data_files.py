@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from triton_ensemble import catalog
-from triton_ensemble.config import type_name
+from triton_ensemble.config import Model, Part, Problem, type_name
 
 SHORTEST_STRING_BYTES = 4  # the length of an empty string
 
 
-def open_problem(file: Path) -> str:
-    """Return Triton's message for a file that is not there, or nothing."""
-    missing = f"failed to open text file for read {file}: No such file or directory"
-    return "" if file.is_file() else missing
+def missing_file(
+    model: Model, file: Path, *place: Part, instead: str = "put it there"
+) -> Iterator[Problem]:
+    """Yield Triton's message at the field of a config that names a file, if the file is not there."""
+    if not file.is_file():
+        what = f"failed to open text file for read {file}: No such file or directory"
+        yield model.problem(what, instead, *place, missing=True)
 
 
 def texts_problem(file: Path, count: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -12,7 +12,8 @@ class Finding:
 
     `instead` is empty where what is wrong says that already.
     `severity` is `error` for what Triton refuses or never answers, and `warning` for what it serves
-    otherwise than it is written, or not for every request.
+    otherwise than it is written, or not for every request. `missing`: a file may come later, as the
+    problem says.
     """
 
     file: Path
@@ -21,6 +22,7 @@ class Finding:
     what: str
     instead: str
     severity: str = "error"
+    missing: bool = field(default=False, compare=False)
 
     @property
     def words(self) -> str:

@@ -44,9 +44,8 @@ class Rule:
         """Iterate over what the rule finds in a repository."""
         for subject in self.of(repository):
             for p in self.find(subject):
-                yield Finding(
-                    p.file, p.line, self.id, brief(p.what), brief(p.instead), self.severity
-                )
+                words = brief(p.what), brief(p.instead)
+                yield Finding(p.file, p.line, self.id, *words, self.severity, p.missing)
 
 
 def brief(text: str) -> str:

@@ -55,9 +55,9 @@ class Model:
         """The path of the config."""
         return self.folder / CONFIG
 
-    def problem(self, what: str, instead: str, *place: Part) -> Problem:
+    def problem(self, what: str, instead: str, *place: Part, missing: bool = False) -> Problem:
         """Return a problem at a field of the config."""
-        return Problem(self.path, self.fields.line_of(*place), what, instead)
+        return Problem(self.path, self.fields.line_of(*place), what, instead, missing)
 
     def file(self, *parts: str) -> Path:
         """Join a path as Triton does: one that begins with / stays inside the folder."""

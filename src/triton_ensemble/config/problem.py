@@ -10,12 +10,16 @@ from pathlib import Path
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """The file and the line (from 1 on), what is wrong there, and what to do instead."""
+    """The file and the line (from 1 on), what is wrong there, and what to do instead.
+
+    `missing`: a file that is not beside the config, or a placeholder in it, which may come later.
+    """
 
     file: Path
     line: int
     what: str
     instead: str
+    missing: bool = False
 
 
 def did_you_mean(word: str, choices: Iterable[str], otherwise: str) -> str:

@@ -13,26 +13,11 @@ from triton_ensemble.pipeline.rules import Answers
 
 # Rules on the text of a model.py.
 OF_CODE = {"python-arguments", "python-class", "python-execute", "python-syntax"}
-# What rules say where a file is missing beside a config, or what a script is to fill in.
-MISSING = {
-    "backend": "Invalid model name: Could not determine backend",
-    "backend-misspelt": "the backend is still $",
-    "execution-environment": "Failed to get the canonical path",
-    "label-file": "failed to open text file",
-    "model-file": "unable to find",
-    "sequence-state": "failed to open text file",
-    "warmup-data": "failed to open text file",
-}
 
 
 def on_configs(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings that would be the same with all files in their places, and all placeholders filled in."""
-    return [
-        finding
-        for finding in findings
-        if finding.rule not in OF_CODE
-        and not finding.what.startswith(MISSING.get(finding.rule, "\n"))
-    ]
+    return [each for each in findings if each.rule not in OF_CODE and not each.missing]
 
 
 def generated_repository(folder: Path, answered: Answers, configs: dict[str, str]) -> Repository:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from os.path import normpath
 
 from triton_ensemble import catalog
-from triton_ensemble.check.data_files import open_problem
+from triton_ensemble.check.data_files import missing_file
 from triton_ensemble.check.repository import backend_models, models
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.config import Model, Problem, did_you_mean
@@ -54,7 +54,7 @@ def backend(model: Model) -> Iterator[Problem]:
             f"Invalid model name: Could not determine backend for model '{model.name}' "
             "with no backend in model configuration"
         )
-        yield model.problem(what, 'write backend: "..."', "backend")
+        yield model.problem(what, 'write backend: "..."', "backend", missing=True)
     elif name in PAIRED and platform and platforms.get(platform) != name:
         what = f"unexpected 'platform' and 'backend' pair, got:{platform}, {name}"
         yield model.problem(what, "take the platform out", "platform")
@@ -93,7 +93,7 @@ def backend_misspelt(model: Model) -> Iterator[Problem]:
         return
     if re.fullmatch(r"\$\{\w+\}", name):
         what, instead = f"the backend is still {name}", "write the name of one, like tensorrtllm"
-        yield model.problem(what, instead, "backend")
+        yield model.problem(what, instead, "backend", missing=True)
         return
     by_file = (
         f'write backend: "{backend}", as {file} is its file'
@@ -134,7 +134,7 @@ def model_file(model: Model) -> Iterator[Problem]:
                 f"unable to find '{model.name}/{folder}/{wanted}', "
                 f"which backend {model.backend} loads"
             )
-            yield model.problem(what, "put it there", "default_model_filename")
+            yield model.problem(what, "put it there", "default_model_filename", missing=True)
 
 
 def wanted_file(model: Model) -> str:
@@ -181,7 +181,7 @@ def execution_environment(model: Model) -> Iterator[Problem]:
     if lost or (path and path[0] not in "/$"):
         what = f"Failed to get the canonical path for {path}"
         instead = f"put it in the model's folder, and write {OWN_FOLDER}/..."
-        yield model.problem(what, instead, ("parameters", "EXECUTION_ENV_PATH"))
+        yield model.problem(what, instead, ("parameters", "EXECUTION_ENV_PATH"), missing=True)
 
 
 @error(
@@ -235,9 +235,10 @@ def label_file(model: Model) -> Iterator[Problem]:
         if tensor.label_filename.endswith("/"):
             what = f"failed to open text file for read {tensor.label_filename}: Not a directory"
             yield model.problem(what, "drop the / at the end", *place)
-        elif why := open_problem(model.file(tensor.label_filename)):
-            yield model.problem(why, "put it next to the config", *place)
-        elif normpath(tensor.label_filename).startswith(".."):
+            continue
+        file = model.file(tensor.label_filename)
+        yield from missing_file(model, file, *place, instead="put it next to the config")
+        if file.is_file() and normpath(tensor.label_filename).startswith(".."):
             what = (
                 f"the label file {tensor.label_filename} lies outside the model's folder, "
                 "which Triton refuses since 26.02"
@@ -256,7 +257,7 @@ def label_count(model: Model) -> Iterator[Problem]:
     """A label file has a line for each value of the output."""
     for i, tensor in enumerate(model.config.output):
         file = model.file(tensor.label_filename)
-        if not tensor.label_filename or open_problem(file):
+        if not file.is_file():
             continue
         count, size = len(file.read_bytes().splitlines()), math.prod(tensor.dims)
         if min(tensor.dims, default=-1) > 0 and count < size:

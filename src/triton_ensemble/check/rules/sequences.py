@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from triton_ensemble import catalog
-from triton_ensemble.check.data_files import open_problem, row_bytes
+from triton_ensemble.check.data_files import missing_file, row_bytes
 from triton_ensemble.check.examples import BATCHES
 from triton_ensemble.check.repository import models
 from triton_ensemble.check.rule import error, warning
@@ -216,6 +216,9 @@ def sequence_state(model: Model) -> Iterator[Problem]:
         for first in state.initial_state[:1]:
             for part, what, instead in (*_initial_problems(state, first), *_data(model, first)):
                 yield model.problem(what, instead, *where, "initial_state", part)
+            if first.data_file:
+                file = model.file("initial_state", first.data_file)
+                yield from missing_file(model, file, *where, "initial_state", "data_file")
 
 
 def _state_problems(state: Any) -> Iterator[tuple[Part, str, str]]:
@@ -265,12 +268,8 @@ def _initial_problems(state: Any, first: Any) -> Iterator[tuple[Part, str, str]]
 
 
 def _data(model: Model, first: Any) -> Iterator[tuple[Part, str, str]]:
-    if not first.data_file:
-        return
     file, least = model.file("initial_state", first.data_file), row_bytes(first)
-    if why := open_problem(file):
-        yield "data_file", why, "put it there"
-    elif (size := file.stat().st_size) < least:
+    if file.is_file() and (size := file.stat().st_size) < least:
         what = (
             f"initial_state setting expects {least} bytes, "
             f"but the data provided from {first.data_file} only has {size} bytes"

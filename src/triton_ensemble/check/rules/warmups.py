@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from triton_ensemble.check.data_files import open_problem, row_bytes, texts_problem
+from triton_ensemble.check.data_files import missing_file, row_bytes, texts_problem
 from triton_ensemble.check.examples import A
 from triton_ensemble.check.repository import backend_models
 from triton_ensemble.check.rule import error, warning
@@ -126,6 +126,9 @@ def warmup_data(model: Model) -> Iterator[Problem]:
             if declared and name not in declared:
                 continue
             data = sample.inputs[name]
+            if data.input_data_file:
+                file, at = model.file("warmup", data.input_data_file), (place, ("inputs", name))
+                yield from missing_file(model, file, *at, "value", "input_data_file")
             for problems in (
                 _tensor_problems(model, name, data, declared.get(name)),
                 _source_problems(model, name, data, sample.batch_size),
@@ -167,12 +170,10 @@ def _source_problems(
     if not data.WhichOneof("input_data_type"):
         what = f"warmup setting expects input '{name}' to have input_data_type set"
         yield (), what, "add zero_data: true, random_data: true or an input_data_file"
-    if not data.input_data_file:
-        return
     file, least = model.file("warmup", data.input_data_file), row_bytes(data)
-    if why := open_problem(file):
-        yield ("value", "input_data_file"), why, "put it there"
-    elif type_name(data) == "STRING":
+    if not file.is_file():
+        return
+    if type_name(data) == "STRING":
         count = math.prod(data.dims)
         if count > 0 and (why := texts_problem(file, count)):
             what = f"{why} for inference input '{name}' in {data.input_data_file}"
