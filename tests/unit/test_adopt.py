@@ -262,6 +262,11 @@ SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
         PYTHON + "model_transaction_policy { decoupled: true }",
         {**OWN_CODE, "decoupled": True},
     ),
+    (
+        "tags of metrics",
+        PYTHON + 'metric_tags { key: "team" value: "a" } metric_tags { key: "1" value: "" }',
+        {**OWN_CODE, "metric_tags": {"1": "", "team": "a"}},
+    ),
     ("backend by its file", f'platform: "" {TENSORS}{CPU}', {"backend": "auto"}),
     (
         "a text to fill in",

@@ -441,4 +441,4 @@ def test_it_is_known_of_each_field_what_fusing_does_with_it() -> None:
     fusion = table("fusion")
     known = fusion["of_a_model"].keys() | fusion["unless_asked"].keys() | fusion["alike"].keys()
     fields = {IN_CONFIG.get(field, field) for field in table("fields")["step"]}
-    assert fields - known == OF_A_STEP
+    assert fields - known == OF_A_STEP, "add the field to catalog/fusion.yml, or to OF_A_STEP here"

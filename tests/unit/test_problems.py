@@ -113,6 +113,10 @@ CASES: dict[str, tuple[Answers, list[Record]]] = {
             ("data-type", ["tensors", "A"], {"given": "FP33"}),
         ],
     ),
+    "a tag of metrics": (
+        steps(step("one", ["A"], ["B"], metric_tags={"team": "a", "_x": 1}), step("two", ["B"], ["C"])),
+        [("metric-tag", [*ONE, "metric_tags", "_x"], {"name": "_x"})],
+    ),
     "unused tensors": (
         steps(ONE_READS_A),
         [("tensor-unused", ["tensors", "C"], {"name": "C"})],

@@ -53,7 +53,7 @@ def test_each_field_of_the_grammar_has_its_words() -> None:
     assert of_page == {table: of_page[table] for table in FIELDS}
     assert {table: set(fields) for table, fields in of_page.items()} == {
         table: set(fields) for table, fields in FIELDS.items()
-    }
+    }, "give each field its words in scripts/fields_page.yml"
 
 
 def keys(value: Any) -> Iterator[str]:

@@ -91,7 +91,7 @@ def test_the_problems_of_the_table_are_those_that_rules_say() -> None:
     package = "".join(path.read_text() for path in FILE_RULES.glob("*.py"))
     calls += re.findall(r"\bproblem\(([^,)]*)", package)
     said = {rule for call in calls for rule in re.findall(r"['\"]([a-z-]+)['\"]", call)}
-    assert said == catalog("problems").keys()
+    assert said == catalog("problems").keys(), "make the rows of catalog/problems.yml the same"
 
 
 def test_paths_can_be_checked_out_on_windows() -> None:
@@ -236,4 +236,5 @@ def test_releases_are_texts_in_order() -> None:
 def test_each_field_of_the_grammar_is_documented() -> None:
     page = (ROOT / "docs/pipeline.md").read_text()
     fields = {field for row in catalog("fields").values() for field in row}
-    assert {field for field in fields if not re.search(rf"[`{{ ]{field}[`:,}}]", page)} == set()
+    lacking = {field for field in fields if not re.search(rf"[`{{ ]{field}[`:,}}]", page)}
+    assert lacking == set(), "add these fields to docs/pipeline.md"

@@ -137,7 +137,7 @@ def write_spread(rule: str, folder: Path) -> Path:
 
 
 def test_each_rule_has_its_places() -> None:
-    assert PLACES.keys() == RULES.keys()
+    assert PLACES.keys() == RULES.keys(), "make the rows of PLACES here the same"
 
 
 @pytest.mark.parametrize("rule", PLACES)

@@ -203,6 +203,11 @@ def _warmup(sample: Any, declared: dict[str, Any]) -> Fields:
     }
 
 
+def _metric_tags(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
+    rest.ClearField("metric_tags")
+    return _unless_empty("metric_tags", dict(sorted(config.metric_tags.items())))
+
+
 def _parameters(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     rest.ClearField("parameters")
     texts = {key: value.string_value for key, value in sorted(config.parameters.items())}
@@ -267,6 +272,7 @@ OF_MODEL: tuple[Translator, ...] = (
     _response_cache,
     _version_policy,
     _model_warmup,
+    _metric_tags,
     _parameters,
     _optimization,
     _default_model_filename,

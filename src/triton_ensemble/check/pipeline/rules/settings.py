@@ -10,6 +10,7 @@ from triton_ensemble import catalog
 from triton_ensemble.pipeline.rules import Answers, Problem, problem
 
 IMPORTABLE = re.compile(r"([A-Za-z0-9_-]+/)*[A-Za-z0-9_-]+\.py")
+METRIC_TAG = re.compile("([A-Za-z0-9][A-Za-z0-9_]*)?")
 CPU_ONLY = "FORCE_CPU_ONLY_INPUT_TENSORS"
 
 
@@ -46,12 +47,15 @@ def _newer(words: str, answers: Answers) -> Iterator[Problem]:
 
 
 def settings(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
-    """Its cache, its file, its parameters, and whether it declares its tensors."""
+    """Its cache, its file, its tags and parameters, and whether it declares its tensors."""
     backend, file, adopted = step["backend"], step["file"], step["adopted"]
     if step.get("cache") and step["decoupled"]:
         yield problem("cache-decoupled", "cache")
     if step.get("cache") and "sequence" in step:
         yield problem("cache-sequences", "cache")
+    for name in map(str, step.get("metric_tags", {})):
+        if not METRIC_TAG.fullmatch(name):
+            yield problem("metric-tag", "metric_tags", name, name=name)
     if backend == "python":
         if not IMPORTABLE.fullmatch(file):
             yield problem("file-name", "file", file=file)
