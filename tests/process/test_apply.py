@@ -40,6 +40,8 @@ from update_support import (  # noqa: F401
     update,
 )
 
+from triton_ensemble.apply.files import is_remembered
+from triton_ensemble.pipeline.rules import rules
 from triton_ensemble.update.stage import PREFIX
 
 
@@ -692,6 +694,21 @@ def test_a_check_of_a_change_writes_nothing(project: Project) -> None:
     assert call(project, "check").status == 1
     (project / "pipeline.yml").write_bytes(before["pipeline.yml"])
     assert managed(project) == before
+
+
+def test_a_pipeline_is_not_remembered_as_checked_without_jinja(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project / "pipeline.yml"
+    path.write_text(f"{path.read_text()}# a comment\n")
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "jinja2", None)
+        rules.cache_clear()
+        assert call(project, "apply") == Said(0, "", "")
+    rules.cache_clear()
+    assert not is_remembered(project.path)
+    assert call(project, "apply") == Said(0, "", "")
+    assert is_remembered(project.path)
 
 
 def test_make_applies_and_undoes(project: Project) -> None:

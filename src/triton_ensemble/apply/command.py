@@ -68,7 +68,6 @@ def apply(root: Path) -> None:
     if not any(root.glob(f"{PREFIX}*")) and not read_state(root).is_changed:
         if not is_remembered(root):
             _check_answers(root)
-        remember(root)
         return
     with alone(root, wait=True):
         _undo_killed(root)
@@ -78,7 +77,7 @@ def apply(root: Path) -> None:
 
 
 def _check_answers(root: Path) -> None:
-    """Raise ApplyError for what Copier can't refuse of a file of answers, since no prompt leads to it."""
+    """Raise ApplyError for what Copier can't refuse of a file of answers; remember a text that has none of it."""
     from triton_ensemble.check.formats import as_text
     from triton_ensemble.check.pipeline.check import check_answers
     from triton_ensemble.pipeline.rules import RulesError
@@ -89,6 +88,7 @@ def _check_answers(root: Path) -> None:
         return  # without the packages that the rules need, nothing can be changed either
     if refused:
         raise ApplyError(f"{as_text(refused)}\n{PIPELINE}: is refused; correct it first")
+    remember(root)
 
 
 def _apply_unless_ci(root: Path) -> None:
