@@ -696,6 +696,30 @@ def test_a_check_of_a_change_writes_nothing(project: Project) -> None:
     assert managed(project) == before
 
 
+def test_a_check_of_a_change_asks_the_steps_and_samples_for_it(project: Project) -> None:
+    sample = project / "samples/mine.json"
+    sample.write_text('{\n  "inputs": {"A": [[1, 2, 3, 4]]}\n}\n')
+    renamed = read(project)["tensors"]
+    renamed = {"Q" if name == "A" else name: spec for name, spec in renamed.items()}
+    answer(project, tensors=renamed, steps=[ONE | {"inputs": ["Q"]}, TWO])
+    said = call(project, "check")
+    assert said.status == 1
+    assert "samples/mine.json:2: error: sample-inputs: lacks the input Q and has A" in said.out
+    assert "steps/one.py:" in said.out
+    assert "error: step-signature: lacks the input Q that pipeline.yml gives it" in said.out
+    assert "pipeline.yml is applied" in apply(project)  # they are their owner's to adapt
+
+
+def test_a_check_of_a_change_names_an_open_conflict(project: Project) -> None:
+    conflict = project / ".apply/conflicts" / CONFIG
+    conflict.parent.mkdir(parents=True)
+    conflict.write_text("")
+    answer(project, max_batch_size=4)
+    said = call(project, "check")
+    assert said.status == 1
+    assert f"{CONFIG}:1: error: apply-conflict: " in said.out
+
+
 def test_a_pipeline_is_not_remembered_as_checked_without_jinja(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

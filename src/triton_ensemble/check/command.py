@@ -2,9 +2,9 @@
 
 Prints a line for each finding: `file:line: severity: rule: what is wrong; what to do`.
 docs/check.md has an example for each rule. Nothing is loaded or run: model files are not opened,
-and of Python code only the text is read. In a project, the repository is model_repository/ and
-of a pipeline.yml that changed and is not applied yet, it checks what the change would make. A
-pipeline.yml instead of a repository is checked in the same way.
+and of Python code only the text is read. In a project, the repository is model_repository/. If
+pipeline.yml has a change that is not applied yet, the configs that it would make are checked, and
+your steps, samples and model scripts against them. `check pipeline.yml` does the same.
 
 Exit status: 0 if there is no error (there may be warnings), 1 if a finding is an error,
 2 if there is nothing to check.
@@ -86,16 +86,15 @@ def _findings(path: Path, release: str | None) -> tuple[list[Finding], str]:
         raise CheckError(f"{path}: no such directory; name a model repository")
     folder = path.resolve()
     findings = check(folder, known)
-    changed = [each for each in findings if each.rule == "pipeline-changed"]
-    findings = _of_pipeline(folder, changed) or findings
+    findings = _of_pipeline(folder, findings) or findings
     count = sum(each.is_dir() for each in folder.iterdir())
     if not count:
         raise CheckError(f"{path}: has no models; name a model repository")
     return findings, f"{count} model{'s' * (count != 1)}"
 
 
-def _of_pipeline(repository: Path, changed: list[Finding]) -> list[Finding]:
-    """Return what is refused of a project's pipeline.yml, and of one that changed, all that is wrong.
+def _of_pipeline(repository: Path, findings: list[Finding]) -> list[Finding]:
+    """Return what is refused of a project's pipeline.yml; of one that changed, all that is wrong until it is applied.
 
     The findings are empty if the package that renders the template's rules is not installed.
     """
@@ -106,8 +105,9 @@ def _of_pipeline(repository: Path, changed: list[Finding]) -> list[Finding]:
         from triton_ensemble.answers import answers_of
         from triton_ensemble.check.pipeline.check import check_answers, check_pipeline
 
-        if changed:
-            return [*check_pipeline(pipeline), *changed]
+        if any(each.rule == "pipeline-changed" for each in findings):
+            still = ("pipeline-changed", "apply-conflict")
+            return [*check_pipeline(pipeline), *(each for each in findings if each.rule in still)]
         return check_answers(pipeline) if answers_of(repository) and pipeline.is_file() else []
     except (ModuleNotFoundError, RulesError):
         return []

@@ -24,7 +24,7 @@ class Repository:
     folders: dict[str, Model | UnreadModel]
     answers: Answers  # empty: it is no project's
     release: str = ""  # of the Triton to serve it, YY.MM; empty: the newest
-    project: Path | None = None  # whose files its owner has; None: that around the repository
+    project: Path | None = None  # whose files its owner has; None: the folder around the repository
     findings: list[Finding] = field(default_factory=list)  # of the rules that were asked before
 
     @classmethod
@@ -53,7 +53,7 @@ class Repository:
     @cached_property
     def step_calls(self) -> list[StepCall]:
         """The calls of the steps that loaded versions of Python models serve, their code parsed."""
-        return [call for model in backend_models(self) for call in step_calls(model, self.root)]
+        return [call for model in backend_models(self) for call in step_calls(model, self.owned)]
 
     @cached_property
     def bls_calls(self) -> list[Call]:
@@ -64,6 +64,11 @@ class Repository:
     def root(self) -> Path:
         """The folder around the repository: of a generated project, its root."""
         return self.folder.parent
+
+    @property
+    def owned(self) -> Path:
+        """The folder of the owner's steps, samples and scripts."""
+        return self.project or self.root
 
     @property
     def gpu_count(self) -> int | None:

@@ -47,13 +47,13 @@ class StepCall:
 
 
 def step_calls(model: Model, root: Path) -> Iterator[StepCall]:
-    """Iterate over the steps of a model's loaded versions, whose code is copied from steps/ in `root`."""
+    """Iterate over the steps of a model's loaded versions: their copied code, or that in steps/ of `root`."""
     first = ("self", "position") if model.config.HasField("sequence_batching") else ("self",)
     for version in model.loaded:
         folder = model.folder / str(version)
         for module, arguments in _served(folder / "step.json"):
-            path = folder / "steps" / f"{module}.py"
-            if path.is_file():
+            file = f"steps/{module}.py"
+            for path in [each for each in (folder / file, root / file) if each.is_file()][:1]:
                 yield StepCall(compiled(path), _source(path, root), first, arguments)
 
 

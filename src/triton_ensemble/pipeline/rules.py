@@ -133,6 +133,16 @@ class Rules:
             for item in answered["graph"][part]
         }
 
+    def manifests(self, answered: Answers) -> dict[str, str]:
+        """Return each step.json by its path in the model repository, of answers with their `graph`."""
+        [path] = self.root.glob("template/model_repository/*/*/step.json.jinja")
+        template = self.template(path.relative_to(self.root).as_posix())
+        return {
+            f"{model['name']}/{version}/step.json": template.render({**answered, "model": model})
+            for model in answered["graph"]["python_models"]
+            for version in model["versions"]
+        }
+
     def default(self, question: str) -> Any:
         """Return what a question has where nothing is answered."""
         return self._defaults[question]

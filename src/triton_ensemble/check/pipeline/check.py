@@ -1,4 +1,7 @@
-"""A dry check of pipeline.yml: the template's rules on the answers, then the check of the configs they generate."""
+"""A dry check of pipeline.yml: the template's rules on the answers, then the check of what they generate.
+
+The steps, samples and scripts beside the file are checked against it too.
+"""
 
 from __future__ import annotations
 
@@ -61,6 +64,8 @@ def _of_configs(
         configs = rules.rendered(answered)
         repository = generated_repository(Path(folder), answered, configs)
         repository.project = path.parent
+        for manifest, content in rules.manifests(answered).items():
+            (repository.folder / manifest).write_text(content, encoding="utf-8")
         for each in findings_in(repository):
             if not each.file.is_relative_to(folder):
                 yield each

@@ -133,7 +133,7 @@ def model_script(repository: Repository) -> Iterator[Problem]:
     for model in repository.models.values():
         file = Path(wanted_file(model))
         wanted = FORMATS.get(file.suffix)
-        script = (repository.project or repository.root) / "models" / f"{model.name}.py"
+        script = repository.owned / "models" / f"{model.name}.py"
         calls = _calls_with_path(script) if wanted and script.is_file() else []
         formats = {CALLS.get(ast.unparse(call.func)) for call in calls}
         if len(formats) == 1 and (wrote := formats.pop()) not in (None, wanted):

@@ -36,7 +36,7 @@ def sample_files(repository: Repository) -> Iterator[Sample]:
     for project in projects(repository):
         model = project.models.get(str(project.answers.get("ensemble_name")))
         if model and model.config.input:  # one model may leave its inputs to its file
-            for path in sorted(project.root.glob("samples/*.json")):
+            for path in sorted(project.owned.glob("samples/*.json")):
                 yield from (Sample(path, names, model) for names in _inputs(path))
 
 
