@@ -56,7 +56,9 @@ class ChangedProject:
     def change(self) -> Change:
         """Return what becomes of the files; ApplyError with the findings if pipeline.yml has errors."""
         path = self.root / PIPELINE
-        found = check_pipeline(path)  # of the owner's other files too, which may follow pipeline.yml
+        found = check_pipeline(
+            path
+        )  # of the owner's other files too, which may follow pipeline.yml
         errors = [each for each in found if each.severity == "error" and each.file == path]
         if errors:
             raise ApplyError(f"{as_text(errors)}\npipeline.yml is not applied: correct it first")
