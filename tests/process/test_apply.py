@@ -785,6 +785,20 @@ def test_an_update_after_changes_that_are_applied_has_nothing_to_do(
 
 
 @pytest.mark.slow
+def test_pipeline_yml_wins_over_other_answers_of_an_update(copy: Copy) -> None:
+    project = copy(**START)
+    apply(project)
+    update(project, max_batch_size=4)
+    assert apply(project).splitlines()[0] == (
+        ".copier-answers.yml: max_batch_size changed, and pipeline.yml, which did not, is applied; "
+        "write the new answer into pipeline.yml to keep it"
+    )
+    assert project.changes() == ""
+    answer(project, max_batch_size=4)
+    assert ".copier-answers.yml: " not in apply(project)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["batch size", "step added in the middle", "another project name"])
 def test_it_makes_the_files_that_an_update_makes(
     name: str,

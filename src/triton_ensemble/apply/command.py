@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from triton_ensemble.answers import FILE, changed_answers
 from triton_ensemble.apply import ApplyError
 from triton_ensemble.apply.files import is_remembered, open_conflicts, remember
 from triton_ensemble.apply.state import PIPELINE, State, read_state
@@ -104,11 +105,19 @@ def _bring(state: State) -> None:
     from triton_ensemble.update.bring import Interruptions
 
     with Interruptions() as interruptions:
+        notes = [_other_answers(state)] * is_remembered(state.root)
         change = ChangedProject(state).change()
         interruptions.ignore()  # what follows takes no time, and is done or undone
         change.bring()
         with suppress(BrokenPipeError):  # of a reader like `head`; the change is made
-            print(*report(change), sep="\n", flush=True)
+            print(*notes, *report(change), sep="\n", flush=True)
+
+
+def _other_answers(state: State) -> str:
+    """Name the answers that another program, such as `copier update --data`, has changed."""
+    names = ", ".join(changed_answers(state.given, state.made))
+    applied = "and pipeline.yml, which did not, is applied"
+    return f"{FILE}: {names} changed, {applied}; write the new answer into pipeline.yml to keep it"
 
 
 def _undo(root: Path) -> None:
