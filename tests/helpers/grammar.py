@@ -195,6 +195,10 @@ class Scene:
         names = ["other.py", "model.onnx", "sub/model.py", "model.graphdef", "a b.txt", "/x.py"]
         return self.one(*names, "model.pt2", *(["../x", "", 3, "x/"] if self.rarely() else []))
 
+    def own_file(self) -> str:
+        """Return a path that no other tensor has: each file has the size of its tensor."""
+        return f"{self.one('', 'a/')}{self.random.randrange(10**9)}.bin"
+
     def texts(self) -> Any:
         if self.rarely(12):
             return self.one([], {"a": None}, {"a": [1]}, "a")
@@ -253,7 +257,7 @@ class Scene:
         if not self.rarely():
             fields.pop("zero_data", None)
             fields.pop("data_file", None)
-            field, value = self.one(("zero_data", True), ("data_file", "state.bin"))
+            field, value = self.one(("zero_data", True), ("data_file", self.own_file()))
             self.tried.add(("initial state", field))
             fields[field] = value
         return fields
@@ -355,7 +359,7 @@ OF_KIND: dict[str, Value] = {
     "batch sizes": Scene.sizes,
     "microseconds": Scene.microseconds,
     "candidates": lambda s: s.one(0, 8, 10**6, 10**6 + 1),
-    "state file": lambda s: s.one("state.bin", "a/b", "/etc/passwd", "../x"),
+    "state file": lambda s: s.one(s.own_file(), "/etc/passwd", "../x"),
     "count": lambda s: s.one(1, 2, "auto", 0),
     "fraction": lambda s: s.one(0, 0.5, 1, 1.0, -0.1, 1.5, True),
     "integers": lambda s: s.pair(0, 1, -1, 2**31),
@@ -407,7 +411,7 @@ OF_KIND: dict[str, Value] = {
     "list of state": lambda s: s.list_of("state"),
     "list of initial state": lambda s: s.list_of("initial state", 1 + s.rarely()),
     "warmup inputs": Scene.warmups,
-    "data": lambda s: s.one("zero", "zero", "random", "data.bin", "a/b", "../x", "/etc/passwd"),
+    "data": lambda s: s.one("zero", "zero", "random", s.own_file(), "../x", "/etc/passwd"),
     **{kind: partial(Scene.mapping, kind=kind) for kind in FIELDS.keys() - OBJECTS},
     "initial state": Scene.initial_state,
     "state": Scene.state,
