@@ -40,6 +40,11 @@ def test_the_placeholder_answers_without_an_optional_input(project: Project) -> 
 
 
 @pytest.mark.slow
+def test_the_placeholder_passes_the_linters(project: Project) -> None:
+    succeed(project.make("lint"))
+
+
+@pytest.mark.slow
 def test_a_file_that_needs_an_optional_input_is_refused(project: Project, file: Path) -> None:
     x, hint, y = (
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype("f4")), dims)
