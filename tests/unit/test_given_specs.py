@@ -63,6 +63,14 @@ def test_a_text_that_differs_from_the_file_is_refused(
         assert with_told(Draft(), said).origins["classify"] == said["path"]
 
 
+def test_a_known_tensor_that_differs_is_to_change_where_it_is_first_named(
+    said: dict[str, Any],
+) -> None:
+    said |= {"input mel": "a new tensor", "new mel": "IDS", "writes": "scores=SCORES FP32[12]"}
+    with pytest.raises(ProjectError, match=r"; write IDS FP32\[1, 40, 98\] in step listen$"):
+        with_told(HEARD, said)
+
+
 def test_a_changed_text_is_compared_with_the_file(said: dict[str, Any]) -> None:
     draft = with_told(HEARD, said | {"input mel": "MEL", "writes": "scores=SCORES FP32[12]"})
     check_files(draft)

@@ -16,7 +16,7 @@ from triton_ensemble.adopt.fields import Defaults
 from triton_ensemble.guide.draft import Draft, type_of
 from triton_ensemble.guide.given import WHAT, GivenModel, given_model, models_in
 from triton_ensemble.guide.tensor import Tensor
-from triton_ensemble.pipeline.file import bindings
+from triton_ensemble.pipeline.file import bindings, tensors_of
 from triton_ensemble.pipeline.flow import name as word
 from triton_ensemble.pipeline.rules import Answers, rules
 from triton_ensemble.project import ProjectError
@@ -296,7 +296,8 @@ def check_specs(draft: Draft, step: Answers, model: GivenModel) -> None:
             spec = type_of(use) if "type" in use else draft.tensors.get(name)
             if use and spec and not tensor.takes(*_split(spec)):
                 what = f"{name} is {spec}, and {tensor.name} of the model is {tensor.spec}"
-                raise ProjectError(f"{what}; write {name} {tensor.spec}")
+                first = next((each for each in draft.steps if name in tensors_of(each)), step)
+                raise ProjectError(f"{what}; write {name} {tensor.spec} in step {first['name']}")
 
 
 def files_of(draft: Draft, said: Said) -> dict[str, Path]:
