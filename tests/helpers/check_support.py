@@ -6,15 +6,9 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from triton_ensemble.check.examples import MODEL, model_code
 from triton_ensemble.check.python_code import CLASS as NAME
 
-MODEL = """import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def execute(self, requests):
-        return [pb_utils.InferenceResponse([]) for request in requests]
-"""
 IN = 'input { name: "IN" data_type: TYPE_FP32 dims: [4] }\n'
 OUT = 'output { name: "OUT" data_type: TYPE_FP32 dims: [4] }\n'
 CPU = "instance_group { kind: KIND_CPU }\n"
@@ -314,7 +308,7 @@ def write(folder: Path, files: Files, prefix: str = "") -> Path:
             (path / "config.pbtxt").write_bytes(config)
             code = path / "1" / "model.py"
             if ('"python"' in text or '"pyton"' in text) and not code.exists():
-                code.write_text(MODEL)
+                code.write_text(model_code(text))
     return folder
 
 

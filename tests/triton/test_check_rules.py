@@ -29,6 +29,7 @@ LOADED = {
     "output-twice",
     "outputs-asked",
     "python-async",
+    "python-decoupled",
     "python-execute",
     "python-list",
     "sequence-input",

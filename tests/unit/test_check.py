@@ -14,7 +14,6 @@ from check_support import (
     DEPLOYMENT,
     FINE,
     IN,
-    MODEL,
     OUT,
     PYTHON,
     A,
@@ -30,6 +29,7 @@ from wiring_support import WIRINGS
 
 from triton_ensemble import catalog
 from triton_ensemble.check.engine import check
+from triton_ensemble.check.examples import MODEL, model_code
 from triton_ensemble.check.rules import RULES
 from triton_ensemble.cli import main
 
@@ -88,6 +88,7 @@ UNIT_RULES = {
     "calls-unknown",
     "model-script",
     "outputs-asked",
+    "python-decoupled",
     "python-list",
     "tensor-optional",
 }
@@ -146,7 +147,7 @@ def written(repository: Path, configs: dict[str, str], files: Sequence[str] = AN
         for version in ("1", "2"):
             (repository / name / version).mkdir(parents=True)
             for file in files:
-                (repository / name / version / file).write_text(MODEL)
+                (repository / name / version / file).write_text(model_code(config))
         (repository / name / "config.pbtxt").write_text(config)
     return repository
 

@@ -129,6 +129,8 @@ def test_files_by_compute_capability_are_not_for_python(
         ("return [", "return [None] and [", set()),
         ("return [", "return *[", {"python-list"}),
         ("return [", "return tuple([", {"python-list"}),
+        ("return [", "return map(id, [", {"python-list"}),
+        ("[pb_utils.InferenceResponse([])", "{request: 1", {"python-list"}),
         ("return [", "return tuple or [", set()),
         ("return [", "return []\n        return [", set()),
         ("return [", "return []\n        responses = [", {"python-list"}),
@@ -140,11 +142,30 @@ def test_files_by_compute_capability_are_not_for_python(
 )
 def test_an_execute_returns_a_list(tmp_path: Path, old: str, new: str, found: set[str]) -> None:
     code = MODEL.replace(old, new)
-    if "([" in new:
+    if "{" in new:
+        code = code.replace("requests]", "requests}")
+    if "([" in new or ", [" in new:
         code = code.replace("requests]", "requests])")
     if "*[" in new:
         code = code.replace("requests]", "requests],")
     assert rules({"m": A, "m/1/model.py": code}, tmp_path) == found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("return [", "return [", {"python-decoupled"}),
+        ("return [", "return tuple or [", set()),
+        ("return [", "return\n        return [", set()),
+        ("        return [", "        if not requests:\n            return [", set()),
+        ("def execute", "async def execute", set()),
+    ],
+)
+def test_an_execute_of_a_decoupled_model_returns_none(
+    tmp_path: Path, old: str, new: str, found: set[str]
+) -> None:
+    config = A + "model_transaction_policy { decoupled: true }\n"
+    assert rules({"m": config, "m/1/model.py": MODEL.replace(old, new)}, tmp_path) == found
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,11 @@ class TritonPythonModel:
     def execute(self, requests):
         return [pb_utils.InferenceResponse([]) for request in requests]
 """
+DECOUPLED_MODEL = f"""\
+{MODEL[: MODEL.index("        return")]}\
+        for request in requests:
+            request.get_response_sender().send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
 A = """\
 backend: "python"
 input { name: "X" data_type: TYPE_FP32 dims: [4] }
@@ -88,9 +93,15 @@ def write(example: Example, folder: Path) -> Path:
     for config in repository.glob("*/config.pbtxt"):
         (config.parent / "1").mkdir(exist_ok=True)
         code = config.parent / "1/model.py"
-        if b'"python"' in config.read_bytes() and not code.exists():
-            code.write_text(MODEL)
+        text = str(config.read_bytes())
+        if '"python"' in text and not code.exists():
+            code.write_text(model_code(text))
     return repository
+
+
+def model_code(config: str) -> str:
+    """Return the code of a Python model with a config, which answers without tensors."""
+    return DECOUPLED_MODEL if "decoupled: true" in config else MODEL
 
 
 def _write(path: Path, content: str | Path | None) -> None:

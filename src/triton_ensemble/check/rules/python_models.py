@@ -183,13 +183,40 @@ def _is_no_answer(value: ast.expr | None) -> bool:
     match value:
         case ast.Tuple() | ast.Dict() | ast.Set() | ast.GeneratorExp() | ast.List(elts=[]):
             return True
+        case ast.DictComp() | ast.SetComp():
+            return True
         case ast.Constant(value=constant):
             return constant is not None
-        case ast.Call(func=ast.Name(id="tuple" | "dict" | "set")):
+        case ast.Call(func=ast.Name(id="tuple" | "dict" | "set" | "map" | "filter")):
             return True
         case ast.Call(func=ast.Attribute(attr="InferenceResponse")):
             return True
     return False
+
+
+@error(
+    "python-decoupled",
+    of=compiled_files,
+    triton="loads it, and fails each request: `Python model 'x' is using the decoupled mode and the execute "
+    "function must return None.`",
+    fails={"m/1/model.py": MODEL, "m": f"{CONFIG}model_transaction_policy {{ decoupled: true }}\n"},
+    passes=GOOD,
+)
+def python_decoupled(file: PythonFile) -> Iterator[Problem]:
+    """A method execute of a decoupled model sends its responses, and returns none."""
+    node = file.only_class(CLASS)
+    execute = node and file.only_method(node, "execute")
+    if file.is_decoupled and isinstance(execute, ast.FunctionDef):
+        first = next((each for each in execute.body if isinstance(each, ast.Return)), None)
+        if first and _is_value(first.value):
+            what = "execute of a decoupled model returns a value, so each request fails"
+            instead = "send the responses by request.get_response_sender(), and return nothing"
+            yield file.problem(first, what, instead)
+
+
+def _is_value(value: ast.expr | None) -> bool:
+    """Return whether a value is surely not None."""
+    return isinstance(value, ast.List | ast.ListComp) or _is_no_answer(value)
 
 
 @warning(
