@@ -368,9 +368,13 @@ ADDED = [
     "\nTritonPythonModel = TritonPythonModel\n", "\nif __name__ == '__main__':\n    exit(1)\n", "\nmatch = 1\n", "\nawait x\n", "\n'''", "\ntype X = int\n",
     "\ndef f[T](x: T): ...\n", "\nprint(f'{'a'}')\n", "\ntry:\n    pass\nexcept* ValueError:\n    pass\n", "\nx = 1_\n", "\ndef f(a, a): ...\n", "\nbreak\n",
 ]  # fmt: skip
+UNLESS_DECOUPLED = (
+    'if not self.config.get("model_transaction_policy", {}).get("decoupled"):\n            '
+)
 ANSWER = "return [pb_utils.InferenceResponse([*self.results(r)]) for r in requests]"
 ANSWERS = [
     "return []", "return pb_utils.InferenceResponse([*self.results(requests[0])])", "yield 1", "return {}", "return 'x'",
+    "return {r: 1 for r in requests}", "return {r for r in range(2)}", "return map(self.results, requests)",
     "return tuple(pb_utils.InferenceResponse([*self.results(r)]) for r in requests)", "return (*map(self.results, requests),)",
     "return [pb_utils.InferenceResponse(output_tensors=[*self.results(r)], error=None) for r in requests]",
     "return list(pb_utils.InferenceResponse([*self.results(r)]) for r in requests)", "responses = [None] * len(requests)\n            return responses[:0] + [pb_utils.InferenceResponse([*self.results(r)]) for r in requests]",
@@ -394,7 +398,8 @@ def edit_code(chance: Random, draft: Draft) -> Files:
 def answer_otherwise(chance: Random, draft: Draft) -> Files:
     files = draft.texts()
     path = f"{chance.choice(models(draft))}/1/model.py"
-    files[path] = files[path].replace(ANSWER.encode(), chance.choice(ANSWERS).encode())
+    old = UNLESS_DECOUPLED * (chance.random() < 0.3) + ANSWER
+    files[path] = files[path].replace(old.encode(), chance.choice([ANSWER, *ANSWERS]).encode())
     return files
 
 
