@@ -15,6 +15,7 @@ from pathlib import Path
 from textwrap import fill
 from types import ModuleType
 
+from triton_ensemble import catalog
 from triton_ensemble.check.examples import Files, as_files, config_path
 from triton_ensemble.check.rules import TOPICS, Rule, rules_of
 
@@ -74,6 +75,17 @@ lines in red there is nothing to find.
 | rule | severity | holds |
 |---|---|---|
 """
+FAULTS = """
+## Known faults of releases
+
+Triton has the fault since a release (empty: the oldest that is known here), until another fixes it. [`known-fault`](#known-fault) names the first row that matters to a project for each of its needs, and so
+does the last message of a copy. `server#8925` is a thread of triton-inference-server/server. The table is
+`src/triton_ensemble/catalog/faults.yml`; [security.md](security.md#what-a-client-can-do-at-tritons-ports) has more that a
+client can do.
+
+| a step that | since | Triton | thread | fixed by |
+|---|---|---|---|---|
+"""
 
 
 def main() -> int:
@@ -98,6 +110,11 @@ def _page() -> Iterator[str]:
             yield f"| [`{rule.id}`](#{rule.id}) | {rule.severity} | {rule.summary} |\n"
     for topic in TOPICS:
         yield from _section(topic)
+    yield FAULTS
+    for row in catalog.table("faults")["faults"]:
+        says = catalog.table("faults")["needs"].get(row.get("needs"), ["", "(any)"])[1]
+        fixed = "none known; not reported for " * row.get("open", False) + row["before"]
+        yield f"| {says} | {row.get('since', '')} | {row['fault']} | {row['thread']} | {fixed} |\n"
 
 
 def _section(topic: ModuleType) -> Iterator[str]:

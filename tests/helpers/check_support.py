@@ -314,7 +314,6 @@ def write(folder: Path, files: Files, prefix: str = "") -> Path:
 
 DEPLOYMENT = {  # by rule: the file, what is changed there to what, and the line of the finding
     "cache-off": ("serve.sh", "--cache-config=local,size=67108864", "--exit-on-error=true", None),
-    "image-release": ("Dockerfile", ":26.09-", ":25.06-", "ARG TRITON_IMAGE"),
     "shared-memory": ("compose.yaml", "shm_size", "x-shm_size", "  triton:"),
     "repository-writable": ("serve.sh", "=none", "=poll", "--model-control-mode"),
 }

@@ -11,6 +11,7 @@ import yaml
 from support import COPIER, Project, run, step, succeed
 
 TENSORS = {"IMAGE": "FP32[4]", "LABEL": "FP32[4]"}
+OWN = {"type": "FP32", "dims": [4]}  # a model has it, and no tensor of the pipeline
 LABEL = step("label", ["IMAGE"], ["LABEL"])
 
 
@@ -49,6 +50,20 @@ def test_after_a_copy_stubs_are_listed(template: Path, tmp_path: Path) -> None:
     listed = said.partition("until you fill them in:\n")[2].partition("\n\n")[0].split()
     assert listed == ["models/predict.py", "steps/prepare.py"]
     assert all((tmp_path / "p" / path).exists() for path in listed)
+
+
+@pytest.mark.parametrize("release", ["26.05", "26.09"])
+def test_a_fault_of_the_release_is_named_if_the_pipeline_would_meet_it(
+    template: Path, tmp_path: Path, release: str
+) -> None:
+    caller = step("caller", ["IMAGE"], ["LABEL"], calls=["other"])
+    steps = [caller, step("other", {"X": OWN}, {"Y": OWN})]
+    said = copied(template, tmp_path, tensors=TENSORS, steps=steps, triton_release=release)
+    fault = (
+        "\nStep caller calls models, and Triton 26.05 may crash under concurrent calls\n"
+        '(server#8882): write `triton_release: "26.09"` or later into pipeline.yml.\n'
+    )
+    assert (fault in said) is (release == "26.05")
 
 
 @pytest.mark.parametrize("gpus", [0, 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,16 +17,6 @@ from triton_ensemble.check.repository import Repository, projects
 from triton_ensemble.check.rule import warning
 from triton_ensemble.config import Problem
 
-# Since when, and by the first release without it, the worst first; docs/security.md has the whole list.
-FAULTS = {
-    ("", "25.07"): "lets a client that reaches its ports run code (CVE-2025-23319)",
-    (
-        "",
-        "26.05",
-    ): "dies of one HTTP request of deeply nested JSON (triton-inference-server/common#156)",
-    ("26.06", "26.09"): "dies of one HTTP header, Inference-Header-Content-Length: 9999999999 "
-    "(triton-inference-server/server#8925)",
-}
 TIR = "deploy/tir/endpoint.yml"
 # Every field that a release of the catalog adds, and one of those before, as model_config.proto has them.
 AFTER_24_02 = {
@@ -46,6 +37,11 @@ POLLING: Files = {
 }
 
 
+def _calling(release: str) -> Files:
+    answers = f'triton_release: "{release}"\nsteps: [{{name: m, calls: [n]}}]\n'
+    return {**PROJECT, FILE: answers, "pipeline.yml": answers}
+
+
 @warning(
     "cache-off",
     of=projects,
@@ -64,29 +60,29 @@ def cache_off(repository: Repository) -> Iterator[Problem]:
 
 
 @warning(
-    "image-release",
+    "known-fault",
     of=projects,
-    triton="the release of `deploy/Dockerfile` is older than 25.07, where a client that reaches its ports can run "
-    "code (CVE-2025-23319), or older than 26.05, where one HTTP request of deeply nested JSON ends it, or from 26.06 "
-    "to 26.08, where one HTTP header does",
-    fails={**PROJECT, "deploy/Dockerfile": "ARG TRITON_IMAGE=example.org/tritonserver:25.06-py3\n"},
-    passes={
-        **PROJECT,
-        "deploy/Dockerfile": "ARG TRITON_IMAGE=example.org/tritonserver:26.05-py3\n",
-    },
+    triton="the release has [a known fault](#known-faults-of-releases) of every project, or of what a step of this one "
+    "has; of several with one cause, the worst is named",
+    fails=_calling("26.05"),
+    passes=_calling("26.09"),
 )
-def image_release(repository: Repository) -> Iterator[Problem]:
-    """The image is of a release in which no client can run code, or end the server by one HTTP request that is known."""
-    path = repository.root / "deploy" / "Dockerfile"
-    pattern = r"ARG TRITON_IMAGE=\S*:(\d\d\.\d\d)-"
-    if not (line := _line_of(path, pattern)):
-        return
-    release = re.findall(pattern, path.read_text(errors="replace"))[0]
-    if faults := [fault for (since, to), fault in FAULTS.items() if since <= release < to]:
-        instead = (
-            f'write `triton_release: "{max(to for _, to in FAULTS)}"` or later in pipeline.yml'
-        )
-        yield Problem(path, line, f"Triton {release} {faults[0]}", instead)
+def known_fault(repository: Repository) -> Iterator[Problem]:
+    """The release has no known fault that the project would meet."""
+    path = (repository.project or repository.root) / "pipeline.yml"
+    line, release = _line_of(path, "^triton_release:"), repository.release
+    table, told = catalog.table("faults"), set()
+    newest = max(row["before"] for row in table["faults"])
+    steps = {step["name"]: json.dumps(step) for step in repository.answers["steps"]}
+    for row in table["faults"] if line else ():
+        needs = row.get("needs")
+        pattern, says = table["needs"].get(needs, ("", ""))
+        have = [name for name, text in steps.items() if re.search(pattern, text)]
+        if have and needs not in told and row.get("since", "") <= release < row["before"]:
+            told.add(needs)
+            where = f"step {have[0]} {says}, and " if needs else ""
+            what = f"{where}Triton {release} {row['fault']} ({row['thread']})"
+            yield Problem(path, line, what, f'write `triton_release: "{newest}"` or later')
 
 
 @warning(
