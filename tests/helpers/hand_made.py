@@ -134,6 +134,64 @@ WARM = (
     '  inputs { key: "IN" value { data_type: TYPE_FP32 dims: [4] input_data_file: "start" } } }\n'
 )
 
+DECOUPLED = """\
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            x = pb_utils.get_input_tensor_by_name(request, "IN").as_numpy()
+            response = pb_utils.InferenceResponse([pb_utils.Tensor("OUT", x * 10)])
+            final = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+            request.get_response_sender().send(response, flags=final)
+"""
+
+
+def wired_by_code(
+    caller: str, called: str = code("x * 10"), /, more: str = "", **others: str
+) -> Files:
+    """Return a repository whose Python model `e` calls `deep`; `others` are configs of models that need no code."""
+    configs = {"e": PYTHON + more, "deep": PYTHON, **others}
+    files: Files = {f"{name}/config.pbtxt": config for name, config in configs.items()}
+    return {**files, "e/1/model.py": caller, "deep/1/model.py": called}
+
+
+CALLING = calling("deep")
+TARGET = 'parameters { key: "target" value { string_value: "deep" } }\n'
+# Repositories whose pipeline is a Python model, and no ensemble.
+WIRED_BY_CODE: dict[str, Files] = {
+    "a literal name": wired_by_code(CALLING),
+    "a name in a parameter": wired_by_code(
+        CALLING.replace('"deep"', "self.target").replace(
+            "self.ask =",
+            'self.target = json.loads(args["model_config"])["parameters"]["target"]["string_value"]\n'
+            "        self.ask =",
+        ),
+        more=TARGET,
+    ),
+    "async": wired_by_code(
+        CALLING.replace("def ask", "async def ask")
+        .replace("request.exec()", "await request.async_exec()")
+        .replace("return self.ask", "return await self.ask")
+        .replace("def answer", "async def answer")
+        .replace("asarray(self", "asarray(await self")
+        .replace("def execute", "async def execute")
+    ),
+    "a decoupled model": wired_by_code(
+        CALLING.replace(
+            "response = request.exec()",
+            "response, = (r for r in request.exec(decoupled=True) if r.output_tensors())",
+        ),
+        DECOUPLED,
+        deep=f"{PYTHON}model_transaction_policy {{ decoupled: true }}\n",
+    ),
+    "an ensemble": {
+        **wired_by_code(calling("inner"), inner=ensemble(step("deep"))),
+        "inner/1/": b"",
+    },
+}
+
 REPOSITORIES: dict[str, HandMade] = {
     "several versions": HandMade(
         chain(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +19,7 @@ from hand_made import (
     OUT,
     PLAIN,
     REPOSITORIES,
+    WIRED_BY_CODE,
     Ask,
     Files,
     HandMade,
@@ -87,6 +89,25 @@ def test_the_clone_of_an_adopted_project_answers_as_the_repository_did(
     with serve(clone) as server:
         after = answers_of(server.urls["http"], made)
     assert after == before
+    assert clone.changes() == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", slow_but("an ensemble", names=WIRED_BY_CODE))
+def test_a_model_that_calls_others_is_the_step_of_an_ensemble(
+    name: str, adopted: Any, tmp_path: Path
+) -> None:
+    """The ensemble answers as the model did, which answers as before."""
+    made = HandMade(WIRED_BY_CODE[name])
+    repository = made.write(tmp_path / "models")
+    with LocalTriton(repository, "e") as triton:
+        before = answers_of(triton.http_url, made)
+    project, said = adopted(repository)
+    assert "e_pipeline: is new, an ensemble whose step is e" in said
+    clone = cloned(project, tmp_path / "clone")
+    both = HandMade({}, (*made.asks, *(replace(ask, model="e_pipeline") for ask in made.asks)))
+    with serve(clone) as server:
+        assert answers_of(server.urls["http"], both) == before * 2
     assert clone.changes() == ""
 
 

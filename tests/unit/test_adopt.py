@@ -25,6 +25,7 @@ from adopt_support import (
     write,
 )
 from google.protobuf import text_format  # type: ignore[import-untyped]
+from hand_made import WIRED_BY_CODE, HandMade
 from support import Generate
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
@@ -1076,8 +1077,33 @@ def test_no_directory_and_no_ensemble(adopt: Adopt, capsys: pytest.CaptureFixtur
     )
 
 
+@pytest.mark.parametrize("name", WIRED_BY_CODE)
+def test_a_model_that_calls_others_is_a_step_with_calls(name: str, adopt: Adopt) -> None:
+    HandMade(WIRED_BY_CODE[name]).write(adopt.folder)
+    answers = adopt.answers({})
+    assert answers["project_name"] == "e_pipeline"
+    steps = {step["name"]: step for step in answers["steps"]}
+    called = ["inner"] if name == "an ensemble" else ["deep"]
+    assert (*steps, steps["e"]["calls"]) == ("e", *called, called)
+    assert (steps["e"]["inputs"], steps["e"]["outputs"]) == (["IN"], ["OUT"])
+
+
+def test_several_models_that_call_others_are_listed(adopt: Adopt) -> None:
+    """An ensemble that one of them is a step of is the pipeline, as is one beside them."""
+    files = dict(WIRED_BY_CODE["a literal name"])
+    files |= {f"f/{path[2:]}": content for path, content in files.items() if path[:2] == "e/"}
+    HandMade(files).write(adopt.folder)
+    line = adopt.refusal({})
+    assert line.endswith("has several pipelines: e, f; name one with --ensemble")
+    assert adopt.answers({}, "--ensemble", "f")["project_name"] == "f_pipeline"
+    line = adopt.refusal({}, "--ensemble", "deep")
+    assert line.endswith("has no ensemble deep; there are e, f")
+    over = ensemble(step("f", {"IN": "IN"}, {"OUT": "T"}), step("e", {"IN": "T"}, {"OUT": "OUT"}))
+    assert adopt.answers({"g": over})["project_name"] == "g"
+
+
 def test_several_ensembles(adopt: Adopt) -> None:
     models = {**TWO, "f": ensemble(step("a", {"IN": "IN"}, {"OUT": "OUT"}))}
-    assert adopt.refusal(models).endswith("has several ensembles: e, f; name one with --ensemble")
+    assert adopt.refusal(models).endswith("has several pipelines: e, f; name one with --ensemble")
     assert adopt.refusal({}, "--ensemble", "g").endswith("has no ensemble g; there are e, f")
     assert adopt.answers({}, "--ensemble", "f")["project_name"] == "f"

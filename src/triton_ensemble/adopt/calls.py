@@ -22,6 +22,6 @@ def with_called(ensemble: Model, models: Models) -> tuple[Models, dict[str, list
     return needed, calls
 
 
-def all_called(models: Models) -> set[str]:
-    """Return the models that others call."""
-    return set().union(*(called(model, models) for model in models.values()))
+def all_calls(models: Models) -> dict[str, set[str]]:
+    """Return the models that each model calls."""
+    return {name: called(model, models) for name, model in models.items()}

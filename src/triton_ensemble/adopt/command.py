@@ -13,9 +13,9 @@ from pathlib import Path
 
 from triton_ensemble.adopt import given
 from triton_ensemble.adopt.answers import answers_of
-from triton_ensemble.adopt.calls import all_called, with_called
+from triton_ensemble.adopt.calls import all_calls, with_called
 from triton_ensemble.adopt.declared_by_code import complete_by_code, refuse_failed
-from triton_ensemble.adopt.ensembles import Models, chosen
+from triton_ensemble.adopt.ensembles import Models, chosen, ensemble_of
 from triton_ensemble.adopt.files import copy_files, needs_folder
 from triton_ensemble.adopt.notes import notes_on, to_copy
 from triton_ensemble.adopt.refusal import (
@@ -45,7 +45,12 @@ class Adopted:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
     parser.add_argument("repository", type=Path, metavar="REPOSITORY")
-    parser.add_argument("--ensemble", default="", metavar="NAME", help="the one to adopt")
+    parser.add_argument(
+        "--ensemble",
+        default="",
+        metavar="NAME",
+        help="the ensemble to adopt, or the Python model that calls others",
+    )
     parser.add_argument(
         "--into", type=Path, metavar="DIR", help="copy the models' files to models/ of this project"
     )
@@ -78,9 +83,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def adopt(folder: Path, wanted: str = "", *, may_run: bool = False) -> Adopted:
-    """Return what an ensemble of a repository becomes.
+    """Return what an ensemble of a repository becomes, or a Python model that calls others.
 
-    `wanted` may be left out where one ensemble is in no other. Code of the models runs only if it
+    `wanted` may be left out where one of them is in no other. Code of the models runs only if it
     `may_run`. Refused where Triton or the template refuses it.
     """
     if not folder.is_dir():
@@ -92,7 +97,10 @@ def adopt(folder: Path, wanted: str = "", *, may_run: bool = False) -> Adopted:
     findings = findings_in(repository)
     ensembles = {name for name, model in repository.models.items() if model.is_ensemble}
     refuse_first(errors(findings), repository.folders.keys() - ensembles)
-    ensemble = chosen(repository.models, folder, wanted, all_called(repository.models))
+    ensemble = chosen(repository.models, folder, wanted, all_calls(repository.models))
+    if not ensemble.is_ensemble:
+        caller, ensemble = ensemble.name, ensemble_of(ensemble, repository.models)
+        completed[ensemble.name] = [f"{ensemble.name}: is new, an ensemble whose step is {caller}"]
     below, calls = with_called(ensemble, repository.models)
     models: Models = {ensemble.name: ensemble, **below}
     refuse_first(errors(findings), models)

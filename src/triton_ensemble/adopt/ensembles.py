@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 from triton_ensemble.adopt.fields import Fields, tensor_spec
 from triton_ensemble.adopt.refusal import Refused, config_of
-from triton_ensemble.config import Model, ModelConfig, did_you_mean
+from triton_ensemble.config import Field, Model, ModelConfig, did_you_mean
 from triton_ensemble.config.message import new_config
 
 Models = dict[str, Model]
@@ -47,22 +47,48 @@ class Step:
                     yield Use(side, name, mapped[name], {})
 
 
-def chosen(models: Models, repository: Path, wanted: str, called: Collection[str]) -> Model:
-    """Return the ensemble to adopt: the one wanted, else the only one that no other model uses; Refused without one.
+def chosen(
+    models: Models, repository: Path, wanted: str, calls: Mapping[str, Collection[str]]
+) -> Model:
+    """Return the model to adopt: the one wanted, else the only one that no other model uses; Refused without one.
 
-    `called` are those that other models call by BLS.
+    It is an ensemble, or a Python model that calls others by BLS: `calls` has what each model calls.
     """
-    ensembles = [name for name, model in models.items() if model.is_ensemble]
-    used = {step.model_name for name in ensembles for step in models[name].steps} | {*called}
-    outermost = [name for name in ensembles if name not in used] or ensembles
-    if wanted and wanted not in ensembles:
-        remedy = did_you_mean(wanted, ensembles, f"there are {', '.join(ensembles) or 'none'}")
+    wiring = [name for name, model in models.items() if model.is_ensemble or calls[name]]
+    used = {step.model_name for model in models.values() for step in model.steps}
+    used = used.union(*calls.values())
+    ensembles = [name for name in wiring if models[name].is_ensemble]
+    outermost = [name for name in wiring if name not in used] or ensembles or wiring
+    if wanted and wanted not in wiring:
+        remedy = did_you_mean(wanted, wiring, f"there are {', '.join(wiring) or 'none'}")
         raise Refused(str(repository), f"has no ensemble {wanted}", remedy)
     if not wanted and len(outermost) != 1:
-        what = f"has several ensembles: {', '.join(outermost)}" if outermost else "has no ensemble"
+        what = f"has several pipelines: {', '.join(outermost)}" if outermost else "has no ensemble"
         instead = "name one with --ensemble" if outermost else "it takes a model that wires others"
         raise Refused(str(repository), what, instead)
     return models[wanted or outermost[0]]
+
+
+def ensemble_of(model: Model, models: Models) -> Model:
+    """Return an ensemble whose only step is a model; it has the model's inputs and outputs."""
+    name = f"{model.name}_pipeline"
+    while name in models:
+        name += "_"
+    config = new_config()
+    config.platform, config.max_batch_size = "ensemble", model.config.max_batch_size
+    step = config.ensemble_scheduling.step.add(model_name=model.name, model_version=-1)
+    for declared, own, mapped in (
+        (model.config.input, config.input, step.input_map),
+        (model.config.output, config.output, step.output_map),
+    ):
+        for tensor in declared:
+            mapped[tensor.name] = tensor.name
+            own.add(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+    for tensor, given in zip(config.input, model.config.input, strict=True):
+        tensor.optional = given.optional
+    made = Model(model.folder.with_name(name), config, Field("", 1), False, assumed_versions=(1,))
+    made.folders = []  # it has none
+    return made
 
 
 def models_below(ensemble: Model, models: Models) -> Models:
