@@ -25,7 +25,7 @@ from adopt_support import (
     write,
 )
 from google.protobuf import text_format  # type: ignore[import-untyped]
-from hand_made import WIRED_BY_CODE, HandMade
+from hand_made import WIRED_BY_CODE, HandMade, calling
 from support import Generate
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
@@ -1100,6 +1100,12 @@ def test_several_models_that_call_others_are_listed(adopt: Adopt) -> None:
     assert line.endswith("has no ensemble deep; there are e, f")
     over = ensemble(step("f", {"IN": "IN"}, {"OUT": "T"}), step("e", {"IN": "T"}, {"OUT": "OUT"}))
     assert adopt.answers({"g": over})["project_name"] == "g"
+
+
+def test_a_step_whose_code_names_its_ensemble_is_no_pipeline(adopt: Adopt) -> None:
+    write(adopt.folder, alone())
+    (adopt.folder / "m/1/model.py").write_text(calling("e"))
+    assert adopt.answers({})["project_name"] == "e"
 
 
 def test_several_ensembles(adopt: Adopt) -> None:
