@@ -20,7 +20,7 @@ from support import Generate
 CHOICES = (
     ("", "monitoring"),
     ("", "hpa", "keda"),
-    ("", "routes"),
+    ("", "routes", "grpc-route"),
     ("", "s3", "image-volume"),
 )
 
@@ -40,7 +40,13 @@ def test_each_combination_is_sound(generate: Generate, name: str) -> None:
     assert "--exit-timeout-secs=30" in serve  # what the grace period is compared with
     for components in combinations(*["mig"] * bool(answers.get("gpu_count"))):
         assert not problems(choose(project, components)), components
-    everything = ["monitoring", "hpa", "routes", *["mig"] * bool(answers.get("gpu_count"))]
+    everything = [
+        "monitoring",
+        "hpa",
+        "routes",
+        "grpc-route",
+        *["mig"] * bool(answers.get("gpu_count")),
+    ]
     assert not problems(choose(project, everything), RELEASES)
     assert not problems(choose(project, ["image-volume"]), IMAGE_VOLUME_RELEASES)
 
@@ -49,7 +55,7 @@ def test_names_are_the_same_everywhere_and_differ_where_projects_do(generate: Ge
     names = set()
     for name in (LONG, LONG + "x"):
         project = generate(**chain("python"), project_name=name, extras=["kubernetes"])
-        manifests = choose(project, ["monitoring", "keda", "routes"])
+        manifests = choose(project, ["monitoring", "keda", "routes", "grpc-route"])
         [app] = {m["metadata"]["name"].removesuffix("-pods") for m in manifests}
         assert len(app) <= 53
         [alert, *_] = re.findall(r'up\{job="([^"]*)"\}', yaml.safe_dump(manifests, width=10000))
@@ -83,6 +89,26 @@ def test_the_gateway_has_the_settings_of_the_owners_configmap(generate: Generate
     [deployment] = [m for m in manifests if m["kind"] == "Deployment"]
     _, gateway = deployment["spec"]["template"]["spec"]["containers"]
     assert gateway["envFrom"][0]["configMapRef"]["name"] == settings
+
+
+def test_a_route_opens_its_port_to_the_namespace_of_the_gateway_alone(generate: Generate) -> None:
+    project = generate(extras=["kubernetes"])
+    for component, kind, port in (("routes", "HTTPRoute", "http"), ("grpc-route", "GRPCRoute", "grpc")):  # fmt: skip
+        by_kind = {m["kind"]: m for m in choose(project, [component])}
+        assert {"HTTPRoute", "GRPCRoute"} & {*by_kind} == {kind}
+        *_, rule = by_kind["NetworkPolicy"]["spec"]["ingress"]
+        [source] = rule["from"]
+        assert source["namespaceSelector"]["matchLabels"]
+        assert rule["ports"] == [{"port": port}]
+
+
+def test_keda_keeps_replicas_when_prometheus_does_not_answer(generate: Generate) -> None:
+    project = generate(extras=["kubernetes"])
+    [spec] = [m["spec"] for m in choose(project, ["keda"]) if m["kind"] == "ScaledObject"]
+    assert spec["minReplicaCount"] < spec["fallback"]["replicas"] <= spec["maxReplicaCount"]
+    [trigger] = spec["triggers"]
+    assert trigger["metricType"] == "AverageValue"  # KEDA has no fallback for another
+    assert trigger["metadata"]["ignoreNullValues"] == "false"
 
 
 def test_the_bucket_is_that_of_the_owners_configmap(generate: Generate) -> None:

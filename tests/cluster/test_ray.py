@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from functools import reduce
 from operator import getitem
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from cluster.kuberay import problems
 from cluster.manifests import RELEASES, built, of_schema
+from cluster.projects import choose
 from support import Generate
 
 
@@ -44,6 +49,60 @@ def test_it_is_sound(generate: Generate, gpu_count: int) -> None:
     assert f"\nray=={cluster['rayVersion']} " in lock
 
 
+COMPONENTS = ["availability", "network-policy", "monitoring", "head-fault-tolerance"]
+
+
+@pytest.mark.parametrize("components", [*([name] for name in COMPONENTS), COMPONENTS], ids=" ".join)
+def test_components_are_sound(generate: Generate, components: list[str]) -> None:
+    [service, *others] = sorted(
+        choose(generate(extras=["ray"]), components, "ray"), key=lambda m: m["kind"] != "RayService"
+    )
+    assert not list(problems(service))
+    assert not [text for manifest in others for text in of_schema(manifest, RELEASES)]
+    cluster = service["spec"]["rayClusterConfig"]
+    head = {
+        "ray.io/node-type": "head",
+        **cluster["headGroupSpec"]["template"]["metadata"]["labels"],
+    }
+    [group] = cluster["workerGroupSpecs"]
+    worker = {"ray.io/node-type": "worker", **group["template"]["metadata"]["labels"]}
+    ports = {p["name"] for p in group["template"]["spec"]["containers"][0]["ports"]}
+    for manifest in others:
+        spec = manifest["spec"]
+        selector = spec.get("selector") or spec.get("podSelector")
+        if not selector:
+            continue
+        wanted = selector["matchLabels"].items()
+        of_head = manifest["kind"] == "NetworkPolicy"
+        assert wanted <= worker.items(), manifest["kind"]
+        assert (wanted <= head.items()) == of_head, manifest["kind"]
+        named = [rule["port"] for one in spec.get("ingress", []) for rule in one.get("ports", [])]
+        assert {*named, *(one["port"] for one in spec.get("podMetricsEndpoints", []))} <= ports
+
+
+def rules_of(generate: Generate) -> str:
+    """Return the alerts of the component, as a file of Prometheus."""
+    manifests = choose(generate(extras=["ray"]), ["monitoring"], "ray")
+    [rules] = [m["spec"] for m in manifests if m["kind"] == "PrometheusRule"]
+    return yaml.safe_dump(rules, width=10000)
+
+
+def test_its_alerts_ask_for_the_names_that_ray_gives_to_metrics(generate: Generate) -> None:
+    text = rules_of(generate)
+    assert "(ray_nv_inference_request_success" in text
+    assert "(ray_step_process_seconds_total" in text
+    assert not re.search(r"(?<!ray_)\b(nv|step)_\w+\{", text)
+    assert "0.1 * count by (job) (up" in text  # Serve's own checks are no traffic
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
+def test_its_rules_are_sound(generate: Generate, tmp_path: Path) -> None:
+    file = tmp_path / "rules.yml"
+    file.write_text(rules_of(generate))
+    command = subprocess.run(["promtool", "check", "rules", file], capture_output=True, text=True)
+    assert command.returncode == 0, command.stderr
+
+
 @pytest.mark.parametrize(
     ("path", "value", "problem"),
     [
@@ -66,7 +125,9 @@ def test_what_kuberay_would_refuse_is_found(
 
 def pod(group: dict[str, Any]) -> dict[str, Any]:
     """Return a pod of a group, as KubeRay makes it."""
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "ray"}, **group["template"]}
+    template = group["template"]
+    metadata = {"name": "ray", **template["metadata"]}
+    return {"apiVersion": "v1", "kind": "Pod", **template, "metadata": metadata}
 
 
 def test_requests_at_once_fill_batches(generate: Generate) -> None:
