@@ -8,13 +8,14 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from cluster.inference_services import problems
-from cluster.manifests import RELEASES, Manifest, built
+from cluster.inference_services import MODELS, problems, round_trip
+from cluster.manifests import RELEASES, Manifest, built, lost
 from cluster.manifests import problems as of_deployments
 from cluster.projects import LONG, PROJECTS, choose
 from support import VENV, Generate, run, step, succeed
@@ -53,7 +54,9 @@ def test_each_combination_is_sound(generate: Generate, name: str) -> None:
         file.write_text(text)
         for components in combinations():
             assert not problems(choose(project, components, "kserve")), components
-    assert not problems(choose(project, ["openshift", "grpc", "monitoring", "keda"], "kserve"), RELEASES)  # fmt: skip
+    assert not problems(choose(project, ["knative", "network-policy"], "kserve"))
+    everything = ["openshift", "grpc", "network-policy", "monitoring", "keda"]
+    assert not problems(choose(project, everything, "kserve"), RELEASES)
 
 
 def test_what_kustomization_yaml_says_at_first_is_sound(generate: Generate) -> None:
@@ -112,7 +115,7 @@ def test_names_are_the_same_everywhere_and_those_of_kubernetes(generate: Generat
     assert 'model!="' in metric["external"]["metric"]["query"]
 
 
-@pytest.mark.parametrize("components", ["", "grpc"])
+@pytest.mark.parametrize("components", ["", "grpc", "network-policy"])
 def test_a_copy_of_another_name_has_its_own_runtime_and_account(
     generate: Generate, components: str
 ) -> None:
@@ -129,6 +132,32 @@ def test_a_copy_of_another_name_has_its_own_runtime_and_account(
     [predictor] = [m["spec"]["predictor"] for m in manifests if m["kind"] == "InferenceService"]
     accounts = [m["metadata"]["name"] for m in manifests if m["kind"] == "ServiceAccount"]
     assert accounts == [predictor["serviceAccountName"]]
+
+
+def test_the_dashboard_of_openshift_knows_the_runtimes_and_takes_each_file(
+    generate: Generate,
+) -> None:
+    base = generate(extras=["kserve"]) / "deploy/kserve/base"
+    for suffix in ("", "-grpc"):
+        [runtime] = yaml.safe_load_all((base / f"runtime{suffix}.yaml").read_text())
+        assert runtime["kind"] == "ServingRuntime"
+        annotations = runtime["metadata"]["annotations"]
+        assert annotations["opendatahub.io/template-name"] == f"image-classification{suffix}"
+        shown = annotations["opendatahub.io/template-display-name"]
+        assert shown == annotations["openshift.io/display-name"]
+
+
+def test_a_canary_and_claims_of_devices_are_fields_of_kserve(generate: Generate) -> None:
+    """As docs/kserve.md has them."""
+    manifests = choose(generate(extras=["kserve"]), [], "kserve")
+    [service] = [copy.deepcopy(m) for m in manifests if m["kind"] == "InferenceService"]
+    [runtime, _] = [copy.deepcopy(m) for m in manifests if m["kind"] == "ServingRuntime"]
+    canary = {"trafficPercent": 10, "predictor": {"name": "next", "minReplicas": 1}}
+    service["spec"]["canary"] = [canary]
+    runtime["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    for manifest in (service, runtime):
+        model = partial(round_trip, model=MODELS[manifest["kind"]])
+        assert not list(lost(dict(manifest), model))
 
 
 def test_nothing_of_it_is_written_where_nobody_asked(generate: Generate) -> None:
@@ -205,6 +234,7 @@ BROKEN: dict[str, Callable[[Parts], Any]] = {
     "Knative with a grace period": lambda by: by["service"]["metadata"]["annotations"].update({"serving.kserve.io/deploymentMode": "Knative"}),
     "no mode": lambda by: by["service"]["metadata"]["annotations"].update({"serving.kserve.io/deploymentMode": "Raw"}),
     "an account": lambda by: by["predictor"].update(serviceAccountName="default"),
+    "a budget of other pods": lambda by: by["budget"]["selector"]["matchLabels"].update({"serving.kserve.io/inferenceservice": "a"}),
     "a label": lambda by: by["service"]["metadata"]["labels"].clear(),
 }  # fmt: skip
 
@@ -232,6 +262,9 @@ def test_a_mistake_is_found(sound: list[Manifest], name: str) -> None:
     broken = copy.deepcopy(sound)
     service = next(m for m in broken if m["kind"] == "InferenceService")
     runtime = next(m for m in broken if m["kind"] == "ServingRuntime")
+    [budget] = [m["spec"] for m in broken if m["kind"] == "PodDisruptionBudget"]
     assert not problems(broken)
-    BROKEN[name]({"service": service, "runtime": runtime, "predictor": service["spec"]["predictor"]})  # fmt: skip
+    predictor = service["spec"]["predictor"]
+    parts = {"service": service, "runtime": runtime, "predictor": predictor, "budget": budget}
+    BROKEN[name](parts)
     assert problems(broken)

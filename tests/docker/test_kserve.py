@@ -24,8 +24,11 @@ def project(generate: Generate, options: list[str]) -> Iterator[Project]:
 
 def pod(project: Project, protocol: str) -> dict[str, Any]:
     """Return what the runtime for a protocol makes of a pod."""
-    runtimes = yaml.safe_load_all((project / "deploy/kserve/base/runtimes.yaml").read_text())
-    return next(dict(r["spec"]) for r in runtimes if protocol in r["spec"]["protocolVersions"])
+    name = "runtime-grpc.yaml" if protocol == "grpc-v2" else "runtime.yaml"
+    runtime: dict[str, Any] = yaml.safe_load((project / "deploy/kserve/base" / name).read_text())
+    assert protocol in runtime["spec"]["protocolVersions"]
+    pod: dict[str, Any] = runtime["spec"]
+    return pod
 
 
 @pytest.mark.parametrize(

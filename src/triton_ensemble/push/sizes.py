@@ -35,7 +35,7 @@ class Target(NamedTuple):
 
 TARGETS = (
     Target("kubernetes", "base/deployment.yaml", "Deployment", "/spec/template/spec"),
-    Target("kserve", "base/runtimes.yaml", "ServingRuntime", "/spec"),
+    Target("kserve", "base/runtime.yaml", "ServingRuntime", "/spec"),
 )
 
 

@@ -225,6 +225,12 @@ def _of_others(service: Manifest, manifests: list[Manifest]) -> Iterator[str]:
         if m["kind"] == "ServingRuntime"
         for port in m["spec"]["containers"][0]["ports"]
     }
+    pods = {"serving.kserve.io/inferenceservice": service["metadata"]["name"]}
+    selecting = {"PodDisruptionBudget": "selector", "NetworkPolicy": "podSelector"}
+    for manifest in manifests:
+        selector = manifest.get("spec", {}).get(selecting.get(manifest["kind"], ""))
+        if selector and selector["matchLabels"] != pods:
+            yield f"{manifest['kind']}: selects {selector}, and not {pods}"
     labels = service["metadata"]["labels"].items()
     for monitor in [m["spec"] for m in manifests if m["kind"] == "PodMonitor"]:
         if not monitor["selector"]["matchLabels"].items() <= labels:
