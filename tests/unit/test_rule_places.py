@@ -113,6 +113,7 @@ PLACES = {
     "known-fault": ["pipeline.yml:1"],
     "shared-memory": ["deploy/compose.yaml:2"],
     "repository-writable": ["deploy/serve.sh:1"],
+    "placeholder": ["deploy/ray/kustomization.yaml:3"],
     "tir-image": ["m/config.pbtxt:1"],
     "pipeline-unreadable": ["pipeline.yml:2"],
     "pipeline-changed": ["pipeline.yml:2"],

@@ -18,6 +18,8 @@ from triton_ensemble.check.rule import warning
 from triton_ensemble.config import Problem
 
 TIR = "deploy/tir/endpoint.yml"
+RAY = "deploy/ray/kustomization.yaml"
+IMAGES = "images:\n  - name: m\n    newName: {}/m\n"
 # Every field that a release of the catalog adds, and one of those before, as model_config.proto has them.
 AFTER_24_02 = {
     "is_non_linear_format_io",
@@ -123,6 +125,21 @@ def repository_writable(repository: Repository) -> Iterator[Problem]:
                 what = f"loads models while it runs, from a folder that {path.name} lets it write"
                 instead = f"mount it read-only, {volume.split(':')[0]}:/models:ro"
                 yield Problem(serve, line, what, instead)
+
+
+@warning(
+    "placeholder",
+    of=projects,
+    triton="`kubectl apply -k` takes it, and no pod starts: there is no registry at registry.example.com",
+    fails={**PROJECT, RAY: IMAGES.format("registry.example.com")},
+    passes={**PROJECT, RAY: IMAGES.format("ghcr.io")},
+)
+def placeholder(repository: Repository) -> Iterator[Problem]:
+    """The images in `deploy/` are in a registry that exists."""
+    for path in sorted(repository.root.glob("deploy/*/kustomization.yaml")):
+        if line := _line_of(path, r"^\s*newName: registry\.example\.com/"):
+            what = "there is no registry at registry.example.com"
+            yield Problem(path, line, what, "write the name of the image that you pushed")
 
 
 @warning(
