@@ -1,4 +1,4 @@
-"""What is sent to a gateway, good and bad, as docs/gateway.md has it: drawn at random, before a real Triton."""
+"""What is sent to a gateway, good and bad, as docs/gateway-reference.md says: drawn at random, before a real Triton."""
 
 from __future__ import annotations
 
