@@ -27,16 +27,16 @@ class Pattern(NamedTuple):
 
 START = r"(?:^|(?<=[.!?:] )|(?<=\n\n)|(?<=\n- ))"
 PATTERNS = (
-    Pattern("is no, has no", re.compile(r"\b(?:is|are|has|have)\s+no\s+(?!longer\b)\w+"), 2.3),
+    Pattern("is no, has no", re.compile(r"\b(?:is|are|has|have)\s+no\s+(?!longer\b)\w+"), 2.1),
     Pattern(
         "one that, those of",
         re.compile(r"\b(?:one|those|that)\s+(?:that|of|which|who)\b", re.I),
-        3.9,
+        3.6,
     ),
     Pattern(
         "What or Who opens a sentence",
         re.compile(START + r"(?:What|Who|Whoever|Those)\b(?![^.]*\?)"),
-        1.9,
+        1.7,
     ),
     Pattern("for who, to who", re.compile(r"\b(?:for|to|of|by)\s+who\b", re.I), 0.1),
 )
