@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -18,13 +19,15 @@ class Readiness:
     ) -> None:
         self._ask, self._client, self._made_up = ask, client, made_up
         self._asked_at, self._problem = -KEPT_S, ""
+        self._turn = asyncio.Lock()
 
     async def problem(self) -> str:
         """Return why the pipeline does not answer; empty where it does."""
-        if time.monotonic() - self._asked_at >= KEPT_S:
-            self._asked_at = time.monotonic()
-            self._problem = await self._asked()
-        return self._problem
+        async with self._turn:
+            if time.monotonic() - self._asked_at >= KEPT_S:
+                self._problem = await self._asked()
+                self._asked_at = time.monotonic()
+            return self._problem
 
     async def _asked(self) -> str:
         try:
