@@ -130,7 +130,7 @@ def repository_writable(repository: Repository) -> Iterator[Problem]:
 @warning(
     "placeholder",
     of=projects,
-    triton="`kubectl apply -k` takes it, and no pod starts: there is no registry at registry.example.com",
+    triton="`Failed to pull image`: no pod starts, because there is no registry at registry.example.com",
     fails={**PROJECT, RAY: IMAGES.format("registry.example.com")},
     passes={**PROJECT, RAY: IMAGES.format("ghcr.io")},
 )
