@@ -39,6 +39,7 @@ STRICTER = {
     "warmup-unknown": "the config is written without it",
     "gpus-of-groups": "the list is in the config, and the field would be dropped",
     "example-rows": "it is about the example's code",
+    "rows-kept": "a model that is not generated may write other rows than it reads",
     "tensor-unused": "it is in no config",
     "auto-file": "the config is right for a model file that is put beside it",
     "file-generated": "the config is right, and the project would not have the file",

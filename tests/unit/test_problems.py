@@ -121,6 +121,18 @@ CASES: dict[str, tuple[Answers, list[Record]]] = {
         steps(ONE_READS_A),
         [("tensor-unused", ["tensors", "C"], {"name": "C"})],
     ),
+    "one row that is read, and two that others have": (
+        {
+            **steps(
+                step("one", ["A"], ["B"], max_batch_size=2),
+                step("two", {"x": {"tensor": "B", "dims": [2, 4]}}, ["C"]),
+            ),
+            "max_batch_size": 0,
+        },
+        [("rows-kept", [*ONE, "outputs", "B"], {
+            "tensor": "B", "who": "step two", "dims": [2, 4], "rows": 1,
+        })],
+    ),
     "a model that is no step's": (
         steps(
             step("one", ["A"], ["B"], calls=["two"]),

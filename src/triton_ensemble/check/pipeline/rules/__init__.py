@@ -39,7 +39,7 @@ OF_MODELS: tuple[Rule, ...] = (
     tensors,
 )
 OF_ENSEMBLES: tuple[Rule, ...] = (settings_of_ensemble, config_of_ensemble)
-OF_PIPELINES = (wiring.interface, wiring.tensors, wiring.decoupled, wiring.fused)
+OF_PIPELINES = (wiring.interface, wiring.tensors, wiring.decoupled, wiring.fused, wiring.rows_kept)
 
 
 def problems_of_file(graph: Answers, answers: Answers, whole: bool) -> Iterator[Problem]:
