@@ -142,6 +142,7 @@ RICH: Answers = {
                 }
             ],
             parameters={"a": "b", "n": 1.5},
+            metric_tags={"team": "a"},
             calls=["net"],
             requirements=["pillow"],
             decoupled=False,
