@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
+from triton_ensemble.catalog import LOADER
 from triton_ensemble.project import ProjectError
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ class Rules:
     def _copier(self) -> dict[str, Any]:
         path = self.root / "copier.yml"
         try:
-            questions: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+            questions: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), LOADER)
         except OSError as error:
             raise RulesError(f"{path}: {error.strerror}; install the package again") from error
         return questions
