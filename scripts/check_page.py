@@ -29,8 +29,9 @@ HEAD = """\
 
 # The check
 
-`triton-ensemble check REPOSITORY` finds what Triton would refuse in a model repository, or load and
-never answer. It needs no server, no GPU and no model files in memory, and works for any repository:
+This page is for you if you have a model repository, of this template or not. At the end you know what
+Triton would refuse in it, or load and never answer. `triton-ensemble check REPOSITORY` needs no server,
+no GPU and no model files in memory:
 
 ```console
 $ uvx --from git+https://github.com/org/triton-ensemble-template triton-ensemble check model_repository
@@ -40,19 +41,19 @@ $ uvx --from git+https://github.com/org/triton-ensemble-template triton-ensemble
 model_repository/image_classification/config.pbtxt:50: error: step-version: ensemble 'image_classification' depends on 'label' whose required version 0 is not loaded; write model_version: -1 for the latest
 ```
 
-From a clone, `PYTHONPATH=src python -m triton_ensemble check REPOSITORY` does, with numpy, PyYAML and
+In a project of this template, run `make check`; `make test` runs it first. In a clone, run
+`PYTHONPATH=src python -m triton_ensemble check REPOSITORY`. It needs numpy, PyYAML and
 tritonclient[grpc], on any Python from 3.10.
-In a project of this template it is `make check`, and `make test` runs it first.
 
-A finding is `file:line: severity: rule: what; what to do`. The line is that of the field; where the
-field is missing, that of the field that should have it.
+A finding is `file:line: severity: rule: what; what to do`. The line is the line of the field. If the
+field is missing, it is the line of the field that should have it.
 
-- An **error** is what Triton refuses, or loads and then never answers.
-- A **warning** is what Triton serves otherwise than it is written, or not for every request.
+- **Error**: Triton refuses it, or loads it and then never answers.
+- **Warning**: Triton serves it otherwise than it is written, or not for every request.
 
 | exit status | |
 |---|---|
-| 0 | no errors; stderr says how many models were checked where nothing was found |
+| 0 | no errors; if nothing was found, stderr says how many models were checked |
 | 1 | a finding is an error |
 | 2 | there is nothing to check |
 
@@ -60,17 +61,20 @@ field is missing, that of the field that should have it.
 |---|---|
 | `--format github` | annotations of a pull request |
 | `--format json` | for programs |
-| `--release 24.10` | the Triton that is to serve the repository, 24.10 or later; in a project it is `triton_release`, elsewhere the newest |
+| `--release 24.10` | the Triton that will serve the repository, 24.10 or later; the default is `triton_release` in a project, and the newest elsewhere |
 
-Nothing is loaded or run: model files are not opened, and of Python code only the text is read.
-So the check does not see what is in a model file, whether a Python model's imports are installed, how
-a server is started by other means than `deploy/` (a cache, shared memory, GPUs), and dims of -1, which
-Triton compares with each request only.
+The check loads and runs nothing: it does not open model files, and reads only the text of Python code.
+So it does not see:
+
+- the content of a model file
+- whether a Python model's imports are installed
+- how a server is started by other means than `deploy/` (a cache, shared memory, GPUs)
+- dims of -1, which Triton compares with each request only
 
 ## Rules
 
-Each rule has what holds, what Triton says or does otherwise (`x` is a name), and an example: without the
-lines in red there is nothing to find.
+Each rule says what holds, and what Triton says or does otherwise (`x` is a name). It also has an example:
+without the lines in red there is nothing to find.
 
 | rule | severity | holds |
 |---|---|---|
@@ -78,10 +82,10 @@ lines in red there is nothing to find.
 FAULTS = """
 ## Known faults of releases
 
-Triton has the fault since a release (empty: the oldest that is known here), until another fixes it. [`known-fault`](#known-fault) names the first row that matters to a project for each of its needs, and so
-does the last message of a copy. `server#8925` is a thread of triton-inference-server/server. The table is
-`src/triton_ensemble/catalog/faults.yml`; [security.md](security.md#what-a-client-can-do-at-tritons-ports) has more that a
-client can do.
+Triton has a fault since one release (empty: the oldest that is known here), until another fixes it. For each need of
+a project, [`known-fault`](#known-fault) names the first row that matters, and so does the last message of a copy.
+`server#8925` is a thread of triton-inference-server/server. The table is `src/triton_ensemble/catalog/faults.yml`;
+[security.md](security.md#what-a-client-can-do-at-tritons-ports) has more that a client can do.
 
 | a step that | since | Triton | thread | fixed by |
 |---|---|---|---|---|
