@@ -36,7 +36,7 @@ In a project, `make` calls `triton-ensemble`; `.venv/bin/triton-ensemble COMMAND
 ALERTS = f"""{WRITTEN}\
 # Alerts
 
-What `deploy/monitoring/alerts.yml` tells Prometheus to watch, here of an ensemble `digits` with a gateway. `severity`
+`deploy/monitoring/alerts.yml` tells Prometheus to watch this, here of an ensemble `digits` with a gateway. `severity`
 is critical where clients get no answers or wrong ones, else warning. Each is tried by promtool, in trouble and after
 it, and Triton's own metrics of such a trouble are what it is tried on.
 

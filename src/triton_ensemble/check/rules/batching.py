@@ -302,7 +302,7 @@ def instance_gpus(model: Model) -> Iterator[Problem]:
     passes=f"{A}instance_group {{ kind: KIND_CPU }}\n",
 )
 def instance_kind(model: Model) -> Iterator[Problem]:
-    """The kind of an instance group is one that has a name."""
+    """The kind of an instance group has a name."""
     for i, group, who in _groups(model):
         kind = enum_name(group, "kind")
         if kind.isdecimal():

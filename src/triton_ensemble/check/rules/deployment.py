@@ -130,7 +130,7 @@ def repository_writable(repository: Repository) -> Iterator[Problem]:
 @warning(
     "placeholder",
     of=projects,
-    triton="`Failed to pull image`: no pod starts, because there is no registry at registry.example.com",
+    triton="`Failed to pull image`: no pod starts, because registry.example.com does not exist",
     fails={**PROJECT, RAY: IMAGES.format("registry.example.com")},
     passes={**PROJECT, RAY: IMAGES.format("ghcr.io")},
 )

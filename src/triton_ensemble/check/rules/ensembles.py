@@ -54,7 +54,7 @@ def ensemble_platform(ensemble: Ensemble) -> Iterator[Problem]:
     passes=ENSEMBLE,
 )
 def ensemble_field(ensemble: Ensemble) -> Iterator[Problem]:
-    """What is about instances is said by the composing models."""
+    """Composing models say what is about instances."""
     given = {field.name for field, _ in ensemble.config.ListFields()}
     for field, what in FORBIDDEN.items():
         if field in given:

@@ -37,7 +37,7 @@ NESTED: Files = {
     passes=NESTED,
 )
 def hidden_shape(ensemble: Ensemble) -> Iterator[Problem]:
-    """What a step reads has the dims with which it is written, also where a -1 stands between them."""
+    """A step reads a tensor with the dims with which it is written, also where a -1 stands between them."""
     meetings = [at for at in ensemble.wiring.meetings if at.first.matches(at.own)]
     for at in meetings:
         if at.side == "input":

@@ -138,7 +138,7 @@ def python_execute(file: PythonFile) -> Iterator[Problem]:
     passes=code(MODEL.replace("    def execute", "    async def execute")),
 )
 def python_async(file: PythonFile) -> Iterator[Problem]:
-    """A method initialize is no coroutine: nothing awaits it."""
+    """A method initialize is not a coroutine: nothing awaits it."""
     for node in file.classes:
         initialize = methods(node).get("initialize")
         if isinstance(initialize, ast.AsyncFunctionDef):

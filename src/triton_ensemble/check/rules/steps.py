@@ -275,7 +275,7 @@ def _differ(one: Tensor, two: Tensor) -> bool:
     passes=JOIN,
 )
 def decoupled_merge(ensemble: Ensemble) -> Iterator[Problem]:
-    """What a decoupled model writes meets nothing that it does not write."""
+    """The outputs of a decoupled model meet no tensor of another."""
     if who := ensemble.wiring.decoupled_merge:
         what = (
             f"in ensemble {ensemble.name}, {who} receives inputs "

@@ -57,7 +57,7 @@ def _to_load(model: Model) -> str:
     passes={"m": A, "m/2/model.py": "class TritonPythonModel:\n    execute = list\n"},
 )
 def version_folder(model: Model) -> Iterator[Problem]:
-    """Each folder of a model is a version, or one that Triton knows by its name."""
+    """Each folder of a model is a version, or has a name that Triton knows."""
     for folder in model.folders:
         number = version_of(folder)
         if folder in NO_VERSIONS or (folder == str(number) and 0 <= int(folder) < VERSION_LIMIT):
