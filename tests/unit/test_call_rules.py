@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -53,6 +54,39 @@ def test_a_call_that_each_request_makes(
     tmp_path: Path, name: str, run: str, rule: str | None
 ) -> None:
     assert found(tmp_path, MAKE.format(name=name), run) == ({rule: 12} if rule else {})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("model_version=1", None),
+        ("model_version=-1", None),
+        ("model_version=self.version", None),
+        ("model_version=None", None),
+        ("model_version=2", "calls version 2 of other, which is not loaded"),
+        ("requested_output_names=['Y']", None),
+        ("requested_output_names=[self.name]", None),
+        ("requested_output_names=('Y', 'Z')", "asks other for the output Z, which it lacks"),
+        ("inputs=[pb_utils.Tensor('X', rows)]", None),
+        ("inputs=[pb_utils.Tensor('X2', rows)]", "gives other the input X2, which it lacks"),
+        ("inputs=[Tensor.from_dlpack('X2', rows)]", "gives other the input X2, which it lacks"),
+        ("inputs=[image]", "gives other the input IMAGE, which it lacks"),
+        ("inputs=[either]", None),
+        ("inputs=[pb_utils.Tensor(name, rows) for name in ('X2',)]", None),
+    ],
+)
+def test_what_a_call_says_of_the_called_model(tmp_path: Path, given: str, said: str | None) -> None:
+    code = f"""\
+image = pb_utils.get_input_tensor_by_name(request, "IMAGE")
+either = image
+either = pb_utils.get_input_tensor_by_name(request, "X")
+pb_utils.InferenceRequest(model_name="other", {given}).exec()
+"""
+    files = {**OTHERS, "m": examples.A, "m/1/model.py": CODE.format(body=indent(code, 12 * " "))}
+    problems = check(examples.write(files, tmp_path))
+    assert [each.what.removesuffix(": each request fails") for each in problems] == [said][
+        : bool(said)
+    ]
 
 
 def test_the_last_request_above_a_call_is_meant(tmp_path: Path) -> None:

@@ -106,6 +106,8 @@ PLACES = {
     "batching-timeout": ["m/config.pbtxt:13"],
     "batching-rows": ["e/config.pbtxt:18", "e/config.pbtxt:22"],
     "calls-unknown": ["m/1/model.py:6"],
+    "calls-version": ["m/1/model.py:6"],
+    "calls-tensor": ["m/1/model.py:6"],
     "calls-decoupled": ["m/1/model.py:6"],
     "calls-itself": ["m/1/model.py:6"],
     "calls-initialize": ["m/1/model.py:9"],

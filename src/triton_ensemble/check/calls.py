@@ -13,6 +13,8 @@ from triton_ensemble.config.repository import in_manifest
 
 BLS = "InferenceRequest"  # the class by whose objects code calls a model
 RUNS = ("exec", "async_exec")
+# What makes a tensor, and which of its arguments is the name.
+MADE = {"Tensor": 0, "Tensor.from_dlpack": 0, "get_input_tensor_by_name": 1}
 # What may leave out a part of itself, so that a call there need not be made.
 BRANCHES = (
     ast.If,
@@ -34,8 +36,36 @@ class Call:
     file: PythonFile
     node: ast.Call  # of `exec` or `async_exec`
     function: str
-    model: str  # empty: no text says which
+    given: Mapping[str, ast.expr]  # to the request, by argument
+    values: Mapping[str, ast.expr]  # of the function's variables that are set once
     is_certain: bool  # nothing above it may leave the function
+
+    @property
+    def model(self) -> str:
+        """The name of the model; empty where no text says which."""
+        name = self.given.get("model_name")
+        return str(name.value) if isinstance(name, ast.Constant) else ""
+
+    @property
+    def version(self) -> int | None:
+        """The version of the model, -1 for the latest; None where no number says which."""
+        given = self.given.get("model_version")
+        with suppress(TypeError, ValueError):
+            return int(ast.literal_eval(given)) if given else -1
+        return None
+
+    @property
+    def tensors(self) -> Iterator[tuple[str, str]]:
+        """The inputs and outputs that the request names by a text, each with its side."""
+        names = [("output", each) for each in _elements(self.given.get("requested_output_names"))]
+        for element in _elements(self.given.get("inputs")):
+            made = self.values.get(element.id) if isinstance(element, ast.Name) else element
+            if isinstance(made, ast.Call):
+                place = MADE.get(ast.unparse(made.func).removeprefix("pb_utils."), len(made.args))
+                names += [("input", each) for each in made.args[place : place + 1]]
+        for side, name in names:
+            if isinstance(name, ast.Constant):
+                yield side, str(name.value)
 
     @property
     def caller(self) -> str:
@@ -55,17 +85,21 @@ def _calls_of(function: Function, file: PythonFile) -> Iterator[Call]:
     inside = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
     stored = [node.id for node in inside if isinstance(node.ctx, ast.Store)]
     requests: dict[str, list[ast.Call]] = {}
+    values: dict[str, ast.expr] = {}
     exits = [node for node in ast.walk(function) if isinstance(node, EXITS) and node not in sure]
     first_exit = min((node.lineno for node in exits), default=function.end_lineno or 0)
 
     def call(node: ast.Call, request: ast.Call) -> Call:
+        given = {each.arg: each.value for each in request.keywords if each.arg}
         is_certain = node.lineno <= first_exit
-        return Call(file, node, function.name, _model_name(request), is_certain)
+        return Call(file, node, function.name, given, values, is_certain)
 
     for node in sure:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as made) if _is_bls(made):
                 requests.setdefault(name, []).append(made)
+            case ast.Assign(targets=[ast.Name(id=name)], value=made) if stored.count(name) == 1:
+                values[name] = made
     for node in sure:
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Call() as made, attr=attribute)) if (
@@ -91,12 +125,8 @@ def _is_bls(call: ast.Call) -> bool:
     return BLS in (getattr(call.func, "attr", ""), getattr(call.func, "id", ""))
 
 
-def _model_name(request: ast.Call) -> str:
-    given = {each.arg: each.value for each in request.keywords}
-    name = given.get("model_name")
-    return (
-        str(name.value) if isinstance(name, ast.Constant) and "model_version" not in given else ""
-    )
+def _elements(node: ast.expr | None) -> list[ast.expr]:
+    return node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
 
 
 def called(model: Model, models: Mapping[str, Model]) -> set[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from triton_ensemble.check.calls import Call, called, cycles
 from triton_ensemble.check.ensemble import is_decoupled
-from triton_ensemble.check.examples import MODEL, Files
+from triton_ensemble.check.examples import MODEL, A, Files
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.config import Model, Problem, did_you_mean
@@ -18,10 +18,10 @@ def calling(name: str) -> str:
     return MODEL.replace("return", f"{body}return")
 
 
-def executing(name: str, *arguments: str) -> Files:
+def executing(name: str, *arguments: str, given: str = "") -> Files:
     """Return the files of a model `m` that calls another one for each batch of requests."""
-    code = calling(name).replace("')\n", f"').exec({', '.join(arguments)})\n")
-    return {"m": PYTHON, "m/1/model.py": code, "other": PYTHON}
+    code = calling(name).replace("')\n", f"'{given}).exec({', '.join(arguments)})\n")
+    return {"m": PYTHON, "m/1/model.py": code, "other": A}
 
 
 PYTHON = 'backend: "python"\n'
@@ -40,7 +40,11 @@ def in_sure_cycles(repository: Repository) -> Iterator[tuple[Call, list[str]]]:
         name: {step.model_name for step in model.steps} & models.keys()
         for name, model in models.items()
     }
-    certain = [c for c in repository.bls_calls if c.is_certain and c.function == "execute"]
+    certain = [
+        call
+        for call in repository.bls_calls
+        if call.is_certain and call.function == "execute" and call.version == -1
+    ]
     for call in certain:
         calls[call.caller] |= {call.model} & models.keys()
     for way in cycles(calls):
@@ -72,6 +76,46 @@ def calls_unknown(found: tuple[Call, Repository]) -> Iterator[Problem]:
         what = f"calls the model {call.model!r}, which is not there: each request fails"
         instead = did_you_mean(call.model, repository.folders, "name a model of the repository")
         yield call.file.problem(call.node, what, instead)
+
+
+@error(
+    "calls-version",
+    of=of_named_models,
+    triton="loads it, and the call fails for each request: `Failed for execute the inference request. Model 'x' is "
+    "not ready.`",
+    fails=executing("other", given=", model_version=2"),
+    passes=executing("other", given=", model_version=1"),
+)
+def calls_version(found: tuple[Call, Repository]) -> Iterator[Problem]:
+    """A version that a Python model calls is loaded, or it is -1, the latest."""
+    call, repository = found
+    model = repository.models.get(call.model)
+    if model and model.loaded and call.version not in (None, -1, *model.loaded):
+        what = (
+            f"calls version {call.version} of {call.model}, which is not loaded: each request fails"
+        )
+        yield call.file.problem(call.node, what, "leave model_version out for the latest")
+
+
+@error(
+    "calls-tensor",
+    of=of_named_models,
+    triton="loads it, and the call fails for each request: `unexpected inference input 'x' for model 'm'`, or `output`",
+    fails=executing("other", given=", requested_output_names=['Z']"),
+    passes=executing("other", given=", requested_output_names=['Y']"),
+)
+def calls_tensor(found: tuple[Call, Repository]) -> Iterator[Problem]:
+    """The tensors that a call names are inputs and outputs of the called model."""
+    call, repository = found
+    if not (model := repository.models.get(call.model)):
+        return
+    for side, name in call.tensors:
+        declared = [tensor.name for tensor in getattr(model.config, side)]
+        if name not in declared and (declared or not model.completes_config):
+            how = "gives {} the input" if side == "input" else "asks {} for the output"
+            what = f"{how.format(call.model)} {name}, which it lacks: each request fails"
+            instead = did_you_mean(name, declared, f"it has {', '.join(declared) or 'none'}")
+            yield call.file.problem(call.node, what, instead)
 
 
 @error(
