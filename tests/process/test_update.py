@@ -29,6 +29,8 @@ from update_support import (  # noqa: F401
     update,
 )
 
+from triton_ensemble.update.stage import PREFIX
+
 
 def release(origin: Path, version: str, **changed: str) -> None:
     """Make a new version of the template, with a line added to some of its files."""
@@ -217,6 +219,23 @@ def test_make_update_undoes_one_that_was_killed(origin: Path, copy: Copy, tmp_pa
     process = project.run("make", f"VENV={tmp_path}/venv", "INSTALL=true", "update")
     assert succeed(process).startswith("my-pipeline: v1.0.0 -> v1.1.0, 3 files changed")
     assert process.stderr.startswith("update: one that was killed is undone; 3 files are as they")
+
+
+@pytest.mark.slow
+def test_the_first_make_update_undoes_what_was_killed(copy: Copy, tmp_path: Path) -> None:
+    """`make publish` was killed; the environment of `make update` is new, and has no toolkit."""
+    python = tmp_path / "venv-update/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    project = copy(**answers(ONE, TWO))
+    (project / f"{PREFIX}1").mkdir()
+    (project / "pipeline.yml").write_text("changed\n")
+    process = run("make", f"VENV={tmp_path}/venv", "update", cwd=project.path, PYTHONPATH="")
+    undone, uncommitted, _ = process.stderr.splitlines()
+    assert undone == "update: one that was killed had changed no file"
+    assert uncommitted.startswith("update: not all of the project is committed")
+    assert not (project / f"{PREFIX}1").exists()
 
 
 @pytest.mark.slow
