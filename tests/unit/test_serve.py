@@ -27,6 +27,10 @@ def refuse(*_: object, **__: object) -> None:
     raise PermissionError(13, "Permission denied")
 
 
+def fill_disk(*_: object, **__: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
 @pytest.mark.parametrize(
     ("target", "value", "text"),
     [
@@ -49,6 +53,11 @@ def refuse(*_: object, **__: object) -> None:
         ),
         ("triton_ensemble.server.environment.LIBPYTHON", "libnosuch.so", "has no libnosuch.so"),
         ("subprocess.Popen", refuse, "Triton can't be started: "),
+        (
+            "shutil.copyfile",  # as copytree() calls it, which goes on and lists all errors
+            fill_disk,
+            r"started: \[Errno 28\] No space left on device; make room in .*, or name another folder by TMPDIR$",
+        ),
     ],
 )
 def test_wrong_environment(

@@ -112,6 +112,10 @@ class LocalTriton:
                 self._wait_until_ready(self._process)
         except BaseException as error:
             self._stop(error)
+            if isinstance(error, shutil.Error):  # of copytree(): a list of files and errors
+                instead = f"make room in {self._folder.parent}, or name another folder by TMPDIR"
+                what = f"Triton can't be started: {error.args[0][0][2]}; {instead}"
+                raise ServerError(what) from error
             if isinstance(error, OSError):
                 raise ServerError(f"Triton can't be started: {error}") from error
             raise
