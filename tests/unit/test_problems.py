@@ -121,6 +121,13 @@ CASES: dict[str, tuple[Answers, list[Record]]] = {
         steps(ONE_READS_A),
         [("tensor-unused", ["tensors", "C"], {"name": "C"})],
     ),
+    "an output that is none, and a tensor that is none in an ensemble inside": (
+        {**steps(inner(step("one", ["X"], ["B"])), step("out", ["B"], ["C"])), "outputs": ["Z"]},
+        [
+            ("output-unknown", ["outputs", "Z"], {"name": "Z"}),
+            ("no-tensor", ["steps", "inner", "steps", "one", "inputs", "X"], {"verb": "reads", "tensor": "X"}),
+        ],
+    ),
     "one row that is read, and two that others have": (
         {
             **steps(
