@@ -167,6 +167,8 @@ def cluster(project: Project, *cpus: int, **environment: str) -> Iterator[Servic
     """Start a Ray cluster in a project's folder, a node with each of these numbers of CPUs, and stop all of it."""
     path = os.pathsep.join(["src", str(SOURCES), os.environ.get("PYTHONPATH", "")])
     quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", "PYTHONPATH": path}
+    # A proxy that starts on a busy machine is not ready in the 5 s after which Serve kills it.
+    quiet["RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S"] = "30"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(project.path)
         for name, value in {**quiet, "GRPC_ENABLE_FORK_SUPPORT": "0", **environment}.items():
