@@ -252,11 +252,6 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     return str(rules().macro("problems", "nearest")(word, list(choices)))
 
 
-def dims_fit(one: Sequence[int], two: Sequence[int]) -> bool:
-    """Return whether two dims are the same, where -1 is any size."""
-    return bool(rules().macro("validate/bindings", "dims_fit")(one, two))
-
-
 def holds_as_many(one: Sequence[int], two: Sequence[int]) -> bool:
     """Return whether two dims hold as many values, those between the dims that vary too."""
     segments = rules().macro("validate/bindings", "segments")

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from triton_ensemble import catalog
-from triton_ensemble.pipeline.rules import Answers, Problem, dims_fit, problem
+from triton_ensemble.config import dims_match
+from triton_ensemble.pipeline.rules import Answers, Problem, problem
 
 CORRELATION_IDS = [f"TYPE_{name}" for name in catalog.table("sequences")["correlation_id"]]
 
@@ -82,7 +83,7 @@ def _initial(state: Answers, first: Answers) -> Iterator[Problem]:
     if first["data_type"] != state["data_type"]:
         types = {"own": state["data_type"], "data_type": first["data_type"]}
         yield problem("initial-type", *place, **words, **types)
-    if not dims_fit(dims, own):
+    if not dims_match(dims, own):
         yield problem("initial-dims", *place, **words, own=own, dims=dims)
     if ("data_file" in first) == ("zero_data" in first):
         yield problem("initial-data", *place, name=first["name"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble.pipeline.rules import Answers, Problem, dims_fit, nearest, problem
+from triton_ensemble.config import dims_match
+from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
 
 
 def devices(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
@@ -51,7 +52,7 @@ def _of_shape(name: str, dims: list[int], span: Answers) -> Iterator[Problem]:
         least = [abs(dim) for dim in dims]
         yield problem("trtexec-open", *place[:2], name=name, dims=dims, least=least)
     for at, given in span.items():
-        if not dims_fit(given, dims):
+        if not dims_match(given, dims):
             yield problem("trtexec-dims", *place, at, name=name, dims=dims, at=at, given=given)
     if span and len({len(sizes) for sizes in span.values()}) == 1:
         spans = zip(span["min"], span["opt"], span["max"], strict=True)
