@@ -31,6 +31,7 @@ CODE = MODEL.replace(
 )
 MOST_CANDIDATES = 10_000  # a million take 0.7 GB in each instance
 MOST_WARMUPS = 100  # two billion take days
+LONGEST_DELAY_US = 100_000  # a lone request waits that long for others: 36 minutes are what the answers asked for
 CPU = model_config_pb2.ModelInstanceGroup.KIND_CPU
 
 
@@ -49,6 +50,8 @@ def serve_here(config: Config) -> None:
     config.parameters.pop("EXECUTION_ENV_PATH", None)
     if (oldest := config.sequence_batching.oldest).max_candidate_sequences > MOST_CANDIDATES:
         oldest.max_candidate_sequences = MOST_CANDIDATES
+    if (batching := config.dynamic_batching).max_queue_delay_microseconds > LONGEST_DELAY_US:
+        batching.max_queue_delay_microseconds = LONGEST_DELAY_US
     for warmup in config.model_warmup:
         warmup.count = min(warmup.count, MOST_WARMUPS)
     for group in config.instance_group:
