@@ -31,7 +31,9 @@ CODE = MODEL.replace(
 )
 MOST_CANDIDATES = 10_000  # a million take 0.7 GB in each instance
 MOST_WARMUPS = 100  # two billion take days
-LONGEST_DELAY_US = 100_000  # a lone request waits that long for others: 36 minutes are what the answers asked for
+LONGEST_DELAY_US = (
+    100_000  # a lone request waits that long for others: 36 minutes are what the answers asked for
+)
 CPU = model_config_pb2.ModelInstanceGroup.KIND_CPU
 
 

@@ -61,6 +61,28 @@ def test_a_class_that_is_deleted(tmp_path: Path, more: str, found: set[str]) -> 
 
 
 @pytest.mark.parametrize(
+    ("base", "more", "found"),
+    [
+        ("Missing", "", {"python-class"}),
+        ("missing.Model", "", {"python-class"}),
+        ("Exception", "", set()),
+        ("Own", "class Own: ...\n", set()),
+        ("Own", "from other import Own\n", set()),
+        ("Own", "from other import *\n", set()),
+        ("Own", "import other as Own\n", set()),
+        ("other.Model", "import other.one\n", set()),
+        ("Own", "for Own in [object]: ...\n", set()),
+        ("Own", "def more():\n    global Own\n    Own = object\nmore()\n", set()),
+        ("Own", "globals()['Own'] = object\n", set()),
+        ("Own", "try:\n    from one import Own\nexcept ImportError: ...\n", set()),
+    ],
+)
+def test_a_base_that_nothing_defines(tmp_path: Path, base: str, more: str, found: set[str]) -> None:
+    code = more + MODEL.replace("TritonPythonModel:", f"TritonPythonModel({base}):")
+    assert rules({"m": A, "m/1/model.py": code}, tmp_path) == found
+
+
+@pytest.mark.parametrize(
     ("policy", "found"),
     [
         ("default_timeout_microseconds: 1", {"batching-timeout"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -67,6 +68,20 @@ class PythonFile:
                 if is_named or {name, "*"} & {*_bound(part)} or _sets(part, attribute):
                     return False
         return False
+
+    @property
+    def undefined_bases(self) -> Iterator[tuple[ast.ClassDef, str]]:
+        """The classes with a base that no statement of the module names, and that name."""
+        used = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
+        classes = {node.name for node in self.module_level if isinstance(node, ast.ClassDef)}
+        known = {*self.names, *classes, *dir(builtins)}
+        if not BY_NAME.isdisjoint(used) or "*" in known:
+            return
+        for node in (each for each in self.tree.body if isinstance(each, ast.ClassDef)):
+            for base in node.bases:
+                name = ast.unparse(base).partition(".")[0]
+                if name.isidentifier() and name not in known:
+                    yield node, name
 
     def only_class(self, name: str) -> ast.ClassDef | None:
         """The class of a name, if its text alone makes it and the module has no other use for the name.

@@ -65,6 +65,9 @@ def python_class(file: PythonFile) -> Iterator[Problem]:
         if isinstance(node, ast.Raise):
             what = "raises an error as Triton imports it, so the model can't load"
             yield file.problem(node, what, "take the `raise` out")
+    for node, name in file.undefined_bases:
+        what = f"NameError: name '{name}' is not defined, so the model can't load"
+        yield file.problem(node, what, "import it, or define it above")
 
 
 @error(
