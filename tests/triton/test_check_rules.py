@@ -34,6 +34,7 @@ LOADED = {
     "python-decoupled",
     "python-execute",
     "python-list",
+    "python-name",
     "sequence-input",
     "sequence-state",
 }

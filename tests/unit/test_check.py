@@ -93,6 +93,7 @@ UNIT_RULES = {
     "outputs-asked",
     "python-decoupled",
     "python-list",
+    "python-name",
     "tensor-optional",
 }
 

@@ -63,8 +63,8 @@ def test_a_class_that_is_deleted(tmp_path: Path, more: str, found: set[str]) -> 
 @pytest.mark.parametrize(
     ("base", "more", "found"),
     [
-        ("Missing", "", {"python-class"}),
-        ("missing.Model", "", {"python-class"}),
+        ("Missing", "", {"python-name"}),
+        ("missing.Model", "", {"python-name"}),
         ("Exception", "", set()),
         ("Own", "class Own: ...\n", set()),
         ("Own", "from other import Own\n", set()),
@@ -80,6 +80,28 @@ def test_a_class_that_is_deleted(tmp_path: Path, more: str, found: set[str]) -> 
 def test_a_base_that_nothing_defines(tmp_path: Path, base: str, more: str, found: set[str]) -> None:
     code = more + MODEL.replace("TritonPythonModel:", f"TritonPythonModel({base}):")
     assert rules({"m": A, "m/1/model.py": code}, tmp_path) == found
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("json.dumps(1)", {"python-name"}),
+        ("for each in missing: ...", {"python-name"}),
+        ("return [each for each in missing]", {"python-name"}),
+        ("if requests: json.dumps(1)", set()),
+        ("requests and json.dumps(1)", set()),
+        ("try: json\n        except NameError: json = None", set()),
+        ("import json; json.dumps(1)", set()),
+        ("call = lambda: json", set()),
+        ("[json for json in requests]", set()),
+        ("with open('x') as json: json", set()),
+    ],
+)
+def test_a_name_in_execute_that_nothing_defines(tmp_path: Path, line: str, found: set[str]) -> None:
+    head = "    def execute(self, requests):\n"
+    assert head in MODEL
+    code = MODEL.replace(head, f"{head}        {line}\n")
+    assert rules({"m": A, "m/1/model.py": code}, tmp_path) - {"python-list"} == found
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ PLACES = {
     "python-execute": ["m/1/model.py:4"],
     "python-async": ["m/1/model.py:5"],
     "python-list": ["m/1/model.py:6"],
+    "python-name": ["m/1/model.py:6"],
     "python-decoupled": ["m/1/model.py:6"],
     "python-return": ["m/1/model.py:5"],
     "python-print": ["m/1/model.py:6"],

@@ -16,6 +16,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 CLASS = "TritonPythonModel"
 # What gives an object or a module an attribute, or the module a name, that no text shows.
 BY_NAME = {"setattr", "delattr", "globals", "locals", "vars", "exec", "eval", "builtins"}
+CALLED = {"initialize", "execute"}
+CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.While, ast.Match, ast.With)
 BY_ATTRIBUTE = {"__setattr__", "__dict__", "__globals__", "f_globals", "modules"}
 
 
@@ -69,19 +71,29 @@ class PythonFile:
                     return False
         return False
 
-    @property
-    def undefined_bases(self) -> Iterator[tuple[ast.ClassDef, str]]:
-        """The classes with a base that no statement of the module names, and that name."""
+    def undefined_names(self) -> Iterator[ast.Name]:
+        """Iterate over names that no statement binds, where Python surely reads them: NameError.
+
+        That is in the bases of a class, and in `initialize` and `execute` outside of conditions.
+        """
         used = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
         classes = {node.name for node in self.module_level if isinstance(node, ast.ClassDef)}
         known = {*self.names, *classes, *dir(builtins)}
         if not BY_NAME.isdisjoint(used) or "*" in known:
             return
-        for node in (each for each in self.tree.body if isinstance(each, ast.ClassDef)):
-            for base in node.bases:
-                name = ast.unparse(base).partition(".")[0]
-                if name.isidentifier() and name not in known:
-                    yield node, name
+        parts: list[tuple[ast.AST, set[str]]] = [
+            (base, set())
+            for node in self.tree.body
+            if isinstance(node, ast.ClassDef)
+            for base in node.bases
+        ]
+        for node in self.classes:
+            called = [each for name, each in methods(node).items() if name in CALLED]
+            parts += [(each, _locals(each)) for each in called]
+        for part, local in parts:
+            for each in _surely_run(part):
+                if isinstance(each, ast.Name) and each.id not in known | local:
+                    yield each
 
     def only_class(self, name: str) -> ast.ClassDef | None:
         """The class of a name, if its text alone makes it and the module has no other use for the name.
@@ -148,6 +160,22 @@ def _module_level(node: ast.AST) -> Iterator[ast.AST]:
         yield each
         if not isinstance(each, Function | ast.ClassDef):
             yield from _module_level(each)
+
+
+def _locals(function: Function) -> set[str]:
+    """Return the names that a function binds."""
+    bound = {name for node in ast.walk(function) for name in _bound(node)}
+    classes = {node.name for node in ast.walk(function) if isinstance(node, ast.ClassDef)}
+    return bound | classes | {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
+
+
+def _surely_run(node: ast.AST) -> Iterator[ast.AST]:
+    """Iterate over the nodes that run whenever one does: none of a condition, or of a function inside."""
+    yield node
+    inside = node.body if isinstance(node, Function) else ast.iter_child_nodes(node)
+    for each in inside:
+        if not isinstance(each, (*CONDITIONS, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            yield from _surely_run(each)
 
 
 def _bound(node: ast.AST) -> Iterator[str]:

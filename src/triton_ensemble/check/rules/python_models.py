@@ -65,9 +65,20 @@ def python_class(file: PythonFile) -> Iterator[Problem]:
         if isinstance(node, ast.Raise):
             what = "raises an error as Triton imports it, so the model can't load"
             yield file.problem(node, what, "take the `raise` out")
-    for node, name in file.undefined_bases:
-        what = f"NameError: name '{name}' is not defined, so the model can't load"
-        yield file.problem(node, what, "import it, or define it above")
+
+
+@error(
+    "python-name",
+    of=compiled_files,
+    triton="`NameError: name 'np' is not defined`, of `execute` at each request",
+    fails=code(MODEL.replace("return ", "np.zeros(1); return ")),
+    passes=code("import numpy as np\n" + MODEL.replace("return ", "np.zeros(1); return ")),
+)
+def python_name(file: PythonFile) -> Iterator[Problem]:
+    """Names in the bases of classes, in initialize and in execute are bound somewhere."""
+    for node in file.undefined_names():
+        what = f"NameError: name '{node.id}' is not defined"
+        yield file.problem(node, what, "import it, or correct its name")
 
 
 @error(

@@ -51,7 +51,8 @@ def sequence_batching(model: Model) -> Iterator[Problem]:
         what = f"{model.name} sets memory aside for each candidate sequence, 0.7 GB for a million"
         instead = f"write {MOST_CANDIDATES} or less"
         yield model.problem(what, instead, SEQUENCE, "oldest", "max_candidate_sequences")
-    if not 0 <= given.direct.minimum_slot_utilization <= 1:
+    slots = given.direct.minimum_slot_utilization
+    if slots < 0 or slots > 1:  # Triton takes what is no number
         what = (
             "sequence batching minimum slot utilization "
             f"must be in range (0.0, 1.0] for {model.name}"
