@@ -105,6 +105,24 @@ def test_a_name_in_execute_that_nothing_defines(tmp_path: Path, line: str, found
 
 
 @pytest.mark.parametrize(
+    ("decorator", "attribute", "found"),
+    [
+        ("@classmethod", "count", {"python-execute"}),
+        ("@classmethod", "other", set()),
+        ("@traced", "count", set()),
+    ],
+)
+def test_an_execute_of_the_class(
+    tmp_path: Path, decorator: str, attribute: str, found: set[str]
+) -> None:
+    head = "    def execute(self, requests):\n"
+    more = "    def initialize(self, args):\n        self.count = 0\n\n"
+    code = MODEL.replace(head, f"{more}    {decorator}\n{head}        print(self.{attribute})\n")
+    code = "from other import traced\n" + code
+    assert rules({"m": A, "m/1/model.py": code}, tmp_path) - {"python-print"} == found
+
+
+@pytest.mark.parametrize(
     ("policy", "found"),
     [
         ("default_timeout_microseconds: 1", {"batching-timeout"}),

@@ -137,6 +137,23 @@ def python_execute(file: PythonFile) -> Iterator[Problem]:
         if is_missing or file.removes(f"{CLASS}.execute"):
             what = f"class {CLASS} has no method execute: it loads, and no request is answered"
             yield file.problem(node, what, "add execute(self, requests)")
+        execute, initialize = methods(node).get("execute"), methods(node).get("initialize")
+        if execute and "classmethod" in map(ast.unparse, execute.decorator_list):
+            lacking = _own_attributes(execute, ast.Load) & _own_attributes(initialize, ast.Store)
+            for name in sorted(lacking)[:1]:
+                what = f"execute is a class method, and the class has no {name}: each request fails"
+                yield file.problem(execute, what, "take @classmethod out")
+
+
+def _own_attributes(method: Function | None, use: type[ast.expr_context]) -> set[str]:
+    """Return the attributes of its first argument that a method reads or sets."""
+    own = method.args.args[0].arg if method and method.args.args else ""
+    nodes = [node for node in ast.walk(method or ast.Pass()) if isinstance(node, ast.Attribute)]
+    return {
+        node.attr
+        for node in nodes
+        if isinstance(node.ctx, use) and isinstance(node.value, ast.Name) and node.value.id == own
+    }
 
 
 @error(
