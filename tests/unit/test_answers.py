@@ -25,7 +25,7 @@ TYPES = (
 )
 QUESTIONS = (
     "project_name, ensemble_name, starting_pipeline, triton_release, gpu_count, max_batch_size, "
-    "max_queue_delay_us, extras, ci, gpu_runner, tensors, steps, inputs, outputs, ensemble, "
+    "max_queue_delay_us, extras, ci, gpu_runner, tensors, steps, inputs, outputs, ensemble, openai, "
     "batching_goal, show_all, topology, flow"
 )
 

@@ -36,6 +36,10 @@ def test_the_answers_that_are_made_hostile_use_all_of_the_grammar(keeper: Gateke
 
     fields = yaml.safe_load((ROOT / "src/triton_ensemble/catalog/fields.yml").read_text())
     del fields["prompt"]  # is not what a project has
+    del fields["answer"][
+        "openai"
+    ]  # a pipeline with sequences has no such routes: see test_openai_rules.py
+    fields = {kind: of for kind, of in fields.items() if kind != "openai" and " route" not in kind}
     assert {field for kind in fields.values() for field in kind} <= keys(RICH)
     assert keeper.line(RICH) == ""
 

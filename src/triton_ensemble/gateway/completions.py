@@ -17,14 +17,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from triton_ensemble.gateway.depends import Pipeline
-from triton_ensemble.gateway.refusal import Refusal
+from triton_ensemble.gateway.refusal import OPENAI, Refusal
 
 SAMPLING = {
     "frequency_penalty", "max_tokens", "presence_penalty", "seed", "stop", "temperature", "top_p"
 }  # fmt: skip
 DONE = b"data: [DONE]\n\n"
 
-router = APIRouter(prefix="/v1")
+router = APIRouter(prefix="/v1", tags=[OPENAI])
 
 
 class Completion(BaseModel):
@@ -41,13 +41,6 @@ class Completion(BaseModel):
     stop: str | list[str] | None = None
     temperature: float | None = None
     top_p: float | None = None
-
-
-@router.get("/models", summary="The one model")
-async def models(pipeline: Pipeline) -> dict[str, Any]:
-    """List the pipeline as a model."""
-    model = {"id": pipeline.model, "object": "model", "created": 0, "owned_by": "triton"}
-    return {"object": "list", "data": [model]}
 
 
 @router.post("/completions", summary="Complete a text, as OpenAI's API does", response_model=None)
@@ -95,8 +88,7 @@ async def _events(
         except Refusal as refusal:
             if not begun:
                 raise
-            error = {"message": str(refusal), "type": "server_error", "code": refusal.status}
-            yield _event({"error": error, "id": request_id})
+            yield b"data: " + refusal.openai_body(request_id) + b"\n\n"
             return
     yield _event(head | _choice("", "stop"))
     yield DONE

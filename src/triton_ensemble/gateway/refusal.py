@@ -7,6 +7,8 @@ from typing import Any
 
 from starlette.responses import Response
 
+OPENAI = "OpenAI"  # the tag of routes that answer in the form of OpenAI's API
+
 
 class Refusal(Exception):
     """A request is answered by `status` and `{"error": text}`, with other fields where they help."""
@@ -23,10 +25,16 @@ class Refusal(Exception):
         """Return the JSON that answers the request of an id."""
         return json.dumps({**self.content, "id": request_id}).encode()
 
-    def response(self, request_id: str) -> Response:
+    def openai_body(self, request_id: str) -> bytes:
+        """Return the same in the form of OpenAI's API, whose clients show nothing else."""
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        error = {"message": str(self), "type": kind, "code": self.status}
+        return json.dumps({"error": error, "id": request_id}).encode()
+
+    def response(self, request_id: str, *, as_openai: bool = False) -> Response:
         """Return what answers the request of an id."""
-        kind = "application/json"
-        return Response(self.body(request_id), self.status, self.headers, media_type=kind)
+        body = self.openai_body(request_id) if as_openai else self.body(request_id)
+        return Response(body, self.status, self.headers, media_type="application/json")
 
 
 def of_inference(error: Exception, client: Any) -> Refusal:

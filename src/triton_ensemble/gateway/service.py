@@ -22,7 +22,7 @@ from triton_ensemble.gateway import describe, observe, page
 from triton_ensemble.gateway.depends import Key
 from triton_ensemble.gateway.gateway import Gateway
 from triton_ensemble.gateway.ordinary import PATH, Ordinary
-from triton_ensemble.gateway.refusal import Refusal
+from triton_ensemble.gateway.refusal import OPENAI, Refusal
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.project import Project
 from triton_ensemble.samples.files import choose_probe, samples
@@ -165,7 +165,8 @@ async def _metrics() -> Response:
 
 async def _refused(request: Request, refusal: Exception) -> Response:
     assert isinstance(refusal, Refusal)
-    return refusal.response(request.state.id)
+    tags = getattr(request.scope.get("route"), "tags", ())
+    return refusal.response(request.state.id, as_openai=OPENAI in tags)
 
 
 async def _not_routed(request: Request, error: Exception) -> Response:
@@ -173,11 +174,14 @@ async def _not_routed(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     refusal = Refusal(error.status_code, error.detail)
     refusal.headers.update(error.headers or {})
-    return refusal.response(request.state.id)
+    return await _refused(request, refusal)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
     """Answer what one of the owner's routes can't take."""
     assert isinstance(error, RequestValidationError)
-    lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
-    return Refusal(422, "; ".join(lines)).response(request.state.id)
+    lines = [
+        f"{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}"
+        for one in error.errors()
+    ]
+    return await _refused(request, Refusal(422, "; ".join(lines)))

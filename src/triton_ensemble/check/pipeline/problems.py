@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from triton_ensemble.check.pipeline.rules import problems_of_file
+from triton_ensemble.check.pipeline.rules.openai import openai
 from triton_ensemble.pipeline.file import steps_of, tensors_of
 from triton_ensemble.pipeline.rules import Answers, Problem, Rules
 
@@ -40,6 +41,8 @@ def _of_wiring(answers: Answers, rules: Rules, whole: bool) -> Iterator[Problem]
     for each in problems_of_file(answers["graph"], answers, whole and not found):
         if _step(each) not in refused:
             yield each
+    if whole and not found:
+        yield from openai(answers["graph"], answers)
 
 
 def _step(problem: Problem) -> Place:

@@ -1,0 +1,75 @@
+"""The routes of `openai`: the gateway serves them, and the pipeline has tensors of their form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
+
+
+class Role(NamedTuple):
+    """What a tensor must be: one of the pipeline's inputs or outputs, of some types, a single value or a vector."""
+
+    side: str
+    types: tuple[str, ...]
+    is_vector: bool = False
+
+    def fits(self, tensor: Answers) -> bool:
+        """Return whether a tensor of the graph is one of these."""
+        dims = tensor["dims"]
+        return tensor["type"] in self.types and len(dims) == 1 and (self.is_vector or dims == [1])
+
+    def __str__(self) -> str:
+        return (
+            f"{' or '.join(self.types)} with dims {'[-1] or [SIZE]' if self.is_vector else '[1]'}"
+        )
+
+
+TEXT = Role("inputs", ("STRING",))
+VECTOR = Role("outputs", ("FP32", "FP16", "FP64"), is_vector=True)
+COUNT = ("INT32", "INT64", "UINT32")
+TOKENS = Role("outputs", COUNT)
+ROLES = {
+    "embeddings": {"input": TEXT, "output": VECTOR, "dimensions": Role("inputs", COUNT), "tokens": TOKENS},
+    "rerank": {"query": TEXT, "document": TEXT, "score": Role("outputs", VECTOR.types), "tokens": TOKENS},
+    "classify": {"input": TEXT, "probabilities": VECTOR, "label": Role("outputs", ("STRING",)), "tokens": TOKENS},
+}  # fmt: skip
+
+
+def openai(graph: Answers, answers: Answers) -> Iterator[Problem]:
+    """Each tensor that a route names is one of the pipeline's, of a type and dims that the route can fill or return."""
+    routes = answers.get("openai") or {}
+    if routes and (why := _why_not(graph, answers)):
+        yield problem("openai-without", "openai", why=why[0], write=why[1])
+        return
+    sides = {side: {each["name"]: each for each in graph[side]} for side in ("inputs", "outputs")}
+    for route, tensors in routes.items():
+        for field, role in ROLES[route].items():
+            have, name = sides[role.side], str(tensors.get(field, ""))
+            where = ("openai", route, field)
+            words = {"route": route, "field": field, "name": name}
+            if name and name not in have:
+                names = ", ".join(have)
+                near = nearest(name, have)
+                yield problem(
+                    "openai-unknown", *where, near=near, side=role.side, names=names, **words
+                )
+            elif name and not role.fits(have[name]):
+                own = f"{have[name]['type']} with dims {have[name]['dims']}"
+                yield problem("openai-tensor", *where, own=own, want=str(role), **words)
+        sent = {str(name) for name in tensors.values()}
+        for name, tensor in sides["inputs"].items():
+            if name not in sent and not tensor["optional"]:
+                yield problem("openai-needed", "openai", route, route=route, name=name)
+
+
+def _why_not(graph: Answers, answers: Answers) -> tuple[str, str] | None:
+    """Return why no route can be served, and what to write instead."""
+    if "gateway" not in answers["extras"]:
+        return "the project has no gateway", "add `gateway` to `extras`, or drop `openai`"
+    if graph["decoupled"] or graph["sequential"]:
+        return "a decoupled pipeline, or one with sequences, has no such routes", "drop `openai`"
+    if not graph["max_batch_size"]:
+        return "a text is a row, and the pipeline has none", "write `max_batch_size: 1` or more"
+    return None

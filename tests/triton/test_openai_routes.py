@@ -1,0 +1,198 @@
+"""The gateway's routes in the form of OpenAI's API, asked as OpenAI's, Cohere's and vLLM's clients ask."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from gateway_service import Answer, Service, gateway
+from support import Generate, Project, step, succeed
+
+from triton_ensemble.server.local_triton import LocalTriton
+
+CODE = '''
+import numpy as np
+from triton_step import Context, InvalidRequest
+
+
+class Step:
+    """Letters, words that two texts share, and words."""
+
+    def __init__(self, context: Context) -> None: ...
+
+    def __call__(self, TEXT, QUERY=None, SIZE=None):
+        texts = [text.decode() for text in TEXT[:, 0]]
+        if "bad" in texts:
+            raise InvalidRequest("no bad text")
+        queries = [query.decode() for query in QUERY[:, 0]] if QUERY is not None else [""] * len(texts)
+        size = 3 if SIZE is None else int(SIZE[0, 0])
+        vectors = [[text.count(letter) for letter in "abc"[:size]] for text in texts]
+        shared = [len({*a.split()} & {*b.split()}) for a, b in zip(texts, queries, strict=True)]
+        return {
+            "VECTOR": np.array(vectors, np.float32),
+            "SCORE": np.array(shared, np.float32)[:, None],
+            "LABEL": np.array(["abc"[int(np.argmax(v))].encode() for v in vectors], object)[:, None],
+            "TOKENS": np.array([len(text.split()) for text in texts], np.int64)[:, None],
+        }
+'''
+ANSWERS: dict[str, Any] = {
+    "project_name": "letters",
+    "extras": ["gateway"],
+    "max_batch_size": 4,
+    "tensors": {
+        "TEXT": "STRING[1]",
+        "QUERY": {"type": "STRING", "dims": [1], "optional": True},
+        "SIZE": {"type": "INT32", "dims": [1], "optional": True},
+        "VECTOR": "FP32[-1]",
+        "SCORE": "FP32[1]",
+        "LABEL": "STRING[1]",
+        "TOKENS": "INT64[1]",
+    },
+    "steps": [step("count", ["TEXT", "QUERY", "SIZE"], ["VECTOR", "SCORE", "LABEL", "TOKENS"])],
+    "openai": {
+        "embeddings": {
+            "input": "TEXT",
+            "output": "VECTOR",
+            "dimensions": "SIZE",
+            "tokens": "TOKENS",
+        },
+        "rerank": {"query": "QUERY", "document": "TEXT", "score": "SCORE", "tokens": "TOKENS"},
+        "classify": {"input": "TEXT", "probabilities": "VECTOR", "label": "LABEL"},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def project(generate: Generate) -> Project:
+    project = generate(**ANSWERS)
+    (project / "steps/count.py").write_text(CODE)
+    succeed(project.make("repository"))
+    return project
+
+
+@pytest.fixture(scope="module")
+def service(project: Project) -> Iterator[Service]:
+    with (
+        LocalTriton(project / "model_repository", "letters") as triton,
+        gateway(project, triton.grpc_url, GATEWAY_MAX_ROWS="6") as service,
+    ):
+        yield service
+
+
+@pytest.fixture(scope="module")
+def with_key(project: Project) -> Iterator[Service]:
+    with (
+        LocalTriton(project / "model_repository", "letters") as triton,
+        gateway(project, triton.grpc_url, GATEWAY_API_KEYS="secret") as service,
+    ):
+        yield service
+
+
+def embed(service: Service, given: Any, **more: Any) -> Answer:
+    return service.post({"input": given, **more}, to="/v1/embeddings")
+
+
+def message(answer: Answer) -> str:
+    """Return what OpenAI's client shows of an error."""
+    error = answer.json()["error"]
+    assert error["code"] == answer.status
+    return str(error["message"])
+
+
+def test_a_text_has_a_vector_and_a_usage(service: Service) -> None:
+    assert embed(service, "a cab").json() == {
+        "object": "list",
+        "model": "letters",
+        "data": [{"object": "embedding", "index": 0, "embedding": [2.0, 1.0, 1.0]}],
+        "usage": {"prompt_tokens": 2, "total_tokens": 2},
+    }
+
+
+def test_more_texts_than_a_batch_has_rows_keep_their_order(service: Service) -> None:
+    texts = ["a", "b", "c", "aa", "bb", "cc"]
+    data = embed(service, texts).json()["data"]
+    assert [row["embedding"] for row in data] == [[t.count(x) for x in "abc"] for t in texts]
+
+
+def test_vectors_as_base64_are_little_endian_floats(service: Service) -> None:
+    [row] = embed(service, ["abb"], encoding_format="base64").json()["data"]
+    vector = np.frombuffer(base64.b64decode(row["embedding"]), "<f4")
+    assert vector.tolist() == [1, 2, 0]
+
+
+def test_dimensions_are_an_input_of_the_pipeline(service: Service) -> None:
+    data = embed(service, ["abb", "c"], dimensions=2).json()["data"]
+    assert [row["embedding"] for row in data] == [[1, 2], [0, 0]]
+
+
+def test_documents_are_ordered_by_score(service: Service) -> None:
+    documents = ["a b", {"text": "x y"}, "x"]
+    given = {"query": "x y", "documents": documents, "top_n": 2, "return_documents": True}
+    for path in ("/v1/rerank", "/v2/rerank"):
+        answer = service.post(given, to=path).json()
+        assert answer["results"] == [
+            {"index": 1, "relevance_score": 2.0, "document": {"text": "x y"}},
+            {"index": 2, "relevance_score": 1.0, "document": {"text": "x"}},
+        ]
+        assert (answer["usage"]["total_tokens"], answer["model"]) == (5, "letters")
+
+
+def test_documents_of_one_score_keep_their_order(service: Service) -> None:
+    answer = service.post({"query": "x", "documents": ["a", "b", "c"]}, to="/v1/rerank").json()
+    assert [result["index"] for result in answer["results"]] == [0, 1, 2]
+
+
+def test_a_text_has_a_class_and_its_probabilities(service: Service) -> None:
+    answer = service.post({"input": ["ccb", "a"]}, to="/v1/classify").json()
+    assert answer["data"] == [
+        {"index": 0, "label": "c", "probs": [0.0, 1.0, 2.0], "num_classes": 3},
+        {"index": 1, "label": "a", "probs": [1.0, 0.0, 0.0], "num_classes": 3},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "words"),
+    [
+        ({"input": [1, 2]}, 422, "body.input: token ids; send texts"),
+        ({"input": [[1], [2]]}, 422, "body.input: token ids; send texts"),
+        ({"input": []}, 422, "body.input: List should have at least 1 item"),
+        ({"input": None}, 422, "body.input: Input should be a valid list"),
+        ({"model": "x"}, 422, "body.input: Field required"),
+        ({"input": "a", "dimensions": 0}, 422, "body.dimensions: "),
+        ({"input": "a", "encoding_format": "int8"}, 422, "body.encoding_format: "),
+        ({"input": ["a", "bad"]}, 400, "no bad text"),
+        ({"input": ["a"] * 7}, 413, "7 rows; a request may have 6"),
+        (b"{", 422, "JSON decode error"),
+    ],
+)
+def test_a_refused_request_has_an_error_that_clients_show(
+    service: Service, content: Any, status: int, words: str
+) -> None:
+    answer = service.post(content, to="/v1/embeddings")
+    assert answer.status == status
+    assert words in message(answer)
+    assert "id" in answer.json()
+
+
+def test_keys_are_asked_as_openai_sends_them(with_key: Service) -> None:
+    assert message(embed(with_key, "a")).startswith("no key")
+    given = {"input": "a"}
+    answer = with_key.post(given, to="/v1/embeddings", Authorization="Bearer secret")
+    assert answer.status == 200
+    models = with_key.ask("GET", "/v1/models", Authorization="Bearer secret").json()
+    assert [model["id"] for model in models["data"]] == ["letters"]
+
+
+def test_the_description_has_the_routes(service: Service) -> None:
+    paths = service.ask("GET", "/openapi.json").json()["paths"]
+    assert {"/v1/models", "/v1/embeddings", "/v1/rerank", "/v1/classify"} <= paths.keys()
+    schema = json.dumps(paths["/v1/embeddings"]["post"]["requestBody"])
+    assert "Embedding" in schema
+
+
+def test_other_routes_keep_their_own_form_of_errors(service: Service) -> None:
+    assert isinstance(service.post({}).json()["error"], str)
