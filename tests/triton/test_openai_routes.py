@@ -187,6 +187,22 @@ def test_keys_are_asked_as_openai_sends_them(with_key: Service) -> None:
     assert [model["id"] for model in models["data"]] == ["letters"]
 
 
+def test_a_long_body_without_a_key_is_refused_before_it_is_read(with_key: Service) -> None:
+    connection = with_key.connect()
+    connection.putrequest("POST", "/v1/embeddings")
+    connection.putheader("Content-Length", str(2 << 20))
+    connection.endheaders()
+    answer = Answer(connection.getresponse())  # though no byte of the body is sent
+    connection.close()
+    assert (answer.status, answer.json()["error"]) == (
+        401,
+        "a request without a key may have 1048576 bytes; send a key",
+    )
+    given = {"input": "a" * (2 << 20)}
+    answer = with_key.post(given, to="/v1/embeddings", Authorization="Bearer secret")
+    assert answer.status == 200
+
+
 def test_the_description_has_the_routes(service: Service) -> None:
     paths = service.ask("GET", "/openapi.json").json()["paths"]
     assert {"/v1/models", "/v1/embeddings", "/v1/rerank", "/v1/classify"} <= paths.keys()

@@ -13,6 +13,7 @@ from triton_ensemble.gateway.limit import Limit
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
 
+STRANGER_BYTES = 1 << 20
 WINDOW_S = 0.5  # of what the limit is told
 
 
@@ -91,21 +92,24 @@ class Admission:
         finally:
             self._waiting -= 1
 
-    def body(self, headers: Mapping[str, str]) -> Body:
-        """Return what holds the body of a request; Refusal 413 where its length alone is too much."""
-        length = headers.get("content-length", "")
+    def body(self, headers: Mapping[str, str], *, is_stranger: bool = False) -> Body:
+        """Return what holds the body of a request; Refusal 413 where its length alone is too much.
+
+        A stranger has no key, where keys are asked.
+        """
+        body, length = Body(self, is_stranger), headers.get("content-length", "")
         if length.isdecimal():
-            self.check_length(int(length))
-        return Body(self)
+            body.check_length(int(length))
+        return body
 
     def late(self) -> Refusal:
         """Return the refusal of a request that comes too slowly."""
         return Refusal(408, f"the request did not come in {self._settings.body_s:g} s")
 
-    def check_length(self, length: int) -> None:
-        """Raise Refusal 413 where a request has too many bytes."""
-        if length > self._settings.max_bytes:
-            raise Refusal(413, f"a request may have {self._settings.max_bytes} bytes; send fewer")
+    @property
+    def max_bytes(self) -> int:
+        """How many bytes a request may have."""
+        return self._settings.max_bytes
 
     def hold(self, more: int, size: int) -> None:
         """Count memory of a request that takes `size` with it; Refusal 413 where that is too much, 429 where all requests' is."""
@@ -119,8 +123,8 @@ class Admission:
 class Body:
     """The body of a request. It counts as memory until the request is answered."""
 
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
+    def __init__(self, admission: Admission, is_stranger: bool) -> None:
+        self._admission, self._is_stranger = admission, is_stranger
         self._length = self._size = 0
         self._parts: list[bytes] = []
 
@@ -128,8 +132,17 @@ class Body:
         """Keep a part; Refusal 413 or 429 where there is no room."""
         self._parts.append(part)
         self._length += len(part)
-        self._admission.check_length(self._length)
+        self.check_length(self._length)
         self.hold(len(part))
+
+    def check_length(self, length: int) -> None:
+        """Raise Refusal 401 or 413 where a request has too many bytes."""
+        if self._is_stranger and length > STRANGER_BYTES:
+            raise Refusal(
+                401, f"a request without a key may have {STRANGER_BYTES} bytes; send a key"
+            )
+        if length > self._admission.max_bytes:
+            raise Refusal(413, f"a request may have {self._admission.max_bytes} bytes; send fewer")
 
     def hold(self, size: int) -> None:
         """Count more bytes of memory; Refusal 413 or 429 where there is no room."""

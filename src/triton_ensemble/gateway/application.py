@@ -12,6 +12,7 @@ from starlette.datastructures import Headers
 
 from triton_ensemble.gateway.admission import Body
 from triton_ensemble.gateway.exchange import Exchange
+from triton_ensemble.gateway.gateway import Gateway
 from triton_ensemble.gateway.observe import Asked
 
 if TYPE_CHECKING:
@@ -46,6 +47,13 @@ class Applied(Exchange):
             "state": {**connection.app_state, "asked": self._asked},
         }
         self._is_chunked = False
+
+    def _admitted(self) -> Body:
+        """Let the request in. Only its route knows whether it asks for a key, so a long body without one is refused."""
+        gateway: Gateway | None = self._connection.app_state.get("gateway")
+        headers = self._asked.headers
+        is_stranger = gateway is not None and not gateway.keys.are_in(headers)
+        return self._connection.admission.body(headers, is_stranger=is_stranger)
 
     async def _answer(self, body: Body) -> None:
         self._messages = [{"type": "http.request", "body": body.content(), "more_body": False}]

@@ -28,16 +28,19 @@ class Keys:
         return bool(self._file or self._given)
 
     def check(self, headers: Mapping[str, str]) -> None:
-        """Raise Refusal 401 if a request's headers have none of the keys, in X-API-Key or as a Bearer token."""
+        """Raise Refusal 401 if a request's headers have none of the keys."""
+        if not self.are_in(headers):
+            raise Refusal(401, "no key, or none that is known; send it as X-API-Key")
+
+    def are_in(self, headers: Mapping[str, str]) -> bool:
+        """Return whether headers have a key, in X-API-Key or as a Bearer token, or none is asked."""
         if not self.are_asked:
-            return
+            return True
         kind, _, token = headers.get("authorization", "").partition(" ")
         key = headers.get("x-api-key") or (token if kind.lower() == "bearer" else "")
         # Each is compared, in constant time: how long it takes tells nothing.
         sent = key.strip().encode("latin-1")  # as a header's bytes were read
-        known = [hmac.compare_digest(sent, one) for one in self._keys()]
-        if not any(known):
-            raise Refusal(401, "no key, or none that is known; send it as X-API-Key")
+        return any([hmac.compare_digest(sent, one) for one in self._keys()])
 
     def _keys(self) -> list[bytes]:
         if self._file:

@@ -17,6 +17,7 @@ from uvicorn import Config
 from triton_ensemble.gateway.admission import Admission
 from triton_ensemble.gateway.application import Applied
 from triton_ensemble.gateway.exchange import Exchange
+from triton_ensemble.gateway.gateway import Gateway
 from triton_ensemble.gateway.ordinary import Ordinary, Predicted
 from triton_ensemble.gateway.settings import Settings
 
@@ -47,7 +48,8 @@ class Protocol(asyncio.Protocol):
         self.config, self.server_state, self.app_state = config, server_state, app_state
         self.loop = _loop or asyncio.get_running_loop()
         self._body_s, self._read_s = settings.body_s, settings.timeout_s
-        self.admission: Admission = app_state.get("admission") or Admission(settings)
+        gateway: Gateway | None = app_state.get("gateway")
+        self.admission = gateway.admission if gateway else Admission(settings)
         self._ordinary: Ordinary | None = app_state.get("ordinary")
         self._parser = httptools.HttpRequestParser(self)
         self._exchange: Exchange | None = None  # until it is read and answered

@@ -100,8 +100,7 @@ async def _running(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     ordinary: Ordinary | None = getattr(app.state, "ordinary", None)
     async with app.state.gateway.running():
         is_whole = ordinary and ordinary.is_of(app)
-        admission = app.state.gateway.admission
-        yield {"admission": admission, "ordinary": ordinary if is_whole else None}
+        yield {"gateway": app.state.gateway, "ordinary": ordinary if is_whole else None}
 
 
 def _add_probes(app: FastAPI, gateway: Gateway) -> None:
