@@ -272,3 +272,20 @@ def test_who_reads_no_more_keeps_no_place(generate: Generate) -> None:
         wait_for(service, "gateway_computing", 0)
         assert service.post({"COUNT": [1]}).status == 200
         connection.close()
+
+
+@pytest.mark.slow
+def test_who_leaves_before_the_first_event_keeps_no_place(generate: Generate) -> None:
+    project = stream(
+        generate, WORDS.replace("for _", "time.sleep(40 * int(COUNT[0] > 1))\n        for _")
+    )
+    code = (project / "steps/words.py").read_text()
+    (project / "steps/words.py").write_text(f"import time\n{code}")
+    succeed(project.make("repository"))
+    limits = {"GATEWAY_CONCURRENCY": "1", "GATEWAY_WAITING": "0", "GATEWAY_TIMEOUT_S": "60"}
+    with serve(project) as server, gateway(project, server.urls["grpc"], **limits) as service:
+        connection = service.connect()
+        connection.request("POST", "/predict", b'{"COUNT": [2]}')
+        wait_for(service, "gateway_computing", 1)
+        connection.close()
+        wait_for(service, "gateway_computing", 0)

@@ -282,3 +282,22 @@ def test_what_has_no_end_takes_no_memory(service: Service, kind: str) -> None:
 def test_ten_thousand_files(service: Service) -> None:
     answer = service.upload(*[("IMAGE", "", b"")] * 10_000)
     assert (answer.status, "parts" in answer.json()["error"]) == (413, True)
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("POST /predict HTTP/1.1\r\nHost: a\r\nHost: b", 400),
+        ("GET /healthz HTTP/1.1\r\nHost: a\r\nHost: a", 400),
+        ("GET /healthz HTTP/1.1", 400),
+        ("GET /healthz HTTP/1.0", 200),
+        ("GET /healthz/ HTTP/1.1\r\nHost: evil.example", 404),
+    ],
+)
+def test_a_request_names_one_host_and_is_sent_to_none(
+    service: Service, head: str, status: int
+) -> None:
+    answer = sent(service, f"{head}\r\nContent-Length: 0\r\n\r\n".encode())
+    assert answer
+    assert answer.status == status, answer
+    assert b"evil" not in answer.content

@@ -28,7 +28,8 @@ class Asking:
     """The pipeline as a request with a key asks it: its calls have its id and trace, places, and the time that each may take."""
 
     def __init__(self, request: Request) -> None:
-        self._gateway, self._asked = _gateway(request), request.state.asked
+        self._gateway, self._request = _gateway(request), request
+        self._asked = request.state.asked
 
     @property
     def model(self) -> str:
@@ -57,7 +58,7 @@ class Asking:
 
     async def by_events(self, events: AsyncGenerator[bytes, None]) -> Response:
         """Answer by server-sent events, which end for who does not read them."""
-        return await self._gateway.by_events(events)
+        return await self._gateway.by_events(self._request, events)
 
 
 def _gateway(request: Request) -> Gateway:

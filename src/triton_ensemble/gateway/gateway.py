@@ -137,17 +137,24 @@ class Gateway:
 
     async def stream(self, request: Request) -> Response:
         """Answer a request to a decoupled pipeline by server-sent events, one for each of its answers."""
-        return await self.by_events(self._events(request))
+        asked = request.state.asked
+        body = self.begin(asked)
+        try:
+            await self._read(request, body)
+        except Refusal:
+            body.close()
+            raise
+        return await self.by_events(request, self._events(asked, body))
 
-    async def by_events(self, events: AsyncGenerator[bytes, None]) -> Response:
-        """Answer by server-sent events; Refusal where the first raises it."""
-        first = await anext(events, b"")  # a request that is refused has a status of its own
+    async def by_events(self, request: Request, events: AsyncGenerator[bytes, None]) -> Response:
+        """Answer by server-sent events; Refusal where the first raises it, or the client leaves before it."""
+        async with _unless_gone(request):
+            first = await anext(events, b"")  # a request that is refused has a status of its own
         return _Events(first, events, self._settings.timeout_s)
 
-    async def _events(self, request: Request) -> AsyncGenerator[bytes, None]:
-        count, asked = 0, request.state.asked
-        with closing(self.begin(asked)) as body:
-            await self._read(request, body)
+    async def _events(self, asked: Asked, body: Body) -> AsyncGenerator[bytes, None]:
+        count = 0
+        with closing(body):
             given, _ = self._inputs(asked, body)
             try:
                 async with aclosing(self.streamed(asked, given)) as stream:

@@ -161,6 +161,9 @@ class Protocol(asyncio.Protocol):
         self._head_bytes = 0
         self._has_all = self._is_answered = False
         self.http_version = self._parser.get_http_version()
+        hosts = sum(name == b"host" for name, _ in self._headers)
+        if hosts > 1 or (not hosts and self.http_version == "1.1"):  # RFC 9112, 3.2
+            return self._reject("A request has one Host header.")
         self._keeps_alive = self._parser.should_keep_alive() and self.http_version != "1.0"
         self._exchange = self._next()
         self._headers = []  # those that follow a body are left out

@@ -54,6 +54,7 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
         responses=describe.ANY,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # to whatever host a request names
         telemetry=observe.TELEMETRY if observe.EXPORTED else None,
     )
     app.state.gateway = gateway
