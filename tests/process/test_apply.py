@@ -746,6 +746,30 @@ def test_make_applies_and_undoes(project: Project) -> None:
     assert "pipeline.yml: is not applied; run `make apply` and commit\n" in refused.stderr
 
 
+def test_a_change_that_needs_a_package_can_be_taken_back_without_it(project: Project) -> None:
+    """Applying installs nothing; the command that needs the package stops until its owner has chosen one."""
+    (project / ".venv/bin").mkdir(parents=True)
+    python = project / ".venv/bin/python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    for name in (".packages", ".toolkit"):
+        (project / ".venv" / name).touch()
+    before = (project / "pipeline.yml").read_text()
+    needing = yaml.safe_dump(read(project) | CHANGES["backend switched"])
+
+    def make(*words: str, text: str) -> subprocess.CompletedProcess[str]:
+        (project / "pipeline.yml").write_text(text)
+        return project.run("make", *words, UV="true")
+
+    lacks = "requirements.lock: lacks torch==2.13.0; "
+    assert f"{lacks}`make setup` adds it" in succeed(make("apply", text=needing))
+    assert lacks in make("repository", text=needing).stderr
+    succeed(make("apply", "UNDO=1", text=needing))
+    assert lacks in make("repository", text=needing).stderr
+    succeed(make("check", text=before))
+    succeed(make("repository", text=before))
+
+
 def test_an_extra_that_is_new_takes_one_command(project: Project) -> None:
     answer(project, extras=[])
     command = ("gateway-image", "DOCKER=echo")
