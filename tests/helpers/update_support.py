@@ -12,7 +12,7 @@ from typing import Any
 import copier
 import pytest
 import yaml
-from support import Project, step
+from support import Project, run, step, succeed
 
 TENSORS = dict.fromkeys("ABCD", "FP32[4]")
 ONE = step("one", ["A"], ["B"])
@@ -47,6 +47,15 @@ def copy(origin: Path, tmp_path: Path) -> Copy:
         return project
 
     return copy
+
+
+def release(origin: Path, version: str, **changed: str) -> None:
+    """Make a new version of the template, with a line added to some of its files."""
+    for name in changed.values():
+        with (origin / "template" / name).open("a") as file:
+            file.write(f"# {version}\n")
+    for command in ("add --all", f"commit -q --allow-empty -m {version}", f"tag {version}"):
+        succeed(run("git", *command.split(), cwd=origin))
 
 
 def update(project: Project, **data: Any) -> None:

@@ -37,6 +37,7 @@ from update_support import (  # noqa: F401
     copy,
     make_update,
     origin,
+    release,
     update,
 )
 
@@ -824,11 +825,12 @@ def test_pipeline_yml_wins_over_other_answers_of_an_update(copy: Copy) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["batch size", "step added in the middle", "another project name"])
-def test_it_makes_the_files_that_an_update_makes(
-    name: str,
-    copy: Copy,
-) -> None:
+def test_it_makes_the_files_that_an_update_makes(name: str, origin: Path, copy: Copy) -> None:
+    """A change that is applied before `copier update` brings a new version, or by `make update` together with it."""
     applied, updated = copy("applied", **START), copy("updated", **START)
+    model = "{% yield model from graph.models %}{{ model.name }}{% endyield %}"
+    config = f"model_repository/{model}/config.pbtxt.jinja"
+    release(origin, "v1.1.0", one="Makefile.jinja", two=config, three="README.md.jinja")
     for project in (applied, updated):
         edit(project, "Makefile")
         answer(project, **CHANGES[name])
@@ -836,6 +838,6 @@ def test_it_makes_the_files_that_an_update_makes(
     apply(applied)
     applied.commit()
     update(applied)
-    assert applied.changes() == ""
     succeed(make_update(updated))
     assert without_text(managed(applied)) == without_text(managed(updated))
+    assert (applied / "Makefile").read_text().endswith("# v1.1.0\n")

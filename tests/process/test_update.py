@@ -26,19 +26,11 @@ from update_support import (  # noqa: F401
     copy,
     make_update,
     origin,
+    release,
     update,
 )
 
 from triton_ensemble.update.stage import PREFIX
-
-
-def release(origin: Path, version: str, **changed: str) -> None:
-    """Make a new version of the template, with a line added to some of its files."""
-    for name in changed.values():
-        with (origin / "template" / name).open("a") as file:
-            file.write(f"# {version}\n")
-    for command in ("add --all", f"commit -q --allow-empty -m {version}", f"tag {version}"):
-        succeed(run("git", *command.split(), cwd=origin))
 
 
 def without_version(project: Project) -> dict[str, bytes]:
