@@ -1,4 +1,4 @@
-"""Record the first minute of README.md in a real terminal: docs/first-minute.svg.
+"""Record the first minute of README.md, and a change of pipeline.yml, in a real terminal: two pictures in docs/.
 
     make wheel
     python3 -m venv build/record && build/record/bin/pip install pexpect termtosvg-ng
@@ -23,7 +23,7 @@ from pathlib import Path
 import pexpect  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).resolve().parents[1]
-PICTURE = ROOT / "docs/first-minute.svg"
+FIRST_MINUTE, CHANGE = ROOT / "docs/first-minute.svg", ROOT / "docs/change.svg"
 ADDRESS = "https://github.com/org/triton-ensemble-template"
 COLUMNS, ROWS = 110, 25
 # Seconds: a key, until somebody has read a question, and what came of a command.
@@ -39,6 +39,12 @@ INFER = "cd myproj && make infer"
 QUESTIONS = 7
 SLIP = "sed -i 's/PIXELS}/PIXEL}/' pipeline.yml    # a slip"
 CHECK = ".venv/bin/triton-ensemble check pipeline.yml"
+LOOP = (
+    "sed -i 's/max_batch_size: 8/max_batch_size: 16/' pipeline.yml",
+    "make check",
+    "make infer",
+    "git status --short",
+)
 
 
 class Terminal:
@@ -132,9 +138,9 @@ def environment(folder: Path) -> dict[str, str]:
     return inherited | told
 
 
-def record(folder: Path) -> Terminal:
-    (folder / "home").mkdir()
-    terminal = Terminal(folder / "home", environment(folder))
+def record_first_minute(home: Path, known: dict[str, str]) -> Terminal:
+    home.mkdir()
+    terminal = Terminal(home, known)
     terminal.types(COPY)
     for asked in range(1, QUESTIONS + 1):
         terminal.waits_for("\U0001f3a4", GLANCE, asked)
@@ -145,20 +151,42 @@ def record(folder: Path) -> Terminal:
     return terminal
 
 
+def record_change(project: Path, known: dict[str, str]) -> Terminal:
+    """Record a change of the project that the first minute has left, committed without its slip."""
+    pipeline = project / "pipeline.yml"
+    pipeline.write_text(pipeline.read_text().replace("PIXEL}", "PIXELS}"))
+    author = ("-c", "user.name=owner", "-c", "user.email=owner@example.org")
+    for command in (("init", "-q"), ("add", "--all"), (*author, "commit", "-qm", "First version")):
+        git("-C", str(project), *command)
+    terminal = Terminal(project, known)
+    for line in LOOP:
+        terminal.runs(line)
+    return terminal
+
+
+def draw(terminal: Terminal, picture: Path, folder: Path) -> None:
+    """Write what a terminal has shown; exit with a line if that has a path of this machine."""
+    cast, svg = folder / "cast", folder / "svg"
+    terminal.saves(cast)
+    options = ["-t", "window_frame", "--theme", "dracula", "-m", str(FRAME), "-D", str(END)]
+    render = [sys.executable, "-m", "termtosvg", "render", str(cast), str(svg)]
+    subprocess.run([*render, *options], check=True)
+    text = svg.read_text(encoding="utf-8")
+    if found := re.search(
+        rf"{re.escape(str(folder))}|{re.escape(str(ROOT))}|{Path.home()}\b", text
+    ):
+        sys.exit(
+            f"{picture.name}: would show {found[0]}, a path of this machine; it is not written"
+        )
+    picture.write_text(text, encoding="utf-8")
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        cast = folder / "first-minute.cast"
-        record(folder).saves(cast)
-        options = ["-t", "window_frame", "--theme", "dracula", "-m", str(FRAME), "-D", str(END)]
-        render = [sys.executable, "-m", "termtosvg", "render", str(cast), str(folder / "svg")]
-        subprocess.run([*render, *options], check=True)
-        picture = (folder / "svg").read_text(encoding="utf-8")
-    if found := re.search(rf"{re.escape(name)}|{re.escape(str(ROOT))}|{Path.home()}\b", picture):
-        sys.exit(
-            f"{PICTURE.name}: would show {found[0]}, a path of this machine; it is not written"
-        )
-    PICTURE.write_text(picture, encoding="utf-8")
+        home, known = folder / "home", environment(folder)
+        draw(record_first_minute(home, known), FIRST_MINUTE, folder)
+        draw(record_change(home / "myproj", known), CHANGE, folder)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/first-minute.svg, which scripts/record.py makes: it shows what the commands print today."""
+"""The pictures that scripts/record.py makes: they show what the commands print today."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from docs_blocks import read_blocks
 from site_support import foreign
 from support import COPIER, ROOT, VENV, Project, run, succeed
 
-PICTURE = ROOT / "docs/first-minute.svg"
+FIRST_MINUTE, CHANGE = ROOT / "docs/first-minute.svg", ROOT / "docs/change.svg"
 SVG = "{http://www.w3.org/2000/svg}"
 PROMPT = "$ "
+COLUMNS = 110
 
 
-def shown() -> set[str]:
-    """Return the lines that it ever shows."""
-    groups = ElementTree.parse(PICTURE).iter(f"{SVG}g")
+def shown(picture: Path = FIRST_MINUTE) -> set[str]:
+    """Return the lines that a picture ever shows."""
+    groups = ElementTree.parse(picture).iter(f"{SVG}g")
     texts = ("".join(text.text or "" for text in group.findall(f"{SVG}text")) for group in groups)
     return {line(text) for text in texts}
 
@@ -28,9 +29,9 @@ def line(text: str) -> str:
     return " ".join(text.split())
 
 
-def commands(program: str) -> list[str]:
+def commands(program: str, picture: Path = FIRST_MINUTE) -> list[str]:
     """Return what was typed whole that begins with a program; while it is typed, it is shown in part."""
-    typed = [text for text in shown() if text.startswith(f"{PROMPT}{program}")]
+    typed = [text for text in shown(picture) if text.startswith(f"{PROMPT}{program}")]
     return [text.removeprefix(PROMPT) for text in sorted(typed, key=len)[-1:]]
 
 
@@ -40,8 +41,9 @@ def project(default_project: Project, tmp_path: Path) -> Project:
     return Project(Path(shutil.copytree(default_project.path, tmp_path / "myproj")))
 
 
-def test_it_is_small_and_loads_nothing() -> None:
-    text = PICTURE.read_text()
+@pytest.mark.parametrize("picture", [FIRST_MINUTE, CHANGE], ids=lambda picture: picture.stem)
+def test_it_is_small_and_loads_nothing(picture: Path) -> None:
+    text = picture.read_text()
     assert len(text) < 300_000
     assert foreign(text) == []
     assert not re.search(r"<script|/tmp/|/home/|/root/|file:", text)
@@ -79,3 +81,18 @@ def test_it_shows_how_a_slip_is_named(project: Project) -> None:
     named = (refused.stdout + refused.stderr).splitlines()
     assert named
     assert [text for text in map(line, named) if text not in shown()] == []
+
+
+@pytest.mark.slow
+def test_it_shows_a_change_and_the_files_that_it_touches(project: Project) -> None:
+    succeed(project.make("repository"))
+    project.commit()
+    [edit] = commands("sed", CHANGE)
+    succeed(project.run("bash", "-c", edit))
+    printed = [succeed(project.make(target)) for target in ("check", "infer")]
+    lines = "".join([*printed, project.changes()]).splitlines()
+    wrapped = [text[at : at + COLUMNS] for text in lines for at in range(0, len(text), COLUMNS)]
+    assert len(wrapped) > 20
+    assert [
+        text for text in map(line, wrapped) if text not in shown(CHANGE) and "://" not in text
+    ] == []
