@@ -40,7 +40,7 @@ DEV = ["mypy", "pytest", "pytest-docker", "questionary", "ruamel.yaml", "ruff", 
 CLIENT = ["numpy", "pyyaml", "tritonclient[grpc]"]
 # Of a generated project: what `make update` runs.
 UPDATE = ["copier", "tqdm"]
-HEAD = "# Managed by triton-ensemble-template: what `make {}` runs, by hash."
+HEAD = "# Managed by triton-ensemble-template: what `make {}` runs, by hash.\n"
 # Of a generated project, by the command whose environment alone has them.
 GATEWAY = [
     *CLIENT,
@@ -161,9 +161,8 @@ def compile_lock(
         uv = [os.environ.get("UV", "uv"), "pip", "compile", "--quiet", *options]
         command = [*uv, f"--output-file={path}", "-"]
         subprocess.run(command, check=True, cwd=folder, input="\n".join(requirements), text=True)
-    entries = path.read_text().replace("\n    --hash", "\0    --hash").splitlines()
-    lines = [head] * bool(head) + sorted(entry for entry in entries if entry not in without)
-    path.write_text("\n".join(lines).replace("\0", "\n") + "\n")
+    entries = re.findall(r"^\S.*\n(?: .*\n)*", path.read_text(), re.MULTILINE)
+    path.write_text(head + "".join(sorted(each for each in entries if each not in without)))
     return entries
 
 

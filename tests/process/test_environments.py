@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import ROOT, UV, Project, free_port, succeed
+from package_index import add_wheel, serve_index
+from support import ROOT, UV, Project, succeed
 
 PYTHONS = ("python3", "python3.12", "python3.11", "python3.10")
 NO_PYTHON = (
@@ -75,26 +74,9 @@ def test_a_named_python_has_to_fit(project: Project, path: str, maker: str) -> N
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """Serve a package index of one wheel, `only-here`; yield its address, and the line of a lock."""
     folder = tmp_path_factory.mktemp("index")
-    (folder / "only-here").mkdir()
-    wheel = folder / "only-here/only_here-1.0-py3-none-any.whl"
-    info = "only_here-1.0.dist-info"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("only_here.py", "")
-        archive.writestr(
-            f"{info}/METADATA", "Metadata-Version: 2.1\nName: only-here\nVersion: 1.0\n"
-        )
-        archive.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        files = ["only_here.py", *(f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD"))]
-        archive.writestr(f"{info}/RECORD", "".join(f"{file},,\n" for file in files))
-    (folder / "only-here/index.html").write_text(f'<a href="{wheel.name}">{wheel.name}</a>')
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    port = free_port()
-    command = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)]
-    with subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL) as server:
-        yield f"http://127.0.0.1:{port}/", f"only-here==1.0 --hash=sha256:{digest}\n"
-        server.terminate()
+    digest = add_wheel(folder, "only-here", "1.0")
+    with serve_index(folder) as address:
+        yield address, f"only-here==1.0 --hash=sha256:{digest}\n"
 
 
 def install(project: Project, lock: str, **more: str) -> subprocess.CompletedProcess[str]:

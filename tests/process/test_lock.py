@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import re
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import COPIER, SOURCES, UV, VENV, Generate, Project, free_port, run, step, succeed
+from package_index import add_wheel, serve_index
+from support import COPIER, SOURCES, UV, VENV, Generate, Project, run, step, succeed
 
 from triton_ensemble.update.lock import lacking
 
@@ -37,37 +36,13 @@ OF_CPU = [
 
 @pytest.fixture(scope="module")
 def torch_index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Serve a package index that is laid out as PyTorch's own for CPUs; its wheels hold next to nothing."""
+    """Serve a package index with torch for CPUs, and with what must not be taken from there."""
     folder = tmp_path_factory.mktemp("index")
-    (folder / "cpu/torch").mkdir(parents=True)
-    links = [link(folder / "cpu/torch", *wheel) for wheel in OF_CPU]
-    (folder / "cpu/torch/index.html").write_text(f"<html><body>{''.join(links)}</body></html>")
-    # What is there as well must not be taken from there.
-    (folder / "cpu/numpy").mkdir()
-    other = link(folder / "cpu/numpy", "1.26.4+cpu", "py3-none-any", "numpy")
-    (folder / "cpu/numpy/index.html").write_text(f"<html><body>{other}</body></html>")
-    port = free_port()
-    command = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)]
-    with subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL) as server:
-        yield f"http://127.0.0.1:{port}/cpu"
-        server.terminate()
-
-
-def link(folder: Path, version: str, tag: str, name: str = "torch") -> str:
-    """Write a wheel; return the line of its index page."""
-    path, info = folder / f"{name}-{version}-{tag}.whl", f"{name}-{version}.dist-info"
-    files = {
-        f"{name}/__init__.py": f"__version__ = {version!r}\n",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n",
-    }
-    files[f"{info}/RECORD"] = "".join(f"{file},,\n" for file in [*files, f"{info}/RECORD"])
-    with zipfile.ZipFile(path, "w") as archive:
-        for file, text in files.items():
-            archive.writestr(file, text)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    address = path.name.replace("+", "%2B")
-    return f'<a href="/cpu/{name}/{address}#sha256={digest}">{path.name}</a>\n'
+    for version, tag in OF_CPU:
+        add_wheel(folder, "torch", version, tag)
+    add_wheel(folder, "numpy", "1.26.4+cpu")
+    with serve_index(folder) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
