@@ -415,7 +415,7 @@ def test_undo_brings_all_back_once(project: Project) -> None:
     assert managed(project) == before
     assert not (project / "src/q").exists()
     assert (project / ".apply/kept/pipeline.yml").read_text() == mine
-    line = "apply: there is nothing to undo: pipeline.yml was not applied here yet"
+    line = "apply: there is nothing to undo: the last change is undone, or none was applied here"
     assert refuse(project, "apply", "--undo") == line
     (project / "pipeline.yml").write_text(mine)
     apply(project)

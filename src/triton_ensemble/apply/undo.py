@@ -39,7 +39,9 @@ def undo(root: Path) -> None:
     """
     folder = root / FOLDER / LAST
     if not (folder / TEXT).is_file():
-        raise ApplyError("apply: there is nothing to undo: pipeline.yml was not applied here yet")
+        raise ApplyError(
+            "apply: there is nothing to undo: the last change is undone, or none was applied here"
+        )
     text = (folder / TEXT).read_bytes().decode()
     Stage(folder).check(root)
     keep_edits(root, {TEXT: (root / TEXT).read_bytes()})

@@ -106,8 +106,10 @@ def _of_pipeline(repository: Path, findings: list[Finding]) -> list[Finding]:
         from triton_ensemble.check.pipeline.check import check_answers, check_pipeline
 
         if any(each.rule == "pipeline-changed" for each in findings):
-            still = ("pipeline-changed", "apply-conflict")
-            return [*check_pipeline(pipeline), *(each for each in findings if each.rule in still)]
+            changed = check_pipeline(pipeline)
+            refused = any(each.severity == "error" and each.file == pipeline for each in changed)
+            still = ("apply-conflict",) if refused else ("apply-conflict", "pipeline-changed")
+            return [*changed, *(each for each in findings if each.rule in still)]
         return check_answers(pipeline) if answers_of(repository) and pipeline.is_file() else []
     except (ModuleNotFoundError, RulesError):
         return []
