@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -27,7 +28,19 @@ from apply_support import (
     state,
     without_text,
 )
-from support import SOURCES, Generate, Project, Said, call, mounted, run, step, succeed, variables
+from support import (
+    ROOT,
+    SOURCES,
+    Generate,
+    Project,
+    Said,
+    call,
+    mounted,
+    run,
+    step,
+    succeed,
+    variables,
+)
 from update_support import (  # noqa: F401
     ONE,
     THREE,
@@ -111,6 +124,49 @@ def test_a_change_touches_what_it_must(default_project: Project, generate: Gener
         ".copier-answers.yml",
         "pipeline.yml",
         f"model_repository/{steps[1]['name']}/config.pbtxt",
+    }
+
+
+@pytest.mark.slow
+def test_the_docs_count_the_files_of_each_change(generate: Generate) -> None:
+    page = (ROOT / "docs/daily.md").read_text().partition("## Changing your mind")[2]
+    project = generate()
+    project.commit()
+    counts = {}
+    for name, data in changes_of_default(read(project)).items():
+        answer(project, **data)
+        apply(project)
+        succeed(project.run("git", "add", "--all"))
+        changed = succeed(project.run("git", "diff", "--cached", "--name-only", "-M"))
+        counts[name] = str(len(changed.splitlines()))
+        succeed(project.run("git", "reset", "-q", "--hard"))
+    assert counts == dict(re.findall(r"^\| (.+?) \| (\d+) \|", page, re.MULTILINE))
+
+
+def changes_of_default(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return changes of the default project's answers, by their names in docs/daily.md."""
+    tensors, (first, classify, last) = made["tensors"], made["steps"]
+    scale = step("scale", ["PIXELS"], ["SCALED"])
+    return {
+        "`instances` of a step": {"steps": [first, classify | {"instances": 2}, last]},
+        "`max_batch_size`": {"max_batch_size": 16},
+        "another name of a tensor": yaml.safe_load(
+            yaml.safe_dump(made).replace("LOGITS", "DIGITS")
+        ),
+        "a step in the middle": {
+            "tensors": tensors | {"SCALED": "FP32[64]"},
+            "steps": [first, scale, classify | {"inputs": {"pixels": "SCALED"}}, last],
+        },
+        "the last step removed": {
+            "tensors": {name: tensors[name] for name in ("IMAGE", "PIXELS", "LOGITS")},
+            "steps": [first, classify],
+        },
+        "another backend of a step": {"steps": [first, classify | {"backend": "openvino"}, last]},
+        "the extra `gateway`": {"extras": ["monitoring", "gateway"]},
+        "another CI": {"ci": "gitlab"},
+        "`gpu_count`": {"gpu_count": 1},
+        "another `project_name`": {"project_name": "digits"},
+        "one more of `outputs`": {"outputs": ["LABEL", "SCORE", "LOGITS"]},
     }
 
 
