@@ -137,7 +137,7 @@ CASES: dict[str, tuple[Answers, list[Record]]] = {
             "max_batch_size": 0,
         },
         [("rows-kept", [*ONE, "outputs", "B"], {
-            "tensor": "B", "who": "step two", "dims": [2, 4], "rows": 1,
+            "tensor": "B", "rows": 1, "who": "step two reads", "other": "FP32[2, 4]",
         })],
     ),
     "a model that is no step's": (

@@ -1,7 +1,7 @@
 """The config.pbtxt files of a model repository: parsed, with the line of each field."""
 
 from triton_ensemble.config.fields import Field, Part
-from triton_ensemble.config.message import ModelConfig, dims_match, enum_name, type_name
+from triton_ensemble.config.message import ModelConfig, dims_match, enum_name, segments, type_name
 from triton_ensemble.config.model import Model, UnreadModel, read_model, read_models
 from triton_ensemble.config.problem import Problem, did_you_mean
 from triton_ensemble.config.syntax import ConfigSyntaxError, parse
@@ -20,5 +20,6 @@ __all__ = [
     "parse",
     "read_model",
     "read_models",
+    "segments",
     "type_name",
 ]

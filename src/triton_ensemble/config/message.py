@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
@@ -55,3 +56,14 @@ def dims_match(one: Sequence[int], two: Sequence[int]) -> bool:
     """Whether two dims are the same, where -1 matches any size."""
     pairs = zip(one, two, strict=False)
     return len(one) == len(two) and all(a == b or -1 in (a, b) for a, b in pairs)
+
+
+def segments(dims: Sequence[int]) -> list[int]:
+    """Return the count of values between each two dims that vary, which a reshape must keep."""
+    parts: list[list[int]] = [[]]
+    for dim in dims:
+        if dim == -1:
+            parts.append([])
+        else:
+            parts[-1].append(dim)
+    return [math.prod(part) for part in parts]

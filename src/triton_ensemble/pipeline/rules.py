@@ -7,7 +7,7 @@ The wheel carries these files; a clone of the template has them at its root.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -250,12 +250,6 @@ def problem(rule: str, *where: str | int, near: str = "", **args: Any) -> Proble
 def nearest(word: str, choices: Iterable[str]) -> str:
     """Return the choice that a word may stand for; empty where none is like it."""
     return str(rules().macro("problems", "nearest")(word, list(choices)))
-
-
-def holds_as_many(one: Sequence[int], two: Sequence[int]) -> bool:
-    """Return whether two dims hold as many values, those between the dims that vary too."""
-    segments = rules().macro("validate/bindings", "segments")
-    return bool(segments(one) == segments(two))
 
 
 def problems_in(lines: str) -> list[Problem]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from triton_ensemble.check.pipeline.rules import problems_of_file
+from triton_ensemble.check.pipeline.rules import problems_of_ensemble, problems_of_file
 from triton_ensemble.check.pipeline.rules.openai import openai
 from triton_ensemble.pipeline.file import steps_of, tensors_of
 from triton_ensemble.pipeline.rules import Answers, Problem, Rules
@@ -35,14 +35,16 @@ def list_problems(answers: Answers, rules: Rules) -> Iterator[Problem]:
 
 def _of_wiring(answers: Answers, rules: Rules, whole: bool) -> Iterator[Problem]:
     """Yield what is wrong with how steps hang together, and then what only a file says, in steps without such a problem."""
-    found = rules.problems_of_wiring(answers, whole)
+    graph = answers["graph"]
+    own = [*problems_of_ensemble(graph, answers)] if whole else []
+    found = own + rules.problems_of_wiring(answers, whole and not own)
     yield from found
     refused = {_step(each) for each in found}
-    for each in problems_of_file(answers["graph"], answers, whole and not found):
+    for each in problems_of_file(graph, answers, whole and not found):
         if _step(each) not in refused:
             yield each
     if whole and not found:
-        yield from openai(answers["graph"], answers)
+        yield from openai(graph, answers)
 
 
 def _step(problem: Problem) -> Place:

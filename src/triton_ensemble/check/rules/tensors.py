@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from triton_ensemble import catalog
 from triton_ensemble.check.examples import BATCHES, A
 from triton_ensemble.check.repository import models
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Model, Part, Problem, enum_name, type_name
+from triton_ensemble.config import Model, Part, Problem, enum_name, segments, type_name
 
 BATCH_TYPES = ("TYPE_INT32", "TYPE_FP32")
 A_PLAN = A.replace('"python"', '"tensorrt"')
@@ -119,21 +118,10 @@ def _reshape_problem(tensor: Any, max_batch_size: int) -> str:
         return (
             "reshape dimensions must be integer >= 1, or -1 to indicate a variable-size dimension"
         )
-    sent, seen = _segments(tensor.dims), _segments(shape)
+    sent, seen = segments(tensor.dims), segments(shape)
     if len(sent) != len(seen) and len(sent) > 1 < len(seen):
         return "has different number of variable-size dimensions for dims and reshape"
     return "" if sent == seen else "has different size for dims and reshape"
-
-
-def _segments(dims: Sequence[int]) -> list[int]:
-    """Return the count of values between each two dims that vary."""
-    segments: list[list[int]] = [[]]
-    for dim in dims:
-        if dim == -1:
-            segments.append([])
-        else:
-            segments[-1].append(dim)
-    return [math.prod(segment) for segment in segments]
 
 
 @error(

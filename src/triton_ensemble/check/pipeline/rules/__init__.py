@@ -14,6 +14,7 @@ from triton_ensemble.check.pipeline.rules.batching import batching, sequence
 from triton_ensemble.check.pipeline.rules.calls import calls
 from triton_ensemble.check.pipeline.rules.config_text import config, config_of_ensemble
 from triton_ensemble.check.pipeline.rules.devices import devices, engine
+from triton_ensemble.check.pipeline.rules.rows import rows
 from triton_ensemble.check.pipeline.rules.settings import (
     release,
     settings,
@@ -39,7 +40,14 @@ OF_MODELS: tuple[Rule, ...] = (
     tensors,
 )
 OF_ENSEMBLES: tuple[Rule, ...] = (settings_of_ensemble, config_of_ensemble)
-OF_PIPELINES = (wiring.interface, wiring.tensors, wiring.decoupled, wiring.fused, wiring.rows_kept)
+OF_PIPELINES = (wiring.interface, wiring.tensors, wiring.decoupled, wiring.fused, rows)
+
+
+def problems_of_ensemble(graph: Answers, answers: Answers) -> Iterator[Problem]:
+    """Yield the first problem of the tensors of an ensemble, each alone."""
+    own = {**graph, "adopted": graph["given"].get("adopted")}
+    for problem in _first((tensors,), own, graph, answers):
+        yield problem.within([], "the ensemble ")
 
 
 def problems_of_file(graph: Answers, answers: Answers, whole: bool) -> Iterator[Problem]:
@@ -55,12 +63,11 @@ def problems_of_file(graph: Answers, answers: Answers, whole: bool) -> Iterator[
         for problem in _first(rules, step, graph, answers):
             yield problem.of_step(step["name"])
     if whole:
-        own = {**graph, "adopted": graph["given"].get("adopted")}
-        for problem in _first((tensors,), own, graph, answers):
-            yield problem.within([], "the ensemble ")
         yield from chain.from_iterable(rule(graph) for rule in OF_PIPELINES)
     for inner in graph["inner"]:
-        for problem in problems_of_file(inner, answers, whole):
+        for problem in chain(
+            problems_of_ensemble(inner, answers), problems_of_file(inner, answers, whole)
+        ):
             yield problem.within(["steps", inner["name"]], f"step {inner['name']}, inside: ")
 
 

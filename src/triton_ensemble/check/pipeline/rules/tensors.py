@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble.pipeline.rules import Answers, Problem, holds_as_many, problem
+from triton_ensemble.config import segments
+from triton_ensemble.pipeline.rules import Answers, Problem, problem
 
 
 def tensors(owner: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
     """A reshape keeps the values, labels lie beside the config, and a format says what three dims are."""
     for at, each in ((side, each) for side in ("inputs", "outputs") for each in owner[side]):
         name, dims, reshape = each["name"], each["dims"], each["reshape"]
-        if reshape is not None and not holds_as_many(dims, reshape):
+        if reshape is not None and segments(dims) != segments(reshape):
             words = {"name": name, "dims": dims, "reshape": reshape}
             place = (at, name, "reshape")
             yield problem("reshape-segments" if -1 in dims else "reshape-values", *place, **words)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble.config import dims_match
 from triton_ensemble.pipeline.rules import Answers, Problem, problem
 
 
@@ -50,37 +49,3 @@ def fused(graph: Answers) -> Iterator[Problem]:
     """A step that asks to be fused is."""
     for name, why in graph["unfused"]:
         yield problem("unfused", "fuse", why=why).of_step(name)
-
-
-def rows_kept(graph: Answers) -> Iterator[Problem]:
-    """A Python step that batches writes as many rows as it reads, also where the dims of others have the rows."""
-    others: dict[str, list[tuple[str, list[int]]]] = {}  # without a batch dimension, by tensor
-    for owner in (graph, *graph["steps"]):
-        who = "the ensemble" if owner is graph else f"step {owner['name']}"
-        for each in (*owner["inputs"], *owner["outputs"]):
-            if not owner["max_batch_size"] and each["dims"]:
-                dims = each["reshape"] if owner is graph and each["reshape"] else each["dims"]
-                others.setdefault(each["tensor"], []).append((who, dims))
-    written: dict[str, int] = {}
-    for step in graph["steps"]:
-        if not step["max_batch_size"] or step["backend"] != "python" or step["adopted"]:
-            continue
-        rows = -1
-        for each in step["inputs"]:
-            counts = [_rows(dims, each["dims"]) for _, dims in others.get(each["tensor"], [])]
-            rows = max(rows, written.get(each["tensor"], -1), *counts)
-        for each in step["outputs"] if rows != -1 else ():
-            written[each["tensor"]] = rows
-            for who, dims in others.get(each["tensor"], []):
-                if _rows(dims, each["dims"]) not in (-1, rows):
-                    words = {"tensor": each["tensor"], "who": who, "dims": dims, "rows": rows}
-                    found = problem("rows-kept", "outputs", each["name"], **words)
-                    yield found.of_step(step["name"])
-                    break
-
-
-def _rows(dims: list[int], batched: list[int]) -> int:
-    """Return how many rows of these dims some without a batch dimension have; -1: any, or it is unknown."""
-    if dims_match(dims, [-1, *batched]):
-        return dims[0]
-    return 1 if dims_match(dims, batched) else -1

@@ -1,0 +1,106 @@
+"""How many rows a tensor has, where a model with a batch dimension meets one without it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import chain, permutations
+from typing import NamedTuple
+
+from triton_ensemble.config import dims_match
+from triton_ensemble.pipeline.rules import Answers, Problem, problem
+
+USES = (("has", "inputs"), ("has", "outputs"), ("writes", "outputs"), ("reads", "inputs"))
+
+
+class Use(NamedTuple):
+    """How the ensemble `has` a tensor, behind its reshape, or how a step `reads` or `writes` it."""
+
+    owner: Answers
+    verb: str
+    side: str
+    binding: Answers
+
+    @property
+    def dims(self) -> list[int]:
+        """The dims, without the batch dimension."""
+        reshape = self.binding["reshape"] if self.verb == "has" else None
+        return list(self.binding["dims"] if reshape is None else reshape)
+
+    @property
+    def batches(self) -> bool:
+        """Whether the dims are those of each row."""
+        return bool(self.owner["max_batch_size"])
+
+    @property
+    def who(self) -> str:
+        """Whose use it is, as the subject and verb of a sentence."""
+        return (
+            "the ensemble has" if self.verb == "has" else f"step {self.owner['name']} {self.verb}"
+        )
+
+    def __str__(self) -> str:
+        return f"{self.binding['type']}{self.dims}{' in each row' * self.batches}"
+
+
+Uses = Mapping[str, list[Use]]  # by tensor
+
+
+def rows(graph: Answers) -> Iterator[Problem]:
+    """The first problem of each step, of a pipeline whose dims are right, with or without a batch dimension."""
+    uses: Uses = defaultdict(list)
+    for verb, side in USES:
+        for owner in [graph] if verb == "has" else graph["steps"]:
+            for each in owner[side] if owner.get("declare", True) else ():
+                if each["tensor"] is not None:
+                    uses[each["tensor"]].append(Use(owner, verb, side, each))
+    found: dict[str, Problem] = {}
+    for step, each in chain(_lost(graph, uses), _kept(graph, uses)):
+        found.setdefault(step, each)
+    yield from (each.of_step(step) for step, each in found.items())
+
+
+def _lost(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]:
+    """Triton takes the batch dimension off for a model that has none, and of several rows answers none."""
+    pairs = (pair for tensor in uses.values() for pair in permutations(tensor, 2))
+    for one, two in sorted(pairs, key=lambda pair: pair[0].side):
+        step, at = one.owner, (one.side, one.binding["name"])
+        words = {"verb": one.verb, "tensor": one.binding["tensor"], "own": str(one)}
+        words |= {"who": two.who, "other": str(two)}
+        flat, batched = (two, one) if one.batches else (one, two)
+        if step is graph or one.batches == two.batches:
+            continue
+        if not dims_match(flat.dims, [-1, *batched.dims]):
+            if two.verb != "reads" and not step["adopted"] and graph["max_batch_size"] > 1:
+                yield step["name"], problem("single-rows", *at, **words)
+        elif flat is two and "sequence" in step and flat.dims[0] > 1:
+            yield step["name"], problem("sequence-rows", *at, count=flat.dims[0], **words)
+        elif flat is two and "sequence" not in step and flat.dims[0] > step["max_batch_size"]:
+            counts = {"count": flat.dims[0], "most": step["max_batch_size"]}
+            yield step["name"], problem("more-rows", *at, **counts, **words)
+
+
+def _kept(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]:
+    """A Python step that batches writes as many rows as it reads, also where the dims of others have the rows."""
+    written: dict[str, int] = {}
+    for step in graph["steps"]:
+        if not step["max_batch_size"] or step["backend"] != "python" or step["adopted"]:
+            continue
+        rows = -1
+        for each in step["inputs"]:
+            counts = [_count(use, each["dims"]) for use in uses[each["tensor"]]]
+            rows = max(rows, written.get(each["tensor"], -1), *counts)
+        for each in step["outputs"] if rows != -1 else ():
+            written[each["tensor"]] = rows
+            for use in uses[each["tensor"]]:
+                if _count(use, each["dims"]) not in (-1, rows):
+                    words = {"tensor": each["tensor"], "rows": rows}
+                    words |= {"who": use.who, "other": str(use)}
+                    yield step["name"], problem("rows-kept", "outputs", each["name"], **words)
+
+
+def _count(use: Use, dims: list[int]) -> int:
+    """Return how many rows of these dims a use without a batch dimension has; -1: any, or it is unknown."""
+    if not use.batches and dims_match(use.dims, [-1, *dims]):
+        return use.dims[0]
+    return 1 if not use.batches and dims_match(use.dims, dims) else -1
