@@ -34,12 +34,6 @@ EACH = {"array": "items", "object": "additionalProperties"}
 KEYWORDS = {"pattern": "pattern", "from": "minimum", "to": "maximum", "longest": "maxLength"}
 BOUND = [{"required": ["tensor"]}, {"required": ["type", "dims"]}]
 STEPS = {"step", "shared step", "ensemble step"}
-TWO_VALUES = [
-    {"required": [field], "properties": {field: {"minItems": 2, "maxItems": 2}}}
-    for field in FIELDS["control fields"]
-    if field.endswith("_false_true")
-]
-OF_CORRELATION_ID = {"properties": {"kind": {"pattern": "CORRID$"}}, "required": ["kind"]}
 
 Schema = dict[str, Any]
 
@@ -128,11 +122,6 @@ SPECIAL: dict[str, Schema] = {
     "backend": {"anyOf": [{"enum": list(TABLES["backends"])}, {"type": "string", "pattern": r"^([A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}|\$\{\w+\})$"}]},
     "binding": {"type": "object", **mapping("binding", []), "anyOf": BOUND},
     "config type": {"enum": [f"TYPE_{type}" for type in TYPES]},
-    "control": {
-        "type": "object",
-        **mapping("control fields", []),
-        **if_has(OF_CORRELATION_ID, {"required": ["data_type"]}, {"oneOf": TWO_VALUES}),
-    },
     "release": {"enum": list(TABLES["releases"])},
     "starting pipeline": {"enum": [*TABLES["examples"]]},
     "tensor text": {"type": "string", "pattern": rf"^\s*({'|'.join(TYPES)})\s*\[\s*{(size := '(-1|[1-9][0-9]*)')}(\s*,\s*{size})*\s*\]\s*$"},

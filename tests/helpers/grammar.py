@@ -27,7 +27,7 @@ NEEDED = {
     "engine shape": ["min", "opt", "max"],
     "warmup data": ["data"],
     "control input": ["name", "control"],
-    "control fields": ["kind"],
+    "control": ["kind"],
     "state": ["input_name", "output_name", "data_type", "dims"],
     "initial state": ["name", "data_type", "dims"],
 }
@@ -235,12 +235,12 @@ class Scene:
     def control(self) -> Any:
         """Return a control, mostly with what its kind needs."""
         if self.rarely():
-            return self.mapping("control fields")
-        kind = self.value("control fields", "kind")
+            return self.mapping("control")
+        kind = self.value("control", "kind")
         if str(kind).endswith("CORRID"):
-            return {"kind": kind, "data_type": self.value("control fields", "data_type")}
+            return {"kind": kind, "data_type": self.value("control", "data_type")}
         field = self.one("int32_false_true", "fp32_false_true", "bool_false_true")
-        return {"kind": kind, field: self.value("control fields", field)}
+        return {"kind": kind, field: self.value("control", field)}
 
     def state(self) -> Any:
         """Return a state, mostly with initial states of its own type and dims."""

@@ -43,6 +43,14 @@ def inner(*given: dict[str, Any], **more: Any) -> dict[str, Any]:
     return step("inner", ["A"], ["B"], "ensemble", tensors=tensors, steps=list(given), **more)
 
 
+CONTROL, CORRELATION_ID = ["sequence", "control_input", "S"], "CONTROL_SEQUENCE_CORRID"
+
+
+def controlled(name: str, control: dict[str, Any], **given: Any) -> dict[str, Any]:
+    sequence = {"control_input": [{"name": "S", "control": [control]}]}
+    return step(name, **given, sequence=sequence)
+
+
 ONE_READS_A = step("one", ["A"], ["B"])
 CASES: dict[str, tuple[Answers, list[Record]]] = {
     "nothing": (steps(ONE_READS_A, step("two", ["B"], ["C"])), []),
@@ -116,6 +124,22 @@ CASES: dict[str, tuple[Answers, list[Record]]] = {
     "a tag of metrics": (
         steps(step("one", ["A"], ["B"], metric_tags={"team": "a", "_x": 1}), step("two", ["B"], ["C"])),
         [("metric-tag", [*ONE, "metric_tags", "_x"], {"name": "_x"})],
+    ),
+    "controls of sequences": (
+        steps(
+            controlled("one", {"kind": "CONTROL_SEQUENCE_END"}, inputs=["A"], outputs=["B"]),
+            controlled("two", {"int32_false_true": [0]}, inputs=["B"], outputs=["C"]),
+            controlled("three", {"kind": CORRELATION_ID, "bool_false_true": [False, True]}, inputs=["B"], outputs=["D"]),
+            controlled("four", {"kind": CORRELATION_ID, "data_type": "TYPE_FP32"}, inputs=["B"], outputs=["E"]),
+            D="FP32[4]",
+            E="FP32[4]",
+        ),
+        [
+            ("control-values", [*ONE, *CONTROL], {"kind": "CONTROL_SEQUENCE_END"}),
+            ("control-values", ["steps", "two", *CONTROL], {"kind": "CONTROL_SEQUENCE_START"}),
+            ("control-id", ["steps", "three", *CONTROL], {"kind": CORRELATION_ID}),
+            ("correlation-type", ["steps", "four", *CONTROL], {"type": "TYPE_FP32"}),
+        ],
     ),
     "unused tensors": (
         steps(ONE_READS_A),

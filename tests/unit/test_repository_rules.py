@@ -206,7 +206,7 @@ def test_the_fields_of_a_config_are_those_of_triton() -> None:
 
 MESSAGES = {
     "batching": "ModelDynamicBatching",
-    "control fields": "ModelSequenceBatching.Control",
+    "control": "ModelSequenceBatching.Control",
     "control input": "ModelSequenceBatching.ControlInput",
     "direct": "ModelSequenceBatching.StrategyDirect",
     "initial state": "ModelSequenceBatching.InitialState",

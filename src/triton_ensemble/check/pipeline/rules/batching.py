@@ -11,6 +11,8 @@ from triton_ensemble.pipeline.rules import Answers, Problem, problem
 
 CORRELATION_IDS = [f"TYPE_{name}" for name in catalog.table("sequences")["correlation_id"]]
 
+FALSE_TRUE = ("int32_false_true", "fp32_false_true", "bool_false_true")
+
 
 def batching(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
     """Sizes, priorities and order that a batcher can have."""
@@ -66,10 +68,17 @@ def sequence(step: Answers, graph: Answers, answers: Answers) -> Iterator[Proble
             if kind in kinds:
                 yield problem("control-twice", *at, kind=kind)
             kinds.add(kind)
-            if kind.endswith("CORRID") and type not in CORRELATION_IDS:
+            values = [control[field] for field in FALSE_TRUE if field in control]
+            if not kind.endswith("CORRID"):
+                if [*map(len, values)] != [2]:
+                    yield problem("control-values", *at, kind=kind)
+                continue
+            if type is None or values:
+                yield problem("control-id", *at, kind=kind)
+            if type not in CORRELATION_IDS:
                 types = ", ".join(CORRELATION_IDS)
                 yield problem("correlation-type", *at, type=type, types=types)
-            if kind.endswith("CORRID") and type == "TYPE_STRING" and release < "24.11":
+            if type == "TYPE_STRING" and release < "24.11":
                 yield problem("correlation-release", *at, type=type, release=release)
     for state in states:
         for first in state.get("initial_state", []):
