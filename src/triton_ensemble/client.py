@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from triton_ensemble.project import Project
 
-Arrays: TypeAlias = dict[str, NDArray[Any]]
+Array: TypeAlias = NDArray[Any]
+Arrays: TypeAlias = dict[str, Array]
 
 
 class Client(Protocol):
@@ -32,6 +33,42 @@ class Client(Protocol):
 
     def send_stream(self, inputs: Arrays) -> Iterator[Arrays]:
         """Return the answers of a decoupled pipeline to one request as it is."""
+
+
+class Tensor(Protocol):
+    """What the ensemble declares of a tensor."""
+
+    datatype: str
+    dims: tuple[int, ...]
+    optional: bool
+
+
+class Tensors(Protocol):
+    """The module of a project's client that says what the pipeline takes and returns."""
+
+    URL: str
+    MODEL: str
+    MAX_BATCH_SIZE: int
+    INPUTS: Mapping[str, Tensor]
+    OUTPUTS: Mapping[str, Tensor]
+
+
+class InvalidInput(Exception):
+    """What a client raises for a request that is wrong: `row` is the first that is refused."""
+
+    row: int | None
+
+
+class Package(Protocol):
+    """A project's client as a module, with what it is made of, and its errors."""
+
+    tensors: Tensors
+    runtime: Any  # the same modules in all projects, but for those that only some pipelines need
+    AsyncClient: Any
+    InferenceError: type[Exception]
+    InvalidInput: type[InvalidInput]
+    DeadlineExceeded: type[Exception]
+    Unavailable: type[Exception]
 
 
 def package(project: Project, module: str = "") -> Any:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
-from triton_ensemble.client import Arrays
+from triton_ensemble.client import Array, Arrays
 from triton_ensemble.gateway.bodies import BASE64, Names
 from triton_ensemble.gateway.predict import Answer
 from triton_ensemble.samples.images import kind
@@ -44,35 +44,35 @@ def outputs_as_json(outputs: Arrays) -> bytes:
     return _dumped({name: _values(array) for name, array in outputs.items()})
 
 
-def _dumped(content: dict[str, Any]) -> bytes:
+def _dumped(content: Mapping[str, object]) -> bytes:
     return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY, default=_plain)
 
 
-def _values(array: NDArray[Any]) -> Any:
+def _values(array: Array) -> Iterable[object]:
     return _texts(array) if array.dtype == object else np.ascontiguousarray(array)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return what orjson does not know: float16 and others of NumPy's types."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} has no JSON")
 
 
-def _with_gaps(answer: Answer, rows: Any) -> list[Any]:
+def _with_gaps(answer: Answer, rows: Iterable[object]) -> list[object]:
     left = iter(rows)
     return [None if row in answer.errors else next(left) for row in range(answer.rows)]
 
 
-def _error(row: int, error: Exception, names: Names) -> dict[str, Any]:
+def _error(row: int, error: Exception, names: Names) -> dict[str, object]:
     name = names[row] if row < len(names) else None
     return {"row": row, **({"file": name} if name else {}), "error": str(error)}
 
 
-def _texts(array: NDArray[Any]) -> Any:
+def _texts(array: Array) -> list[object]:
     cells = np.empty(array.size, dtype=object)
     cells[:] = [_text(bytes(cell)) for cell in array.flat]
-    return cells.reshape(array.shape).tolist()
+    return list(cells.reshape(array.shape).tolist())
 
 
 def _text(cell: bytes) -> str | dict[str, str]:

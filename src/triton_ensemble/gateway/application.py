@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import httptools
 from starlette.datastructures import Headers
+from starlette.types import Message
 
 from triton_ensemble.gateway.admission import Body
 from triton_ensemble.gateway.exchange import Exchange
@@ -74,13 +74,13 @@ class Applied(Exchange):
         else:
             super().gone()
 
-    async def _receive(self) -> dict[str, Any]:
+    async def _receive(self) -> Message:
         if self._messages:
             return self._messages.pop()
         await self._is_over.wait()
         return {"type": "http.disconnect"}
 
-    async def _respond(self, message: MutableMapping[str, Any]) -> None:
+    async def _respond(self, message: Message) -> None:
         await self._connection.writable.wait()
         if message["type"] == "http.response.start":
             headers = list(message.get("headers", []))

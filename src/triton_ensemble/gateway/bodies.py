@@ -6,10 +6,10 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import orjson
 
+from triton_ensemble.client import Package, Tensor, Tensors
 from triton_ensemble.gateway.forms import Part, parts
 from triton_ensemble.gateway.refusal import Refusal
 
@@ -19,17 +19,17 @@ RAW = re.compile(r"(audio|image|video)/.+|application/octet-stream|text/plain")
 SMALL_BYTES = 64 << 10  # of JSON that is soon converted, whatever it is
 OBJECT_BYTES, CELL_BYTES = 64, 32  # of a list or an object in memory, and of what is in it
 Names = list[str | None]  # of the files that are rows, for errors
-Given = tuple[dict[str, Any], Names]
+Given = tuple[Mapping[str, object], Names]
 
 
-def raw_input(tensors: Any) -> str:
+def raw_input(tensors: Tensors) -> str:
     """Return the input that may be a request by itself: the only one that must be there, of a text; else nothing."""
     needed = [name for name, tensor in tensors.INPUTS.items() if not tensor.optional]
     return needed[0] if len(needed) == 1 and _is_text(tensors.INPUTS[needed[0]]) else ""
 
 
-def _is_text(tensor: Any) -> bool:
-    return bool(tensor.datatype == "BYTES" and tensor.dims == (1,))
+def _is_text(tensor: Tensor) -> bool:
+    return tensor.datatype == "BYTES" and tensor.dims == (1,)
 
 
 def check(headers: Mapping[str, str], raw: str) -> None:
@@ -48,7 +48,7 @@ def cut() -> Refusal:
     return Refusal(400, "the request ended before its end")
 
 
-def inputs(headers: Mapping[str, str], body: bytes, client: Any, max_rows: int) -> Given:
+def inputs(headers: Mapping[str, str], body: bytes, client: Package, max_rows: int) -> Given:
     """Return the values of a request by input, and what its rows are called; Refusal 400 or 413."""
     kind = _kind(headers)
     if kind == FORM:
@@ -69,7 +69,7 @@ def weight(headers: Mapping[str, str], body: bytes) -> int:
     return OBJECT_BYTES * (body.count(b"[") + body.count(b"{")) + CELL_BYTES * body.count(b",")
 
 
-def _of_json(body: bytes, client: Any, max_rows: int) -> dict[str, Any]:
+def _of_json(body: bytes, client: Package, max_rows: int) -> dict[str, object]:
     try:
         given = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -86,7 +86,7 @@ def _of_json(body: bytes, client: Any, max_rows: int) -> dict[str, Any]:
         raise Refusal(400, "the request is nested too deep; write [batch, *dims]") from None
 
 
-def _check_size(name: str, value: Any, dims: Sequence[int], batch: int, max_rows: int) -> None:
+def _check_size(name: str, value: object, dims: Sequence[int], batch: int, max_rows: int) -> None:
     """Raise Refusal 413 or 400 where lists have too many rows or do not fit the dims: to convert them would take long."""
     if batch and isinstance(value, list) and len(value) > max_rows:
         raise Refusal(413, f"{len(value)} rows; a request may have {max_rows}")
@@ -94,7 +94,7 @@ def _check_size(name: str, value: Any, dims: Sequence[int], batch: int, max_rows
         raise Refusal(400, f"{name}: its lists are too long or too deep; write [batch, *dims]")
 
 
-def _exceeds(value: Any, dims: Sequence[int]) -> bool:
+def _exceeds(value: object, dims: Sequence[int]) -> bool:
     """Return whether lists are longer than dims, where -1 is any number, or deeper."""
     if not isinstance(value, list):
         return False
@@ -105,7 +105,7 @@ def _exceeds(value: Any, dims: Sequence[int]) -> bool:
     return any(_exceeds(item, dims[1:]) for item in value)
 
 
-def _texts(value: Any) -> Any:
+def _texts(value: object) -> object:
     """Return nested lists of texts with bytes in place of what {"base64": ...} stands for."""
     if isinstance(value, list):
         return [_texts(item) for item in value]
@@ -117,10 +117,10 @@ def _texts(value: Any) -> Any:
         return value  # is no text, and refused as such
 
 
-def _of_form(content_type: str, body: bytes, client: Any, max_rows: int) -> Given:
+def _of_form(content_type: str, body: bytes, client: Package, max_rows: int) -> Given:
     """Return the parts of a form: each is a row of the input of its name, or that input where there is no batch."""
     most = max_rows * len(client.tensors.INPUTS)
-    given: dict[str, list[Any]] = {}
+    given: dict[str, list[object]] = {}
     names: Names = []
     try:
         for count, part in enumerate(parts(content_type, body), 1):
@@ -141,7 +141,7 @@ def _of_form(content_type: str, body: bytes, client: Any, max_rows: int) -> Give
     return {name: rows[0] for name, rows in given.items()}, names
 
 
-def _row(part: Part, client: Any) -> Any:
+def _row(part: Part, client: Package) -> object:
     """Return what a part stands for: its bytes where a row is one text, else JSON."""
     tensor = client.tensors.INPUTS.get(part.name)
     if tensor is None or _is_text(tensor):

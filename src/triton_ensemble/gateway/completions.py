@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel
@@ -46,7 +46,7 @@ class Completion(BaseModel):
 @router.post("/completions", summary="Complete a text, as OpenAI's API does", response_model=None)
 async def completions(
     given: Completion, pipeline: Pipeline, request: Request
-) -> Response | dict[str, Any]:
+) -> Response | dict[str, object]:
     """Answer at once, or with `stream` piece by piece."""
     pieces = _pieces(given, pipeline)
     head = {
@@ -77,7 +77,7 @@ async def _pieces(given: Completion, pipeline: Pipeline) -> AsyncGenerator[str, 
 
 
 async def _events(
-    pieces: AsyncGenerator[str, None], head: dict[str, Any], request_id: str
+    pieces: AsyncGenerator[str, None], head: dict[str, object], request_id: str
 ) -> AsyncGenerator[bytes, None]:
     begun = False
     async with aclosing(pieces) as texts:
@@ -94,11 +94,11 @@ async def _events(
     yield DONE
 
 
-def _choice(text: str, reason: str | None) -> dict[str, Any]:
+def _choice(text: str, reason: str | None) -> dict[str, object]:
     return {
         "choices": [{"index": 0, "text": text, "logprobs": None, "finish_reason": reason}],
     }
 
 
-def _event(content: dict[str, Any]) -> bytes:
+def _event(content: dict[str, object]) -> bytes:
     return b"data: " + json.dumps(content).encode() + b"\n\n"

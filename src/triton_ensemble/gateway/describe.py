@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 from pydantic import TypeAdapter
 
-from triton_ensemble.client import Arrays
+from triton_ensemble.client import Arrays, Package, Tensor
 from triton_ensemble.gateway.answers import ERRORS, outputs_as_json
 from triton_ensemble.gateway.bodies import raw_input
 from triton_ensemble.samples.files import Sample
 
+Json: TypeAlias = dict[str, Any]  # an object of OpenAPI
+Responses: TypeAlias = dict[int | str, Json]
 EXAMPLE_BYTES = 16_384  # a larger one hides the description
 
 DESCRIPTION = "Inputs by name, as JSON or as the fields and files of a form"
@@ -53,18 +55,18 @@ ROW_ERRORS = {
 }
 
 
-def refusal(text: str) -> dict[str, Any]:
+def refusal(text: str) -> Json:
     """Return what describes an answer without outputs."""
     return {"description": text, "content": {"application/json": {"schema": REFUSED}}}
 
 
 # Of every route, the owner's too.
-ANY: dict[int | str, Any] = {"4XX": refusal("The request is refused"), "5XX": refusal("It failed")}
+ANY: Responses = {"4XX": refusal("The request is refused"), "5XX": refusal("It failed")}
 
 
 def predict(
-    client: Any, inputs: Any, answer: Any, samples: list[Sample], *, decoupled: bool
-) -> dict[str, Any]:
+    client: Package, inputs: type, answer: type, samples: list[Sample], *, decoupled: bool
+) -> Json:
     """Return what FastAPI takes to describe a route; its examples are `samples`."""
     body = _schema(inputs)
     form = {"type": "object", "properties": {}, "required": body.get("required", [])}
@@ -88,7 +90,7 @@ def predict(
     }
 
 
-def _outputs(client: Any, answer: Any, samples: list[Sample]) -> dict[str, Any]:
+def _outputs(client: Package, answer: type, samples: list[Sample]) -> Json:
     """Return the forms of an answer by media type: JSON, or where an output may be an image that one."""
     schema = _schema(answer)
     schema["properties"] = {**schema["properties"], ERRORS: ROW_ERRORS}
@@ -98,7 +100,7 @@ def _outputs(client: Any, answer: Any, samples: list[Sample]) -> dict[str, Any]:
     return {"application/json": {"schema": schema, **examples}, **image}
 
 
-def _events(answer: Any) -> dict[str, Any]:
+def _events(answer: type) -> Json:
     """Return the form of a stream of server-sent events, as OpenAPI 3.2 has it: the data of each are JSON."""
     outputs = {"contentMediaType": "application/json", "contentSchema": _schema(answer)}
     text = "The outputs; of an event `error`, why the stream ends"
@@ -108,7 +110,7 @@ def _events(answer: Any) -> dict[str, Any]:
     return {"text/event-stream": {"itemSchema": item}}
 
 
-def _examples(by_name: dict[str, Arrays]) -> dict[str, Any]:
+def _examples(by_name: dict[str, Arrays]) -> Json:
     """Return the values of samples as JSON has them, of an answer what is recorded of it."""
     texts = {name: outputs_as_json(arrays) for name, arrays in by_name.items() if arrays}
     short = {name: text for name, text in texts.items() if len(text) <= EXAMPLE_BYTES}
@@ -116,12 +118,12 @@ def _examples(by_name: dict[str, Arrays]) -> dict[str, Any]:
     return {"examples": examples} if examples else {}
 
 
-def _schema(kind: Any) -> dict[str, Any]:
+def _schema(kind: type) -> Json:
     """Return the JSON schema of a type, whole."""
     return TypeAdapter(kind).json_schema(ref_template="#/{model}")
 
 
-def _parts(tensor: Any, batch: bool) -> dict[str, Any]:
+def _parts(tensor: Tensor, batch: bool) -> Json:
     is_text = tensor.datatype == "BYTES" and tensor.dims == (1,)
     row = (
         {"type": "string", "format": "binary"}

@@ -9,8 +9,6 @@ import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
-from types import ModuleType
-from typing import Any
 
 import anyio
 from opentelemetry import propagate
@@ -20,7 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Message, Send
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from triton_ensemble.client import Arrays
+from triton_ensemble.client import Arrays, Package, Tensors
 from triton_ensemble.gateway import answers, bodies, observe
 from triton_ensemble.gateway.admission import Admission, Body
 from triton_ensemble.gateway.keys import Keys
@@ -42,7 +40,7 @@ UNBUFFERED = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 class Gateway:
     """A worker's connection to the Triton at TRITON_URL, its places and keys; `sample` is what readiness sends."""
 
-    def __init__(self, client: ModuleType, settings: Settings, sample: Sample) -> None:
+    def __init__(self, client: Package, settings: Settings, sample: Sample) -> None:
         self.keys = Keys(settings)
         self._client, self._settings = client, settings
         self.admission = Admission(settings)
@@ -71,7 +69,7 @@ class Gateway:
                 gc.unfreeze()
 
     @property
-    def tensors(self) -> Any:
+    def tensors(self) -> Tensors:
         """The module of the project's client that says what the pipeline takes and returns."""
         return self._client.tensors
 
@@ -113,7 +111,7 @@ class Gateway:
                 return Response(found.content, media_type=found.kind)
             return Response(answers.as_json(answer, names), media_type="application/json")
 
-    async def outputs(self, asked: Asked, inputs: Mapping[str, Any]) -> Arrays:
+    async def outputs(self, asked: Asked, inputs: Mapping[str, object]) -> Arrays:
         """Return the outputs for inputs of one of the owner's routes; Refusal where a row gets none."""
         answer = await self._answer(asked, inputs)
         with self._translated(asked):
@@ -121,7 +119,7 @@ class Gateway:
                 raise error
         return answer.outputs
 
-    async def _answer(self, asked: Asked, inputs: Mapping[str, Any]) -> Answer:
+    async def _answer(self, asked: Asked, inputs: Mapping[str, object]) -> Answer:
         """Return what Triton answers; Refusal where no row gets outputs."""
         async with self.admission:
             with observe.span("triton") as context, self._translated(asked):
@@ -170,7 +168,7 @@ class Gateway:
                 asked.seen = {"answers": count}
 
     async def streamed(
-        self, asked: Asked, inputs: Mapping[str, Any]
+        self, asked: Asked, inputs: Mapping[str, object]
     ) -> AsyncGenerator[Arrays, None]:
         """Yield the answers of a decoupled pipeline; Refusal where it fails."""
         async with self.admission:
@@ -208,7 +206,7 @@ class Gateway:
             raise of_inference(error, self._client) from None
 
 
-def _options(asked: Asked, context: Context | None) -> dict[str, Any]:
+def _options(asked: Asked, context: Context | None) -> dict[str, object]:
     """Return what Triton learns of a request: its id, and the trace that it is a part of."""
     given = {name: asked.headers[name] for name in TRACE if name in asked.headers}
     trace = {name: value for name, value in given.items() if TRACED.fullmatch(value)}

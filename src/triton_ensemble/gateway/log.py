@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from typing import Any
 
-CONFIG: dict[str, Any] = {
+CONFIG: dict[str, object] = {
     "version": 1,
     "disable_existing_loggers": False,
     "handlers": {"stdout": {"class": "triton_ensemble.gateway.log.Lines"}},

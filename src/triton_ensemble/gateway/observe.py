@@ -6,9 +6,8 @@ import logging
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
 
 import orjson
 from fastapi.telemetry import TelemetryConfig
@@ -24,6 +23,7 @@ from prometheus_client import (
 )
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from triton_ensemble.gateway.refusal import Refusal
 
@@ -53,9 +53,6 @@ TELEMETRY: TelemetryConfig = {
 }
 EXPORTED = any(value for name, value in os.environ.items() if name.startswith("OTEL_EXPORTER_OTLP"))
 
-Scope = MutableMapping[str, Any]
-Call = Callable[[Any], Awaitable[None]]
-
 
 class Asked:
     """A request as it is observed: its headers, its id, which is that of X-Request-ID if it has one, and when it began."""
@@ -64,7 +61,7 @@ class Asked:
         self.method, self.path, self.headers = method, path, headers
         given = headers.get("x-request-id", "")
         self.id = given if ID.fullmatch(given) else os.urandom(16).hex()
-        self.seen: dict[str, Any] = {}  # what else the log says of it
+        self.seen: dict[str, object] = {}  # what else the log says of it
         self.failed: int | None = None  # the status of a stream that failed after it began as a 200
         self._began = time.perf_counter()
 
@@ -87,10 +84,10 @@ class Asked:
 class Observed:
     """ASGI middleware: counts and logs each request, and answers those that fail."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Any, send: Call) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -99,7 +96,7 @@ class Observed:
         state.update(asked=asked, id=asked.id)
         status, size = GONE, 0
 
-        async def counted(message: MutableMapping[str, Any]) -> None:
+        async def counted(message: Message) -> None:
             nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]

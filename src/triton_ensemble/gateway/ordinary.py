@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
@@ -40,7 +40,7 @@ class Ordinary:
         return method == b"POST" and url in self._urls
 
 
-def _parts(app: FastAPI) -> list[Any]:
+def _parts(app: FastAPI) -> list[object]:
     """Return what a request to /predict meets; other routes may follow it."""
     handlers = (dict(app.exception_handlers), dict(app.dependency_overrides))
     return [*handlers, list(app.user_middleware), list(app.router.dependencies), *app.router.routes]

@@ -6,6 +6,7 @@ Nothing of it is loaded from elsewhere, and no inline script or style is run.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def add(app: FastAPI, project: Project, keys: Keys) -> None:
     app.get("/samples/{name:path}", include_in_schema=False, response_model=None)(page.sample)
 
 
-def _sent(file: str) -> Any:
+def _sent(file: str) -> Callable[[], Coroutine[object, object, Response]]:
     async def sent() -> FileResponse:
         return FileResponse(STATIC / file, headers=HEADERS)
 

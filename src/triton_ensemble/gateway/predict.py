@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from triton_ensemble.client import Arrays
+from triton_ensemble.client import Arrays, Package
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.shared import SharedCalls
 from triton_ensemble.gateway.triton_http import TritonHttp
@@ -42,7 +42,7 @@ class _Part:
 class Predictor:
     """Calls the ensemble by the project's `client`, over one `connection`; a request has at most `max_rows`."""
 
-    def __init__(self, client: Any, connection: Any, max_rows: int, *, shared: bool) -> None:
+    def __init__(self, client: Package, connection: Any, max_rows: int, *, shared: bool) -> None:
         self._client, self._connection, self._max_rows = client, connection, max_rows
         batch = client.tensors.MAX_BATCH_SIZE
         join, refused = client.runtime.batches.joined, client.InvalidInput
@@ -51,7 +51,7 @@ class Predictor:
         self._send = self._alone if alone else shared_calls.call
 
     async def answer(
-        self, inputs: Mapping[str, Any], timeout_s: float, options: Mapping[str, Any]
+        self, inputs: Mapping[str, object], timeout_s: float, options: Mapping[str, object]
     ) -> Answer:
         """Return the answer to inputs by name; InferenceError where it fails, Refusal 413 for too many rows."""
         batches = self._client.runtime.batches
@@ -76,7 +76,7 @@ class Predictor:
         return _joined(batches, sorted(parts, key=lambda part: part.rows.start))
 
     async def stream(
-        self, inputs: Mapping[str, Any], timeout_s: float, options: Mapping[str, Any]
+        self, inputs: Mapping[str, object], timeout_s: float, options: Mapping[str, object]
     ) -> AsyncGenerator[Arrays, None]:
         """Yield the answers of a decoupled pipeline as they come; raises InferenceError."""
         arrays = self._arrays(inputs)
@@ -109,7 +109,7 @@ class Predictor:
             )
         return {name: dict(counter) for name, counter in counted.items()}
 
-    def _arrays(self, inputs: Mapping[str, Any]) -> Arrays:
+    def _arrays(self, inputs: Mapping[str, object]) -> Arrays:
         """Return the inputs as the ensemble takes them; InvalidInput says which row can't be one."""
         tensors, invalid = self._client.tensors, self._client.InvalidInput
         try:
@@ -130,7 +130,7 @@ class Predictor:
             return list(rows)
         return [range(row, row + 1) for row in range(rows[-1].stop)]
 
-    async def _alone(self, arrays: Arrays, end: float, options: Mapping[str, Any]) -> Arrays:
+    async def _alone(self, arrays: Arrays, end: float, options: Mapping[str, object]) -> Arrays:
         timeout = end - time.monotonic()
         return cast(Arrays, await self._connection.send(arrays, timeout=timeout, **options))
 
@@ -142,7 +142,7 @@ def _joined(batches: Any, parts: Sequence[_Part]) -> Answer:
     return Answer(outputs, parts[-1].rows.stop or 1, errors)
 
 
-async def _gathered(calls: Sequence[Coroutine[Any, Any, _Part]]) -> list[_Part]:
+async def _gathered(calls: Sequence[Awaitable[_Part]]) -> list[_Part]:
     """Return what calls return that run together; where one raises, the others end too."""
     if len(calls) == 1:
         return [await calls[0]]

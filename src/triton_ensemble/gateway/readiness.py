@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+
+from triton_ensemble.client import Package
 
 KEPT_S = 2.0  # however many ask, Triton is asked once in that time
 TIMEOUT_S = 8.0
@@ -15,7 +16,7 @@ class Readiness:
     """Asks by `ask(timeout_s)`; a refusal of what the template made up is an answer, too, if `made_up`."""
 
     def __init__(
-        self, ask: Callable[[float], Awaitable[Any]], client: Any, *, made_up: bool
+        self, ask: Callable[[float], Awaitable[object]], client: Package, *, made_up: bool
     ) -> None:
         self._ask, self._client, self._made_up = ask, client, made_up
         self._asked_at, self._problem = -KEPT_S, ""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from starlette.responses import Response
+
+from triton_ensemble.client import Package
 
 OPENAI = "OpenAI"  # the tag of routes that answer in the form of OpenAI's API
 
@@ -14,7 +15,7 @@ class Refusal(Exception):
     """A request is answered by `status` and `{"error": text}`, with other fields where they help."""
 
     def __init__(
-        self, status: int, text: str, *, retry_after_s: int | None = None, **fields: Any
+        self, status: int, text: str, *, retry_after_s: int | None = None, **fields: object
     ) -> None:
         super().__init__(text)
         self.status = status
@@ -37,7 +38,7 @@ class Refusal(Exception):
         return Response(body, self.status, self.headers, media_type="application/json")
 
 
-def of_inference(error: Exception, client: Any) -> Refusal:
+def of_inference(error: Exception, client: Package) -> Refusal:
     """Return what an InferenceError of the project's `client` means to who sent the request.
 
     The texts of refused inputs are for people, and so pass; those of failures may tell what is inside, and so do not.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias, cast
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -16,8 +16,11 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import TypedDict
 
+from triton_ensemble.client import Package
 from triton_ensemble.gateway import describe, observe, page
 from triton_ensemble.gateway.depends import Key
 from triton_ensemble.gateway.gateway import Gateway
@@ -38,12 +41,12 @@ BYTES = {"type": "object", "properties": {"base64": {"type": "string"}}, "requir
 Text: TypeAlias = Annotated[str | Base64, WithJsonSchema({"anyOf": [{"type": "string"}, BYTES]})]
 
 
-def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
-    """Return the REST service of a project's `client`, whose requests and answers have these types.
+def service(module: ModuleType, inputs: type, answer: type) -> FastAPI:
+    """Return the REST service of a project's client, whose requests and answers have these types.
 
     The environment has its settings (see Settings) and the server's TRITON_URL. Raises SettingsError.
     """
-    settings = Settings.read()
+    settings, client = Settings.read(), cast(Package, module)
     project = Project.load(Path.cwd())
     requests = samples(project)
     gateway = Gateway(client, settings, choose_probe(requests))
@@ -72,7 +75,7 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
         **description,
     )
     if not observe.EXPORTED:  # spans and metrics have the names of routes that FastAPI itself finds
-        app.add_middleware(Predict, route=app.router.routes[-1])
+        app.add_middleware(Predict, route=cast(Route, app.router.routes[-1]))
     page.add(app, project, gateway.keys)
     _add_probes(app, gateway)
     app.exception_handler(Refusal)(_refused)
@@ -96,7 +99,7 @@ def service(client: ModuleType, inputs: Any, answer: Any) -> FastAPI:
 
 
 @asynccontextmanager
-async def _running(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
+async def _running(app: FastAPI) -> AsyncIterator[dict[str, object]]:
     """Run the gateway with its application, and yield what the protocol has of both."""
     ordinary: Ordinary | None = getattr(app.state, "ordinary", None)
     async with app.state.gateway.running():
@@ -106,7 +109,7 @@ async def _running(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
 
 def _add_probes(app: FastAPI, gateway: Gateway) -> None:
     """Add what is asked by machines: whether it lives and answers, and what it counts."""
-    not_ready: dict[int | str, Any] = {503: describe.refusal("It does not answer")}
+    not_ready: describe.Responses = {503: describe.refusal("It does not answer")}
     app.get("/healthz", summary="Is the service alive?")(_alive)
     app.get(
         "/readyz",
@@ -123,10 +126,10 @@ def _add_probes(app: FastAPI, gateway: Gateway) -> None:
 class Rooted:
     """ASGI middleware: a path that a proxy has dropped the root path of has it again, or redirects would be without it."""
 
-    def __init__(self, app: Any, root_path: str) -> None:
+    def __init__(self, app: ASGIApp, root_path: str) -> None:
         self._app, self._root_path = app, root_path
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         root = self._root_path
         if scope["type"] == "http" and not f"{scope['path']}/".startswith(f"{root}/"):
             scope["path"] = root + scope["path"]
@@ -136,10 +139,10 @@ class Rooted:
 class Predict:
     """ASGI middleware: the endpoint of `route` takes its requests as they are, for what FastAPI would do takes as long again."""
 
-    def __init__(self, app: Any, route: Any) -> None:
+    def __init__(self, app: ASGIApp, route: Route) -> None:
         self._app, self._route = app, route
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not self._is_of_route(scope):
             await self._app(scope, receive, send)
             return
@@ -150,9 +153,9 @@ class Predict:
             response = refusal.response(scope["state"]["id"])
         await response(scope, receive, send)
 
-    def _is_of_route(self, scope: MutableMapping[str, Any]) -> bool:
+    def _is_of_route(self, scope: Scope) -> bool:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        return path == self._route.path and scope["method"] in self._route.methods
+        return path == self._route.path and scope["method"] in (self._route.methods or ())
 
 
 async def _alive() -> dict[str, str]:

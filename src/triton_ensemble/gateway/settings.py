@@ -32,16 +32,12 @@ class Settings:
     concurrency: int = 32  # requests that Triton computes at once, for each worker
     waiting: int = 16  # requests that wait for one of these places, for each worker
     wait_s: float = 0.1  # how long they may
-    adapt: int = (
-        1  # whether places are fewer while requests are refused and Triton is slower: 1 or 0
-    )
+    adapt: int = 1  # whether places are fewer while Triton is slower and refuses: 1 or 0
     timeout_s: float = 30.0  # from the request's last byte to the answer
     body_s: float = 30.0  # from the request's first byte to its last
     max_bytes: int = 64 * MIB  # of a request
     max_rows: int = 64  # of a request
-    memory_bytes: int = (
-        512 * MIB
-    )  # of all requests that are being read or computed, for each worker
+    memory_bytes: int = 512 * MIB  # of all requests that are under way, for each worker
     batch: int = 1  # whether requests that come at the same time share calls of Triton: 1 or 0
     api_keys_file: str = ""  # a key on each line; read anew when it changes
     api_keys: str = ""  # the same, with commas between them

@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from triton_ensemble.client import Arrays
 
@@ -24,7 +23,7 @@ class _Waiting:
     arrays: Arrays
     rows: int
     end: float  # time.monotonic() at which it gives up
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
     answer: asyncio.Future[Arrays]
     is_alone: bool = False  # in its call
 
@@ -49,7 +48,7 @@ class SharedCalls:
         self._under_way: dict[Kind, int] = defaultdict(int)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def call(self, arrays: Arrays, end: float, options: Mapping[str, Any]) -> Arrays:
+    async def call(self, arrays: Arrays, end: float, options: Mapping[str, object]) -> Arrays:
         """Return the rows of a call's answer that are those of `arrays`, or raise what all that share it get.
 
         To Triton a call has the `options` of the first of them, its id and trace.
@@ -111,7 +110,7 @@ class SharedCalls:
                 one.answer.set_result({name: array[rows] for name, array in outputs.items()})
 
 
-async def _unless_all_leave(call: Coroutine[Any, Any, Arrays], together: list[_Waiting]) -> Arrays:
+async def _unless_all_leave(call: Awaitable[Arrays], together: list[_Waiting]) -> Arrays:
     """Return what a call does; it is cancelled, and Triton's request with it, where nobody waits for it any more."""
     task = asyncio.ensure_future(call)
 

@@ -17,7 +17,6 @@ import httptools
 import numpy as np
 import orjson
 from google.protobuf.json_format import ParseDict, ParseError  # type: ignore[import-untyped, unused-ignore]
-from numpy.typing import NDArray
 from tritonclient.grpc import service_pb2  # type: ignore[import-untyped]
 from tritonclient.utils import (  # type: ignore[import-untyped]
     InferenceServerException,
@@ -26,7 +25,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]
     triton_to_np_dtype,
 )
 
-from triton_ensemble.client import Arrays
+from triton_ensemble.client import Array, Arrays, Package
 
 LENGTH = "Inference-Header-Content-Length"  # of the JSON before the tensors
 
@@ -34,7 +33,7 @@ LENGTH = "Inference-Header-Content-Length"  # of the JSON before the tensors
 class TritonHttp:
     """Has what the gateway calls of a project's AsyncClient: `send`, with its errors."""
 
-    def __init__(self, url: str, client: Any) -> None:
+    def __init__(self, url: str, client: Package) -> None:
         self._client, self._server = client, urlsplit(url)
         self._tls = ssl.create_default_context() if self._server.scheme == "https" else None
         self._model = f"models/{quote(client.tensors.MODEL)}"
@@ -69,7 +68,7 @@ class TritonHttp:
             }
             for (name, array), content in zip(inputs.items(), contents, strict=True)
         ]
-        given: dict[str, Any] = {"timeout": deadline.left_us()}
+        given: dict[str, object] = {"timeout": deadline.left_us()}
         if hasattr(self._client.runtime, "sequences"):
             given |= self._client.runtime.sequences.position(0, True, True)
         request = {"inputs": described, "outputs": self._outputs, "parameters": given}
@@ -212,13 +211,13 @@ def _outputs(answer: _Answer) -> Arrays:
     return outputs
 
 
-def _content(array: NDArray[Any]) -> bytes:
+def _content(array: Array) -> bytes:
     if array.dtype != object:
         return array.tobytes()
     return b"".join(part for cell in array.flat for part in (struct.pack("<I", len(cell)), cell))
 
 
-def _array(datatype: str, content: bytes) -> NDArray[Any]:
+def _array(datatype: str, content: bytes) -> Array:
     if datatype == "BYTES":
         return np.asarray(deserialize_bytes_tensor(content))
     array = np.frombuffer(content, triton_to_np_dtype(datatype))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import orjson
 from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
+
+from triton_ensemble.client import Tensor
 
 SHOWN = 40  # characters of a value
 TEXT = 'text; write a text, or {"base64": TEXT}'
@@ -21,7 +23,7 @@ class Problem(NamedTuple):
     row: int | None
 
 
-def problem(name: str, tensor: Any, value: Any, *, batch: bool) -> Problem | None:
+def problem(name: str, tensor: Tensor, value: object, *, batch: bool) -> Problem | None:
     """Return what is wrong with the lists that are given for a tensor; None where that is something else."""
     rows = list(enumerate(value)) if batch and isinstance(value, list) else [(None, value)]
     shapes = []
@@ -41,7 +43,7 @@ def problem(name: str, tensor: Any, value: Any, *, batch: bool) -> Problem | Non
     return None
 
 
-def _cells(value: Any) -> Iterator[Any]:
+def _cells(value: object) -> Iterator[object]:
     if not isinstance(value, list):
         yield value
         return
@@ -49,7 +51,7 @@ def _cells(value: Any) -> Iterator[Any]:
         yield from _cells(item)
 
 
-def _shape(value: Any) -> Shape | None:
+def _shape(value: object) -> Shape | None:
     """Return the shape of nested lists; None where lists of one depth differ."""
     if not isinstance(value, list):
         return ()
@@ -59,14 +61,14 @@ def _shape(value: Any) -> Shape | None:
     return (len(value), *(shapes.pop() or () if shapes else ()))
 
 
-def _fits(cell: Any, datatype: str) -> bool:
+def _fits(cell: object, datatype: str) -> bool:
     if datatype == "BYTES":
         return isinstance(cell, str | bytes)
     if datatype == "BOOL" or isinstance(cell, bool):
         return isinstance(cell, bool)
     if "INT" in datatype:
-        limits = _limits(datatype)
-        return isinstance(cell, int) and limits.min <= cell <= limits.max
+        least, most = _limits(datatype)
+        return isinstance(cell, int) and least <= cell <= most
     return isinstance(cell, int | float)
 
 
@@ -77,15 +79,16 @@ def _wanted(datatype: str) -> str:
     if datatype == "BOOL":
         return "BOOL; write true or false"
     if "INT" in datatype:
-        limits = _limits(datatype)
-        return f"{datatype}; write a whole number from {limits.min} to {limits.max}"
+        least, most = _limits(datatype)
+        return f"{datatype}; write a whole number from {least} to {most}"
     return f"{datatype}; write a number"
 
 
-def _limits(datatype: str) -> Any:
-    return np.iinfo(triton_to_np_dtype(datatype))
+def _limits(datatype: str) -> tuple[int, int]:
+    info = np.iinfo(triton_to_np_dtype(datatype))
+    return info.min, info.max
 
 
-def _shown(cell: Any) -> str:
+def _shown(cell: object) -> str:
     text = orjson.dumps(cell, default=str).decode()
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
