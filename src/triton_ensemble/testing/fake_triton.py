@@ -10,19 +10,20 @@ import json
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+
+from triton_ensemble.client import Array, Arrays
 
 TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
 # A model's answer to inputs by name; RuntimeError where there is none.
-Call: TypeAlias = Callable[[str, dict[str, NDArray[Any]]], dict[str, NDArray[Any]]]
+Call: TypeAlias = Callable[[str, Arrays], Arrays]
 CONTROL_TYPES = {"fp32": "float32", "int32": "int32", "bool": "bool"}
 
 
@@ -46,7 +47,7 @@ class TritonModelException(Exception):
 class Tensor:
     """A named array; texts become bytes, as on their way through Triton."""
 
-    def __init__(self, name: str, array: NDArray[Any]) -> None:
+    def __init__(self, name: str, array: Array) -> None:
         self._name = name
         self._array = np.ascontiguousarray(array).reshape(array.shape)
         if array.dtype == object:
@@ -55,13 +56,13 @@ class Tensor:
     def name(self) -> str:
         return self._name
 
-    def as_numpy(self) -> NDArray[Any]:
+    def as_numpy(self) -> Array:
         return self._array
 
     def is_cpu(self) -> bool:
         return True
 
-    def to_dlpack(self) -> Any:
+    def to_dlpack(self) -> object:
         if self._array.dtype == object:
             raise TritonModelException("DLPack does not have support for string tensors.")
         return self._array.__dlpack__()
@@ -71,7 +72,7 @@ class Tensor:
         return Tensor(name, np.from_dlpack(array).copy())
 
 
-def _as_bytes(array: NDArray[Any]) -> NDArray[Any]:
+def _as_bytes(array: Array) -> Array:
     encoded = np.empty_like(array)
     for position, item in np.ndenumerate(array):
         encoded[position] = item if type(item) is bytes else str(item).encode()
@@ -81,7 +82,9 @@ def _as_bytes(array: NDArray[Any]) -> NDArray[Any]:
 class InferenceResponse:
     """A response: tensors, or an error."""
 
-    def __init__(self, output_tensors: Any = (), error: TritonError | None = None) -> None:
+    def __init__(
+        self, output_tensors: Iterable[Tensor] = (), error: TritonError | None = None
+    ) -> None:
         self._tensors, self._error = list(output_tensors), error
 
     def output_tensors(self) -> list[Tensor]:
@@ -107,7 +110,7 @@ class ResponseSender:
         return False
 
 
-def unanswered(model: str, inputs: object) -> dict[str, NDArray[Any]]:
+def unanswered(model: str, inputs: object) -> Arrays:
     """Raise RuntimeError: what a step asks of another model, only a server can answer."""
     raise RuntimeError(f"{model} needs a server")
 
@@ -117,7 +120,7 @@ class InferenceRequest:
 
     call: ClassVar[Call] = staticmethod(unanswered)
 
-    def __init__(self, inputs: Any = (), model_name: str = "", **_: Any) -> None:
+    def __init__(self, inputs: Iterable[Tensor] = (), model_name: str = "", **_: object) -> None:
         self._inputs, self._model = list(inputs), model_name
         self.sender = ResponseSender()
 
@@ -139,7 +142,7 @@ class InferenceRequest:
     def get_response_sender(self) -> ResponseSender:
         return self.sender
 
-    def exec(self, decoupled: bool = False) -> Any:
+    def exec(self, decoupled: bool = False) -> InferenceResponse | Iterator[InferenceResponse]:
         return iter([self._answer()]) if decoupled else self._answer()
 
     def _answer(self) -> InferenceResponse:
@@ -192,7 +195,7 @@ def load(folder: Path, config: str) -> Any:
     return model
 
 
-def controls(config: str) -> dict[str, NDArray[Any]]:
+def controls(config: str) -> Arrays:
     """Return the control tensors that Triton adds to a request which is a sequence of its own."""
     given = json.loads(config)
     shape = [1] * (2 if given["max_batch_size"] else 1)
@@ -206,7 +209,7 @@ def controls(config: str) -> dict[str, NDArray[Any]]:
     return tensors
 
 
-def answers(model: Any, inputs: list[dict[str, NDArray[Any]]]) -> list[Any]:
+def answers(model: Any, inputs: list[Arrays]) -> Sequence[object]:
     """Return for each request the arrays of its response, or text and code of its error.
 
     A list of them for each request where the model is decoupled.
@@ -224,7 +227,7 @@ def answers(model: Any, inputs: list[dict[str, NDArray[Any]]]) -> list[Any]:
     ]
 
 
-def _answer(response: InferenceResponse) -> dict[str, NDArray[Any]] | tuple[str, int]:
+def _answer(response: InferenceResponse) -> Arrays | tuple[str, int]:
     if error := response.error():
         return error.message(), error.code
     return {tensor.name(): tensor.as_numpy() for tensor in response.output_tensors()}
@@ -243,7 +246,7 @@ def main() -> None:
     with _own_stdout(int(sys.argv[2])) as stream:
         config = pickle.load(sys.stdin.buffer)
         added = controls(config)
-        reply: Any = None
+        reply: object = None
         try:
             model = load(Path(sys.argv[1]), config)
         except Exception as error:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
-from numpy.typing import NDArray
-from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
+from triton_ensemble.client import Arrays
+from triton_ensemble.config import parse
 from triton_ensemble.config.message import as_json
 from triton_ensemble.testing import fake_triton
 
@@ -32,7 +32,7 @@ class Refusal(str):
     invalid = False
 
 
-Answer = dict[str, NDArray[Any]] | Refusal
+Answer = Arrays | Refusal
 
 
 class HarnessError(RuntimeError):
@@ -74,7 +74,7 @@ class Harness:
         self._log.close()
         self._printed.close()
 
-    def execute(self, requests: list[dict[str, NDArray[Any]]]) -> list[Answer]:
+    def execute(self, requests: list[Arrays]) -> list[Answer]:
         """Return the answers to requests that arrive at once: arrays by name, or the text of the error.
 
         A decoupled model's answers follow each other, request after request.
@@ -102,7 +102,7 @@ class Harness:
         """Return what the model wrote to stdout."""
         return _content(self._printed)
 
-    def _ask(self, message: Any, timeout: float) -> Any:
+    def _ask(self, message: object, timeout: float) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -134,7 +134,7 @@ def standalone(version: Path, step: str, folder: Path) -> Path:
     manifest = json.loads((version / "step.json").read_text())
     [own] = [each for each in manifest["steps"] if each["name"] == step]
     (copy / "step.json").write_text(json.dumps(own))
-    config = _config(version.parent / "config.pbtxt")
+    config = parse((version.parent / "config.pbtxt").read_text())
     for side in ("input", "output"):
         config.ClearField(side)
     tensors = {"name": step, "input": own["input"], "output": own["output"]}
@@ -145,8 +145,4 @@ def standalone(version: Path, step: str, folder: Path) -> Path:
 
 def config_json(path: Path) -> str:
     """Return a config.pbtxt as the JSON that Triton hands to a model."""
-    return as_json(_config(path))
-
-
-def _config(path: Path) -> Any:
-    return text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
+    return as_json(parse(path.read_text()))

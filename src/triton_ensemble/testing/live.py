@@ -8,14 +8,13 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
 
-from triton_ensemble.client import Arrays, Client, package
+from triton_ensemble.client import Array, Arrays, Client, Tensor, package
 from triton_ensemble.samples import golden
 from triton_ensemble.samples.compare import Values
 from triton_ensemble.samples.files import Sample, filled, samples, way_out
@@ -26,7 +25,7 @@ T = TypeVar("T")
 
 InferenceError: type[Exception] = package(PROJECT).InferenceError
 InvalidInput: type[Exception] = package(PROJECT).InvalidInput
-OUTPUTS: dict[str, Any] = package(PROJECT, "tensors").OUTPUTS
+OUTPUTS: dict[str, Tensor] = package(PROJECT, "tensors").OUTPUTS
 REQUIRED = [tensor.name for tensor in PROJECT.inputs if not tensor.optional]
 TEXTS = [tensor.name for tensor in PROJECT.inputs if tensor.datatype == "BYTES"]
 MAX_BATCH_SIZE: int = package(PROJECT, "tensors").MAX_BATCH_SIZE
@@ -72,7 +71,7 @@ def not_refused(what: str, answer: Callable[[], T]) -> T:
         raise pytest.fail.Exception(f"{what}: {error}", pytrace=False) from None
 
 
-def fits(name: str, array: NDArray[Any]) -> bool:
+def fits(name: str, array: Array) -> bool:
     """Return whether an output has its declared type and dims: Triton does not check what the last step returns."""
     tensor = OUTPUTS[name]
     dims = array.shape[1:] if MAX_BATCH_SIZE else array.shape
@@ -171,7 +170,7 @@ def test_more_rows_are_several_requests(client: Client, alone: list[Arrays]) -> 
     same(f"{rows} equal rows are answered unlike one:", answer, repeated(alone[0], rows), client)
 
 
-def other_type(array: NDArray[Any]) -> NDArray[Any]:
+def other_type(array: Array) -> Array:
     """Return zeros of the same shape and another type."""
     return np.zeros(array.shape, np.int32 if array.dtype == np.float64 else np.float64)
 

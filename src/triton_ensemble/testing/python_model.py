@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from triton_ensemble.adapter.seams import read_manifest
-from triton_ensemble.client import Arrays
+from triton_ensemble.adapter.seams import TensorConfig, read_manifest
+from triton_ensemble.client import Array, Arrays
 from triton_ensemble.config.repository import model_config
 from triton_ensemble.project import Project
 from triton_ensemble.samples.files import Sample
@@ -78,9 +76,7 @@ class PythonModel:
             tensor["name"]: self._array(tensor, rows, random) for tensor in self.config["input"]
         }
 
-    def _array(
-        self, tensor: dict[str, Any], rows: int, random: np.random.Generator | None
-    ) -> NDArray[Any]:
+    def _array(self, tensor: TensorConfig, rows: int, random: np.random.Generator | None) -> Array:
         seen = tensor["reshape"]["shape"] if "reshape" in tensor else tensor["dims"]
         dims = [2 if int(dim) < 0 else int(dim) for dim in seen]
         shape = [rows] * self.batched + dims

@@ -18,12 +18,11 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from triton_ensemble.client import Arrays, Client, package
-from triton_ensemble.config.message import type_name
+from triton_ensemble.client import Array, Arrays, Client, package
+from triton_ensemble.config.message import ModelConfig, type_name
 from triton_ensemble.config.repository import model_config
 from triton_ensemble.samples.ask import ask
 from triton_ensemble.samples.compare import Tolerances, differences
@@ -37,7 +36,7 @@ InferenceError: type[Exception] = package(PROJECT).InferenceError
 InvalidInput: type[Exception] = package(PROJECT).InvalidInput
 
 
-def compared() -> Iterator[Any]:
+def compared() -> Iterator[object]:
     """Yield model, script and rows for each model file that is served alone and has a reference."""
     for path, script in PROJECT.model_files.items():
         source = PROJECT.root / "models" / f"{script}.py"
@@ -86,7 +85,7 @@ def test_a_model_file_answers_as_its_original(
         same(heading, answered(urls["grpc"], model, inputs), wanted, tolerances(request.module))
 
 
-def unasked(config: Any, urls: Mapping[str, str]) -> str:
+def unasked(config: ModelConfig, urls: Mapping[str, str]) -> str:
     """Return why a model can't be compared on this server; empty where it can."""
     types = {type_name(tensor) for tensor in config.input}
     if "grpc" not in urls:
@@ -102,7 +101,7 @@ def unasked(config: Any, urls: Mapping[str, str]) -> str:
 
 def values(
     tensor: Any, rows: int, length: int, ranges: Ranges, random: np.random.Generator
-) -> NDArray[Any]:
+) -> Array:
     """Return random values for an input."""
     shape = [rows] * bool(rows) + [length if dim < 0 else dim for dim in tensor.dims]
     kind = type_name(tensor)
@@ -126,7 +125,7 @@ def answered(url: str, model: str, inputs: Arrays) -> Arrays:
             return pytest.fail(f"{model}: {error.message()}", pytrace=False)
 
 
-def tolerances(module: Any) -> Tolerances:
+def tolerances(module: object) -> Tolerances:
     """Return the tolerances that a file of tests has, by output."""
     own: Tolerances = getattr(module, "TOLERANCES", {})
     return own
