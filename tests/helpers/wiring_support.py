@@ -7,12 +7,8 @@ from typing import Any
 from support import step
 
 ALL = {"ensemble": {"all_outputs": True}}
-PARTS = (
-    ", and Triton deadlocks on requests for a part of the outputs; make X a pipeline of its own, "
-    "or write `ensemble: {all_outputs: true}`"
-)
-FOR_EVER = "waits for itself for ever, for it calls its own model"
-MIXED = "which does not; Triton puts no such tensors together, so let a write both"
+PARTS = "outputs: X needs only some of the inputs, and Triton deadlocks; write `ensemble: {all_outputs: true}`"
+FOR_EVER = "waits for itself, as it calls its own model"
 
 
 def wired(*steps: Any, **answers: Any) -> dict[str, Any]:
@@ -113,7 +109,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "two late inputs, which no step joins": (
         wired(step("a", ["A"], ["M"]), step("b", ["M", "B"], ["X"]), step("c", ["M", "C"], ["Y"])),
-        "outputs: X depends on some of the inputs, and no step on all" + PARTS,
+        PARTS,
     ),
     "two late inputs, all outputs at once": (
         wired(
@@ -158,7 +154,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "unconnected steps": (
         wired(step("a", ["A"], ["X"]), step("b", ["B"], ["Y"])),
-        "outputs: X depends on some of the inputs, and no step on all" + PARTS,
+        PARTS,
     ),
     "a decoupled step": (
         wired(step("a", ["A"], ["M"], decoupled=True), step("b", ["M"], ["X"])),
@@ -174,7 +170,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a decoupled step and an input that passes it by": (
         wired(step("a", ["A"], ["M"], decoupled=True), step("b", ["M", "A"], ["X"])),
-        f"step b: reads M, which comes of the decoupled step a, and A, {MIXED}",
+        "step b: reads M of the decoupled step a beside A; let a write both",
     ),
     "two decoupled steps that meet": (
         wired(
@@ -182,11 +178,11 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
             step("b", ["A"], ["N"], decoupled=True),
             step("c", ["M", "N"], ["X"]),
         ),
-        f"step c: reads M, which comes of the decoupled step a, and N, {MIXED}",
+        "step c: reads M of the decoupled step a beside N; let a write both",
     ),
     "a decoupled output next to a plain one": (
         wired(step("a", ["A"], ["X"], decoupled=True), step("b", ["A"], ["Y"])),
-        f"outputs: has X, which comes of the decoupled step a, and Y, {MIXED}",
+        "outputs: has X of the decoupled step a beside Y; let a write both",
     ),
     "two readers of an open dim that agree": (
         wired(
@@ -204,13 +200,12 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
             step("c", {"i": sized(5)}, ["Y"]),
         )
         | {"tensors": OPEN},
-        "step b: reads M as FP32[4] in each row, but step c reads FP32[5] in each row; "
+        "step b: reads M as FP32[4], but step c reads FP32[5]; "
         "make them the same, or -1 where a dim varies",
     ),
     "rows that a step has not": (
         wired(step("a", ["A"], ["M"]), step("b", ["M"], ["X"], max_batch_size=0)),
-        "step b: reads M as FP32[4], but step a writes FP32[4] in each row, and Triton answers single rows alone; "
-        "begin the dims without rows with -1, or write `max_batch_size: 1`",
+        "step b: reads M as FP32[4], but step a writes FP32[4] in each row; begin the dims without rows with -1",
     ),
     "rows that a step has not, adopted": (
         wired(step("a", ["A"], ["M"]), step("b", ["M"], ["X"], max_batch_size=0, adopted=True)),
@@ -228,8 +223,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
             max_batch_size=0,
         )
         | {"tensors": {"A": "FP32[-1, 4]", "M": "FP32[2, 4]", "X": "FP32[4]"}},
-        "step a: writes M as FP32[4] in each row, but step b reads FP32[2, 4], which are 2 rows, and the step takes 1; "
-        "write `max_batch_size: 2`",
+        "step a: has `max_batch_size: 1`, but step b reads M as FP32[2, 4]; raise it to 2",
     ),
     "more rows than a request of a sequence has": (
         wired(
@@ -244,8 +238,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
             max_batch_size=0,
         )
         | {"tensors": {"A": "FP32[-1, 4]", "M": "FP32[2, 4]", "X": "FP32[4]"}},
-        "step a: writes M as FP32[4] in each row, but step b reads FP32[2, 4], which are 2 rows, and a request of a sequence has 1; "
-        "write `max_batch_size: 0` and the dims with the rows",
+        "step a: serves sequences row by row, but step b reads M as FP32[2, 4]; write `max_batch_size: 0`",
     ),
     "one row, read in two ways": (
         wired(
@@ -291,7 +284,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an input of the ensemble reshaped to what no step reads": (
         wired(step("a", ["A"], ["X"]), inputs={"A": {"reshape": [2, 2]}}),
-        "step a: reads A as FP32[4] in each row, but the ensemble has FP32[2, 2] in each row; "
+        "step a: reads A as FP32[4], but the ensemble has FP32[2, 2]; "
         "make them the same, or -1 where a dim varies",
     ),
     "a format of an input of the ensemble": (
@@ -305,7 +298,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an output of the ensemble without dims": (
         wired(step("a", ["A"], ["X"]), outputs={"X": {"dims": []}}),
-        "step a: writes X as FP32[4] in each row, but the ensemble has FP32[] in each row; "
+        "step a: writes X as FP32[4], but the ensemble has FP32[]; "
         "make them the same, or -1 where a dim varies",
     ),
     "a warmup of an unknown input": (
@@ -421,11 +414,11 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a control that is an input": (
         wired(step("a", ["A", "ID"], ["X"], sequence=correlated("TYPE_UINT64"))),
-        "step a: has in `sequence` an input ID, which Triton writes itself, over its own input of that name; give one of them another name",
+        "step a: has in `sequence` its own input ID, which Triton would write; give one of them another name",
     ),
     "a state that is an input": (
         stateful(input_name="A"),
-        "step a: has in `sequence` an input A, which Triton writes itself, over its own input of that name; give one of them another name",
+        "step a: has in `sequence` its own input A, which Triton would write; give one of them another name",
     ),
     "a state twice": (
         wired(step("a", ["A"], ["X"], sequence={"state": [STATE, {**STATE, "output_name": "U"}]})),
@@ -441,8 +434,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an output that a Python model cannot copy": (
         HALVES,
-        "outputs: B is read by a step too, and a Python model would copy it, which does not have BF16; "
-        "write `ensemble: {all_outputs: true}`, or drop it from `outputs`",
+        "outputs: B is read by a step too, and no BF16 can be copied; write `ensemble: {all_outputs: true}`",
     ),
     "an output of all that a Python model cannot copy": (
         {**HALVES, "ensemble": {"all_outputs": True}},
@@ -456,8 +448,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
                 step("c", ["A", "X"], ["Y"], fuse=False),
             ],
         },
-        "step a: reads B alone, which requests may leave out, and Triton starts no step without an input; "
-        "drop its `optional: true`, or let the step read another tensor too",
+        "step a: reads only B, which requests may leave out; drop its `optional: true`, or read another tensor too",
     ),
     "an optional input alone, in one model with another": (
         {
@@ -480,7 +471,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a file of a step whose code is generated": (
         wired(step("a", ["A"], ["X"], file="other.py")),
-        "step a: has the file other.py, but its model.py is generated; drop `file`, or write `adopted: true` where the model is your own",
+        "step a: has the file other.py, but its model.py is generated; drop `file`, or write `adopted: true` for a model of yours",
     ),
     "a state that is an output": (stateful(output_name="X"), ""),
     "an initial state": (stateful([4, 2]), ""),
@@ -502,7 +493,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a file that Python cannot import": (
         wired(step("a", ["A"], ["X"], file="model.1.py")),
-        "step a: has the file model.1.py, which Python cannot import; write letters, digits, `_` and `-`, and `.py` at the end",
+        "step a: has the file model.1.py, which Python cannot import; write letters, digits, `_` and `-`, then `.py`",
     ),
     "a nested ensemble": (wired(nested({"x": "A"}, {"y": "X"})), ""),
     "a nested ensemble that has settings": (
@@ -561,7 +552,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a nested ensemble whose tensor is another": (
         wired(nested({"x": "A"}, {"y": "X"}, tensors={"x": "FP32[5]", "y": "FP32[4]"})),
-        "step inner: reads A as FP32[5] in each row, but the ensemble has FP32[4] in each row; "
+        "step inner: reads A as FP32[5], but the ensemble has FP32[4]; "
         "make them the same, or -1 where a dim varies",
     ),
     "a nested ensemble that declares other dims": (

@@ -20,7 +20,7 @@ from triton_ensemble.update.render import UNDEFINED
             ["--data", "steps=[a: {"],
             "steps: is not YAML; check its brackets, quotes and indentation",
         ),
-        (["--data", "stepz=[]"], "stepz: is no question; did you mean steps?"),
+        (["--data", "stepz=[]"], "stepz: is not a question; did you mean steps?"),
         (["--data-file", "pipeline.yml"], 'step a: backend is "onnx"; did you mean onnxruntime?'),
     ],
 )

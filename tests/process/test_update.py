@@ -164,7 +164,7 @@ def test_what_pipeline_yml_leaves_out_is_the_default_again(copy: Copy) -> None:
         ("", "pipeline.yml:1: has no answers"),
         ("max_batch_size: -1\n", "max_batch_size"),
         ("tensors: {A: 'FLOAT[1]'}\n", "tensor A: has the type FLOAT"),
-        ("tensor: {}\n", "tensor: is no question; did you mean tensors?"),
+        ("tensor: {}\n", "tensor: is not a question; did you mean tensors?"),
         (yaml.safe_dump({"steps": [ONE | {"gpus": [7]}, TWO]}), "step one: names `gpus`"),
     ],
 )

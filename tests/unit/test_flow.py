@@ -155,7 +155,7 @@ WRONG: list[tuple[str, str]] = [
     ("s python: A FP32[] -> B FP32[1]", "line 1: write TYPE[dims], like FP32[3, 224"),
     ("s python: A float[1] -> B FP32[1]", "line 1: write FP32 (tensor A: has the type"),
     ("s python: A FP23[1] -> B FP32[1]", "line 1: did you mean FP32? (tensor A: has "),
-    ("s python: A TENSOR[1] -> B FP32[1]", "line 1: tensor A: has the type TENSOR, whi"),
+    ("s python: A TENSOR[1] -> B FP32[1]", "line 1: tensor A: has the type TENSOR; wri"),
     ("s onnx: A FP32[1] -> B FP32[1]", "line 1: did you mean onnxruntime? (step s:"),
     ("a/b python: A FP32[1] -> B FP32[1]", "line 1: write a name of letters, digits, `"),
     ("s python x0: A FP32[1] -> B FP32[1]", "line 1: write a whole number, 1 or more (s"),
@@ -170,7 +170,7 @@ WRONG: list[tuple[str, str]] = [
     ("s python: A FP32[1] -> B FP32[1]\nt python: A -> B", "line 2: rename the B of one of them (step "),
     ("s python: A FP32[1], C FP32[1] -> B FP32[1]\nt python: B -> C", "line 1: let one of them read something els"),
     ("s python: A FP32[1] -> B FP32[1]\nt python: B -> C FP32[1], D FP32[1]\noutputs: C", "line 2: add D to `outputs`, or write its {"),
-    ("s python: A FP32[1] -> B FP32[1]\nt python: C FP32[1] -> D FP32[1]", "make B a pipeline of its own, or write `en"),
+    ("s python: A FP32[1] -> B FP32[1]\nt python: C FP32[1] -> D FP32[1]", "write `ensemble: {all_outputs: true}` (out"),
     ("s python: A FP32[1], x=- FP32[1] -> B FP32[1]", "line 1: give x a `tensor`, or make it `opt"),
     ("p python: A FP32[1] -> B FP32[1]", "line 1: rename one of them (step p: has th"),
 ]  # fmt: skip

@@ -146,7 +146,7 @@ def test_steps_that_share_no_tensor_are_drawn_apart() -> None:
     draft = Draft().with_line("a python: A FP32[1] -> B FP32[1]", {})
     draft = draft.with_line("c python: C FP32[1] -> D FP32[1]", {})
     assert drawn(draft.steps) == "* a: A -> B\n| * c: C -> D\n|/\n* answer: B, D"
-    with pytest.raises(RefusedLine, match=r"outputs: B depends on some of the inputs"):
+    with pytest.raises(RefusedLine, match=r"outputs: B needs only some of the inputs"):
         accepted(draft.answers, whole=True)
     accepted(draft.with_line("e python: B, D -> E FP32[1]", {}).answers, whole=True)
 

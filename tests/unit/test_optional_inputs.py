@@ -27,11 +27,11 @@ def answers(backend: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("backend", "batches", "said"),
     [
-        ("onnxruntime", 8, "have only without a batch dimension"),
+        ("onnxruntime", 8, "refuses with batches"),
         ("onnxruntime", 0, ""),
-        ("pytorch", 0, "models of pytorch have none"),
-        ("openvino", 8, "models of openvino have none"),
-        ("tensorrt", 8, "models of tensorrt have none"),
+        ("pytorch", 0, "pytorch refuses"),
+        ("openvino", 8, "openvino refuses"),
+        ("tensorrt", 8, "tensorrt refuses"),
         ("python", 8, ""),
         ("fil", 8, ""),
     ],

@@ -74,7 +74,7 @@ def _lost(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]:
             if two.verb != "reads" and not step["adopted"] and graph["max_batch_size"] > 1:
                 yield step["name"], problem("single-rows", *at, **words)
         elif flat is two and "sequence" in step and flat.dims[0] > 1:
-            yield step["name"], problem("sequence-rows", *at, count=flat.dims[0], **words)
+            yield step["name"], problem("sequence-rows", *at, **words)
         elif flat is two and "sequence" not in step and flat.dims[0] > step["max_batch_size"]:
             counts = {"count": flat.dims[0], "most": step["max_batch_size"]}
             yield step["name"], problem("more-rows", *at, **counts, **words)
