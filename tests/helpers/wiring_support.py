@@ -126,12 +126,12 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "two writers, of which one reads what the other needs": (
         wired(step("b", ["M"], ["X"]), step("a", ["X"], ["M"]), step("c", ["A"], ["M"])),
-        "step b: reads M of step a, which reads from b itself; let one of them read something else",
+        "step b: reads M of step a, which reads from b itself; let one read something else",
     ),
     "three steps that read from each other": (
         wired(step("a", ["A", "Y"], ["M"]), step("b", ["M"], ["X"]), step("c", ["X"], ["Y"])),
         "step a: reads Y of step c, which reads from b, which reads from a itself; "
-        "let one of them read something else",
+        "let one read something else",
     ),
     "a step before three that read from each other": (
         wired(
@@ -140,7 +140,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
             step("c", ["X", "M"], ["Y"]),
             step("d", ["Y", "X"], ["Z"]),
         ),
-        "step b: reads Z of step d, which reads from b itself; let one of them read something else",
+        "step b: reads Z of step d, which reads from b itself; let one read something else",
     ),
     "four steps that read from each other": (
         wired(
@@ -150,7 +150,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
             step("d", ["Y", "A"], ["Z"]),
         ),
         "step a: reads Z of step d, which reads from c, which reads from b, which reads from a itself; "
-        "let one of them read something else",
+        "let one read something else",
     ),
     "unconnected steps": (
         wired(step("a", ["A"], ["X"]), step("b", ["B"], ["Y"])),
@@ -400,11 +400,11 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     "a reshape around a dim that varies": (reshaped([2, -1, 3], [1, 2, -1, 3]), ""),
     "a reshape of as many values, and others around a dim that varies": (
         reshaped([2, -1, 3], [3, -1, 2]),
-        "step a: reshapes i from [2, -1, 3] to [3, -1, 2]; they must hold as many values between the dims that vary",
+        "step a: reshapes i from [2, -1, 3] to [3, -1, 2]; keep the count of values between dims of -1",
     ),
     "a reshape of dims that vary in another order": (
         reshaped([2, -1, 3, -1], [2, -1, -1, 3]),
-        "step a: reshapes i from [2, -1, 3, -1] to [2, -1, -1, 3]; they must hold as many values between the dims that vary",
+        "step a: reshapes i from [2, -1, 3, -1] to [2, -1, -1, 3]; keep the count of values between dims of -1",
     ),
     "a step that reads what it writes, beside another": (
         wired(
@@ -471,7 +471,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a file of a step whose code is generated": (
         wired(step("a", ["A"], ["X"], file="other.py")),
-        "step a: has the file other.py, but its model.py is generated; drop `file`, or write `adopted: true` for a model of yours",
+        "step a: has the file other.py beside the generated model.py; drop `file`, or write `adopted: true`",
     ),
     "a state that is an output": (stateful(output_name="X"), ""),
     "an initial state": (stateful([4, 2]), ""),
@@ -521,7 +521,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "another scheduler, verbatim": (
         wired(step("a", ["A"], ["X"], config="sequence_batching { }")),
-        "step a: has in `config` sequence_batching beside dynamic_batching; a model has one of them, write `batching: false`",
+        "step a: has in `config` sequence_batching beside dynamic_batching; write `batching: false`",
     ),
     "no field, verbatim": (
         wired(step("a", ["A"], ["X"], config="optimisation { }")),

@@ -291,11 +291,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
             "tensors": FOUR,
             "steps": [step("one", ["A", "C"], ["B"]), step("two", ["B"], ["C", "D"])],
         },
-        "step one: reads C of step two, which reads from one itself; let one of them read something else",
+        "step one: reads C of step two, which reads from one itself; let one read something else",
     ),
     (
         steps(step("one", ["A"], ["B"]), step("two", ["B"], ["A"])),
-        "step one: reads A of step two, which reads from one itself; let one of them read something else",
+        "step one: reads A of step two, which reads from one itself; let one read something else",
     ),
     (
         {

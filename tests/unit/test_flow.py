@@ -168,7 +168,7 @@ WRONG: list[tuple[str, str]] = [
     ("s python: A FP32[1] -> B FP32[1]\noutputs: C", "line 2: give C its type, like FP32[4]"),
     ("s python: -> B FP32[1]", "line 1: write a tensor on each side of ->"),
     ("s python: A FP32[1] -> B FP32[1]\nt python: A -> B", "line 2: rename the B of one of them (step "),
-    ("s python: A FP32[1], C FP32[1] -> B FP32[1]\nt python: B -> C", "line 1: let one of them read something els"),
+    ("s python: A FP32[1], C FP32[1] -> B FP32[1]\nt python: B -> C", "line 1: let one read something else (step "),
     ("s python: A FP32[1] -> B FP32[1]\nt python: B -> C FP32[1], D FP32[1]\noutputs: C", "line 2: add D to `outputs`, or write its {"),
     ("s python: A FP32[1] -> B FP32[1]\nt python: C FP32[1] -> D FP32[1]", "write `ensemble: {all_outputs: true}` (out"),
     ("s python: A FP32[1], x=- FP32[1] -> B FP32[1]", "line 1: give x a `tensor`, or make it `opt"),

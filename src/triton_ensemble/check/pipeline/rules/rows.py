@@ -20,12 +20,7 @@ class Use(NamedTuple):
     verb: str
     side: str
     binding: Answers
-
-    @property
-    def dims(self) -> list[int]:
-        """The dims, without the batch dimension."""
-        reshape = self.binding["reshape"] if self.verb == "has" else None
-        return list(self.binding["dims"] if reshape is None else reshape)
+    dims: list[int]
 
     @property
     def batches(self) -> bool:
@@ -33,11 +28,10 @@ class Use(NamedTuple):
         return bool(self.owner["max_batch_size"])
 
     @property
-    def who(self) -> str:
-        """Whose use it is, as the subject and verb of a sentence."""
-        return (
-            "the ensemble has" if self.verb == "has" else f"step {self.owner['name']} {self.verb}"
-        )
+    def words(self) -> Answers:
+        """Who says so, and what it says."""
+        owner = "the ensemble" if self.verb == "has" else f"step {self.owner['name']}"
+        return {"who": f"{owner} {self.verb}", "other": str(self)}
 
     def __str__(self) -> str:
         return f"{self.binding['type']}{self.dims}{' in each row' * self.batches}"
@@ -52,8 +46,10 @@ def rows(graph: Answers) -> Iterator[Problem]:
     for verb, side in USES:
         for owner in [graph] if verb == "has" else graph["steps"]:
             for each in owner[side] if owner.get("declare", True) else ():
+                reshape = each["reshape"] if verb == "has" else None
                 if each["tensor"] is not None:
-                    uses[each["tensor"]].append(Use(owner, verb, side, each))
+                    dims = each["dims"] if reshape is None else reshape
+                    uses[each["tensor"]].append(Use(owner, verb, side, each, dims))
     found: dict[str, Problem] = {}
     for step, each in chain(_lost(graph, uses), _kept(graph, uses)):
         found.setdefault(step, each)
@@ -62,22 +58,22 @@ def rows(graph: Answers) -> Iterator[Problem]:
 
 def _lost(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]:
     """Triton takes the batch dimension off for a model that has none, and of several rows answers none."""
-    pairs = (pair for tensor in uses.values() for pair in permutations(tensor, 2))
+    pairs = chain.from_iterable(permutations(each, 2) for each in uses.values())
     for one, two in sorted(pairs, key=lambda pair: pair[0].side):
         step, at = one.owner, (one.side, one.binding["name"])
-        words = {"verb": one.verb, "tensor": one.binding["tensor"], "own": str(one)}
-        words |= {"who": two.who, "other": str(two)}
+        words = {"tensor": one.binding["tensor"], **two.words}
         flat, batched = (two, one) if one.batches else (one, two)
         if step is graph or one.batches == two.batches:
             continue
         if not dims_match(flat.dims, [-1, *batched.dims]):
             if two.verb != "reads" and not step["adopted"] and graph["max_batch_size"] > 1:
+                words |= {"verb": one.verb, "own": str(one)}
                 yield step["name"], problem("single-rows", *at, **words)
         elif flat is two and "sequence" in step and flat.dims[0] > 1:
             yield step["name"], problem("sequence-rows", *at, **words)
         elif flat is two and "sequence" not in step and flat.dims[0] > step["max_batch_size"]:
-            counts = {"count": flat.dims[0], "most": step["max_batch_size"]}
-            yield step["name"], problem("more-rows", *at, **counts, **words)
+            words |= {"count": flat.dims[0], "most": step["max_batch_size"]}
+            yield step["name"], problem("more-rows", *at, **words)
 
 
 def _kept(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]:
@@ -94,8 +90,7 @@ def _kept(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]:
             written[each["tensor"]] = rows
             for use in uses[each["tensor"]]:
                 if _count(use, each["dims"]) not in (-1, rows):
-                    words = {"tensor": each["tensor"], "rows": rows}
-                    words |= {"who": use.who, "other": str(use)}
+                    words = {"tensor": each["tensor"], "rows": rows, **use.words}
                     yield step["name"], problem("rows-kept", "outputs", each["name"], **words)
 
 
