@@ -141,6 +141,10 @@ CASES: dict[str, tuple[Answers, list[Record]]] = {
             ("correlation-type", ["steps", "four", *CONTROL], {"type": "TYPE_FP32"}),
         ],
     ),
+    "a reshape of the ensemble, which hides what steps have": (
+        {**steps(ONE_READS_A, step("two", ["B"], ["C"])), "outputs": {"C": {"reshape": [5]}}},
+        [("reshape-values", ["outputs", "C", "reshape"], {"name": "C", "dims": [4], "reshape": [5]})],
+    ),
     "unused tensors": (
         steps(ONE_READS_A),
         [("tensor-unused", ["tensors", "C"], {"name": "C"})],
