@@ -72,7 +72,9 @@ async def twice(pipeline: Pipeline, images: list[str]) -> int:
 def documented(generate: Generate) -> Iterator[Server]:
     """Serve a project with the route of docs/gateway.md, and others."""
     project = generate(extras=["gateway"])
-    [_, code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/gateway.md").read_text(), re.DOTALL)
+    [_, code] = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs/gateway.md").read_text(), re.DOTALL
+    )
     (project / "gateway/routes.py").write_text(f"import asyncio\n\n{code}{OWN}")
     for tool in (["ruff", "format", "--check"], ["mypy"]):
         succeed(run(sys.executable, "-m", *tool, "gateway", cwd=project.path))
