@@ -145,6 +145,8 @@ def test_the_dashboard_of_openshift_knows_the_runtimes_and_takes_each_file(
         assert annotations["opendatahub.io/template-name"] == f"image-classification{suffix}"
         shown = annotations["opendatahub.io/template-display-name"]
         assert shown == annotations["openshift.io/display-name"]
+        assert runtime["metadata"]["labels"]["opendatahub.io/dashboard"] == "true"
+        assert annotations["opendatahub.io/apiProtocol"] == ("gRPC" if suffix else "REST")
 
 
 def test_a_canary_and_claims_of_devices_are_fields_of_kserve(generate: Generate) -> None:
