@@ -32,6 +32,7 @@ def test_it_is_sound(generate: Generate, gpu_count: int) -> None:
         assert not list(of_schema(pod(group), RELEASES))
         [container] = group["template"]["spec"]["containers"]
         assert container["image"] == "registry.example.com/image-classification-ray:1"
+        assert container["securityContext"]["readOnlyRootFilesystem"]  # docker/ runs it so
         mounts = {mount["name"] for mount in container["volumeMounts"]}
         assert mounts == {volume["name"] for volume in group["template"]["spec"]["volumes"]}
     [container] = workers["template"]["spec"]["containers"]

@@ -45,7 +45,8 @@ def test_it_has_what_a_node_needs_and_no_rights(image: str) -> None:
 
 
 def test_its_replica_answers_the_samples_by_the_images_triton(image: str) -> None:
-    node = ("--rm", "--shm-size=1g", image, "sh", "-c")
+    rights = ("--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges")
+    node = ("--rm", *rights, "--tmpfs=/tmp:exec,mode=1777", "--shm-size=1g", image, "sh", "-c")
     printed = docker("run", *node, f"{TEST}; grep -rh 'this replica:' /tmp/ray/session_latest/logs")
     assert [line for line in printed.splitlines() if line.endswith(": answered")]
     assert "the Triton of this replica: the image's" in printed
