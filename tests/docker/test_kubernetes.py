@@ -33,6 +33,18 @@ def pod(project: Project) -> dict[str, Any]:
     return spec
 
 
+def smoke_test(project: Project, server: str) -> str:
+    """Return what the job of components/smoke-test prints, in the network of a server's container."""
+    text = (project / "deploy/kubernetes/components/smoke-test/job.yaml").read_text()
+    pod = yaml.safe_load(text)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    *shell, command = container["command"]
+    command = command.replace("http://image-classification:", "http://127.0.0.1:")
+    rights = ("--read-only", "--cap-drop=ALL", f"--network=container:{server}", "--entrypoint=")
+    return docker("run", "--rm", *rights, image_of(project), *shell, command)
+
+
 @pytest.mark.parametrize("user", ["1000:1000", ARBITRARY])
 def test_it_starts_answers_and_its_probes_see_a_dead_process(
     project: Project, pod: dict[str, Any], user: str
@@ -50,6 +62,7 @@ def test_it_starts_answers_and_its_probes_see_a_dead_process(
             assert b"nv_inference_request_summary_us" in answer.read()  # the alert TritonSlow
         assert passes(pod, name, "readinessProbe")
         assert passes(pod, name, "livenessProbe")
+        assert smoke_test(project, name) == "image-classification answers"
         for line in docker("top", name, "-eo", "pid,args").splitlines():
             if "triton_python_backend_stub" in line:
                 os.kill(int(line.split()[0]), signal.SIGKILL)
