@@ -17,6 +17,8 @@ from cluster.manifests import IMAGE_VOLUME_RELEASES, RELEASES, Manifest, built, 
 from cluster.projects import LONG, PROJECTS, chain, choose
 from support import Generate
 
+from triton_ensemble.container import pin
+
 CHOICES = (
     ("", "monitoring"),
     ("", "hpa", "keda"),
@@ -45,6 +47,7 @@ def test_each_combination_is_sound(generate: Generate, name: str) -> None:
         "hpa",
         "routes",
         "grpc-route",
+        "smoke-test",
         *["mig"] * bool(answers.get("gpu_count")),
     ]
     assert not problems(choose(project, everything), RELEASES)
@@ -107,7 +110,7 @@ def test_keda_keeps_replicas_when_prometheus_does_not_answer(generate: Generate)
     [spec] = [m["spec"] for m in choose(project, ["keda"]) if m["kind"] == "ScaledObject"]
     assert spec["minReplicaCount"] < spec["fallback"]["replicas"] <= spec["maxReplicaCount"]
     [trigger] = spec["triggers"]
-    assert trigger["metricType"] == "AverageValue"  # KEDA has no fallback for another
+    assert trigger["metricType"] == "AverageValue"  # KEDA before 2.18 has no fallback for another
     assert trigger["metadata"]["ignoreNullValues"] == "false"
 
 
@@ -125,6 +128,25 @@ def test_the_bucket_is_that_of_the_owners_configmap(generate: Generate) -> None:
     assert refs[0]["configMapRef"]["name"] == by_kind["ConfigMap"]["metadata"]["name"]
 
 
+def test_pinned_images_are_those_of_the_pods(
+    generate: Generate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = generate(extras=["kubernetes", "gateway"])
+    choose(project, ["image-volume", "gateway"])
+    monkeypatch.chdir(project.path)
+    suffixes = ("", "-mounted", "-models", "-gateway")
+    images = {suffix: f"ghcr.io/o/m{suffix}@sha256:{64 * 'a'}" for suffix in suffixes}
+    name = "image-classification"
+    assert pin.main(name, [f"{suffix}={image}" for suffix, image in images.items()]) == 0
+    by_kind = {m["kind"]: m for m in built(project / "deploy/kubernetes")}
+    assert [c["image"] for c in pod(by_kind)["containers"]] == [
+        images["-mounted"],
+        images["-gateway"],
+    ]
+    [reference] = [v["image"]["reference"] for v in pod(by_kind)["volumes"] if "image" in v]
+    assert reference == images["-models"]
+
+
 def test_nothing_of_it_is_written_where_nobody_asked(generate: Generate) -> None:
     project = generate()
     assert not (project / "deploy/kubernetes").exists()
@@ -139,6 +161,47 @@ def test_its_rules_are_sound(generate: Generate, tmp_path: Path, name: str) -> N
     file.write_text(yaml.safe_dump(rules))
     run = subprocess.run(["promtool", "check", "rules", file], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
+
+
+# Requests a minute that fail, of 100, in eight hours; minutes with the alert, and without.
+FAILURES = {
+    "few all the time": ("0.05x480", [], [300, 479]),
+    "many for ten minutes": ("0x420 20x9 0x60", [428, 431], [419, 440]),
+    "some for hours": ("0x120 1x300 0x60", [415, 430], [130, 460]),
+}
+
+
+@pytest.mark.parametrize("failures", FAILURES)
+@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
+def test_failures_that_spend_the_error_budget_are_told(
+    generate: Generate, tmp_path: Path, failures: str
+) -> None:
+    manifests = choose(generate(extras=["kubernetes"]), ["monitoring"])
+    [rules] = [m["spec"] for m in manifests if m["kind"] == "PrometheusRule"]
+    *_, group = rules["groups"]
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [group]}))
+    values, firing, silent = FAILURES[failures]
+    series = {"answered": "100x480", "refused": "0x480", "failed": values}
+    case = {
+        "interval": "1m",
+        "input_series": [
+            {"series": f'triton:{name}:rate2m{{job="image-classification"}}', "values": values}
+            for name, values in series.items()
+        ],
+        "promql_expr_test": [
+            {
+                "expr": "count(ALERTS)",
+                "eval_time": f"{minute}m",
+                "exp_samples": [{"labels": "{}", "value": 1}] * (minute in firing),
+            }
+            for minute in [*firing, *silent]
+        ],
+    }
+    tests = {"rule_files": ["rules.yml"], "tests": [case]}
+    (tmp_path / "tests.yml").write_text(yaml.safe_dump(tests))
+    command = ["promtool", "test", "rules", "tests.yml"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 BROKEN: dict[str, Callable[[Any], Any]] = {

@@ -105,6 +105,81 @@ def test_the_name_of_an_image_is_in_small_letters(
     assert (tmp_path / "env").read_text() == "REPOSITORY=ghcr.io/me/p\n"
 
 
+DOCKER = """#!/bin/sh
+echo "$*" >> "$ASKED"
+while [ $# != 0 ] && [ "$1" != --metadata-file ]; do shift; done
+[ $# = 0 ] || echo '"containerimage.digest": "sha256:'$(printf %s "$2" | sha256sum | cut -c -64)'"' > "$2"
+"""
+
+
+def test_gitlab_builds_each_image_where_there_is_no_python(
+    generate: Generate, tmp_path: Path
+) -> None:
+    project = generate(ci="gitlab", gpu_count=0, extras=["gateway", "kubernetes", "ray"])
+    for name, text in {"docker": DOCKER, "apk": "#!/bin/sh\n"}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    job = read(project / ".gitlab-ci.yml")["publish"]
+    succeed(
+        run(
+            *("sh", "-ec", "\n".join(job["script"])),
+            cwd=project.path,
+            PATH=f"{tmp_path}:/usr/bin:/bin",
+            VENV=str(tmp_path / "none"),
+            ASKED=str(tmp_path / "asked"),
+            CI_REGISTRY_IMAGE="r.example.org/me/p",
+        )
+    )
+    built = re.findall(
+        r"^buildx build .*--target (\w+)|deploy/(.*)Dockerfile",
+        (tmp_path / "asked").read_text(),
+        re.M,
+    )
+    assert built == [("copied", ""), ("", "gateway."), ("mounted", ""), ("alone", ""), ("", "ray/")]
+    images = (project / "images.env").read_text()
+    assert sorted(re.findall("^(.*)=r.example.org/me/p(.*)@sha256:", images, re.M)) == [
+        ("GATEWAY_IMAGE", "-gateway"),
+        ("IMAGE", ""),
+        ("MODELS_IMAGE", "-models"),
+        ("MOUNTED_IMAGE", "-mounted"),
+        ("RAY_IMAGE", "-ray"),
+    ]
+
+
+SHOW = """#!/bin/sh
+echo "$*" "$(cat "$AWS_WEB_IDENTITY_TOKEN_FILE" 2>/dev/null)"
+"""
+
+
+@pytest.mark.parametrize(("role", "token"), [("", ""), ("arn:aws:iam::1:role/p", "T.1")])
+@pytest.mark.parametrize("ci", ["github", "gitlab"])
+def test_models_are_pushed_with_the_token_of_a_role_or_with_keys(
+    generate: Generate, tmp_path: Path, ci: str, role: str, token: str
+) -> None:
+    project = generate(ci=ci, gpu_count=0, extras=["kserve"])
+    if ci == "github":
+        job = read(project / ".github/workflows/ci.yml")["jobs"]["image"]
+        [script] = [each["run"] for each in job["steps"] if each.get("if") == "vars.MODEL_STORE"]
+    else:
+        script = "\n".join(read(project / ".gitlab-ci.yml")["deploy"]["script"])
+    answer = '#!/bin/sh\necho \'{"count":1,"value":"T.1"}\'\n'
+    for name, text in {"make": SHOW, "curl": answer}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    printed = succeed(
+        run(
+            *("bash", "-ec", script),
+            cwd=tmp_path,
+            PATH=f"{tmp_path}:/usr/bin:/bin",
+            RUNNER_TEMP=str(tmp_path),
+            MODEL_STORE="s3://b/p",
+            AWS_ROLE_ARN=role,
+            AWS_TOKEN="T.1",
+        )
+    )
+    assert printed.splitlines()[0] == f"--assume-old=repository push TO=s3://b/p {token}"
+
+
 @pytest.mark.parametrize("fails", ["nothing", "up", "bench"])
 def test_the_container_ends_however_its_bench_ends(
     of_ci: Callable[..., Project], tmp_path: Path, fails: str

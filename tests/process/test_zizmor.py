@@ -16,7 +16,8 @@ def audit(folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("gpu_count", [0, 2])
 def test_zizmor_finds_nothing_in_a_generated_project(generate: Generate, gpu_count: int) -> None:
-    project = generate(ci="github", gpu_count=gpu_count, extras=["monitoring", "gateway"])
+    extras = ["monitoring", "gateway", "kubernetes", "kserve", "ray"]
+    project = generate(ci="github", gpu_count=gpu_count, extras=extras)
     succeed(audit(project.path))
 
 

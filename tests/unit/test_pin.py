@@ -1,0 +1,111 @@
+"""`make pin`: images by their digests in the kustomization.yaml files of an owner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from triton_ensemble.container import pin
+
+DIGEST = "sha256:" + 64 * "a"
+OTHER = "sha256:" + 64 * "b"
+BEFORE = """\
+# Yours
+resources: [base]
+
+images:
+  - name: m
+    newName: registry.example.com/m # comment
+    newTag: "1" # or digest: sha256:...
+  # another
+  - name: m-gateway
+  - { name: m-models, newTag: "1" }
+  - {name: other, newTag: "2"}
+
+# At the end.
+patches:
+  - patch: |
+      - { op: add, path: /a, value: "b" }
+"""
+AFTER = f"""\
+# Yours
+resources: [base]
+
+images:
+  - name: m
+    newName: ghcr.io/o/m # comment
+    digest: {DIGEST} # or digest: sha256:...
+  # another
+  - name: m-gateway
+    newName: ghcr.io/o/m-gateway
+    digest: {DIGEST}
+  - {{ name: m-models, newName: ghcr.io/o/m-models, digest: {OTHER} }}
+  - {{name: other, newTag: "2"}}
+
+# At the end.
+patches:
+  - patch: |
+      - {{ op: add, path: /a, value: "b" }}
+"""
+IMAGES = [
+    f"=ghcr.io/o/m@{DIGEST}",
+    f"-mounted=ghcr.io/o/m-mounted@{OTHER}",
+    f"-gateway=ghcr.io/o/m-gateway@{DIGEST}",
+    f"-models=ghcr.io/o/m-models@{OTHER}",
+    "-ray=m-ray:123",
+]
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "deploy/kubernetes/kustomization.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(BEFORE)
+    return path
+
+
+def test_entries_get_their_digests_and_the_rest_stays(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        assert pin.main("m", IMAGES) == 0
+        assert file.read_text() == AFTER
+    [line, *_] = capsys.readouterr().out.splitlines()
+    assert line == f"deploy/kubernetes/kustomization.yaml: m is ghcr.io/o/m@{DIGEST}"
+
+
+@pytest.mark.parametrize("component", ["s3", "image-volume"])
+def test_where_models_come_from_elsewhere_the_image_has_none(file: Path, component: str) -> None:
+    file.write_text(f"{BEFORE}components: [components/{component}]\n")
+    assert pin.main("m", IMAGES) == 0
+    assert f"newName: ghcr.io/o/m-mounted # comment\n    digest: {OTHER} #" in file.read_text()
+
+
+def test_kserve_gets_no_image_with_models(file: Path) -> None:
+    folder = file.parent.rename(file.parents[1] / "kserve")
+    assert pin.main("m", IMAGES[:1]) == 0
+    assert (folder / file.name).read_text() == BEFORE
+
+
+def test_a_tag_is_not_pinned(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert pin.main("m", ["=m:1"]) == 1
+    assert capsys.readouterr().err == "pin: no image has a digest; write IMAGE=NAME@sha256:...\n"
+    assert file.read_text() == BEFORE
+
+
+def test_a_project_without_manifests_is_told_so(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.unlink()
+    assert pin.main("m", IMAGES) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("pipeline.yml: extras lacks kubernetes, kserve and ray; add one")
+
+
+def test_a_file_that_is_not_yaml_is_named(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text("images: [")
+    assert pin.main("m", IMAGES) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("deploy/kubernetes/kustomization.yaml: is not YAML: ")
