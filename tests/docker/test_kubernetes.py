@@ -62,7 +62,7 @@ def test_it_starts_answers_and_its_probes_see_a_dead_process(
             assert b"nv_inference_request_summary_us" in answer.read()  # the alert TritonSlow
         assert passes(pod, name, "readinessProbe")
         assert passes(pod, name, "livenessProbe")
-        assert smoke_test(project, name) == "image-classification answers"
+        assert smoke_test(project, name) == "image_classification answers"
         for line in docker("top", name, "-eo", "pid,args").splitlines():
             if "triton_python_backend_stub" in line:
                 os.kill(int(line.split()[0]), signal.SIGKILL)

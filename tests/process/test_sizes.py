@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support import Generate, Project, succeed
+from support import Generate, Project, step, succeed
 
 
 @pytest.fixture
@@ -44,6 +44,23 @@ def test_the_patch_that_is_printed_ends_the_warning(project: Project) -> None:
         file.write_text(f"{file.read_text()}\npatches:\n{patch}")
         assert yaml.safe_load(file.read_text())["patches"]
     assert sizes(project, "--short") == ""
+
+
+def test_a_model_that_vllm_fetches_is_named(generate: Generate, tmp_path: Path) -> None:
+    llm = step("llm", ["A"], ["B"], "vllm", decoupled=True)
+    made = generate(
+        tensors={"A": "STRING[1]", "B": "STRING[-1]"}, steps=[llm], gpu_count=1, max_batch_size=0
+    )
+    own = Project(Path(shutil.copytree(made.path, tmp_path / "p")))
+    file = own / "model_repository/llm/1/model.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text('{"model": "org/chat-8b"}')
+    line = (
+        "llm: vLLM fetches org/chat-8b when Triton starts; add its size to what is needed below\n"
+    )
+    assert line in sizes(own)
+    file.write_text('{"model": "/models/llm/1/chat"}')
+    assert "fetches" not in sizes(own)
 
 
 def test_a_reader_that_leaves_gets_no_traceback(project: Project) -> None:

@@ -8,6 +8,7 @@ backend allocates while it answers, and what a GPU needs, is not known before it
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(*warnings, sep="\n", end="\n" * bool(warnings))
         return 0
     print(f"model files: {_files_mib(project)} MiB in {len(project.models)} models")
+    for file in sorted(project.repository.glob("*/*/model.json")):
+        model = json.loads(file.read_text()).get("model", "")
+        if not Path(model).is_absolute():
+            what = f"vLLM fetches {model} when Triton starts"
+            print(f"{file.parts[-3]}: {what}; add its size to what is needed below")
     for target in _targets(project):
         print(f"\ndeploy/{target.folder}, in MiB:")
         found = sizes(project, target)
