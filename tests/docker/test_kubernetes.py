@@ -60,9 +60,9 @@ def test_it_starts_answers_and_its_probes_see_a_dead_process(
             assert "LABEL: 7" in printed
         with urlopen(f"http://{ports['metrics']}/metrics", timeout=5) as answer:
             assert b"nv_inference_request_summary_us" in answer.read()  # the alert TritonSlow
+        assert smoke_test(project, name) == "image_classification answers"
         assert passes(pod, name, "readinessProbe")
         assert passes(pod, name, "livenessProbe")
-        assert smoke_test(project, name) == "image_classification answers"
         for line in docker("top", name, "-eo", "pid,args").splitlines():
             if "triton_python_backend_stub" in line:
                 os.kill(int(line.split()[0]), signal.SIGKILL)

@@ -145,6 +145,23 @@ def test_an_output_that_the_pipeline_drops(graph: Graph) -> None:
     assert names(pipeline["outputs"]) == ["B"]
 
 
+@pytest.mark.parametrize(
+    ("extras", "suffixes"),
+    [
+        ([], [""]),
+        (["gateway", "tir"], ["", "-gateway"]),
+        (["kserve"], ["", "-mounted"]),
+        (["ray"], ["", "-ray"]),
+        (["kubernetes", "ray"], ["", "-mounted", "-models", "-ray"]),
+    ],
+)
+def test_the_images_are_those_that_the_extras_use(
+    graph: Graph, extras: list[str], suffixes: list[str]
+) -> None:
+    pipeline = graph(dict.fromkeys("AB", "FP32[1]"), [step("s", ["A"], ["B"])], extras=extras)
+    assert [image["suffix"] for image in pipeline["container"]["built"]] == suffixes
+
+
 def test_the_same_tensor_at_two_inputs_of_a_step(
     graph: Graph, environment: SandboxedEnvironment
 ) -> None:
