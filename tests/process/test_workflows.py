@@ -38,11 +38,12 @@ def validate(*paths: Path) -> None:
         succeed(run(*command, "vendor.gitlab-ci", *transform, *gitlab, cwd=ROOT))
 
 
+@pytest.mark.parametrize("extras", [[], ["gateway", "kubernetes", "kserve", "ray"]], ids=len)
 @pytest.mark.parametrize(("ci", "gpu_count"), KINDS)
 def test_of_the_form_that_the_ci_takes(
-    of_ci: Callable[..., Project], ci: str, gpu_count: int
+    generate: Generate, ci: str, gpu_count: int, extras: list[str]
 ) -> None:
-    project = of_ci(ci=ci, gpu_count=gpu_count)
+    project = generate(ci=ci, gpu_count=gpu_count, extras=extras)
     assert (
         workflows(project)
         == {
