@@ -52,6 +52,8 @@ def test_each_combination_is_sound(generate: Generate, name: str) -> None:
     ]
     assert not problems(choose(project, everything), RELEASES)
     assert not problems(choose(project, ["image-volume"]), IMAGE_VOLUME_RELEASES)
+    [job] = [m for m in choose(project, ["smoke-test"]) if m["kind"] == "CronJob"]
+    assert len(job["metadata"]["name"]) <= 52  # a Job's name is longer by eleven
 
 
 def test_names_are_the_same_everywhere_and_differ_where_projects_do(generate: Generate) -> None:
