@@ -120,12 +120,13 @@ docs: $(VENV)-docs/.ready ## the documentation as a site, in build/docs; a link 
 links: $(VENV)-docs/.ready ## what the documentation links to elsewhere; needs the internet, so no other command runs it
 	@$(VENV)-docs/bin/python -m sphinx --quiet --fail-on-warning --keep-going --builder linkcheck --conf-dir docs $(DOCS) $(LINKS)
 
-lint: setup ## ruff and mypy over the template, its tests and examples; zizmor over the workflows; words of docs
+lint: setup ## ruff and mypy over the template, its tests and examples; zizmor over the workflows; words and commit subjects
 	@$(VENV)/bin/python -m ruff check .
 	@$(VENV)/bin/python -m ruff format --check .
 	@$(VENV)/bin/python -m mypy src scripts tests examples benchmarks
 	@$(VENV)/bin/zizmor --quiet --offline --persona=auditor .github
 	@$(VENV)/bin/python scripts/words.py
+	@$(VENV)/bin/python scripts/subjects.py
 
 dist: wheel ## the wheel that projects have and its sources, in dist/, as a release has them
 	@rm -rf dist

@@ -30,7 +30,8 @@ DRAWN = '<!-- skip: next "drawn by scripts/reference.py" -->\n'
 CLI = f"""{WRITTEN}\
 # The command
 
-In a project, `make` calls `triton-ensemble`; `.venv/bin/triton-ensemble COMMAND` takes what is here, too.
+In a project, `make` calls `triton-ensemble`. You can also call `.venv/bin/triton-ensemble COMMAND` yourself, with these
+options.
 
 """
 ALERTS = f"""{WRITTEN}\

@@ -1,7 +1,7 @@
 # Yours: written once, never touched by `make update`.
-"""Compares what is served with the original models, on the samples and at several sizes.
+"""Compare the served models with the original ones, on the samples and at several sizes.
 
-reference(inputs) of models/NAME.py is compared with the model file that it makes, at batch sizes 1, 2
+reference(inputs) of models/NAME.py is compared with the model file of the same module, at batch sizes 1, 2
 and the largest, and at several sizes of dims that vary.
 """
 
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from triton_ensemble.testing.reference import *  # noqa: F403
 
-# By output, where rounding differs by more: {"SCORE": {"rtol": 1e-2, "atol": 1e-4}}
+# For outputs whose rounding differs by more: {"SCORE": {"rtol": 1e-2, "atol": 1e-4}}
 TOLERANCES: dict[str, dict[str, float]] = {}
 
 
 def pipeline(inputs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the outputs that the ensemble must have for a sample: what the original code makes of it."""
+    """Return the outputs that the ensemble must have for a sample, as the original code computes them."""
     pytest.skip("fill in pipeline() of tests/test_reference.py")

@@ -1,4 +1,4 @@
-"""The answers of a project: those of its pipeline.yml, and those that it was last made from."""
+"""The answers of a project: the current ones in pipeline.yml, and those from which it was last made."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_VALUES = (
 
 
 class UnreadableAnswers(Exception):
-    """Raised where a file has no answers: at which line, what is wrong, what to do."""
+    """Raised for a file without readable answers: at which line, what is wrong, what to do."""
 
     def __init__(self, line: int, what: str, instead: str) -> None:
         super().__init__(f"{line}: {what}; {instead}")
@@ -84,7 +84,7 @@ def read_answers(path: Path) -> tuple[Answers, yaml.MappingNode]:
         raise UnreadableAnswers(1, "has no answers", "write `NAME: VALUE`")
     for key, name in zip(node.value, given, strict=False):
         if not isinstance(name, str):
-            what = f"has the key {key[0].value}, which YAML reads as no text"
+            what = f"has the key {key[0].value}, which YAML does not read as text"
             raise UnreadableAnswers(key[0].start_mark.line + 1, what, "write it in quotes")
     return given, node
 
@@ -114,7 +114,7 @@ def _count(node: Any, known: dict[int, int]) -> int:
 
 
 def yaml_problem(error: yaml.YAMLError) -> tuple[int, str, str]:
-    """Return where a text is no YAML, as a line from 1 on, what is wrong and what to do."""
+    """Return why a text is not YAML: the line from 1 on, what is wrong and what to do."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     what, _, instead = str(problem or "is no YAML").partition("; ")
     if mark and not instead:  # one of YAML's own, about what may stand anywhere in its line
@@ -127,7 +127,7 @@ def yaml_problem(error: yaml.YAMLError) -> tuple[int, str, str]:
 
 
 def answers_of(repository: Path) -> Answers:
-    """Return the answers of the project around a model repository; empty where it is no project's."""
+    """Return the answers of the project around a model repository; empty outside a project."""
     try:
         found = yaml.load((repository.parent / FILE).read_bytes(), LOADER)
     except (OSError, *NO_YAML):
@@ -148,14 +148,14 @@ def changed_answers(given: Answers, made: Answers) -> list[str]:
 
 
 def _is_same(one: Any, other: Any, question: str) -> bool:
-    """Whether two answers to a question are the same; Copier writes `extras` in the order of their choices."""
+    """Return whether two answers to a question are the same; Copier writes `extras` in the order of their choices."""
     if question == "extras" and isinstance(one, list) and isinstance(other, list):
         return sorted(map(str, one)) == sorted(map(str, other))
     return bool(one == other)
 
 
 def _has_steps(answers: Answers) -> bool:
-    """Whether answers, or those of a step that is an ensemble, are of this template, by the form of their steps."""
+    """Return whether answers, or a step that is an ensemble, belong to this template, by the form of their steps."""
     steps, ensemble = answers.get("steps"), answers.get("ensemble")
     if not isinstance(steps, list) or not isinstance(ensemble, dict | bool | None):
         return False

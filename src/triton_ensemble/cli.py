@@ -19,7 +19,7 @@ from triton_ensemble.project import FILE, ProjectError
 
 # Module and summary of each command, in the order in which a newcomer meets them.
 COMMANDS = {
-    "new": ("guide.new", "make a project of your own pipeline, step by step"),
+    "new": ("guide.new", "make a project for your own pipeline, step by step"),
     "add-step": ("guide.add_step", "add a step to pipeline.yml, step by step"),
     "check": (
         "check.command",
@@ -29,23 +29,32 @@ COMMANDS = {
     "adopt": ("adopt.command", "print the pipeline.yml of an existing model repository"),
     "repository": ("repository.command", "complete the project's model repository"),
     "serve": ("server.command", "serve the project's ensemble with the local Triton"),
-    "infer": ("samples.infer", "send the sample requests and print the answers"),
+    "infer": ("samples.infer", "send the sample requests and print the responses"),
     "sample": ("samples.record", "record a request in samples/, from files and values"),
-    "step": ("step.command", "run one Python step on a sample, under a debugger if asked"),
-    "golden": ("samples.golden", "record the answers to the sample requests"),
-    "gateway": ("gateway.command", "serve REST before Triton, for JSON and files"),
-    "ray": ("rayserve.command", "serve it by Ray Serve, with the settings of deploy/ray"),
+    "step": ("step.command", "run one Python step on a sample, with --debug in a debugger"),
+    "golden": ("samples.golden", "record the responses to the sample requests"),
+    "gateway": ("gateway.command", "run the REST gateway before Triton, for JSON and files"),
+    "ray": (
+        "rayserve.command",
+        "serve the project with Ray Serve, with the settings of deploy/ray",
+    ),
     "bench": ("bench.command", "measure throughput, latency and the time of each model"),
-    "tune": ("tune.command", "measure settings and write the best to pipeline.yml"),
+    "tune": ("tune.command", "measure settings and write the best into pipeline.yml"),
     "publish": ("versions.publish", "freeze a step's code and model file as a version"),
-    "shift": ("versions.shift", "move the ensemble to a published version, also where it runs"),
-    "rollback": ("versions.rollback", "move it back to the version before"),
-    "unload": ("versions.unload", "take a version out of pipeline.yml and the server"),
-    "store": ("versions.store", "copy files of published versions from and to a bucket"),
+    "shift": (
+        "versions.shift",
+        "move the ensemble to a published version, also on a running server",
+    ),
+    "rollback": ("versions.rollback", "move the ensemble back to the version before"),
+    "unload": ("versions.unload", "remove a version from pipeline.yml and the server"),
+    "store": ("versions.store", "copy the files of published versions from and to a bucket"),
     "push": ("push.command", "upload the model repository to a bucket, as a new version"),
-    "sizes": ("push.sizes", "print what the model files need of a pod's memory and disk"),
+    "sizes": ("push.sizes", "print the memory and disk that a pod needs for the model files"),
     "tir": ("tir.command", "make the model endpoint of deploy/tir/endpoint.yml"),
-    "update": ("update.command", "apply pipeline.yml and the template's newest version"),
+    "update": (
+        "update.command",
+        "upgrade to the template's newest version, and apply pipeline.yml",
+    ),
 }
 
 # Commands that first apply a changed pipeline.yml of the project that they are called in.
@@ -55,11 +64,11 @@ APPLYING = (
 )  # fmt: skip
 
 
-READER_LEFT = 141  # as a shell has it for SIGPIPE
+READER_LEFT = 141  # the exit status that a shell has for SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit status. Errors of the user are one line on stderr."""
+    """Run one command and return its exit status. An error of the user is one line on stderr."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     chosen = next((word for word in words if word in COMMANDS), None)
     try:

@@ -17,7 +17,7 @@ Arrays: TypeAlias = dict[str, Array]
 
 
 class Client(Protocol):
-    """What the toolkit calls of a project's client; the project's own one has the types of its pipeline."""
+    """The part of a project's client that the toolkit calls; the project's own client has the pipeline's types."""
 
     def ready(self) -> bool:
         """Return whether the server is there and has loaded the ensemble."""

@@ -12,13 +12,12 @@ TICK_S = 0.5  # nothing is shown of what takes less
 
 
 class Progress:
-    """Show what is being done, and for how long, while a `with` block lasts.
+    """Show the current work and its duration while a `with` block lasts.
 
     with Progress("Starting a local Triton"):
         wait()
 
-    With `seconds`, the time that it will take, a bar fills. Without tqdm, and where stderr is no
-    terminal, nothing is shown.
+    With `seconds`, the expected duration, a bar fills. Without tqdm, or if stderr is not a terminal, nothing is shown.
     """
 
     def __init__(self, text: str, seconds: float | None = None) -> None:

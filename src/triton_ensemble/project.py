@@ -1,4 +1,4 @@
-"""What differs between projects: the facts of `vendor/project.json`, which the template renders from the answers."""
+"""The differences between projects: the facts of `vendor/project.json`, which the template renders from the answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STUB = "stub"  # the key of a sample that the template made up
 
 
 class ProjectError(RuntimeError):
-    """Raised where a folder is no generated project, or its facts are damaged: where, what, what to do."""
+    """Raised if a folder is not a generated project, or its facts are damaged: where, what, what to do."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Adopted:
-    """What an adopted model's folder in models/ must have."""
+    """The files that an adopted model's folder in models/ must have."""
 
     file: str  # that the backend loads from a version folder; empty: not known
     versions: tuple[int, ...]  # that its config names; empty: the latest
@@ -137,13 +137,13 @@ class Project:
 
     @classmethod
     def of(cls, repository: Path) -> Project | None:
-        """Return the project around a model repository; None where it is no project's."""
+        """Return the project around a model repository; None outside a project."""
         root = repository.resolve().parent
         return cls.load(root) if (root / FILE).is_file() else None
 
 
 def is_stub(sample: Path) -> bool:
-    """Return whether a sample is made up by the template; False for a file that is no JSON."""
+    """Return whether the template made up a sample; False for a file that is not JSON."""
     try:
         content = json.loads(sample.read_text(encoding="utf-8"))
     except (OSError, ValueError):

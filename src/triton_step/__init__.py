@@ -1,4 +1,4 @@
-"""What a Python step may use of the project; it stands next to the step's code wherever Triton runs it."""
+"""The part of the toolkit that a Python step may import; it is next to the step's code wherever Triton runs it."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ class Metrics:
         self.counters: dict[tuple[str, str], Counter] = {}
 
     def counter(self, name: str, description: str) -> Counter:
-        """The counter of this name, as in Prometheus: `cache_misses_total`."""
+        """Return the counter of this name, as Prometheus has it: `cache_misses_total`."""
         return self.counters.setdefault((name, description), Counter())
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a step is told when it is made.
+    """The information that a step gets when it is made.
 
     parameters: the step's `parameters` in pipeline.yml.
-    directory: the model's version folder, for files that lie next to the code.
+    directory: the model's version folder, for files next to the code.
     version: the model's version.
-    device: "cpu", or "cuda:N" for the GPU that this instance was given.
+    device: "cpu", or "cuda:N" for this instance's GPU.
     logger: writes to Triton's log.
-    metrics: `metrics.counter(name, description).add(1)` shows up in Triton's /metrics.
+    metrics: `metrics.counter(name, description).add(1)` appears in Triton's /metrics.
     calls: the models that the step may call, as functions: `calls.NAME(INPUT=array)["OUTPUT"]`.
-        They raise RuntimeError if the model fails, TimeoutError once nobody waits for the answer, and are
-        awaited in an async step. Of a decoupled model they return an iterator over its answers.
+        They raise RuntimeError if the model fails, and TimeoutError once nobody waits for the answer. In an async step,
+        await them. For a decoupled model they return an iterator over its answers.
     """
 
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Context:
 
 
 def text(array: NDArray[np.object_]) -> NDArray[np.object_]:
-    """The bytes of a STRING tensor as `str`, in an array of the same shape; InvalidRequest if one is no UTF-8."""
+    """Return the bytes of a STRING tensor as `str`, in an array of the same shape; InvalidRequest for bytes that are not UTF-8."""
     data: Any  # bytes, which NumPy's types do not say
     decoded = np.empty_like(array)
     for position, data in np.ndenumerate(array):
@@ -85,11 +85,11 @@ def text(array: NDArray[np.object_]) -> NDArray[np.object_]:
 def pad_to_bucket(
     rows: Sequence[ArrayLike], sizes: Sequence[int], dtype: DTypeLike, fill: float = 0
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Rows of any lengths, `[length, *dims]` each, as one array `[batch, size, *dims]` of few possible sizes.
+    """Return rows of any lengths, `[length, *dims]` each, as one array `[batch, size, *dims]` of a few possible sizes.
 
-    Triton joins requests of equal shapes only, and as they come. Padded to the first of `sizes` that
-    has room for the longest row, most are: sizes=(64, 256). The second array, BOOL[batch, size], is False where
-    `fill` was put. InvalidRequest where a row is longer than all sizes.
+    Triton joins only requests of equal shapes. With rows padded to the first of `sizes` that fits the longest row, most
+    requests have equal shapes: sizes=(64, 256). The second array, BOOL[batch, size], is False at `fill`. InvalidRequest
+    if a row is longer than all sizes.
     """
     arrays = [np.asarray(row, dtype=dtype) for row in rows]
     lengths = np.array([len(array) for array in arrays], dtype=np.int64)
@@ -106,6 +106,6 @@ def pad_to_bucket(
 
 
 def _place(position: tuple[int, ...], shape: tuple[int, ...]) -> str:
-    """The row, as clients number them, and the element where a row has several."""
+    """Return words for the row, as clients number them, and for the element if a row has several."""
     row, *element = position or (0,)
     return f"row {row}" if np.prod(shape[1:]) == 1 else f"row {row}, element {element}"

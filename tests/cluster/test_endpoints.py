@@ -174,7 +174,7 @@ def test_an_answer_that_is_another_is_named(
     sample.write_text(sample.read_text().replace('"7"', '"8"'))
     with behind(pod, "rest", certified) as url:
         printed = executed(project, "rest", URL=url, TOKEN=TOKEN, CA_FILE=str(certified.chain))
-    assert "It must be otherwise: LABEL" in printed
+    assert "Not the expected answer: LABEL" in printed
 
 
 def test_a_stream_is_answered(generate: Generate, certified: Certificate, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def shifted(project: Project, url: str, tools: Path) -> Load:
         wait_for(1, load)
         for version, words in ((2, ("shift", "NAME=one", "VERSION=2")), (1, ("rollback",))):
             printed = succeed(command(project, *words, f"ROLL={ROLL}", PATH=path))
-            assert "ROLL has ended well: the servers serve it" in printed
+            assert "ROLL succeeded: the servers serve it" in printed
             wait_for(version, load)
     return load
 

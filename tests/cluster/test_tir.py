@@ -105,14 +105,14 @@ def test_the_owner_says_which_plan_and_the_image_is_one_with_the_packages(projec
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "a field": ({"worker": 1}, "worker is no field; write one of name"),
-    "a part": ({"workers": {"min": 1, "most": 2}}, "workers.most is no field"),
+    "a field": ({"worker": 1}, "worker is not a field; write one of name"),
+    "a part": ({"workers": {"min": 1, "most": 2}}, "workers.most is not a field"),
     "a name": ({"name": "Plain_1"}, 'name is "Plain_1"; write small letters'),
     "workers": ({"workers": {"min": 3, "max": 2}}, "workers are 3 to 2; write min <= max"),
     "too many": ({"workers": {"min": 1, "max": 65}}, "max from 1 to 64"),
     "a number": ({"disk_gb": "30"}, 'disk_gb is "30"; write a number'),
     "no folder": ({"models": "s3://bucket"}, "write s3://bucket/prefix/version"),
-    "no models": ({"models": None}, "TIR's own image has no models"),
+    "no models": ({"models": None}, "TIR's own image does not have models"),
     "both": ({"image": "a/b:1"}, "image has the models inside"),
 }
 

@@ -8,8 +8,8 @@ PYTHON, FILE, ONNX = ENTER, DOWN + ENTER, DOWN * 2 + ENTER
 NAME, RUNS, READS, BRINGS = "its name?", "What runs it?", "What does it read?", "read of a request?"
 WRITES, PATH, IS_IT = "What does it write?", "Where is it?", "Is this the pipeline?"
 COPIERS = [
-    "What is the project called",
-    "What is batching",
+    "What is the project's name",
+    "What should batching",
     "How many GPUs",
     "What else",
     "Show all",

@@ -57,7 +57,7 @@ class Terminal:
 
     def ends(self, name: str) -> None:
         """Wait for the project, and for nothing to be asked before it."""
-        self.shows(f"{name} is made")
+        self.shows(f"{name} is ready")
         assert "?" not in self.process.before.partition("create")[0].rpartition("\n")[2]
         self.process.expect(pexpect.EOF)
         self.process.close()

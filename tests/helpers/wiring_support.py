@@ -162,7 +162,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a cache over a decoupled step": (
         wired(step("a", ["A"], ["X"], decoupled=True), ensemble={"cache": True}),
-        "ensemble: has a decoupled step, and Triton caches no such answers; drop `cache`",
+        "ensemble: has a decoupled step, and Triton does not cache such responses; drop `cache`",
     ),
     "two outputs of a decoupled step that meet": (
         wired(step("a", ["A"], ["M", "N"], decoupled=True), step("b", ["M", "N"], ["X"])),
@@ -426,7 +426,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "texts as correlation ids": (
         wired(step("a", ["A"], ["X"], sequence=correlated("TYPE_STRING"))),
-        "step a: has correlation ids of TYPE_STRING, which Triton 24.10 gives to no model; write TYPE_UINT64",
+        "step a: has correlation ids of TYPE_STRING, which Triton 24.10 does not support; write TYPE_UINT64",
     ),
     "texts as correlation ids of a newer release": (
         wired(step("a", ["A"], ["X"], sequence=correlated("TYPE_STRING")), triton_release="26.07"),
@@ -525,7 +525,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no field, verbatim": (
         wired(step("a", ["A"], ["X"], config="optimisation { }")),
-        "step a: has in `config` optimisation, which is no field of config.pbtxt; did you mean optimization?",
+        "step a: has in `config` optimisation, which is not a field of config.pbtxt; did you mean optimization?",
     ),
     "a field twice, verbatim": (
         wired(step("a", ["A"], ["X"], config="optimization { } optimization { }")),
@@ -604,13 +604,13 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         wired(
             step("a", ["A"], ["M"]), {"name": "b", "model": "z", "inputs": ["M"], "outputs": ["X"]}
         ),
-        "step b: is served by the model of z, which is no step beside it with a model of its own",
+        "step b: is served by the model of z, which is not a step beside it that has its own model",
     ),
     "the model of the step itself": (
         wired(
             step("a", ["A"], ["M"]), {"name": "b", "model": "b", "inputs": ["M"], "outputs": ["X"]}
         ),
-        "step b: is served by the model of b, which is no step beside it with a model of its own",
+        "step b: is served by the model of b, which is not a step beside it that has its own model",
     ),
     "the model of a step inside": (
         wired(
@@ -629,7 +629,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
             ),
             {"name": "b", "model": "within", "inputs": {"x": "M"}, "outputs": {"t": "X"}},
         ),
-        "step b: is served by the model of within, which is no step beside it with a model of its own",
+        "step b: is served by the model of within, which is not a step beside it that has its own model",
     ),
     "an input that the shared model does not have": (
         wired(
@@ -654,7 +654,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "calls of a step that is none": (
         wired(step("a", ["A"], ["X"], calls=["halv"]), step("halve", ["A"], ["Y"])),
-        "step a: calls halv, which is no step; did you mean halve?",
+        "step a: calls halv, which is not a step; did you mean halve?",
     ),
     "a step that calls itself": (
         wired(step("a", ["A"], ["X"], calls=["a"])),
@@ -694,6 +694,6 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         wired(
             step("a", ["A"], ["M"], calls=["b"]), step("b", ["M"], ["X"], sequence={"direct": {}})
         ),
-        "step a: calls b, which serves sequences, and a call is of none; drop it from `calls`",
+        "step a: calls b, which serves sequences, and a call can't be part of one; drop it from `calls`",
     ),
 }

@@ -94,7 +94,7 @@ FAILS = {
     "import os; os._exit(0)": "JSONDecodeError: ",
     DECLARES.replace("TYPE_FP32", "FLOAT"): "ParseError: ",
     DECLARES.replace("[4]})", "[5]})").replace("OUT", "IN").replace("output", "input"): (
-        "ValueError: IN is declared otherwise in its config"
+        "ValueError: IN differs from its config"
     ),
 }
 

@@ -225,7 +225,7 @@ def test_damaged_answers_are_refused(how: str, project: Project) -> None:
     path, text = project / ".copier-answers.yml", DAMAGED[how]
     path.unlink() if text is None else path.write_text(text, errors="surrogateescape")
     answer(project, max_batch_size=4)
-    line = ".copier-answers.yml: can't be read; take it back from an older commit"
+    line = ".copier-answers.yml: can't be read; restore it from an older commit"
     assert refuse(project, "apply") == line
 
 
@@ -495,7 +495,9 @@ def test_undo_after_an_edit_of_a_file_is_refused(project: Project) -> None:
     apply(project)
     applied = (project / CONFIG).read_bytes()
     edit(project, CONFIG)
-    assert refuse(project, "apply", "--undo") == f"{CONFIG}: was changed since; undo that first"
+    assert (
+        refuse(project, "apply", "--undo") == f"{CONFIG}: was changed since then; undo that first"
+    )
     (project / CONFIG).write_bytes(applied)
     edit(project, "steps/one.py", "# code of mine", 0)
     apply(project, "--undo")
@@ -831,7 +833,7 @@ def test_an_extra_that_is_new_takes_one_command(project: Project) -> None:
     answer(project, extras=[])
     command = ("gateway-image", "DOCKER=echo")
     lacking = project.make(*command)
-    line = "pipeline.yml: extras lacks gateway; add it, and run the command again"
+    line = "pipeline.yml: extras does not have gateway; add it, and run the command again"
     assert line in lacking.stderr.splitlines()
     answer(project, extras=["gateway"])
     built = succeed(project.make(*command)).splitlines()[-1]

@@ -15,7 +15,7 @@ from support import ROOT, UV, Project, succeed
 
 PYTHONS = ("python3", "python3.12", "python3.11", "python3.10")
 NO_PYTHON = (
-    "No Python 3.10, 3.11 or 3.12 is here. Install uv (https://docs.astral.sh/uv), which brings one, or name one: "
+    "Python 3.10, 3.11 or 3.12 was not found. Install uv (https://docs.astral.sh/uv), which installs one, or name one: "
     "make PYTHON=/path/to/python3.12\n"
 )
 # All that installs.

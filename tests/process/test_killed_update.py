@@ -131,4 +131,4 @@ def test_one_that_runs_is_not_undone(project: Project) -> None:
     process.kill()
     process.wait()
     assert second.returncode
-    assert second.stderr == "update: another one runs in this project; wait for its end\n"
+    assert second.stderr == "update: another update runs in this project; wait for its end\n"

@@ -136,7 +136,9 @@ def test_torch_for_a_cpu(
         venv = tmp_path / f"venv-{number}"
         done = set_up(project, venv, UV=uv, UV_NO_CACHE="1", MAKEFLAGS=f"TORCH_INDEX={index}")
         assert (done.returncode == 0) is fits, done.stderr
-        told = "its PyTorch is from an index that TORCH_INDEX in the Makefile has to name"
+        told = (
+            "its PyTorch comes from another index; name that index as TORCH_INDEX in the Makefile"
+        )
         assert (told in done.stdout) is not fits
     build = succeed(make(project, environments, "--dry-run", "image"))
     assert f"--build-arg TORCH_INDEX={torch_index}" in build

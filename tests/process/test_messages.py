@@ -21,7 +21,7 @@ def copied(template: Path, folder: Path, **answers: Any) -> str:
     command = ["copy", "--defaults", "--data-file", "answers.yml", str(template), "p"]
     made = run(str(COPIER), *command, cwd=folder, NO_COLOR="1")
     succeed(made)
-    return made.stderr.partition(" is made: ")[2]
+    return made.stderr.partition(" is ready: ")[2]
 
 
 def test_after_a_copy_of_the_example_nothing_is_a_stub(template: Path, tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_after_a_copy_of_the_example_nothing_is_a_stub(template: Path, tmp_path:
 def test_a_relative_path_of_the_template_is_named(template: Path, tmp_path: Path) -> None:
     """The first update would look for it from the project's own folder."""
     path = os.path.relpath(template, tmp_path)
-    note = f"\n\n`make update` does not find the template from here: {path} is relative.\n"
+    note = f"\n\n`make update` can't find the template, because {path} is a relative path.\n"
     said = copied(Path(path), tmp_path)
     assert (
         f"{note}Write its URL or absolute path as `_src_path` into .copier-answers.yml, and commit.\n"
@@ -107,7 +107,7 @@ def test_after_an_update_that_adds_a_step(git_template: Path, tmp_path: Path) ->
         "The ensemble now takes: HINT\n"
         "The ensemble now returns: SCORE\n"
         "It no longer returns: LABEL\n"
-        "LABEL is read by score now. To return it as well, write into pipeline.yml:\n"
+        "LABEL is now read by score. To return it as well, write into pipeline.yml:\n"
         "  outputs: [SCORE, LABEL]"
     )
 

@@ -66,7 +66,7 @@ def test_what_is_edited_later_is_in_no_version(project: Project) -> None:
 @pytest.mark.slow
 def test_a_published_version_never_changes(project: Project) -> None:
     said = succeed(command(project, "publish", "NAME=one", "VERSION=2"))
-    assert "is published already, with the same files" in said
+    assert "is already published, with the same files" in said
     write_step(project, 3)
     line = refused(project, "publish", "NAME=one", "VERSION=2")
     assert (
@@ -127,8 +127,8 @@ def test_a_rollback_that_fails_tests_is_done_and_names_them(project: Project) ->
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ("publish NAME=nothing VERSION=1", "nothing: is no step; write NAME=one of net, one"),
-        ("publish NAME=two_versions VERSION=1", "is the ensemble, whose version says nothing"),
+        ("publish NAME=nothing VERSION=1", "nothing: is not a step; write NAME=one of net, one"),
+        ("publish NAME=two_versions VERSION=1", "is the ensemble, which does not have versions"),
         ("publish NAME=net VERSION=2", "make publish NAME=net VERSION=1 FROM=HEAD"),
         ("publish NAME=one VERSION=01", "'01' is no version; write VERSION=1, 2, 3 ..."),
         ("publish NAME=one", "'' is no version; write VERSION=1, 2, 3 ..."),
@@ -137,7 +137,7 @@ def test_a_rollback_that_fails_tests_is_done_and_names_them(project: Project) ->
         ("publish NAME=one VERSION=3 FROM=nowhere", "git: not a valid object name: nowhere"),
         ("publish NAME=one VERSION=3 FILE=x.onnx", "step one: has no model file; leave FILE out"),
         ("shift NAME=one VERSION=3", "version 3 is not published (published: 1, 2)"),
-        ("shift NAME=one VERSION=1", "the ensemble asks for version 1 already"),
+        ("shift NAME=one VERSION=1", "the ensemble already asks for version 1"),
         ("unload NAME=one VERSION=1", "the ensemble asks for version 1; shift it to another first"),
         ("unload NAME=one VERSION=3", "version 3 is not loaded (loaded: 1, 2)"),
         ("rollback", "no step was shifted yet; see `make shift`"),
@@ -229,7 +229,7 @@ def test_a_model_file_is_published_by_its_digest(project: Project, tmp_path: Pat
     assert (project / "model_repository/net/1/model.onnx").read_bytes() == made
     assert (project / "model_repository/net/2/model.onnx").read_bytes() == other.read_bytes()
     again = command(project, "publish", "NAME=net", "VERSION=2", f"FILE={other}")
-    assert succeed(again) == "net: version 2 is published already, with the same files\n"
+    assert succeed(again) == "net: version 2 is already published, with the same files\n"
     assert "versions/models" not in project.changes()
 
 

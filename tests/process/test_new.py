@@ -75,7 +75,7 @@ def test_a_fan_is_told_step_by_step(template: Path, tmp_path: Path, size: tuple[
     terminal.shows("p.draft.yml: has what you told; run the same command to go on")
     terminal.process.expect(pexpect.EOF)
     terminal = new(template, tmp_path, size)
-    terminal.shows("Goes on with what p.draft.yml has")
+    terminal.shows("Continues with the answers in p.draft.yml")
     terminal.answer(NAME, "buy" + ENTER)
     terminal.answer(RUNS, ONNX)
     terminal.answer(READS, DOWN + SPACE + ENTER)
@@ -153,7 +153,7 @@ def test_what_was_told_outlives_an_end_at_any_question(
     terminal = Terminal(
         ["new", ".", "--template", "/nowhere"], tmp_path / "folder", program=COMMAND
     )
-    terminal.shows("Goes on with what")
+    terminal.shows("Continues with the answers")
     terminal.answer(NAME, ENTER)
     terminal.answer(IS_IT, ENTER)
     terminal.shows("/nowhere: Local template must be a directory.; no project was made")
@@ -196,9 +196,9 @@ def test_a_step_is_added_to_a_project(generate: Generate) -> None:
 def test_refusals_are_one_line(template: Path, tmp_path: Path) -> None:
     (tmp_path / "full" / "folder").mkdir(parents=True)
     for command, said in (
-        (["new", "p"], "here is no terminal; write the pipeline as text: copier copy --data flow="),
-        (["new", "full"], "full: is there already; name a new folder"),
-        (["new", "no/p"], "no: is no folder that you may write to; make it first"),
+        (["new", "p"], "needs a terminal; write the pipeline as text: copier copy --data flow="),
+        (["new", "full"], "full: exists already; name a new folder"),
+        (["new", "no/p"], "no: is not a folder that you can write to; make it first"),
         (["new", "x" * 300], "File name too long; name a new folder"),
         (["new", "p", "--data", "x"], "--data x: write QUESTION=ANSWER"),
         (["new", "p", "--data", "extras=[a"], "--data extras=[a: write QUESTION=ANSWER"),

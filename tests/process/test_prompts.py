@@ -13,18 +13,18 @@ from terminal import ACCEPT, BACKSPACE, DOWN, ENTER, SIZES, UP, Terminal
 
 from triton_ensemble import catalog
 
-FIRST = ["Which pipeline do you start from", "What is the project called"]
+FIRST = ["Which pipeline do you start from", "What is the project's name"]
 COMMON = [
     *FIRST,
-    "What is batching to aim at",
+    "What should batching aim at",
     "How many GPUs",
     "What else should the project include",
     "Which CI",
     "Show all settings?",
 ]
-OWN = ["How do your steps hang together", "Which steps are there?"]
+OWN = ["How do your steps connect", "Which steps are there?"]
 SETTINGS = [
-    "Under which name do clients",
+    "By which name do clients",
     "Which Triton release",
     "How many rows may a request",
     "How many microseconds",

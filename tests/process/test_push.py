@@ -78,7 +78,7 @@ def test_a_version_is_complete_and_the_next_has_what_changed(project: Project, s
     listed = json.loads(s3.client().get_object(Bucket="models", Key=f"{at}/1.json")["Body"].read())
     assert {name: each["size"] for name, each in listed["files"].items()} == local
 
-    assert "has this repository already; nothing is uploaded" in succeed(push(project, s3))
+    assert "already has this repository; nothing was uploaded" in succeed(push(project, s3))
     assert s3.put() == s3.put("COPY") == []
 
     step = project / "steps/label.py"
@@ -175,7 +175,7 @@ def test_a_number_that_another_push_has_begun_is_not_taken(project: Project, s3:
 def test_files_of_others_are_left_alone(project: Project, s3: Store) -> None:
     at = prefix(project)
     s3.client().put_object(Bucket="models", Key=f"{at}/1/net/config.pbtxt", Body=b"x")
-    assert "has files that no push wrote, as net/config.pbtxt" in line(push(project, s3))
+    assert "has files that no push wrote, such as net/config.pbtxt" in line(push(project, s3))
     assert [*s3.keys_in("models", f"{at}/")] == [f"{at}/1/net/config.pbtxt"]
     succeed(push(project, s3, "", "VERSION=2"))
     assert "/2: has this repository already" in succeed(push(project, s3))
@@ -226,16 +226,16 @@ def test_the_line_of_the_components_bucket_is_the_owners(project: Project, s3: S
         ("s3://https://HOST/models/p", {}, "can't be reached: "),
         ("s3://http://no-such-host.invalid:80/models/p", {}, "can't be reached: "),
         ("s3://URL/models", {}, "a prefix is missing"),
-        ("s3://URL/my_models/p", {}, "the bucket's name is none that Triton reads"),
-        ("s3://Models/p", {}, "the bucket's name is none that Triton reads"),
+        ("s3://URL/my_models/p", {}, "the bucket's name is not one that Triton can read"),
+        ("s3://Models/p", {}, "the bucket's name is not one that Triton can read"),
         ("s3://models/a+b", {}, "the prefix 'a+b' is none"),
         ("s3://http://127.0.0.1/models/p", {}, "the port too"),
-        ("models/p", {}, "is no address in S3; write s3://BUCKET/PREFIX"),
+        ("models/p", {}, "is not an address in S3; write s3://BUCKET/PREFIX"),
         ("", {}, "say where to: make push TO=s3://bucket/prefix"),
         (
             "s3://models/p",
             {"AWS_ENDPOINT_URL": "127.0.0.1:1"},
-            "is no URL; write https://HOST:PORT",
+            "is not a URL; write https://HOST:PORT",
         ),
         (
             "s3://URL/models/p",
@@ -365,7 +365,7 @@ def wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> N
             "s3://URL/models/versions",
             "has versions of a model repository; name one: s3://URL/models/versions/12",
         ),
-        ("s3://HOST/My_models/p", "the bucket's name is none that Triton reads"),
+        ("s3://HOST/My_models/p", "the bucket's name is not one that Triton can read"),
         ("s3://", "the bucket's name is missing"),
     ],
 )

@@ -71,7 +71,7 @@ def test_lock(generate: Generate, environment: Path) -> None:
 
 def test_what_curl_can_not_send(generate: Generate) -> None:
     readme = (generate(**UNUSUAL["BF16"]) / "README.md").read_text()
-    assert "(Triton has no JSON for FP16 and BF16, so curl is of no use)" in readme
+    assert "curl can't, because Triton does not support FP16 and BF16 in JSON" in readme
     assert "curl --" not in readme
 
 

@@ -31,7 +31,7 @@ def refused(project: Project) -> str:
 
 def without_config(name: str) -> str:
     path = f"model_repository/{name}"
-    return f"{path}: has no config.pbtxt; restore it, as by `git checkout {path}`"
+    return f"{path}: has no config.pbtxt; restore it: `git checkout {path}`"
 
 
 @pytest.mark.parametrize("name", ["prepare", "predict", "my_pipeline"])
@@ -126,7 +126,7 @@ def test_a_folder_of_no_model(made: Project) -> None:
     model = made / "model_repository/former/1/model.onnx"
     model.parent.mkdir(parents=True)
     model.write_text("mine")
-    line = "model_repository/former: is no model of the pipeline; move it away"
+    line = "model_repository/former: is not a model of the pipeline; move it away"
     assert refused(made) == line
     assert model.read_text() == "mine"
     shutil.rmtree(model.parent)

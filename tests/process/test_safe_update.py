@@ -68,7 +68,7 @@ def assert_refused(project: Project, line: str, *arguments: str, **more: str) ->
 def test_a_moved_template_changes_nothing(project: Project, origin: Origin) -> None:
     origin.folder.rename(origin.folder.with_name("moved"))
     assert_refused(
-        project, "template: is no folder here; write the template's URL or its absolute path"
+        project, "template: is not a folder here; write the template's URL or its absolute path"
     )
 
 
@@ -81,8 +81,8 @@ def test_a_template_that_is_no_repository_changes_nothing(project: Project, orig
 @pytest.mark.parametrize(
     ("path", "what"),
     [
-        (".", "is no template with the version v1.0.0"),
-        pytest.param("./template", "is no folder here", marks=pytest.mark.slow),
+        (".", "is not a template with the version v1.0.0"),
+        pytest.param("./template", "is not a folder here", marks=pytest.mark.slow),
     ],
 )
 def test_a_relative_path_that_leads_elsewhere_changes_nothing(
@@ -138,7 +138,7 @@ def test_uncommitted_changes_are_refused_before_anything_is_made(project: Projec
 
 def test_a_project_without_a_commit_is_told_to_make_one(project: Project) -> None:
     shutil.rmtree(project / ".git")
-    assert_refused(project, "update: the project is in no git repository; run: git init")
+    assert_refused(project, "update: the project is not in a git repository; run: git init")
     succeed(run("git", "init", "-q", cwd=project.path))
     assert_refused(project, "is not committed; run: git add --all && git commit")
     succeed(run("git", "add", "--all", cwd=project.path))
@@ -409,7 +409,7 @@ def test_a_conflict_is_one_of_git_and_the_way_back_works(project: Project, origi
     text = (project / "tools/one.py").read_text()
     assert "<<<<<<< before updating\nmine, line 3 " in text
     assert succeed(run("git", "show", ":2:tools/one.py", cwd=project.path)).count("mine") == 1
-    command = back.removeprefix("To take the update back: ")
+    command = back.removeprefix("To undo the update: ")
     assert command in (SOURCES.parent / "docs/update.md").read_text()
     succeed(run("sh", "-c", command, cwd=project.path))
     assert project.changes() == ""
@@ -426,7 +426,7 @@ def test_a_conflict_in_the_makefile_leaves_make_alone(project: Project, origin: 
     line, back = process.stderr.splitlines()
     assert line.startswith("Makefile: both you and the template changed the same lines; it is the")
     assert line.endswith(f"yours is {place}; put your lines into it, then `git add Makefile`")
-    assert back.startswith("To take the update back: ")
+    assert back.startswith("To undo the update: ")
     assert "minemade" in (project / place).read_text()
     assert project.changes().splitlines() == [" M .copier-answers.yml", "UU Makefile"]
 
@@ -497,7 +497,7 @@ def test_edits_of_a_file_that_is_no_text_are_kept(origin: Origin, tmp_path: Path
     process = update(project)
     succeed(process)
     place = kept(project, "changed")
-    line = f"changed: is no text, and the template's now; yours, with your edits, is {place}\n"
+    line = f"changed: is not text, and is now the template's; yours, with your edits, is {place}\n"
     assert process.stderr == line
     assert (project / place).read_text() == "\0mine, not old"
     assert (project / "changed").read_text() == "\0new"

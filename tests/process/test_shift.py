@@ -88,7 +88,7 @@ def test_roll_is_run_where_no_server_takes_it(second: Project, tmp_path: Path) -
     printed = succeed(command(project, "unload", "NAME=one", "VERSION=2", f"ROLL={roll}"))
     assert "no server runs here" in printed
     assert "\nx\n" in printed
-    assert printed.endswith("ROLL has ended well: the servers serve it\n")
+    assert printed.endswith("ROLL succeeded: the servers serve it\n")
     rolled = (project / "rolled.txt").read_text()
     assert "versions: [1]" in rolled
     assert rolled == (project / "pipeline.yml").read_text()
@@ -96,7 +96,7 @@ def test_roll_is_run_where_no_server_takes_it(second: Project, tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("passes", "end"), [("2", "it has ended well with them"), ("3", "it fails with them too")]
+    ("passes", "end"), [("2", "it succeeded with them"), ("3", "it fails with them too")]
 )
 def test_a_roll_that_fails_is_run_with_the_files_as_they_were(
     second: Project, tmp_path: Path, passes: str, end: str
@@ -117,7 +117,7 @@ def test_a_roll_that_is_interrupted_leaves_the_files_as_they_were(
     """Ctrl-C reaches the command while its ROLL, a shell, runs."""
     project = copied(second, tmp_path)
     line = refused(project, "unload", "NAME=one", "VERSION=2", "ROLL=kill -INT $$PPID; sleep 2")
-    said = "ROLL was interrupted; the files are as they were, and the servers may serve either; "
+    said = "ROLL was interrupted; the files are as they were, and the servers may serve either version; "
     assert line == f"{said}run it again: kill -INT $PPID; sleep 2"
     assert not list(project.path.glob(".make-update-*"))
 
@@ -292,7 +292,7 @@ def test_a_server_with_a_key_for_administrators_is_asked_with_it(
     with LocalTriton(project / "model_repository", "two_versions", server_args=flags) as triton:
         url = {"TRITON_URL": triton.grpc_url}
         printed = succeed(command(project, "shift", "NAME=one", "VERSION=2", **url))
-        assert "serves what it did" in printed
+        assert "still serves the former version" in printed
         assert answered(project, triton.http_url) == 1
         key = {"ADMIN_KEY_FILE": str(tmp_path / "key")}
         succeed(command(project, "rollback", **url))
@@ -320,6 +320,6 @@ def test_a_server_with_a_response_cache_is_started_anew(git_template: Path, tmp_
     with serve(project, "CONTROL=explicit") as server:
         url = {"TRITON_URL": server.urls["grpc"]}
         printed = succeed(command(project, "shift", "NAME=one", "VERSION=2", "ROLL=true", **url))
-        assert "two_versions: has a cache, which would go on with old answers" in printed
-        assert "ROLL has ended well" in printed
+        assert "two_versions: has a cache, which would keep old answers" in printed
+        assert "ROLL succeeded" in printed
         assert answered(project, server.urls["http"]) == 1

@@ -32,8 +32,8 @@ def test_the_patch_that_is_printed_ends_the_warning(project: Project) -> None:
     assert "model files: 6145 MiB in 4 models" in printed
     short = sizes(project, "--short").splitlines()
     assert short == [
-        "deploy/kubernetes: gives its pods too little: memory 4160 MiB of 7233; run: make sizes",
-        "deploy/kserve: gives its pods too little: memory 4160 MiB of 7233, "
+        "deploy/kubernetes: gives its pods too few resources: memory 4160 MiB of 7233; run: make sizes",
+        "deploy/kserve: gives its pods too few resources: memory 4160 MiB of 7233, "
         "ephemeral-storage 5120 MiB of 8193; run: make sizes",
     ]
     _, *parts = printed.split("\ndeploy/")

@@ -103,7 +103,7 @@ def test_a_server_that_runs_is_asked(digits: Project) -> None:
     [
         ([], "which step? Write make step NAME=preprocess; there are preprocess, label"),
         (["NAME=classify"], "classify: has no code in steps/; NAME is one of preprocess, label"),
-        (["NAME=lable"], "lable: is no step; NAME is one of preprocess, label"),
+        (["NAME=lable"], "lable: is not a step; NAME is one of preprocess, label"),
         (
             ["NAME=label", "SAMPLE=no"],
             "samples/no.json: not found; SAMPLE is one of digit-7-png, digit-7, digits-2-6",

@@ -226,7 +226,7 @@ def test_the_first_make_update_undoes_what_was_killed(copy: Copy, tmp_path: Path
     process = run("make", f"VENV={tmp_path}/venv", "update", cwd=project.path, PYTHONPATH="")
     undone, uncommitted, _ = process.stderr.splitlines()
     assert undone == "update: one that was killed had changed no file"
-    assert uncommitted.startswith("update: not all of the project is committed")
+    assert uncommitted.startswith("update: the project has changes that are not committed")
     assert not (project / f"{PREFIX}1").exists()
 
 
@@ -293,7 +293,9 @@ def test_a_removed_step_keeps_its_code_and_is_named(copy: Copy) -> None:
     change(project, **answers(ONE, TWO))
     printed = succeed(make_update(project))
     assert "  gone     model_repository/three/: 3 files\n" in printed
-    assert "  kept     steps/three.py: yours, and of no step now; tests/test_steps.py" in printed
+    assert (
+        "  kept     steps/three.py: yours, but no step uses it now; tests/test_steps.py" in printed
+    )
     assert (project / "steps/three.py").read_text() == "# mine\n"
     assert not (project / "model_repository/three").exists()
 
@@ -327,7 +329,7 @@ def test_a_renamed_step_whose_code_was_not_moved_is_noticed(copy: Copy) -> None:
     (project / "steps/one.py").write_text("# mine\n")
     change(project, **answers({**ONE, "name": "first"}, TWO))
     process = make_update(project)
-    kept = "  kept     steps/one.py: yours, and of no step now; tests/test_steps.py imports\n"
+    kept = "  kept     steps/one.py: yours, but no step uses it now; tests/test_steps.py imports\n"
     assert kept in succeed(process)
     [command] = re.findall("git mv .*", process.stderr)
     succeed(project.run(*command.split()))
@@ -355,7 +357,7 @@ def test_an_adopted_model_becomes_a_step_and_goes(copy: Copy) -> None:
     change(project, **answers(ONE))
     printed = succeed(make_update(project))
     for name in ("one", "two"):
-        assert f"  kept     models/{name}/: yours, and of no step now\n" in printed
+        assert f"  kept     models/{name}/: yours, but no step uses it now\n" in printed
     succeed(project.make("repository"))
     assert "TritonPythonModel" in (project / "model_repository/one/1/model.py").read_text()
     assert (project / "models/one/1/model.py").read_text() == "# mine\n"

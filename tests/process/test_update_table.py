@@ -94,7 +94,7 @@ def test_changes_of_mind_about_the_example(copy: Copy) -> None:
     (project / "pipeline.yml").write_text("".join(lines))
     project.commit()
     assert rows(project)[-1] == (
-        "kept     steps/label.py: yours, and of no step now; tests/test_reference.py, "
+        "kept     steps/label.py: yours, but no step uses it now; tests/test_reference.py, "
         "tests/test_steps.py import it, and LabelOutputs in it is gone"
     )
     said = project.run(sys.executable, "-m", "pytest", "tests/test_steps.py").stdout

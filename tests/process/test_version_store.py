@@ -69,7 +69,7 @@ def test_it_comes_from_there_where_it_is_missing_and_once(elsewhere: Project, s3
 @pytest.mark.slow
 def test_what_was_published_without_the_bucket_is_sent_later(sent: Project, s3: Store) -> None:
     again = stored(sent, s3, "publish", "NAME=one", "VERSION=2", prefix="later")
-    assert "is published already, with the same files" in succeed(again)
+    assert "is already published, with the same files" in succeed(again)
     assert len(s3.keys_in("models", "later/")) == 2
 
 
@@ -94,7 +94,7 @@ def test_what_is_damaged_in_the_bucket_is_not_taken(elsewhere: Project, s3: Stor
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("bucket", "said"),
-    [("s3://models", "a prefix is missing"), ("nowhere", "is no address in S3")],
+    [("s3://models", "a prefix is missing"), ("nowhere", "is not an address in S3")],
 )
 def test_an_address_that_is_none_is_a_line(elsewhere: Project, bucket: str, said: str) -> None:
     assert said in line(command(elsewhere, "repository", f"STORE={bucket}"))

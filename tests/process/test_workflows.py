@@ -437,7 +437,9 @@ def test_gitlab_gives_no_token_to_what_an_update_brings(
     assert "environment" not in ci["update"]
     process = run("sh", "-ec", "\n".join(ci["update"]["script"]), cwd=tmp_path, UPDATE_TOKEN="x")
     assert process.returncode == 1
-    assert process.stdout.startswith('UPDATE_TOKEN is for the environment "update" alone;')
+    assert process.stdout.startswith(
+        'UPDATE_TOKEN must be visible only in the environment "update";'
+    )
 
 
 def test_copier_is_pinned_by_hashes(of_ci: Callable[..., Project]) -> None:

@@ -273,7 +273,7 @@ def test_in_the_folder_of_the_repository(git_template: Path, tmp_path: Path, cap
     options = ("--defaults", "--overwrite", "--data-file", "pipeline.yml")
     process = root.run(str(COPIER), "copy", *options, str(git_template), ".")
     succeed(process)
-    assert "Adopted models are served as they are, from models/NAME/." in process.stderr
+    assert "Triton serves adopted models as they are, from models/NAME/." in process.stderr
     root.commit()
     with serve(cloned(root, tmp_path / "clone")) as server:
         assert answers_of(server.urls["http"], made) == before

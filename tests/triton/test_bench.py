@@ -129,7 +129,7 @@ def test_two_runs_are_compared(digits: Server, tmp_path: Path) -> None:
     bench(digits.project, f"{SHORT} --concurrency 1 2 --out {tmp_path}/old", **address)
     again = ("bench", f"BASE={tmp_path}/old.json", "ARGS=--seconds 0.4 --concurrency 2 4")
     printed = succeed(digits.project.make(*again, **address))
-    assert "\nNot all else was equal: seconds 0.3 -> 0.4.\n" in printed
+    assert "\nThe conditions differ: seconds 0.3 -> 0.4.\n" in printed
     assert len(re.findall(r"^ +2 .* -> .*%", printed, re.MULTILINE)) == 1
     assert not re.search(r"^ +[14] .* -> ", printed, re.MULTILINE)
 
@@ -158,10 +158,10 @@ def test_the_address_of_http_is_enough(digits: Server) -> None:
 @pytest.mark.parametrize(
     ("words", "url", "line"),
     [
-        ("", "grpc://127.0.0.1:1", "no Triton takes gRPC at 127.0.0.1:1 "),
-        ("", "127.0.0.1:1", "127.0.0.1:1 is no server; write grpc://host:port"),
-        ("--base Makefile", "", "Makefile: is of no earlier `make bench`: "),
-        ("--base samples/digit-7.json", "", "samples/digit-7.json: is of no earlier `make bench`"),
+        ("", "grpc://127.0.0.1:1", "no Triton answers gRPC at 127.0.0.1:1 "),
+        ("", "127.0.0.1:1", "127.0.0.1:1 is not a server; write grpc://host:port"),
+        ("--base Makefile", "", "Makefile: is not from `make bench`: "),
+        ("--base samples/digit-7.json", "", "samples/digit-7.json: is not from `make bench`"),
         ("--out Makefile/run", "", "[Errno 17] File exists: 'Makefile'"),
         ("--seconds 0", "", "triton-ensemble bench: error: argument --seconds: '0' is no posi"),
         ("--rows 1.5", "", "triton-ensemble bench: error: argument --rows: '1.5' is no posi"),

@@ -71,9 +71,9 @@ def test_an_error_names_the_row(
 @pytest.mark.parametrize(
     ("image", "text"),
     [
-        ([1, 2], "IMAGE is BYTES: int is no text; give str or bytes"),
-        (["x", None], "IMAGE is BYTES: NoneType is no text"),
-        ([False], "IMAGE is BYTES: bool is no text"),
+        ([1, 2], "IMAGE is BYTES: int is not a text; give str or bytes"),
+        (["x", None], "IMAGE is BYTES: NoneType is not a text"),
+        ([False], "IMAGE is BYTES: bool is not a text"),
         ([["a", "b"]], r"IMAGE has shape \[1, 2\]; it must be \[-1, 1\]"),
         (None, "IMAGE is missing; it is an input of image_classification"),
         ([], "IMAGE has no rows; give one or more"),
@@ -187,7 +187,7 @@ def test_a_time_that_has_no_end_or_is_none(
 ) -> None:
     answer = digits.call(transport, "image_classification", images, timeout=float("inf"))
     assert len(answer.LABEL) == 3
-    with pytest.raises(digits.module.InvalidInput, match="timeout is no number"):
+    with pytest.raises(digits.module.InvalidInput, match="timeout is not a number"):
         digits.call(transport, "image_classification", images, timeout=float("nan"))
     assert not digits.call(transport, "ready", timeout=0)
 
@@ -306,7 +306,7 @@ def test_command_line(digits: Served) -> None:
         ([], "IMAGE is missing"),
         (["--input", "IMAGES=x"], "IMAGES is no input of image_classification"),
         (["--input", "IMAGE"], "--input IMAGE: write NAME=VALUE"),
-        (["--image", "x", "--url", "nowhere"], "nowhere is no server"),
+        (["--image", "x", "--url", "nowhere"], "nowhere is not a server"),
         (["--image", "x", "--root-certificates", "no.pem"], "no.pem: there is no such file"),
     ],
 )

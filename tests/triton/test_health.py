@@ -102,14 +102,14 @@ def test_it_says_why_not(digits: Served, tmp_path: Path, given: str) -> None:
         (folder / "samples/a.json").write_text('{"inputs": {"IMAGE": [["no image"]]}}')
     code, line = health(folder, "--url", urls[given].replace("grpc:", "http:"))
     assert code == 1
-    assert {"http": "IMAGE, row 0: its 8 bytes", "grpc": "speaks no HTTP; is that the gRPC port?", "nowhere": "refused"}[given] in line  # fmt: skip
+    assert {"http": "IMAGE, row 0: its 8 bytes", "grpc": "does not answer HTTP; is that the gRPC port?", "nowhere": "refused"}[given] in line  # fmt: skip
 
 
 BROKEN = {
-    "[": "a.json: is no sample request: Expecting value: line 1",
-    '{"IMAGE": []}': 'a.json: is no sample request: it has no "inputs"; write {"inputs": {NAME: [...]}}',
-    '{"inputs": {"IMAGE": [[{"fil": "cat.jpg"}]]}}': "a.json: is no sample request: IMAGE: it has no 'file'",
-    '{"inputs": {"IMAGE": [[{"file": "cat.jpg"}]]}}': "a.json: is no sample request: IMAGE: [Errno 2]",
+    "[": "a.json: is not a sample request: Expecting value: line 1",
+    '{"IMAGE": []}': 'a.json: is not a sample request: it has no "inputs"; write {"inputs": {NAME: [...]}}',
+    '{"inputs": {"IMAGE": [[{"fil": "cat.jpg"}]]}}': "a.json: is not a sample request: IMAGE: it has no 'file'",
+    '{"inputs": {"IMAGE": [[{"file": "cat.jpg"}]]}}': "a.json: is not a sample request: IMAGE: [Errno 2]",
 }
 
 
@@ -128,7 +128,7 @@ def test_a_sample_that_is_none_is_named(
 @pytest.mark.parametrize("url", ["localhost:8000", "grpc://localhost:8001"])
 def test_an_address_of_no_http_is_named(default_project: Project, tmp_path: Path, url: str) -> None:
     code, line = health(copied(default_project, tmp_path), "--url", url)
-    assert (code, line) == (1, f"--url {url} is no HTTP address; write http://host:port")
+    assert (code, line) == (1, f"--url {url} is not an HTTP address; write http://host:port")
 
 
 @pytest.mark.slow

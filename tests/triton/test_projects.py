@@ -75,7 +75,7 @@ def test_each_command_says_which_server_it_asks(digits: Server) -> None:
     port = f"HTTP_PORT={url.rpartition(':')[2]}"
     running = r"process \d+ \(tritonserver\) since \d\d:\d\d:\d\d"
     printed = succeed(digits.project.make("infer", port))
-    latest = "one that you start anew has your latest changes"
+    latest = "restart it to serve your latest changes"
     assert re.search(rf"^\w+ at {url}, {running}; {latest}$", printed, re.MULTILINE)
     printed = succeed(digits.project.make("infer", HTTP_PORT=NOWHERE))
     own = r"^\w+ at http://127.0.0.1:\d+, started for this command$"

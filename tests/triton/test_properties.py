@@ -69,7 +69,7 @@ def disagreement(
     """Return how the template and Triton differ on a pipeline."""
     if reason and not line:
         return f"accepted, but Triton: {reason}"
-    if not line or reason or "Triton never answers" in line:
+    if not line or reason or "Triton then never answers" in line:
         return ""
     # HTTP has no answers of decoupled models to compare.
     decoupled = any(step.get("decoupled") for step in pipeline.steps)

@@ -57,7 +57,7 @@ def test_it_types_the_commands_of_the_readme() -> None:
 
 def test_it_shows_what_a_copy_says(template: Path, tmp_path: Path) -> None:
     printed = run(str(COPIER), "copy", "--defaults", str(template), "myproj", cwd=tmp_path)
-    message = printed.stderr.partition("image-classification is made")
+    message = printed.stderr.partition("image-classification is ready")
     assert message[1]
     assert [
         text for text in map(line, "".join(message[1:]).splitlines()) if text not in shown()

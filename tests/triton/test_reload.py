@@ -98,7 +98,7 @@ def change(reloading: Serving) -> Iterator[Change]:
     for name, text in before.items():
         printed = len(reloading.output.read_text())
         (reloading.project / name).write_text(text)
-        reloading.says(": loaded anew", printed)
+        reloading.says(": reloaded", printed)
 
 
 def kill(serving: Serving, model: str, after: int = 0) -> None:
@@ -117,7 +117,7 @@ def test_a_step_that_changes_answers_otherwise(reloading: Serving, change: Chang
     printed = change("steps/label.py", '[b"0"', '[b"zero"')
     change("steps/label.py", 'b"7"', 'b"seven"')
     assert reloading.says(r"(.*) changed$", printed)[1] == "steps/label.py"
-    assert re.fullmatch(r"label: loaded anew in \d.\d s", reloading.says("^label: .*$", printed)[0])
+    assert re.fullmatch(r"label: reloaded in \d.\d s", reloading.says("^label: .*$", printed)[0])
     assert "LABEL: seven" in reloading.infer()
 
 
@@ -125,7 +125,7 @@ def test_what_a_step_logs_and_prints_comes_at_once(reloading: Serving, change: C
     lines = 'logging.getLogger("label").info("12 rows"); print("é")'
     body = "        best = "
     printed = change("steps/label.py", body, f"        import logging; {lines}\n{body}")
-    reloading.says("^label: loaded anew", printed)
+    reloading.says("^label: reloaded", printed)
     assert "LABEL: 7" in reloading.infer()
     reloading.says("^12 rows$", printed)
     reloading.says("^é$", printed)
@@ -134,7 +134,7 @@ def test_what_a_step_logs_and_prints_comes_at_once(reloading: Serving, change: C
 def test_an_error_has_the_path_of_the_owners_file(reloading: Serving, change: Change) -> None:
     body = "        best = "
     printed = change("steps/label.py", body, f"        LOGITS.nosuch\n{body}")
-    reloading.says("^label: loaded anew", printed)
+    reloading.says("^label: reloaded", printed)
     assert "step label failed" in reloading.infer()
     lines = r'^step label failed\nTraceback .*\n  File "steps/label.py", line \d+, in __call__\n'
     reloading.says(lines, printed)
@@ -147,7 +147,7 @@ def test_a_step_that_does_not_load_leaves_the_one_before(
 ) -> None:
     printed = change("steps/label.py", "        best = ", "        best = = ")
     said = reloading.says("^label: (.*)$", printed)[1]
-    line = r"can't be loaded, what was served goes on: SyntaxError: invalid syntax \(steps/label.py, line \d+\)"
+    line = r"can't be loaded, so the former version stays: SyntaxError: invalid syntax \(steps/label.py, line \d+\)"
     assert re.fullmatch(line, said)
     assert "LABEL: 7" in reloading.infer()
 
@@ -155,7 +155,7 @@ def test_a_step_that_does_not_load_leaves_the_one_before(
 @pytest.mark.slow
 def test_a_model_file_is_made_anew(reloading: Serving, change: Change) -> None:
     printed = change("models/classify.py", "OPSET = 17", "OPSET = 16")
-    reloading.says("^classify: loaded anew", printed)
+    reloading.says("^classify: reloaded", printed)
     assert "LABEL: 7" in reloading.infer()
 
 
@@ -173,9 +173,9 @@ def test_a_dead_process_is_loaded_anew(reloading: Serving) -> None:
     kill(reloading, "label")
     said = reloading.says("^label: its process .*$", printed)[0]
     assert said == (
-        "label: its process has died (killed by SIGKILL); it is loaded anew; to see why: make step NAME=label"
+        "label: its process has died (killed by SIGKILL); it is reloaded; to see why: make step NAME=label"
     )
-    reloading.says("^label: loaded anew", printed)
+    reloading.says("^label: reloaded", printed)
     assert "LABEL: 7" in reloading.infer()
 
 
@@ -189,7 +189,7 @@ def test_without_reload_a_dead_process_has_triton_started_anew(
         kill(served, "preprocess")
         died = served.says("^preprocess: its process .*$")
         assert died[0] == (
-            "preprocess: its process has died (killed by SIGKILL); Triton is started anew; "
+            "preprocess: its process has died (killed by SIGKILL); Triton restarts; "
             "to see why: make step NAME=preprocess"
         )
         ready = served.says(r"^image_classification is ready; .*\n", died.end())
@@ -221,7 +221,7 @@ def test_a_saved_pipeline_is_applied(generate: Generate, tmp_path: Path) -> None
             assert answer.status == 200
         served.edit("pipeline.yml", "max_batch_size: [", "max_batch_size: 16")
         applied = served.says(r"pipeline\.yml is applied", refused).end()
-        anew = served.says(r"^Triton is started anew$", applied).end()
+        anew = served.says(r"^Triton restarts$", applied).end()
         served.says(r"/metrics$", anew)
         assert served.infer() == before
     config = served.project / "model_repository/classify/config.pbtxt"

@@ -73,7 +73,7 @@ def test_a_file_is_copied_beside_the_sample_of_its_name(texts: Project, tmp_path
     assert printed.splitlines() == [
         "samples/cat.json: TEXT [1, 1] -> no outputs; OUTPUTS=1 records what is answered",
         "samples/my cat.jpg: copied",
-        "samples/stub.json: was a stub, and is removed",
+        "samples/stub.json: was a stub, and was removed",
     ]
     assert recorded(texts, "cat") == {"inputs": {"TEXT": [[{"file": "my cat.jpg"}]]}}
     [sample] = load(Facts.load(texts.path))
@@ -141,8 +141,8 @@ def test_names_that_are_no_words_of_make(generate: Generate) -> None:
         ),
         (["INPUT=one"], "sample: INPUT: one: is neither JSON nor a file: Expecting value"),
         (["INPUT=@gone"], "sample: gone: No such file or directory"),
-        (["INPUT=[1,2,3,4]", "--name=a/b"], "sample: a/b: is no name of a file; write letters"),
-        (["--request=Makefile"], "sample: Makefile: is no JSON body of a request like {"),
+        (["INPUT=[1,2,3,4]", "--name=a/b"], "sample: a/b: is not a file name; write letters"),
+        (["--request=Makefile"], "sample: Makefile: is not the JSON body of a request like {"),
         (["--request=gone"], "sample: gone: No such file or directory"),
     ],
 )
@@ -158,7 +158,7 @@ def test_a_sample_is_not_replaced(own: Project) -> None:
     for status in (0, 2):
         process = own.make("sample", "ARGS=INPUT=[1,2,3,4]", "NAME=one")
         assert process.returncode == status
-    line = "sample: samples/one.json: is there already; write another NAME, or remove it"
+    line = "sample: samples/one.json: exists already; write another NAME, or remove it"
     assert process.stderr.startswith(line)
 
 
@@ -166,7 +166,10 @@ def test_another_file_of_the_name_is_not_replaced(texts: Project, tmp_path: Path
     (texts / "samples/a.txt").write_text("mine")
     (tmp_path / "a.txt").write_text("other")
     process = texts.make("sample", f"ARGS=TEXT=@{tmp_path}/a.txt", "NAME=one")
-    assert f"sample: samples/a.txt: is another file than {tmp_path}/a.txt; rename" in process.stderr
+    assert (
+        f"sample: samples/a.txt: exists already and differs from {tmp_path}/a.txt; rename"
+        in process.stderr
+    )
     assert (texts / "samples/a.txt").read_text() == "mine"
 
 
@@ -213,7 +216,7 @@ def test_a_strict_step_refuses_what_is_made_up_and_the_tests_fail(texts: Project
     printed = process.stdout
     assert f"samples/ has no request; record one: {WAY_OUT}" in printed
     assert (
-        f"TEXT: does not begin with good; send another; it is made up, record a request: {WAY_OUT}"
+        f"TEXT: does not begin with good; send another; the template made up this sample, so record a request: {WAY_OUT}"
         in re.sub(r"\s+", " ", printed)
     )
     process = texts.make("infer", f"HTTP_PORT={NOWHERE}")
@@ -221,7 +224,9 @@ def test_a_strict_step_refuses_what_is_made_up_and_the_tests_fail(texts: Project
     assert process.stderr.startswith(
         "sample stub: in ensemble 'refusing', step tokenize: TEXT: does not"
     )
-    assert process.stderr.splitlines()[0].endswith(f"; it is made up, record a request: {WAY_OUT}")
+    assert process.stderr.splitlines()[0].endswith(
+        f"; the template made up this sample, so record a request: {WAY_OUT}"
+    )
 
 
 @pytest.mark.slow

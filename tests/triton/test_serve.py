@@ -576,7 +576,7 @@ def test_torchscript_model(
     ("names", "text"),
     [
         (("IN__0", "IN__2", "a", "b"), r"forward has no argument for IN__2; it has x, y\n"),
-        (("x", "x", "a", "b"), r"forward takes y, which no input is for\n"),
+        (("x", "x", "a", "b"), r"forward takes y, for which there is no input\n"),
     ],
 )
 def test_torchscript_config_must_fit_forward(

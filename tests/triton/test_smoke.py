@@ -169,7 +169,7 @@ def test_random_values_pass_and_are_said(project: Project) -> None:
     with edited(project, "steps/two.py", r"M \* 2", new):
         succeed(project.make("repository"))
         printed = smoke(project, "-k", "rows or before")
-    assert "X: equal requests are answered differently; values are not compared" in printed
+    assert "X: equal requests get different answers, so values are not compared" in printed
 
 
 @pytest.mark.slow
@@ -361,7 +361,7 @@ def test_what_is_no_address_is_said_in_a_line(project: Project, name: str) -> No
     given = {"TRITON_URL": "http://127.0.0.1:1", name: "localhost:8001"}
     done = project.run(sys.executable, "-m", "pytest", "-q", **given)
     assert done.returncode != 0
-    message = "localhost:8001 is no server; write http://host:port or grpc://host:port"
+    message = "localhost:8001 is not a server; write http://host:port or grpc://host:port"
     assert (done.stdout + done.stderr).strip() == f"ERROR: {message}"
 
 
@@ -409,7 +409,7 @@ if the new answers are right: make golden
     assert json.loads(golden.read_text())["tolerances"]["M"] == {"rtol": 0.01}
     golden.write_text("[]")
     error = project.make("golden", HTTP_PORT="1").stderr
-    assert "golden.json: is no record of answers" in error
+    assert "golden.json: is not a record of answers" in error
     assert "Traceback" not in error
 
 
@@ -431,4 +431,4 @@ def test_a_sample_that_is_none_is_named(project: Project, what: str) -> None:
     with edited(project, "samples/a.json", r"\A.*\Z", json.dumps(sample)):
         done = project.run(sys.executable, "-m", "triton_ensemble", "infer", HTTP_PORT="1")
     assert done.returncode == 1
-    assert f"samples/a.json: is no sample request: {line}" in done.stderr
+    assert f"samples/a.json: is not a sample request: {line}" in done.stderr

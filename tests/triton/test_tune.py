@@ -86,7 +86,7 @@ def test_settings_that_fail_a_live_test_are_not_written(waiting: Project) -> Non
     printed = tune(waiting, 90)
     mine.unlink()
     assert "(refused: smoke test: FAILED tests/test_live_mine.py::test_one_instance" in printed
-    assert "Nothing that was tried beats the present settings" in printed
+    assert "No other settings are better by more than noise" in printed
     assert (waiting / "pipeline.yml").read_text() == before
 
 
@@ -108,7 +108,7 @@ def test_too_little_time_is_one_line(waiting: Project, options: list[str], line:
 
 def test_a_decoupled_pipeline_says_why_not(generate: Generate) -> None:
     process = generate(**UNUSUAL["decoupled"]).make("tune")
-    assert process.stderr.startswith("a decoupled pipeline has no one latency to tune by: ")
+    assert process.stderr.startswith("a decoupled pipeline does not have one latency to tune for: ")
 
 
 @pytest.mark.slow
@@ -139,7 +139,5 @@ def test_an_interrupted_run_leaves_all_as_it_was(waiting: Project, number: signa
 def test_a_server_that_takes_no_configs(waiting: Project) -> None:
     with serve(waiting) as server:
         process = waiting.make("tune", "CONCURRENCY=1", TRITON_URL=server.urls["grpc"])
-    assert (
-        "start one for this, and for nobody else, with --model-control-mode=expl" in process.stderr
-    )
+    assert "start one for tuning only, with --model-control-mode=expl" in process.stderr
     assert len(process.stderr.splitlines()) == 2  # the other is make's

@@ -599,7 +599,7 @@ NAMED: list[tuple[str, dict[str, str], dict[str, str], str]] = [
         "a backend of one's own",
         alone(m=f'backend: "spline" {TENSORS}'),
         {"m/libtriton_spline.so": ""},
-        "m: the backend spline is none of Triton's; "
+        "m: the backend spline is not one of Triton's; "
         "its library must be in models/m/ or in the image that TRITON_IMAGE names",
     ),
     (
@@ -658,7 +658,7 @@ def test_a_large_file_is_named(adopt: Adopt) -> None:
     with (folder / "m/1/weights.bin").open("wb") as file:
         file.truncate(200_000_000)
     assert said(adopt, {})[2] == (
-        "models/m/1/weights.bin: 200 MB are much for git alone; keep it by Git LFS, or let a script fetch it"
+        "models/m/1/weights.bin: 200 MB are too much for git; keep it by Git LFS, or let a script fetch it"
     )
 
 
@@ -673,7 +673,7 @@ def test_version_folders_that_git_dropped(adopt: Adopt) -> None:
         (folder / name / "1").rmdir()
     assert said(adopt, {}) == [
         *(
-            f"{name}: has no version folder, and git drops those that are empty; taken for version {version}"
+            f"{name}: has no version folder, because git drops empty folders; it counts as version {version}"
             for name, version in (("e", 1), ("a", 1), ("b", 2))
         ),
         "a: has no 1/model.py; put it at models/a/1/model.py",
@@ -780,7 +780,7 @@ def test_no_file_of_a_project_is_overwritten(adopt: Adopt, tmp_path: Path) -> No
     out, err = adopt.capsys.readouterr()
     assert (out, err) == (
         "",
-        f"{mine}: is there already, and is not that of {folder}/b/1/model.py; keep one of them\n",
+        f"{mine}: exists already, and differs from {folder}/b/1/model.py; keep one of them\n",
     )
     assert (mine.read_text(), (tmp_path / "models/a").exists()) == ("# mine", False)
 

@@ -351,11 +351,11 @@ BAD_FILES: list[tuple[dict[str, Any], str]] = [
     ),
     (
         engine({"xs": {key: [1, 4] for key in ("min", "opt", "max")}}),
-        "step one: has in `trtexec` shapes of xs, which is none of its inputs; did you mean x?",
+        "step one: has in `trtexec` shapes of xs, which is not one of its inputs; did you mean x?",
     ),
     (
         engine({"x": {"min": [1, 4], "opt": [1, 5], "max": [8, 4]}}),
-        "step one: has in `trtexec` for x opt: [1, 5], which are no dims [-1, 4]; write sizes that fit them",
+        "step one: has in `trtexec` for x opt: [1, 5], which do not fit the dims [-1, 4]; write sizes that fit them",
     ),
     (
         engine({"x": {"min": [2, 4], "opt": [9, 4], "max": [8, 4]}}),

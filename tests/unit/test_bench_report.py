@@ -222,7 +222,7 @@ def test_the_comparison_has_what_both_have() -> None:
 def test_the_comparison_says_what_else_differs() -> None:
     other = dataclasses.replace(RUN, seconds=1.0, cores=4, levels=[])
     assert [*comparison(other, RUN)] == [
-        "Not all else was equal: seconds 1.0 -> 5.0, cores 4 -> 2.",
+        "The conditions differ: seconds 1.0 -> 5.0, cores 4 -> 2.",
         "The runs have no level in common: give --concurrency.",
     ]
 

@@ -307,7 +307,7 @@ def test_a_pipeline_that_cannot_be_read(generate: Generate) -> None:
     for content, line, what in (
         (b"", 1, "has no answers"),
         (b"\xff\0", 1, "is not UTF-8"),
-        (b"ci: none\n2: x\n", 2, "has the key 2, which YAML reads as no text"),
+        (b"ci: none\n2: x\n", 2, "has the key 2, which YAML does not read as text"),
         (b"ci: none\n? [1]\n: x\n", 2, "has a key that is a list or a mapping"),
         (b"ci: none\nci: none\n", 2, "'ci' stands twice"),
     ):

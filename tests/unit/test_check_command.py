@@ -51,8 +51,9 @@ def test_nothing_found_is_said_beside_the_findings(
     "release", ["abc", "23.01", "24.09", "26.13", "26.00", "26.7", "99.99", ""]
 )
 def test_what_is_no_release(capsys: pytest.CaptureFixture[str], release: str) -> None:
-    assert f"{release} is no release of Triton's container; write YY.MM, 24.10 or later" in refused(
-        capsys, "--release", release
+    assert (
+        f"{release} is not a release of Triton's container; write YY.MM, 24.10 or later"
+        in refused(capsys, "--release", release)
     )
 
 

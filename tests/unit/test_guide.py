@@ -193,7 +193,7 @@ def test_a_draft_is_text_and_is_saved(tmp_path: Path) -> None:
     assert Draft.load(tmp_path / "draft.yml") == draft
     assert draft.without_last().text == "\n".join(FAN.splitlines()[:-1])
     (tmp_path / "draft.yml").write_text("answers: {steps: 3}")
-    with pytest.raises(ProjectError, match=r"draft.yml: is no saved pipeline; remove it"):
+    with pytest.raises(ProjectError, match=r"draft.yml: is not a saved pipeline; remove it"):
         Draft.load(tmp_path / "draft.yml")
 
 

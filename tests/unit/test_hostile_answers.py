@@ -89,21 +89,21 @@ NESTED = "[" * 40 + "]" * 40
         (f"tensors: {NESTED}", "tensors: goes too deep; drop some of its brackets"),
         (
             "project_name: 2026-01-02",
-            "project_name has 2026-01-02, which is no text, number, list or mapping; write a text in quotes",
+            "project_name has 2026-01-02, which is not a text, number, list or mapping; write a text in quotes",
         ),
         ("inputs: {on: {}}", "inputs has the key true; write it in quotes"),
         ("ci: {2026-01-02: a}", "ci is {}; write one of github, gitlab, none"),
         (
             "ensemble: {parameters: {a: !!set {b}}}",
-            "ensemble parameters has a: has {'b'}, which is no text, number, list or mapping; write a text in quotes",
+            "ensemble parameters has a: has {'b'}, which is not a text, number, list or mapping; write a text in quotes",
         ),
         (
             "ensemble: {parameters: !!binary YQ==}",
-            "ensemble parameters has b'a', which is no text, number, list or mapping; write a text in quotes",
+            "ensemble parameters has b'a', which is not a text, number, list or mapping; write a text in quotes",
         ),
         (
             "ensemble: {parameters: {2026-01-02: a}}",
-            "ensemble parameters has 2026-01-02, which is no text, number, list or mapping; write a text in quotes",
+            "ensemble parameters has 2026-01-02, which is not a text, number, list or mapping; write a text in quotes",
         ),
     ],
 )

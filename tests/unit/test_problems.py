@@ -371,7 +371,7 @@ def test_make_check_refuses_what_only_a_file_can_say(
     monkeypatch.chdir(tmp_path)
     assert main(["repository", "--if-applied"]) == 1
     assert (
-        "step one: calls nobody, which is no step; drop it from `calls`\n"
+        "step one: calls nobody, which is not a step; drop it from `calls`\n"
         in capsys.readouterr().err
     )
 

@@ -368,7 +368,7 @@ def test_a_config_says_what_a_bad_string_does(generate: Generate) -> None:
     said = {
         path.parent.name
         for path in project.path.glob("model_repository/*/config.pbtxt")
-        if "fails all requests of its batch: `batching: false` parts them.\ndynamic_batching {"
+        if "fails all requests of its batch. `batching: false` separates requests.\ndynamic_batching {"
         in path.read_text()
     }
     assert said == {"read"}

@@ -56,7 +56,7 @@ def fill_disk(*_: object, **__: object) -> None:
         (
             "shutil.copyfile",  # as copytree() calls it, which goes on and lists all errors
             fill_disk,
-            r"started: \[Errno 28\] No space left on device; make room in .*, or name another folder by TMPDIR$",
+            r"started: \[Errno 28\] No space left on device; make room in .*, or name another folder with TMPDIR$",
         ),
     ],
 )

@@ -42,3 +42,13 @@ def test_only_prose_of_a_generated_page_counts() -> None:
     assert WORDS["find_excess"]({"docs/daily.md": text})[1] == [
         "docs/daily.md:3: is no, has no: is no folder"
     ]
+
+
+def test_docstrings_comments_and_messages_are_read_where_they_stand() -> None:
+    """Code and Jinja do not count."""
+    module = 'def f():\n    """Return one that is."""\n    return "one that"\n'
+    assert WORDS["keep_docstrings"](module).split("\n") == ["", "Return one that is.", "", ""]
+    template = "{% if one that %}\nkey: one that # one that is\nall: ## run one\n"
+    assert WORDS["keep_comments"](template).split("\n") == ["", "one that is", "run one", ""]
+    table = '# one that\nrule: "one that"\n'
+    assert WORDS["keep_messages"](table).split("\n") == ["", 'one that"', ""]

@@ -78,7 +78,7 @@ def test_the_labels_of_the_machine_with_the_gpu_are_asked_for(
 def test_without_a_gpu_there_is_no_job_for_one(of_ci: Callable[..., Project], ci: str) -> None:
     project = of_ci(ci=ci, gpu_count=0)
     for name in workflows(project):
-        assert "gpu" not in (project / name).read_text().lower().replace("a gpu; a tag", "")
+        assert "gpu" not in (project / name).read_text().lower().replace("a gpu. a tag", "")
     assert "gpu_runner" not in (project / "pipeline.yml").read_text()
 
 

@@ -1,1 +1,1 @@
-"""What stands between Triton's Python backend and a step: `make repository` copies it beside each as `triton_adapter`."""
+"""The layer between Triton's Python backend and a step; `make repository` copies it beside each step as `triton_adapter`."""

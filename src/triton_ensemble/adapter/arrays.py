@@ -24,12 +24,12 @@ TEXTS = frozenset({bytes, str})
 
 
 def dtype_name(data_type: str) -> str:
-    """TYPE_INT8 -> int8."""
+    """Return the name of NumPy's type for a type of Triton: TYPE_INT8 -> int8."""
     return DTYPES.get(data_type) or data_type.removeprefix("TYPE_").lower()
 
 
 def encoded(array: NDArray[np.object_]) -> NDArray[np.object_]:
-    """Texts as bytes, as Triton makes them."""
+    """Return an array with texts as bytes, as Triton passes them."""
     texts = array.ravel().tolist()
     if str not in set(map(type, texts)):
         return array
@@ -62,7 +62,7 @@ class NumpyArrays:
         return np.concatenate(arrays)
 
     def keep(self, array: Any) -> Any:
-        """What one step returned, as Triton would give it to the next: contiguous, texts as bytes; the array itself is the step's."""
+        """Return the step's output as Triton would pass it to the next step: contiguous, texts as bytes, its own array otherwise."""
         if array.dtype.hasobject:
             array = encoded(array)
         return np.ascontiguousarray(array).view()
@@ -164,12 +164,12 @@ LIBRARIES: dict[str, Callable[[str], NumpyArrays]] = {
 
 
 def model_dims(config: TensorConfig) -> tuple[int, ...]:
-    """The dims of a tensor as the model itself sees it, without the batch dimension."""
+    """Return the dims of a tensor as the model itself sees it, without the batch dimension."""
     return tuple(map(int, config["reshape"]["shape"] if "reshape" in config else config["dims"]))
 
 
 class Output:
-    """What a step must return for one of its outputs, as the model's config declares it.
+    """The array that a step must return for an output, as the model's config declares it.
 
     A value of the type `plain` and this `dtype`, with these `dims` after its rows, needs no `check`.
     """
@@ -185,7 +185,7 @@ class Output:
         self.dims = model_dims(config)
 
     def check(self, value: Any, rows: int | None) -> None:
-        """StepError unless Triton may have it: Triton checks neither type nor shape. `rows` of None: any number."""
+        """Raise StepError unless a value fits the config: Triton checks neither type nor shape. `rows` of None is any number."""
         if not isinstance(value, self._type):
             raise StepError(
                 f"returned {type(value).__name__} for {self.name}; return {self._asked}"
@@ -202,14 +202,14 @@ class Output:
             self._check_elements(value)
 
     def _check_shape(self, shape: tuple[int, ...], want: tuple[int, ...]) -> None:
-        """A dim of -1 may have any size."""
+        """Raise StepError for a shape that does not fit; a dim of -1 may have any size."""
         if len(shape) != len(want) or any(
             dim not in (-1, have) for dim, have in zip(want, shape, strict=True)
         ):
             raise StepError(f"returned the shape {list(shape)} for {self.name}, not {list(want)}")
 
     def _check_elements(self, value: NDArray[np.object_]) -> None:
-        """Triton would send the text of any object, such as `None` or `b'...'`."""
+        """Raise StepError for elements that are not texts: Triton would send any object's text, such as `None` or `b'...'`."""
         kinds = list(map(type, value.ravel().tolist()))
         if not TEXTS.issuperset(kinds):
             kind = next(kind for kind in kinds if kind not in TEXTS)

@@ -36,15 +36,15 @@ class Waiting:
         self._requests, self._looked = requests, begun
 
     def left_us(self) -> int:
-        """0: any time."""
+        """Return the microseconds that are left; 0 means any time."""
         return 0 if self._end == inf else max(1, int((self._end - perf_counter()) * 1e6))
 
     def pause(self) -> float:
-        """The seconds until the next look."""
+        """Return the seconds until the next look."""
         return max(0.0, min(LOOK_SECONDS, self._end - perf_counter()))
 
     def look(self, model: str) -> None:
-        """NobodyWaitsError, if so."""
+        """Raise NobodyWaitsError if no client waits any more."""
         now = perf_counter()
         if now >= self._end:
             text = f"has waited for model {model} until the request's time was over"
@@ -56,21 +56,21 @@ class Waiting:
 
 
 class Answered:
-    """What a step answers now: an async one in each of its tasks, any other in all threads that it starts."""
+    """The requests that a step answers now: an async step in each of its tasks, another in all threads that it starts."""
 
     def __init__(self) -> None:
         self.of_step = Waiting()
         self.of_task: ContextVar[Waiting | None] = ContextVar("waiting", default=None)
 
     def now(self) -> Waiting:
-        """Those who wait for what the caller does."""
+        """Return the clients that wait for the caller's work."""
         return self.of_task.get() or self.of_step
 
 
 class Call:
-    """A model as a function: arguments are spelt as those of a step, outputs come by their names.
+    """A model as a function: its arguments are spelt like a step's, and outputs have their names.
 
-    One that is decoupled returns an iterator over the outputs of its answers.
+    A decoupled model returns an iterator over the outputs of its answers.
     """
 
     def __init__(self, model: CalledModel, arrays: NumpyArrays, answered: Answered) -> None:
@@ -95,7 +95,7 @@ class Call:
             stop(responses)
 
     def _done(self, waiting: Waiting, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function returns that waits for Triton."""
+        """Run a function that waits for Triton, and return its result."""
         future = self._begun(waiting, function, *arguments)
         while not wait([future], waiting.pause()).done:
             waiting.look(self._name)
@@ -106,7 +106,7 @@ class Call:
         return THREADS.submit(*function)
 
     def _request(self, inputs: Mapping[str, Any], waiting: Waiting) -> Any:
-        """TypeError for an argument that the model does not have; None leaves out an optional input."""
+        """Make the request; TypeError for an argument that the model does not have. None leaves out an optional input."""
         names = self._model["arguments"]
         for argument in inputs.keys() - names.keys():
             has = ", ".join(names)
@@ -126,7 +126,7 @@ class Call:
         return {tensor.name(): self._arrays.read(tensor) for tensor in response.output_tensors()}
 
     def _part(self, response: Response) -> Iterator[dict[str, Any]]:
-        """The outputs of an answer of many; the last may be no more than a sign that there are no others."""
+        """Yield the outputs of one answer of several; the last answer may only mark the end."""
         if outputs := self._outputs(response):
             yield outputs
 
@@ -156,6 +156,6 @@ class AsyncCall(Call):
 
 
 def stop(responses: Any) -> None:
-    """Of a model that may have more to answer: Triton can since 25.04."""
+    """Stop a model that may have more to answer; Triton can since 25.04."""
     if hasattr(responses, "cancel"):
         responses.cancel()

@@ -24,7 +24,7 @@ class Part(NamedTuple):
 
 
 class FusedSteps:
-    """To the adapter a step, whose inputs and outputs are those of the model."""
+    """Several steps that look like one to the adapter, with the inputs and outputs of the model."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class FusedSteps:
         self.asynchronous = any(step.asynchronous for step in steps)
 
         def copied(array: Any) -> Any:
-            """While one request waits, a step may use its array again for another."""
+            """Copy an array: while one request waits, a step may use its array again for another."""
             return arrays.copy(arrays.keep(array))
 
         keep = copied if self.asynchronous else arrays.keep
@@ -66,7 +66,7 @@ class FusedSteps:
         ]
 
     def start(self, inputs: Inputs, first: tuple[SequencePosition, ...] = ()) -> Any:
-        """The checked outputs, or what will lead to them if a step is async."""
+        """Return the checked outputs, or an awaitable of them if a step is async."""
         walk = self._walk(inputs)
         if self.asynchronous:
             return walk
@@ -95,15 +95,15 @@ class FusedSteps:
         return {name: tensors[name] for name in self._outputs}
 
     def checked(self, outputs: Mapping[str, Any], rows: int | None) -> Mapping[str, Any]:
-        """Each step's have been."""
+        """Return the outputs as they are: each step's are checked already."""
         return outputs
 
     def count(self, seconds: float) -> None:
-        """Each step counts its own."""
+        """Do nothing: each step counts its own calls."""
 
 
 def config_of(part: StepManifest, config: ModelConfig) -> ModelConfig:
-    """What the config of a model would say that had this step alone."""
+    """Return the config that the model would have if it had only this step."""
     return {
         **config,
         "input": part["input"],
@@ -113,10 +113,10 @@ def config_of(part: StepManifest, config: ModelConfig) -> ModelConfig:
 
 
 def tensors_of(bindings: Iterable[TensorConfig]) -> dict[str, str]:
-    """The pipeline's tensors by the names that the step has for them."""
+    """Return the pipeline's tensors by the step's names for them."""
     return {each["name"]: each["tensor"] for each in bindings if each["tensor"] is not None}
 
 
 def threads_of(config: ModelConfig) -> int:
-    """Of an ONNX step, as where it has a model of its own: one where there are several instances, else (0) one for each core."""
+    """Return the threads of an ONNX step, as if it had its own model: 1 if there are several instances, otherwise 0, one a core."""
     return 1 if sum(group["count"] for group in config["instance_group"]) > 1 else 0

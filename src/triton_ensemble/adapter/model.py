@@ -1,6 +1,6 @@
-"""Serves Python steps in Triton: one call of a step for the rows of several requests, and an answer or an error for each request.
+"""Serve Python steps in Triton: call a step once for the rows of several requests, and answer each request or its error.
 
-What it serves stands in `step.json` of the version folder, names and types in the config that Triton hands over.
+`step.json` in the version folder names the steps; the config that Triton passes has names and types.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class TritonPythonModel:
-    """What Triton's Python backend loads, one object for each instance."""
+    """The class that Triton's Python backend loads, one object for each instance."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
         config: ModelConfig = json.loads(args["model_config"])
@@ -101,7 +101,7 @@ class TritonPythonModel:
     def _answered_before(
         self, pause: float, requests: list[Request], responses: list[Response]
     ) -> list[None]:
-        """Answers now, and leaves Triton to collect requests for a while."""
+        """Send the responses now, then let Triton collect requests for a while."""
         for request, response in zip(requests, responses, strict=True):
             request.get_response_sender().send(response, FINAL)
         sleep(pause)
@@ -114,7 +114,7 @@ class TritonPythonModel:
     def _side_by_side(
         self, answer: Callable[[Request], Coroutine[None, None, T]], requests: list[Request]
     ) -> list[T]:
-        """Async steps wait for many requests at once, instead of joining them."""
+        """Run async steps for many requests at once, instead of joining the requests."""
 
         async def answers() -> list[T]:
             return await asyncio.gather(*map(answer, requests))
@@ -123,7 +123,7 @@ class TritonPythonModel:
         return self._loop.run_until_complete(answers())
 
     def _answer(self, request: Request) -> Response:
-        """The response to one request. With few calls of functions: after a wait, each of them takes a microsecond."""
+        """Answer one request, with few function calls: after a wait, each of them takes a microsecond."""
         if self._slow and request.is_cancelled():
             return failure("cancelled", pb_utils.TritonError.CANCELLED)
         if self._calls:
@@ -174,7 +174,7 @@ class TritonPythonModel:
             self._step.count(perf_counter() - start)
 
     def _answer_together(self, requests: list[Request]) -> list[Response]:
-        """One call for those whose rows have the same shapes; if it fails, one for each."""
+        """Answer requests whose rows have the same shapes by one call; if it fails, by a call for each."""
         if self._slow and any(request.is_cancelled() for request in requests):
             return [self._answer(request) for request in requests]
         if self._lone:
@@ -198,7 +198,7 @@ class TritonPythonModel:
     def _answer_group(
         self, requests: list[Request], columns: Sequence[Sequence[Any]]
     ) -> list[Response]:
-        """`columns`: of each input the arrays of all requests."""
+        """Answer a group by one call; `columns` has for each input the arrays of all requests."""
         if len(requests) == 1:
             return [self._answer(requests[0])]
         start, step, join = perf_counter(), self._step, self._arrays.join
@@ -223,11 +223,11 @@ class TritonPythonModel:
         return [arrays.get(name) for name in self._inputs]
 
     def _rows(self, inputs: Inputs) -> int | None:
-        """None: without a batch dimension, or without an input to tell."""
+        """Return the number of rows; None without a batch dimension, or without an input to count."""
         return rows_of(inputs) if self._batched else None
 
     def _groups(self, inputs: list[Inputs]) -> Iterable[list[int]]:
-        """The requests by the shapes of their rows."""
+        """Group the requests by the shapes of their rows."""
         groups: defaultdict[object, list[int]] = defaultdict(list)
         for i, arrays in enumerate(inputs):
             shapes = tuple(None if array is None else array.shape[1:] for array in arrays)
@@ -236,7 +236,7 @@ class TritonPythonModel:
         return groups.values()
 
     def _first(self, request: Request) -> tuple[SequencePosition, ...]:
-        """What the step takes before its inputs."""
+        """Return the arguments that the step takes before its inputs."""
         if not self._sequential:
             return ()
         sequence, flags = request.correlation_id(), request.flags()
@@ -250,7 +250,7 @@ class TritonPythonModel:
         return answer(list(map(self._arrays.tensor, outputs, outputs.values())))
 
     def _shares(self, outputs: Mapping[str, Any], rows: list[int]) -> list[Response]:
-        """A response for each of those whose rows the outputs have, one after the other."""
+        """Share out the rows of the outputs: one response for each request, in order."""
         tensor = self._arrays.tensor
         spans = list(pairwise(accumulate(rows, initial=0)))
         columns = [
@@ -260,7 +260,7 @@ class TritonPythonModel:
         return [answer(list(tensors)) for tensors in zip(*columns, strict=True)]
 
     def _stream_all(self, requests: list[Request]) -> None:
-        """One after the other; the async ones side by side."""
+        """Stream the requests one after the other, or side by side if the step is async."""
         if self._loop:
             self._side_by_side(self._stream_async, requests)
             return
@@ -289,7 +289,7 @@ class TritonPythonModel:
 
     @contextmanager
     def _sent(self, request: Request) -> Iterator[Callable[[Any], bool]]:
-        """Sends a response for what a decoupled step yields, and says whether the client wants more."""
+        """Yield a function that sends one response of a decoupled step, and returns whether the client wants more."""
         sender, start = request.get_response_sender(), perf_counter()
         asked = start
 

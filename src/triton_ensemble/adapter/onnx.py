@@ -50,7 +50,7 @@ class OnnxStep:
 
 
 def session_options(threads: int) -> Any:
-    """Options for a session of so many threads; 0: one for each core."""
+    """Return options for a session of so many threads; 0 means one for each core."""
     options = ort.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = threads
@@ -60,5 +60,5 @@ def session_options(threads: int) -> Any:
 
 
 def decoded(array: Any) -> Any:
-    """ONNX Runtime wants str, Triton gives bytes."""
+    """Return texts as str, which ONNX Runtime expects; Triton passes bytes."""
     return text(array) if array.dtype == np.object_ else array

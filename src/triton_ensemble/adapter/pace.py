@@ -25,7 +25,7 @@ class Pace:
         return faster if self._until_trial > 0 else not faster
 
     def learn(self, together: bool, seconds: float) -> None:
-        """Takes note of the seconds that a request took."""
+        """Note the seconds that a request took."""
         known = self._seconds[together]
         self._seconds[together] = min(seconds, 1.1 * known) if known else seconds
         if self._until_trial > 0:
@@ -35,10 +35,10 @@ class Pace:
             self._patience = min(4 * self._patience, 100.0)
 
     def pause(self, seconds: float) -> float:
-        """How long to stay busy after a call of so many seconds that several shared.
+        """Return how long to stay busy after a shared call that took so many seconds.
 
-        Triton hands over what waits at the end of a call, and the clients that were just answered ask
-        again a moment later: at two calls for what one could do. Where sharing pays, a moment does too.
+        At the end of a call Triton passes on the waiting requests. Clients that were just answered ask again a moment
+        later, and so one call becomes two. If sharing a call pays, it also pays to wait for that moment.
         """
         alone, together = self._seconds
         pays = seconds > PAUSE_FROM_SECONDS and alone > 3 * together

@@ -1,4 +1,4 @@
-"""What a client is told of a request that was not answered, and what the log is told."""
+"""The error that a client gets for a request that failed, and the lines for the log."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class EmptySlot(Exception):
 
 
 class MissingInput(InvalidRequest):
-    """Where some inputs are optional, Triton counts those that came, and no more."""
+    """Raised for a missing input: if some inputs are optional, Triton only counts the inputs of a request."""
 
 
 def refusal(
     step: Served, error: BaseException | None, find_row: Callable[[], int | None] = lambda: None
 ) -> Response:
-    """The response to a request that a step, or one of those that share its model, has raised an error for."""
+    """Return the response to a request for which a step, or a step that shares its model, has raised an error."""
     if isinstance(error, EmptySlot):
         return answer([])
     if isinstance(error, StepFailure):

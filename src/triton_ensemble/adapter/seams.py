@@ -1,4 +1,4 @@
-"""What comes from outside: the manifest of steps, and what Triton hands over."""
+"""The types of data from outside: the manifest of steps, and the objects that Triton passes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TensorConfig(TypedDict):
 
 
 class StepManifest(TypedDict):
-    """A step: its code is a `module` of steps/, or that of an ONNX step a model `file`."""
+    """A step: a `module` of steps/, or for an ONNX step the model `file`."""
 
     name: str
     arguments: dict[str, str]
@@ -49,7 +49,7 @@ class StepManifest(TypedDict):
 
 
 class ModelConfig(TypedDict):
-    """What a model reads of its config.pbtxt, as Triton's JSON has it."""
+    """The part of config.pbtxt that a model reads, as Triton's JSON."""
 
     max_batch_size: int
     input: list[TensorConfig]
@@ -61,7 +61,7 @@ class ModelConfig(TypedDict):
 
 
 class Manifest(TypedDict):
-    """What a model serves, in order: one step, or several that share it."""
+    """The steps that a model serves, in order: one step, or several that share the model."""
 
     arrays: str  # the library
     steps: list[StepManifest]
@@ -92,7 +92,7 @@ class Response(Protocol):
 
 
 class Sender(Protocol):
-    """What sends the answers to a request."""
+    """An object that sends the answers to a request."""
 
     def send(self, response: Response | None = None, flags: int = 0) -> None: ...
     def is_cancelled(self) -> bool: ...

@@ -45,7 +45,7 @@ class Served(Protocol):
 
 
 def rows_of(inputs: Inputs) -> int | None:
-    """None: no input to tell."""
+    """Return the number of rows; None without an input to count."""
     for array in inputs:
         if array is not None:
             return len(array)
@@ -53,7 +53,7 @@ def rows_of(inputs: Inputs) -> int | None:
 
 
 def step_class(manifest: StepManifest) -> Any:
-    """The class Step of steps/MODULE.py; of an ONNX step the adapter's own."""
+    """Return the class Step of steps/MODULE.py, or for an ONNX step the adapter's own class."""
     if "file" in manifest:
         return partial(importlib.import_module(".onnx", __package__).OnnxStep, manifest)
     return importlib.import_module(f"steps.{manifest['module']}").Step
@@ -102,7 +102,7 @@ class UserStep:
             raise StepError(f"step {self.name}: Step.__call__: {error}") from None
 
     def start(self, inputs: Inputs, first: tuple[SequencePosition, ...] = ()) -> Any:
-        """What the step returns: a mapping, or what will lead to one."""
+        """Call the step, and return its mapping or an awaitable of one."""
         for array in inputs:
             if type(array) is np.ndarray:  # a view of memory that other steps may read too
                 array.setflags(write=False)
@@ -113,7 +113,7 @@ class UserStep:
         self._calls.value += calls
 
     def checked(self, returned: Any, rows: int | None) -> Mapping[str, Any]:
-        """The outputs by name; StepError if they are not what the config declares."""
+        """Return the outputs by name; StepError if they differ from the config."""
         given = returned if type(returned) is dict else self._mapping(returned)
         if given.keys() != self._outputs.keys():
             raise StepError(self._difference(given))

@@ -37,7 +37,7 @@ ABSENT = {"optional": False, "ragged": False, "format": None}
 
 @dataclass
 class Adoption:
-    """What is the same for an ensemble and those inside it."""
+    """The part of an adoption that an ensemble shares with those inside it."""
 
     models: Models
     defaults: Defaults
@@ -56,9 +56,9 @@ class Adoption:
 
 
 def answers_of(ensemble: Model, models: Models, calls: Mapping[str, Sequence[str]]) -> Fields:
-    """Return the answers from which the template generates equal configs; Refused where a type is unknown.
+    """Return the answers from which the template generates equal configs; Refused for an unknown type.
 
-    `models` are those of the ensemble, and `calls` those among them that others only call, by the caller.
+    `models` are the ensemble's models. `calls` has, by caller, the models that are only called by others.
     """
     configs = [model.config for name, model in models.items() if name != ensemble.name]
     batch = ensemble.config.max_batch_size
@@ -115,7 +115,7 @@ def _pipeline(ensemble: Model, adoption: Adoption) -> Fields:
 
 
 def _tensors(ensemble: Model, steps: list[Step]) -> dict[str, Fields]:
-    """Return the table of tensors: as the ensemble declares them, else as the step that writes or one that reads them."""
+    """Return the table of tensors, as the ensemble declares them, or else the step that writes or a step that reads them."""
     inputs = {tensor.name: tensor_spec(tensor) for tensor in ensemble.config.input}
     outputs = {tensor.name: tensor_spec(tensor) for tensor in ensemble.config.output}
     uses = [use for step in steps for use in step.uses() if use.tensor is not None]
@@ -130,7 +130,7 @@ def _tensors(ensemble: Model, steps: list[Step]) -> dict[str, Fields]:
         specs = [inputs.get(name) or outputs.get(name), written.get(name), *read.get(name, [])]
         known = next((spec for spec in specs if spec), None)
         if known is None:
-            what = f"ensemble tensor {name} has no known type: no model that reads or writes it declares it"
+            what = f"ensemble tensor {name} has no known type, because no model that reads or writes it declares it"
             instead = "declare the models' inputs and outputs"
             raise Refused(config_of(ensemble.name), what, instead)
         table[name] = _entry(known, written.get(name, {}), read.get(name, []))

@@ -48,7 +48,7 @@ class ModelConfig:
         known = tensors.setdefault(tensor["name"], {})
         for field, value in tensor.items():
             if known.get(field) not in (None, "TYPE_INVALID", [], value):
-                raise ValueError(f"{tensor['name']} is declared otherwise in its config")
+                raise ValueError(f"{tensor['name']} differs from its config")
         known.update(tensor)
         self._config[side] = [*tensors.values()]
 

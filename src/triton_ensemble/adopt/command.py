@@ -1,7 +1,7 @@
-"""Print the pipeline.yml of an existing model repository: the template generates equal configs from it.
+"""Print a pipeline.yml for an existing model repository, from which the template generates equal configs.
 
-stderr says what to copy besides; with --into, it is copied. A repository that Triton would refuse is
-refused: one line on stderr, exit status 1. docs/adopt.md says more.
+stderr says which files to copy as well; --into copies them. If Triton would refuse the repository, so does
+this command: it prints one line on stderr and exits with 1. docs/adopt.md says more.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from triton_ensemble.pipeline.rules import Answers
 
 @dataclass(frozen=True)
 class Adopted:
-    """What an ensemble of a repository becomes."""
+    """The result of adopting an ensemble of a repository."""
 
     answers: Answers
     models: list[Model]  # whose files the project keeps
@@ -43,7 +43,7 @@ class Adopted:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
+    """Declare the arguments of `triton-ensemble adopt`."""
     parser.add_argument("repository", type=Path, metavar="REPOSITORY")
     parser.add_argument(
         "--ensemble",
@@ -83,10 +83,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def adopt(folder: Path, wanted: str = "", *, may_run: bool = False) -> Adopted:
-    """Return what an ensemble of a repository becomes, or a Python model that calls others.
+    """Adopt an ensemble of a repository, or a Python model that calls others.
 
-    `wanted` may be left out where one of them is in no other. Code of the models runs only if it
-    `may_run`. Refused where Triton or the template refuses it.
+    `wanted` may be left out if only one of them is not part of another. Code of the models runs only if it `may_run`.
+    Refused if Triton or the template refuses the model.
     """
     if not folder.is_dir():
         raise Refused(str(folder), "no such directory", "name a model repository")

@@ -1,6 +1,6 @@
-"""What the code of Python models declares, by `auto_complete_config`, and their configs do not.
+"""Inputs and outputs that the code of Python models declares by `auto_complete_config`, but their configs do not.
 
-The servers of a project load complete configs only, so it is written into them.
+The servers of a project load only complete configs, so adopt writes them into the config.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Step:
     config: ModelConfig
 
     def uses(self) -> Iterator[Use]:
-        """Iterate over the tensors that the model declares; where it declares none, over those that are mapped."""
+        """Iterate over the tensors that the model declares, or if it declares none, over the mapped tensors."""
         for side, declared, mapped in (
             ("inputs", self.config.input, self.message.input_map),
             ("outputs", self.config.output, self.message.output_map),
@@ -50,7 +50,7 @@ class Step:
 def chosen(
     models: Models, repository: Path, wanted: str, calls: Mapping[str, Collection[str]]
 ) -> Model:
-    """Return the model to adopt: the one wanted, else the only one that no other model uses; Refused without one.
+    """Return the wanted model, or the only model that others do not use; Refused without one.
 
     It is an ensemble, or a Python model that calls others by BLS: `calls` has what each model calls.
     """
@@ -92,7 +92,7 @@ def ensemble_of(model: Model, models: Models) -> Model:
 
 
 def models_below(ensemble: Model, models: Models) -> Models:
-    """Return the models of an ensemble's steps, and of the ensembles among them; those that are there."""
+    """Return the existing models of an ensemble's steps, and of the ensembles among them."""
     below: Models = {}
     waiting = [ensemble]
     while waiting:
@@ -152,7 +152,7 @@ def all_outputs(ensemble: Model) -> Fields:
 
 
 def _unjoined(ensemble: Model) -> bool:
-    """Whether an output depends on some of the inputs only, and no step on all."""
+    """Return whether an output depends on only some of the inputs, and no step depends on all."""
     inputs = {tensor.name for tensor in ensemble.config.input}
     needs = {name: {name} for name in inputs}
     joined = False

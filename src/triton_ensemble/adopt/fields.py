@@ -122,7 +122,7 @@ def _instance_group(config: ModelConfig, rest: ModelConfig, defaults: Defaults) 
 
 
 def _instances(group: Any, config: ModelConfig) -> Fields:
-    """A Python model without a count has one instance; other backends choose a number themselves."""
+    """Return the fields of an instance group; without a count a Python model has one instance, other backends choose."""
     default = 1 if backend_of(config) == "python" else "auto"
     count = group.count if group.count > 0 else default
     return {
@@ -133,7 +133,7 @@ def _instances(group: Any, config: ModelConfig) -> Fields:
 
 
 def _dynamic_batching(config: ModelConfig, rest: ModelConfig, defaults: Defaults) -> Fields:
-    """Triton ignores it where there is no batch dimension; the grammar has no field for that."""
+    """Return the fields of dynamic batching; without a batch dimension Triton ignores it, and the grammar lacks a field for it."""
     default = config.max_batch_size > 1 and not config.HasField("sequence_batching")
     if not config.max_batch_size:
         return {}
@@ -179,7 +179,7 @@ def _version_policy(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fiel
 
 
 def _model_warmup(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
-    """Of tensors with their declared types, which the grammar takes from there."""
+    """Return warmups whose tensors have their declared types, from which the grammar takes them."""
     declared = {tensor.name: tensor for tensor in config.input}
     for sample in config.model_warmup:
         for name, tensor in sample.inputs.items():
@@ -218,7 +218,7 @@ def _parameters(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
 
 
 def _optimization(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
-    """Execution accelerators, where nothing else is in `optimization`: it can't stand in two places."""
+    """Return the execution accelerators if `optimization` has nothing else: it can't be in two places."""
     given = as_yaml(config).get("optimization", {})
     lists = given.get("execution_accelerators", {})
     gpu = lists.get("gpu_execution_accelerator", [])
@@ -249,7 +249,7 @@ def _unless_empty(name: str, value: Any) -> Fields:
 
 
 def _verbatim(rest: ModelConfig) -> Fields:
-    """What the grammar has no field for."""
+    """Return the text of what the grammar lacks fields for."""
     return _unless_empty("config", text_format.MessageToString(rest, as_utf8=True))
 
 

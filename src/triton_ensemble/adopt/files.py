@@ -1,4 +1,4 @@
-"""What lies beside the configs of adopted models, which a project keeps in models/NAME/ as it is."""
+"""The files beside the configs of adopted models, which a project keeps unchanged in models/NAME/."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def files_of(model: Model) -> list[Path]:
 
 
 def _leads_back(folder: Path, name: str) -> bool:
-    """Whether a folder has nothing of the model, or is a link to one around it."""
+    """Return whether a folder does not belong to the model, or is a link to a folder around it."""
     around = folder.resolve().is_relative_to((folder / name).resolve())
     return around or name in NO_FOLDERS
 
@@ -41,7 +41,7 @@ def empty_versions(model: Model) -> Iterator[str]:
 
 
 def needs_folder(ensemble: Model) -> bool:
-    """Whether a project must keep files of an ensemble: its labels, or versions that no answer names."""
+    """Return whether a project must keep files of an ensemble: its labels, or versions that no answer names."""
     labelled = any(tensor.label_filename for tensor in ensemble.config.output)
     listed = ensemble.config.version_policy.WhichOneof("policy_choice") == "specific"
     return labelled or not (listed or ensemble.versions == [1])
@@ -56,7 +56,7 @@ def copy_files(models: Iterable[Model], project: Path) -> None:
     ]
     for source, target in copies:
         if target.exists() and not filecmp.cmp(source, target, shallow=False):
-            what = f"is there already, and is not that of {source}"
+            what = f"exists already, and differs from {source}"
             raise Refused(str(target), what, "keep one of them")
     for source, target in copies:
         if not target.exists():

@@ -1,4 +1,4 @@
-"""What a repository leaves out that Triton or git has: it is written down before the check sees the models."""
+"""Write down what a repository leaves out because Triton or git adds it, before the check sees the models."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _versions_named(model: Model, models: Models) -> Iterator[int]:
 def _of_versions(model: Model) -> Iterator[str]:
     if model.assumed_versions:
         versions = ", ".join(map(str, model.loaded))
-        what = "has no version folder, and git drops those that are empty"
-        yield f"{model.name}: {what}; taken for version {versions}"
+        what = "has no version folder, because git drops empty folders"
+        yield f"{model.name}: {what}; it counts as version {versions}"
 
 
 def _without_twins(model: Model) -> Iterator[str]:

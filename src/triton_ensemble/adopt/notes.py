@@ -1,4 +1,4 @@
-"""What an owner must know of an adopted repository beside pipeline.yml: what to copy, what is not kept, what is missing."""
+"""Notes for the owner of an adopted repository beside pipeline.yml: what to copy, what is not kept, what is missing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _large(model: Model) -> Iterator[str]:
     for path in files_of(model):
         size = (model.folder / path).stat().st_size
         if size > LARGE_BYTES:
-            megabytes = f"{size // 10**6} MB are much for git alone"
+            megabytes = f"{size // 10**6} MB are too much for git"
             yield f"models/{model.name}/{path.as_posix()}: {megabytes}; {how}"
 
 
@@ -84,7 +84,7 @@ def _own_backend(model: Model) -> Iterator[str]:
     if name.startswith("$"):
         yield f"{model.name}: its backend is still {name}; write the name of one, like tensorrtllm"
     elif not model.is_ensemble and name not in known_backends():
-        what = f"the backend {name} is none of Triton's"
+        what = f"the backend {name} is not one of Triton's"
         where = f"in models/{model.name}/ or in the image that TRITON_IMAGE names"
         yield f"{model.name}: {what}; its library must be {where}"
 

@@ -1,4 +1,4 @@
-"""What a repository is refused for: what Triton would refuse of it, and what the template has no words for."""
+"""The reasons to refuse a repository: Triton refuses it, or the template can't express it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def warnings(findings: Iterable[Finding], models: Collection[str]) -> Iterator[s
 
 
 def refuse_first(findings: Iterable[Finding], models: Collection[str]) -> None:
-    """Raise Refused with the first finding in one of the models."""
+    """Raise Refused for the first finding in these models."""
     for finding in findings:
         name = finding.file.parent.name
         if name in models:
@@ -53,7 +53,7 @@ def refuse_first(findings: Iterable[Finding], models: Collection[str]) -> None:
 
 
 def refuse_namespaces(ensembles: Iterable[Model]) -> None:
-    """Raise Refused for a step's `model_namespace`, which Triton reserves and the grammar has no field for."""
+    """Raise Refused for a step's `model_namespace`, which Triton reserves and the grammar lacks a field for."""
     for ensemble in ensembles:
         for step in ensemble.steps:
             if step.model_namespace:

@@ -62,7 +62,7 @@ def _sequence(dumper: Dumper, value: list[Any]) -> yaml.SequenceNode:
 
 
 def _fits(value: dict[Any, Any] | list[Any]) -> bool:
-    """Whether it may stand on one line: it is short, and no text in it has several."""
+    """Return whether a value fits on one line: it is short, and none of its texts has several lines."""
     items = list(value.values()) if isinstance(value, dict) else value
     one_line = not any(isinstance(item, Block) or "\n" in str(item) for item in items)
     return one_line and len(str(value).replace("'", "")) < LONGEST  # Python's quotes YAML need not

@@ -1,4 +1,4 @@
-"""What a change of pipeline.yml makes of each managed file, with its owner's edits merged in."""
+"""The new content of each managed file after a change of pipeline.yml, with its owner's edits merged in."""
 
 from __future__ import annotations
 

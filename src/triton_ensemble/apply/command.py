@@ -1,9 +1,9 @@
-"""Apply pipeline.yml: give the project's managed files what it says, offline and without a commit.
+"""Apply pipeline.yml: change the project's managed files to what it says, offline and without a commit.
 
-The files that it changes keep your edits. If you and pipeline.yml changed the same lines, yours stay, and
-the other version waits in .apply/conflicts/. Every command that needs the files applies a changed
-pipeline.yml first; if the environment has CI=true, it stops instead. The template's version stays;
-`make update` upgrades it.
+Your edits of these files stay. If you and pipeline.yml changed the same lines, yours stay, and the other
+version is saved in .apply/conflicts/. Every command that needs the files applies a changed pipeline.yml
+first; if the environment has CI=true, it stops instead. The template's version does not change; `make update`
+upgrades it.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ IN_CI = "pipeline.yml: is not applied; run `make apply` and commit"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what to do instead of applying."""
     instead = parser.add_mutually_exclusive_group()
-    check = "change nothing; exit with 1 if pipeline.yml is not applied or a conflict is open"
+    check = "change nothing; exit status 1 if pipeline.yml is not applied or a conflict is open"
     instead.add_argument("--check", action="store_true", help=check)
-    unless = "stop instead, with 1, if the environment has CI=true"
+    unless = "if the environment has CI=true, stop with exit status 1 instead of applying a change"
     instead.add_argument("--unless-ci", action="store_true", help=unless)
-    back = "bring back pipeline.yml and the files as they were before it was last applied"
+    back = "restore pipeline.yml and the files to before it was last applied"
     instead.add_argument("--undo", action="store_true", help=back)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Apply, check or undo; return 1 after a line if that can't be done."""
+    """Apply, check or undo; return 1 after a line if that fails."""
     if arguments.unless_ci:
         return apply_first(Path.cwd())
     return attempt(Path.cwd(), _check if arguments.check else _undo if arguments.undo else apply)

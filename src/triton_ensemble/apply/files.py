@@ -25,7 +25,7 @@ def prepare(root: Path) -> Path:
 
 
 def is_remembered(root: Path) -> bool:
-    """Return whether the text of pipeline.yml is that which was applied last."""
+    """Return whether the text of pipeline.yml was applied last."""
     path = root / FOLDER / TEXT
     return path.is_file() and path.read_bytes() == (root / TEXT).read_bytes()
 

@@ -77,7 +77,7 @@ class ChangedProject:
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of a project's files, and of its answers."""
+    """The changes to a project's files and answers."""
 
     of: ChangedProject
     files: Changes
@@ -97,7 +97,7 @@ class Change:
 
     @cached_property
     def statuses(self) -> dict[str, str]:
-        """What becomes of each file: A, M or D by path."""
+        """The status of each file: A, M or D by path."""
         return {
             path: "D" if content is None else "M" if (self.root / path).exists() else "A"
             for path, content in self.files.contents.items()

@@ -1,4 +1,4 @@
-"""What a project's pipeline.yml says, and what its files were made from."""
+"""The current text of a project's pipeline.yml, and the answers from which its files were made."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read_state(root: Path) -> State:
     if not isinstance(made, dict) or not isinstance(made.get("owned"), list):
         if is_unmerged(content):
             raise ApplyError(f"{FILE}: has a conflict; {UNMERGED}")
-        raise ApplyError(f"{FILE}: can't be read; take it back from an older commit")
+        raise ApplyError(f"{FILE}: can't be read; restore it from an older commit")
     return State(root, given, made)
 
 

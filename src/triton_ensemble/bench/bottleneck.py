@@ -1,4 +1,4 @@
-"""What limits the throughput of a load level, as a sentence that says what to try."""
+"""Describe what limits the throughput of a load level, in a sentence that says what to try."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def bottleneck(levels: Sequence[Level], fused: Collection[str] = ()) -> str:
     """
     level = best(levels)
     if any(level.load.failed for level in levels):
-        return "Some requests failed: see to that before the figures mean anything."
+        return "Some requests failed: fix that first, or the figures mean little."
     if not level.models:
-        return "The server says nothing of its models: its statistics are switched off."
+        return "The server does not report on its models: its statistics are switched off."
     advice = next(text for rule in RULES if (text := rule(level)))
     for model in fused:
         advice = advice.replace(f"of step {model}.", f"at each step of {model}, with `fuse: true`.")

@@ -1,11 +1,11 @@
 """Measure the ensemble under increasing load, and say what limits it.
 
-Requests are the rows of samples/, sent over gRPC by callers that each send the next request when
-the last one is answered: 1, 2, 4 ... callers, until three levels in a row bring no more throughput.
-Printed are throughput and latency of each level, the queue and compute time of each model, and a
-sentence on the bottleneck; all figures are in bench/DATE-TIME.json.
+Requests are the rows of samples/, sent over gRPC. Each caller sends its next request after the response to
+the last one. There are 1, 2, 4 ... callers, until three levels in a row do not raise throughput. The command
+prints throughput and latency of each level, the queue and compute time of each model, and a sentence on the
+bottleneck. bench/DATE-TIME.json has all figures.
 
-A local Triton runs meanwhile; TRITON_URL=grpc://host:port names a server that runs already.
+The command starts a local Triton; TRITON_URL=grpc://host:port names a server that already runs.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from triton_ensemble.config.message import ModelConfig
 def critical_path(
     configs: Mapping[str, ModelConfig], model: str, times: Mapping[str, ModelTimes]
 ) -> list[ModelTimes]:
-    """Return the times of the models that take longest one after the other; of one that is no ensemble its own.
+    """Return the times of the models that take longest one after the other, or of the model itself if it is not an ensemble.
 
     `configs` are the ModelConfigs, and `times` the figures, by the names of the models.
     """

@@ -21,9 +21,10 @@ class Stream:
 
 @dataclass(frozen=True)
 class Load:
-    """What `concurrency` callers measured: answers a second, latency percentiles, errors by text.
+    """The measurement of `concurrency` callers: answers a second, latency percentiles, errors by text.
 
-    Of a decoupled pipeline an answer is whole with its last response, and `stream` has their figures. `own_cores` are the CPU cores that the callers themselves kept busy; Python uses one at most.
+    An answer of a decoupled pipeline is complete with its last response; `stream` has the figures of its responses.
+    `own_cores` are the CPU cores that the callers themselves kept busy; Python uses one at most.
     """
 
     concurrency: int
@@ -43,10 +44,10 @@ class Load:
 
 @dataclass(frozen=True)
 class ModelTimes:
-    """What a model did: means of a request, rows of a mean batch, and the share of time that an instance was busy.
+    """The work of a model: means of a request, rows of a mean batch, and the share of time that an instance was busy.
 
-    `called_us` of the compute time it waited for models that it calls. `steps` are the shares of its time that its
-    steps took, where several share it and the server's metrics can be read.
+    During `called_us` of the compute time it waited for models that it calls. If several steps share the model and
+    the server's metrics can be read, `steps` are the steps' shares of its time.
     """
 
     model: str
@@ -62,7 +63,7 @@ class ModelTimes:
 
     @property
     def own_us(self) -> float:
-        """The compute time without that of models that it calls."""
+        """The compute time without the models that it calls."""
         return self.compute_us - self.called_us
 
     @property

@@ -31,7 +31,7 @@ class Bench:
 
     def __init__(self, server: ServerUnderLoad, requests: Sequence[Inputs]) -> None:
         if not requests:
-            raise ValueError("samples/ has no row that could be sent")
+            raise ValueError("samples/ does not have a row to send")
         self.server, self._requests = server, requests
 
     def level(self, concurrency: int, seconds: float) -> Level:

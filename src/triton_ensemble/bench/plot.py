@@ -10,7 +10,7 @@ from triton_ensemble.bench.figures import Level
 
 
 def draw(path: Path, title: str, levels: Sequence[Level], old: Sequence[Level] = ()) -> None:
-    """Draw `levels` with solid lines, and those of an `old` run with dashed ones."""
+    """Draw `levels` with solid lines, and an `old` run with dashed ones."""
     from matplotlib.figure import Figure  # type: ignore[import-not-found, unused-ignore]
 
     figure = Figure(figsize=(13, 3.6), layout="constrained")
@@ -45,7 +45,7 @@ def _lines(
 
 
 def _bars(axis: Any, levels: Sequence[Level]) -> None:
-    """Stack the queue time, pale, and the compute time of each model, a colour a model."""
+    """Draw the queue time, pale, and the compute time of each model as stacked bars, a colour a model."""
     names = list(dict.fromkeys(model.model for level in levels for model in level.models))
     at = range(len(levels))
     bottom = [0.0] * len(levels)

@@ -15,7 +15,7 @@ STREAM = ("responses/s", "first p50 ms", "first p99 ms", "between p50 ms", "betw
 
 
 def head(*, decoupled: bool) -> str:
-    """Return the head of the table of levels; of a decoupled pipeline that of its responses."""
+    """Return the head of the table of levels, or for a decoupled pipeline of its responses."""
     columns = (f"{name:>8}" for name in (STREAM if decoupled else LATENCIES))
     return " ".join([f"{'concurrency':>11} {'requests/s':>11}", *columns, " errors"])
 
@@ -64,7 +64,7 @@ def errors(levels: Sequence[Level]) -> Iterator[str]:
 
 
 def unanswered(level: Level, seconds: float) -> str:
-    """Return why a level in which no request succeeded has no figures."""
+    """Return why a level without a successful request lacks figures."""
     if not level.load.failed:
         return f"No request was answered within {seconds:g} s: give more --seconds."
     return "\n".join(["No request was answered.", *errors([level])])
@@ -73,7 +73,7 @@ def unanswered(level: Level, seconds: float) -> str:
 def comparison(old: Run, new: Run) -> Iterator[str]:
     """Yield the conditions that differ between two runs, and a table of the levels that both have."""
     if differences := ", ".join(old.differences(new)):
-        yield f"Not all else was equal: {differences}."
+        yield f"The conditions differ: {differences}."
     before = {level.load.concurrency: level.load for level in old.levels}
     loads = (level.load for level in new.levels)
     pairs = [(before[load.concurrency], load) for load in loads if load.concurrency in before]

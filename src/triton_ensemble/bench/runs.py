@@ -15,7 +15,7 @@ CONDITIONS = ("seconds", "server", "cores")
 
 @dataclass(frozen=True)
 class Run:
-    """The figures of a run and its conditions. `cores` are those of this machine, if the server ran on it."""
+    """The figures of a run and its conditions. If the server ran on this machine, `cores` are the machine's."""
 
     ensemble: str
     rows: int
@@ -33,14 +33,14 @@ class Run:
             conditions = {name: saved[name] for name in ("ensemble", "rows", *CONDITIONS)}
             return Run(**conditions, levels=levels)
         except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
-            raise ValueError(f"{path}: is of no earlier `make bench`: {error}") from error
+            raise ValueError(f"{path}: is not from `make bench`: {error}") from error
 
     def write(self, path: Path) -> None:
         """Write the run as JSON."""
         path.write_text(json.dumps(dataclasses.asdict(self), indent=2) + "\n")
 
     def check(self, path: Path, ensemble: str, rows: int) -> None:
-        """Raise ValueError unless a run of an ensemble, with `rows` a request, compares with this one of `path`."""
+        """Raise ValueError unless this run, of `path`, can be compared with a run of an ensemble with `rows` a request."""
         if self.ensemble != ensemble:
             raise ValueError(f"{path}: is of {self.ensemble}, not of {ensemble}")
         if self.rows != rows:
@@ -50,7 +50,7 @@ class Run:
             )
 
     def differences(self, new: Run) -> Iterator[str]:
-        """Yield the conditions that differ from those of a `new` run."""
+        """Yield the conditions in which a `new` run differs."""
         for name in CONDITIONS:
             was, now = getattr(self, name), getattr(new, name)
             if was != now:

@@ -73,7 +73,7 @@ class ServerUnderLoad:
         if "UNAVAILABLE" not in str(error.status()):
             return f"{self.url} does not serve this project: {error.message()}"
         return (
-            f"no Triton takes gRPC at {self.address.target} ({error.message()}); "
+            f"no Triton answers gRPC at {self.address.target} ({error.message()}); "
             "write TRITON_URL=grpc://host:port, or its port as GRPC_PORT"
         )
 
@@ -82,7 +82,7 @@ def target(url: str) -> str:
     """Return host:port for gRPC; for an address of HTTP, GRPC_PORT of the same host."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https", "grpc", "grpcs") or not parts.hostname:
-        raise RuntimeError(f"{url} is no server; write grpc://host:port")
+        raise RuntimeError(f"{url} is not a server; write grpc://host:port")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     over_grpc = parts.scheme.startswith("grpc")
     return f"{host}:{(parts.port if over_grpc else None) or os.environ.get('GRPC_PORT', 8001)}"
@@ -90,7 +90,7 @@ def target(url: str) -> str:
 
 @contextmanager
 def under_load(project: Project, *server_args: str) -> Iterator[ServerUnderLoad]:
-    """Yield the server at TRITON_GRPC_URL or TRITON_URL, else a local one that runs meanwhile with `server_args`."""
+    """Yield the server at TRITON_GRPC_URL or TRITON_URL, or start a local one with `server_args` for the block."""
     if url := os.environ.get("TRITON_GRPC_URL") or os.environ.get("TRITON_URL"):
         metrics = f"http://{urlsplit(url).hostname}:8002/metrics"
         with ServerUnderLoad(

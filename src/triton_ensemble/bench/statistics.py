@@ -1,4 +1,4 @@
-"""What Triton's statistics say that each model did between two readings."""
+"""The work of each model between two readings of Triton's statistics."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ def model_times(
 
 
 def _called_us(caller: ModelTimes, executions: int, called: Sequence[ModelTimes]) -> float:
-    """Return how much of a request's time its model waited for those that it calls: all of it at most.
+    """Return how much of a request's time its model waited for models that it calls: at most all of it.
 
-    All requests of a batch wait for the calls that are made for it, so these are shared among executions.
+    All requests of a batch wait for its calls, so the waits are shared among executions.
     """
     waited_us = sum(model.requests * total_us([model]) for model in called)
     return min(waited_us / max(executions, 1), caller.compute_us)
@@ -119,7 +119,7 @@ def _called_us(caller: ModelTimes, executions: int, called: Sequence[ModelTimes]
 def execution_order(
     configs: Mapping[str, ModelConfig], ensemble: str, calls: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """Return the models in the order of the ensemble's steps, breadth first, each before those that it calls."""
+    """Return the models in the order of the ensemble's steps, breadth first, each before the models that it calls."""
     order: list[str] = []
     waiting = [ensemble]
     while waiting:

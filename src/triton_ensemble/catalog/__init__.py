@@ -32,7 +32,7 @@ class Backend:
 
 @dataclass(frozen=True)
 class DataType:
-    """A row of types.yml; `bytes` is None for strings, which have no fixed size."""
+    """A row of types.yml; `bytes` is None for strings, whose size varies."""
 
     wire: str
     numpy: str

@@ -130,7 +130,7 @@ def _elements(node: ast.expr | None) -> list[ast.expr]:
 
 
 def called(model: Model, models: Mapping[str, Model]) -> set[str]:
-    """Return those that its step.json names; else those whose names are texts of its parameters, or of code that calls."""
+    """Return the models that step.json names, or else the names in texts of its parameters or of code that calls."""
     with suppress(AttributeError, KeyError, TypeError, ValueError):  # another's file of that name
         if manifests := [*model.folder.glob("*/step.json")]:
             return {name for path in manifests for name in in_manifest(path)} & models.keys()
@@ -147,7 +147,7 @@ def called(model: Model, models: Mapping[str, Model]) -> set[str]:
 
 
 def nodes(code: bytes) -> Iterator[ast.AST]:
-    """Iterate over the nodes of a Python file's tree; over none where it is no Python."""
+    """Iterate over the nodes of a Python file's tree; over nothing if the file is not valid Python."""
     with suppress(SyntaxError, ValueError):
         yield from ast.walk(ast.parse(code))
 

@@ -1,10 +1,10 @@
 """Find what Triton would refuse in a model repository, or load and never answer, without a server.
 
-Prints a line for each finding: `file:line: severity: rule: what is wrong; what to do`.
-docs/check.md has an example for each rule. Nothing is loaded or run: model files are not opened,
-and of Python code only the text is read. In a project, the repository is model_repository/. If
-pipeline.yml has a change that is not applied yet, the configs that it would make are checked, and
-your steps, samples and model scripts against them. `check pipeline.yml` does the same.
+Prints a line for each finding: `file:line: severity: rule: what is wrong; what to do`. docs/check.md has
+an example for each rule. The check does not open model files and does not run Python code, of which it
+reads only the text. In a project, it checks model_repository/. If pipeline.yml has a change that is not
+applied yet, it checks the configs that the change would make, and your steps, samples and model scripts
+against them. `check pipeline.yml` does the same.
 
 Exit status: 0 if there is no error (there may be warnings), 1 if a finding is an error,
 2 if there is nothing to check.
@@ -47,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--release",
         metavar="YY.MM",
-        help="the Triton to serve the repository, 24.10 or later; default: the project's, "
-        "elsewhere the newest",
+        help="the Triton release that serves the repository, 24.10 or later; default: the project's, "
+        "outside a project the newest",
     )
 
 
@@ -94,7 +94,7 @@ def _findings(path: Path, release: str | None) -> tuple[list[Finding], str]:
 
 
 def _of_pipeline(repository: Path, findings: list[Finding]) -> list[Finding]:
-    """Return what is refused of a project's pipeline.yml; of one that changed, all that is wrong until it is applied.
+    """Return the findings that refuse a project's pipeline.yml; if it changed, all findings until it is applied.
 
     The findings are empty if the package that renders the template's rules is not installed.
     """
@@ -122,6 +122,6 @@ def _known_release(release: str | None) -> str:
 
     oldest = min(catalog.releases())
     if not re.fullmatch(r"[0-9]{2}\.(0[1-9]|1[0-2])", release) or release < oldest:
-        what = f"{release} is no release of Triton's container"
+        what = f"{release} is not a release of Triton's container"
         raise CheckError(f"{what}; write YY.MM, {oldest} or later")
     return release

@@ -133,7 +133,7 @@ class Ensemble:
 
     @cached_property
     def cycle(self) -> list[str]:
-        """The ensembles from this one on to itself again; empty where there is no such cycle."""
+        """The ensembles from this one back to itself; empty without such a cycle."""
         paths = deque([[self.name]])
         seen: set[str] = set()
         while paths:
@@ -157,7 +157,7 @@ class Ensemble:
 
     @cached_property
     def wiring(self) -> Wiring:
-        """How its tensors meet those of the composing models; empty unless all of these are known."""
+        """The connections of its tensors with the composing models; empty unless all of these are known."""
         composing = [*self.composing_models()]
         if len(composing) < len(self.steps) or self.cycle:
             composing = []
@@ -167,7 +167,7 @@ class Ensemble:
 
 
 def is_decoupled(name: str, models: Models, above: tuple[str, ...] = ()) -> bool:
-    """Whether a model is decoupled; of an ensemble its composing models say so."""
+    """Return whether a model is decoupled; for an ensemble, its composing models decide."""
     model = models.get(name)
     if not isinstance(model, Model) or name in above:
         return False

@@ -62,7 +62,7 @@ ENSEMBLE: Files = {"e": E, "a": A}
 
 
 def changed(files: Files, name: str, before: str, after: str) -> Files:
-    """Return the files with one text replaced in one of them."""
+    """Return the files with one text replaced in one file."""
     return {**files, name: str(files[name]).replace(before, after)}
 
 
@@ -76,7 +76,7 @@ def as_files(example: Example) -> Files:
 
 
 def config_path(name: str) -> str:
-    """Return the path of an example's file: for the name of a model, that of its config."""
+    """Return the path of an example's file; the name of a model means its config."""
     return name if "/" in name or "." in name else f"{name}/config.pbtxt"
 
 

@@ -1,4 +1,4 @@
-"""What the check reports."""
+"""The findings of the check."""
 
 from __future__ import annotations
 

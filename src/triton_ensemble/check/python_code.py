@@ -53,7 +53,7 @@ class PythonFile:
             yield from _bound(node)
 
     def removes(self, target: str) -> bool:
-        """Whether the last statement of the module about a name, or its attribute, is `del` or sets a constant."""
+        """Return whether the module's last statement about a name or its attribute is `del`, or sets a constant."""
         name, _, attribute = target.partition(".")
         for node in reversed(self.tree.body):
             match node:
@@ -96,9 +96,9 @@ class PythonFile:
                     yield each
 
     def only_class(self, name: str) -> ast.ClassDef | None:
-        """The class of a name, if its text alone makes it and the module has no other use for the name.
+        """Return the class of a name, if its text alone makes it and the module does not use the name otherwise.
 
-        One under a condition may be for type checkers alone.
+        A class under a condition may be for type checkers only.
         """
         nodes = [
             node
@@ -112,7 +112,7 @@ class PythonFile:
         return None
 
     def only_method(self, node: ast.ClassDef, name: str) -> Function | None:
-        """The method of a class, if nothing takes its place: no decorator, condition or assignment."""
+        """Return the method of a class, if nothing replaces it: no decorator, condition or assignment."""
         inside = [*_module_level(node)]
         bound = [each for each in inside if name in _bound(each)]
         makes_others = any("__new__" in _bound(each) for each in inside)
@@ -125,7 +125,7 @@ class PythonFile:
         return None
 
     def sets(self, attribute: str) -> bool:
-        """Whether code may assign such an attribute: by `X.execute = ...`, `X.__class__ = ...`, or a name it computes."""
+        """Return whether code may assign such an attribute: by `X.execute = ...`, `X.__class__ = ...`, or a name it computes."""
         return any(_sets(node, attribute) for node in ast.walk(self.tree))
 
 

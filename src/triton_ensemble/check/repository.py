@@ -29,7 +29,7 @@ class Repository:
 
     @classmethod
     def read(cls, folder: Path, release: str = "") -> Repository:
-        """Read a repository; OSError where one of its folders can't be read."""
+        """Read a repository; OSError for a folder that can't be read."""
         answers = answers_of(folder)
         release = release or str(answers.get("triton_release", ""))
         return cls(folder, read_models(folder), answers, release)
@@ -95,7 +95,7 @@ class Served:
 
 
 def all_folders(repository: Repository) -> Iterator[Path]:
-    """Iterate over the folder of the repository and those of its models."""
+    """Iterate over the repository's folder and its models' folders."""
     yield repository.folder
     yield from (each.folder for each in repository.folders.values())
 

@@ -37,7 +37,7 @@ class Rule:
 
     @property
     def summary(self) -> str:
-        """What holds where the rule finds nothing: the function's docstring, on one line."""
+        """The function's docstring on one line: what holds if the rule finds nothing."""
         return " ".join(inspect.cleandoc(self.find.__doc__ or "").split())
 
     def findings(self, repository: Repository) -> Iterator[Finding]:

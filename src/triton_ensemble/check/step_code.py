@@ -27,7 +27,7 @@ class StepCall:
 
     @property
     def method(self) -> Function | None:
-        """What is called; None where that may be another than the text shows."""
+        """The method that is called; None if the text may not show the right one."""
         found = self.file.only_class(CLASS)
         return self.file.only_method(found, METHOD) if found else None
 
@@ -38,7 +38,7 @@ class StepCall:
         return ", ".join([*self.positional, *([] if alone else ["/"]), *self.arguments])
 
     def suits(self, signature: Signature) -> bool:
-        """Whether a signature takes the call, as the adapter asks when it loads the step."""
+        """Return whether a signature accepts the call; the adapter asks the same when it loads the step."""
         try:
             signature.bind(*self.positional, **self.arguments)
         except TypeError:

@@ -1,4 +1,4 @@
-"""How the tensors of an ensemble meet those of its composing models (core: ensemble_utils.cc)."""
+"""How the tensors of an ensemble connect to its composing models' tensors (core: ensemble_utils.cc)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Tensor:
         return f"[{','.join(map(str, self.full_dims))}] is inferred from model {self.owner}"
 
     def matches(self, other: Tensor) -> bool:
-        """Whether Triton takes one for the other, with or without a batch dimension."""
+        """Return whether Triton accepts one tensor for the other, with or without a batch dimension."""
         return dims_match(self.dims, other.dims) or dims_match(self.full_dims, other.full_dims)
 
 

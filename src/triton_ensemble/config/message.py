@@ -41,7 +41,7 @@ def as_json(config: ModelConfig) -> str:
 
 
 def enum_name(message: Any, field: str) -> str:
-    """Return the name of an enum field's value; a number that has no name, as it is."""
+    """Return the name of an enum field's value, or the number itself if it lacks a name."""
     number = getattr(message, field)
     known = message.DESCRIPTOR.fields_by_name[field].enum_type.values_by_number.get(number)
     return known.name if known else str(number)
@@ -53,7 +53,7 @@ def type_name(tensor: Any) -> str:
 
 
 def dims_match(one: Sequence[int], two: Sequence[int]) -> bool:
-    """Whether two dims are the same, where -1 matches any size."""
+    """Return whether two dims are the same; -1 matches any size."""
     pairs = zip(one, two, strict=False)
     return len(one) == len(two) and all(a == b or -1 in (a, b) for a, b in pairs)
 

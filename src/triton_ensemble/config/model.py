@@ -23,7 +23,7 @@ NO_BACKEND = (
 
 @dataclass(frozen=True)
 class UnreadModel:
-    """A folder whose config can't be read, or that has none and is no model without one either."""
+    """A folder whose config can't be read, or that lacks a config and is not a model without one."""
 
     folder: Path
     problem: Problem
@@ -60,7 +60,7 @@ class Model:
         return Problem(self.path, self.fields.line_of(*place), what, instead, missing)
 
     def file(self, *parts: str) -> Path:
-        """Join a path as Triton does: one that begins with / stays inside the folder."""
+        """Join a path as Triton does: a path that begins with / stays inside the folder."""
         return Path("/".join((str(self.folder), *parts)))
 
     @cached_property
@@ -88,7 +88,7 @@ class Model:
 
     @cached_property
     def files(self) -> set[str]:
-        """The names in the folder by which Triton finds the backend: the first, if it is no version even."""
+        """The folder's names by which Triton finds the backend: the first name, even if it is not a version."""
         first = next(iter(self.folders), None)
         return {path.name for path in (self.folder / first).iterdir()} if first else set()
 
@@ -147,7 +147,7 @@ def read_model(folder: Path) -> Model | UnreadModel:
 
 
 def _without_config(folder: Path) -> Model | UnreadModel:
-    """Triton makes up a config for a folder that has a model file under its usual name."""
+    """Make up the config of a folder that has a model file under its usual name, as Triton does."""
     model = Model(folder, new_config(), Field("", 1), has_config=False)
     if model.files & catalog.backends_by_file().keys() or "." in model.name:
         return model

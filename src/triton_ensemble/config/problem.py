@@ -1,4 +1,4 @@
-"""What is wrong in a file, and what to write instead."""
+"""Problems in a file: what is wrong, and what to write instead."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ class Problem:
 
 
 def did_you_mean(word: str, choices: Iterable[str], otherwise: str) -> str:
-    """Return `did you mean X?` where one of the choices is close to the word, else `otherwise`."""
+    """Return `did you mean X?` if a choice is close to the word, or else `otherwise`."""
     close = difflib.get_close_matches(word, list(choices), 1)
     return f"did you mean {close[0]}?" if close else otherwise

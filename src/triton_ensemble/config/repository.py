@@ -1,4 +1,4 @@
-"""What a model repository says of its models, for those who need all of them to be readable."""
+"""The models of a repository, for callers that need all of them to be readable."""
 
 from __future__ import annotations
 

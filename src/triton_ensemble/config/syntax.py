@@ -22,7 +22,7 @@ BYTE_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\([23][0-7]{2}|[xX][89a-fA-F][0-9a
 # What Triton's parser refuses outside of comments and strings, and Python's accepts.
 REFUSED_BY_TRITON = {
     r"\b0[bBoO]\w+": ("Expected integer, got: {}", "write the number with ten digits, or as 0x..."),
-    r"\0": ("Unexpected end of string", "take the character 0 out"),
+    r"\0": ("Unexpected end of string", "remove the character 0"),
     r"[\"'#]": ("Invalid escape sequence in string literal", "write \\\\ for a backslash"),
     r"(?<![eE])\+|\b\d+_": ("Expected integer, got: {}", "write digits alone"),
     r"[^\t-\r -~]": ("Expected identifier, got: {}", "write ASCII outside of quotes"),
@@ -30,7 +30,7 @@ REFUSED_BY_TRITON = {
 
 
 class ConfigSyntaxError(ValueError):
-    """Raised where a text is no config: the line (from 1 on), what is wrong, what to write instead."""
+    """Raised for a text that is not a config: the line (from 1 on), what is wrong, what to write instead."""
 
     def __init__(self, line: int, what: str, instead: str) -> None:
         super().__init__(f"{line}: {what}; {instead}")
@@ -49,7 +49,7 @@ def readable(text: str) -> str:
 
 
 def has_comments(text: str) -> bool:
-    """Whether a config has comments, which its parsed message does not have."""
+    """Return whether a config has comments, which its parsed message does not keep."""
     return any(quoted[0].startswith("#") for quoted in QUOTED.finditer(text))
 
 
@@ -60,7 +60,7 @@ def _rewritten(bare: str) -> str:
 
 
 def _as_utf8(quoted: str) -> str:
-    """Return a string without the escapes of bytes that are no UTF-8, which Triton takes."""
+    """Return a string without escapes of bytes that are not UTF-8, which Triton accepts."""
     try:
         text_encoding.CUnescape(quoted).decode()
     except UnicodeDecodeError:

@@ -41,7 +41,7 @@ SHOWN = 300  # characters of a reason
 
 
 class ContainerError(RuntimeError):
-    """What does not serve: a line for each service that failed, with the reason."""
+    """Raised if a service does not run: a line for each failed service, with the reason."""
 
 
 class EndedError(ContainerError):
@@ -106,10 +106,10 @@ class Container:
         return output(DOCKER, "port", self.id, PORTS[api]).split()[0]
 
     def wait(self, *, timeout: float = TIMEOUT_S, starting: bool = False) -> None:
-        """Wait until it is healthy; or runs, if it has no health check.
+        """Wait until a service is healthy, or runs if it does not have a health check.
 
-        ContainerError if it is not within `timeout` seconds; EndedError if it ends and, where it is
-        `starting` again, is not restarted.
+        ContainerError if this takes longer than `timeout` seconds. EndedError if the service ends; while it is `starting`
+        again, only if it is not restarted.
         """
         start, shown = time.monotonic(), ""
         ended = ("exited", "dead") if starting else ("exited", "dead", "restarting")
@@ -165,9 +165,9 @@ def others(triton: Container) -> list[Container]:
 
 
 def up(compose: Sequence[str], *services: str) -> Container:
-    """Start the compose project, or some of its services; ContainerError unless all of it serves.
+    """Start the compose project, or some of its services; ContainerError unless all of them run.
 
-    What ends is stopped, for Docker would start it again and again.
+    Services that end are stopped, because Docker would restart them again and again.
     """
     output(*compose, "up", "--detach", *services)
     triton = find(compose)

@@ -28,7 +28,7 @@ KINDS = (
 
 
 def address(image: str) -> str:
-    """Return the URL of an image's manifest: `prom/prometheus:v3` is one of Docker Hub's."""
+    """Return the URL of an image's manifest; `prom/prometheus:v3` is an image of Docker Hub."""
     name, _, tag = image.rpartition(":")
     host, _, path = name.partition("/")
     if not path or not re.search(r"[.:]|^localhost$", host):

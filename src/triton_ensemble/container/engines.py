@@ -63,7 +63,7 @@ def build(project: Project, found: list[Gpu], release: str) -> Iterator[str]:
     """Build each engine that is missing; yield what became of it. EngineError where that can't be."""
     if not found:
         raise EngineError(
-            "engines: no GPU is here; run it where `nvidia-smi` shows the GPU to serve on"
+            "engines: found no GPU; run it where `nvidia-smi` shows the GPU to serve on"
         )
     if release and not release.startswith(project.release):
         image = f"TRITON_IMAGE is of release {release}"

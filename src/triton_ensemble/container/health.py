@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def check(options: argparse.Namespace) -> tuple[bool, str]:
     """Return whether the server answers, and what to print."""
     if not options.url.startswith(("http://", "https://")):
-        return False, f"--url {options.url} is no HTTP address; write http://host:port"
+        return False, f"--url {options.url} is not an HTTP address; write http://host:port"
     try:
         project = Project.load(options.project)
         path, body, own = message(project)

@@ -34,7 +34,7 @@ def problems(repository: Path) -> list[str]:
 
 
 def modules(model: Path) -> list[str]:
-    """Return the modules that a model.py imports for its steps; for one of the owner's, itself."""
+    """Return the modules that a model.py imports for its steps; for the owner's own model.py, the file itself."""
     manifest = model.with_name("step.json")
     if not manifest.exists():
         return ["model"]

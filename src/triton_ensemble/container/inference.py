@@ -32,7 +32,7 @@ def problem(project: Project, request: Request, timeout_s: float) -> str | None:
     except RemoteDisconnected:
         return "the connection was closed"
     except BadStatusLine:
-        return f"{request.host} speaks no HTTP; is that the gRPC port?"
+        return f"{request.host} does not answer HTTP; is that the gRPC port?"
     except Exception as error:  # whatever it is, there is no answer
         return f"{type(error).__name__}: {one_line(str(error))}"
     missing = [] if answered is None else [o for o in project.outputs if o not in answered]

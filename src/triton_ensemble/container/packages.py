@@ -42,7 +42,7 @@ def normalized(name: str) -> str:
 
 
 def entries_of(lock: str) -> dict[str, list[str]]:
-    """Return the lock's entries by package; one that differs by Python version has several."""
+    """Return the lock's entries by package; a package that differs by Python version has several."""
     entries: dict[str, list[str]] = {}
     for entry in lock.replace("\\\n", " ").splitlines():
         if match := re.match(r"([A-Za-z0-9._-]+)(?:\[.*?\])?==", entry):

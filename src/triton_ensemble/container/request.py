@@ -50,7 +50,7 @@ def message(project: Project) -> Message:
     try:
         return encode(project, _inputs_of(file))
     except Exception as error:  # whatever it is, the file can't be sent
-        raise ValueError(f"{file}: is no sample request: {error}") from error
+        raise ValueError(f"{file}: is not a sample request: {error}") from error
 
 
 def _inputs_of(file: Path) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def _infer_message(project: Project, inputs: dict[str, Any]) -> Message:
 
 
 def _parameters(project: Project) -> dict[str, Any]:
-    """Return those of the request; of a sequence it is the first and the last one."""
+    """Return the parameters of the request; in a sequence it is the first and the last request."""
     parameters: dict[str, Any] = {"binary_data_output": True}
     if project.sequential:
         sequence = {"sequence_start": True, "sequence_end": True}

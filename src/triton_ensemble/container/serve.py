@@ -1,8 +1,7 @@
-"""Starts Triton with the APIs of administrators closed but for those who know a key, and says what is wrong
-with a bucket, or with engines of TensorRT.
+"""Start Triton with the administrators' APIs open only to clients with a key, and say what is wrong with a bucket or engines.
 
-Triton takes the key from its command line alone, which each user of the machine can read, also from outside of the
-container. So another process removes it from there as soon as Triton has read it.
+Triton takes the key from its command line, which each user of the machine can read, also from outside the container.
+Another process therefore removes the key from there as soon as Triton has read it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ PR_SET_PTRACER = 0x59616D61
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Become Triton with these arguments; exit with a line where it could read no key, or no models in a bucket."""
+    """Become Triton with these arguments; exit with a line if it can't read a key, or the models in a bucket."""
     for text in (
         word.removeprefix(REPOSITORY) for word in arguments if word.startswith(REPOSITORY)
     ):

@@ -1,7 +1,7 @@
-"""Serves the REST gateway of the project, and a local Triton beside it, until Ctrl-C.
+"""Run the REST gateway of the project, with a local Triton beside it, until Ctrl-C.
 
-Where TRITON_URL names a server (http://HOST:PORT), that one is asked and none is started. One worker
-that is loaded anew when files of gateway/ change; with --workers, so many that are not.
+If TRITON_URL names a server (http://HOST:PORT), the gateway uses it and does not start a Triton. By default
+there is one worker, which reloads when files of gateway/ change. --workers starts several, without reloading.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ SERVING: dict[str, Any] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where it listens, and by how many processes."""
-    parser.add_argument("--host", default="127.0.0.1", help="127.0.0.1 by default")
-    parser.add_argument("--port", type=int, default=8080, help="8080 by default; 0: a free one")
-    parser.add_argument("--workers", type=int, default=0, help="processes; 0: one, which reloads")
+    """Declare where the gateway listens, and the number of processes."""
+    parser.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1")
+    parser.add_argument("--port", type=int, default=8080, help="default: 8080; 0 takes a free port")
+    parser.add_argument(
+        "--workers", type=int, default=0, help="number of processes; 0: one, which reloads"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

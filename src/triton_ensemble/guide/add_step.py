@@ -1,8 +1,8 @@
-"""Add a step to the pipeline.yml of this project: asks for its name, what runs it, what it reads and writes.
+"""Add a step to the pipeline.yml of this project: answer questions about its name, backend, inputs and outputs.
 
-Comments, order and layout of the file stay. A model that you have, an .onnx or TorchScript file or
-a folder of a model repository, is copied to models/. The next command applies it. Esc goes back to
-the question before, Ctrl-C leaves all as it is.
+Comments, order and layout of the file stay. If you have a model (an .onnx or TorchScript file, or a folder
+of a model repository), it is copied to models/. The next command applies the change. Esc goes back one
+question, Ctrl-C changes nothing.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ PIPELINE = Path("pipeline.yml")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take nothing: all is asked."""
+    """Declare no arguments: the command asks for everything."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, and write the step to pipeline.yml; 130 where it was interrupted, and nothing is written."""
+    """Ask, and write the step into pipeline.yml; return 130 after an interruption, without writing anything."""
     check_packages()
     from triton_ensemble.guide.copying import copy_files
     from triton_ensemble.guide.prompt import TENSORS, Back, check_terminal
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     draft = _project()
     check_terminal(f"write the step into {PIPELINE}, and run: triton-ensemble check {PIPELINE}")
-    print(f"Esc goes back, Ctrl-C leaves all as it is.\n{TENSORS}\n")
+    print(f"Esc goes back, Ctrl-C changes nothing.\n{TENSORS}\n")
     show(draft)
     try:
         said = told_step(draft, {})

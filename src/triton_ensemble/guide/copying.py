@@ -24,7 +24,9 @@ def copy_project(draft: Draft, folder: Path, address: str | None, version: str |
     }
     own, commit = template()
     if address and Path(address).is_dir() and not Path(address, "copier.yml").is_file():
-        raise ProjectError(f"{address}: is no template; leave --template out, or name its address")
+        raise ProjectError(
+            f"{address}: is not a template; leave --template out, or name its address"
+        )
     named = {"project_name": folder.resolve().name}
     try:
         run_copy(
@@ -41,7 +43,7 @@ def copy_project(draft: Draft, folder: Path, address: str | None, version: str |
         what = next(iter(reversed(said.strip().splitlines())), type(error).__name__)
         raise ProjectError(f"{address or own}: {what.strip()}; no project was made") from error
     if not (folder / "pipeline.yml").is_file():
-        raise ProjectError(f"{address or own}: is another template; {folder} is what it made")
+        raise ProjectError(f"{address or own}: is a different template; it made {folder}")
     for step, sources in files.items():
         copy_files(sources, folder / "models" / step)
 

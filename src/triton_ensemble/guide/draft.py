@@ -78,9 +78,9 @@ class Draft:
         return Draft(accepted(answers), origins)
 
     def with_text(self, text: str) -> Draft:
-        """Return the pipeline of another text; steps keep what a text does not say, unless something else runs them.
+        """Return the pipeline of another text; steps keep settings that a text can't express, unless their backend changes.
 
-        A step with another name is the one that stood in its place.
+        A step with a new name continues the step that was in its place.
         """
         told = flow_parts(text)
         steps, origins = [], {}
@@ -95,7 +95,7 @@ class Draft:
         return Draft(accepted({**self.answers, **parts}), origins)
 
     def _before(self, name: str, place: int, names: set[str]) -> Answers:
-        """Return the step that one of a new text was; empty where it is new."""
+        """Return the earlier form of a step in a new text; empty if the step is new."""
         named = [step for step in self.steps if step["name"] == name]
         there = [step for step in self.steps[place : place + 1] if step["name"] not in names]
         return next(iter(named or there), {})
@@ -141,7 +141,9 @@ class Draft:
             yaml.YAMLError,
             RefusedLine,
         ) as error:
-            raise ProjectError(f"{path}: is no saved pipeline; remove it to begin anew") from error
+            raise ProjectError(
+                f"{path}: is not a saved pipeline; remove it to start again"
+            ) from error
 
 
 def with_settings(step: Answers, settings: Answers) -> Answers:

@@ -11,10 +11,9 @@ from triton_ensemble.pipeline.rules import Answers
 
 
 def drawn(steps: Sequence[Answers]) -> str:
-    """Return a drawing from the first step to the last; empty where git is missing.
+    """Return a drawing from the first step to the last; empty without git.
 
-    A step is a commit, and those that read from it are its parents, since git draws what comes
-    last first.
+    A step is a commit, and the steps that read from it are its parents, because git draws the last commit first.
     """
     try:
         with TemporaryDirectory() as folder:

@@ -22,9 +22,9 @@ SCALARS: Answers = {"reshape": []}  # one value a row, of which Triton's clients
 
 @dataclass(frozen=True)
 class GivenModel:
-    """A model that is there: its tensors by their own names, and its step's settings.
+    """An existing model: its tensors by their own names, and its step's settings.
 
-    `files` are those that the project keeps in models/STEP/, by their paths there.
+    `files` are the files that the project keeps in models/STEP/, by their paths there.
     """
 
     backend: str
@@ -46,7 +46,7 @@ def given_model(path: Path, defaults: Defaults) -> GivenModel:
     if path.is_dir():
         return _of_repository(path, defaults)
     if path.suffix not in READERS or not path.is_file():
-        what = f"is no file of {' or '.join(READERS)}" if path.exists() else "is not there"
+        what = f"is not a file of {' or '.join(READERS)}" if path.exists() else "is not there"
         raise ProjectError(f"{path} {what}; {WHAT}")
     backend, reader = READERS[path.suffix]
     inputs, outputs, beside = reader.read(path)

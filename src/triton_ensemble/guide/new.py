@@ -1,10 +1,10 @@
-"""Make a project of your own pipeline: asks step by step, and draws what it has understood.
+"""Make a project for your own pipeline: answer questions step by step and watch the drawing of the pipeline.
 
-Each step has a name, what runs it, what it reads and what it writes. For a model that you have, an
-.onnx or TorchScript file or a folder of a model repository, tensors are read from it, and the
-project gets its files. Esc goes back to the question before. Ctrl-C saves what was told to
-DIR.draft.yml, and the same command goes on with it. Then Copier asks the other questions of the
-template, and makes the project. None of the template's code is run.
+For each step you give a name, a backend, inputs and outputs. If you have a model (an .onnx or TorchScript
+file, or a folder of a model repository), its tensors are read from it and its files are copied into the
+project. Esc goes back one question. Ctrl-C saves your answers in DIR.draft.yml; run the same command again
+to go on. Then Copier asks the other questions of the template and makes the project. The template's code
+does not run.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ ASKS = ("questionary", "jinja2_ansible_filters", "ruamel.yaml")  # with Copier, 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
+    """Declare the arguments of `triton-ensemble new`."""
     parser.add_argument("directory", type=Path, metavar="DIR", help="the project's folder")
     parser.add_argument(
         "--template",
         metavar="ADDRESS",
-        help="of the template; default: what this package was installed from",
+        help="the template's address; default: the one that this package was installed from",
     )
     parser.add_argument("--vcs-ref", metavar="REF", help="the template's version")
     parser.add_argument(
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="QUESTION=ANSWER",
-        help="an answer to a question of the template, as for copier; may stand several times",
+        help="an answer to a question of the template, as for copier; repeat it for more answers",
     )
 
 
@@ -54,7 +54,7 @@ def check_packages(*more: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, and make the project; 130 where it was interrupted, and what was told is saved."""
+    """Ask, and make the project; return 130 after an interruption, with the answers saved."""
     check_packages("copier")
     from triton_ensemble.guide.copying import copy_project
     from triton_ensemble.guide.prompt import KEYS, TENSORS, check_terminal
@@ -85,10 +85,10 @@ def _free(folder: Path) -> Path:
         if folder.is_symlink() or (
             folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
         ):
-            raise ProjectError(f"{folder}: is there already; name a new folder")
+            raise ProjectError(f"{folder}: exists already; name a new folder")
         if not os.access(folder.parent, os.W_OK):
             raise ProjectError(
-                f"{folder.parent}: is no folder that you may write to; make it first"
+                f"{folder.parent}: is not a folder that you can write to; make it first"
             )
     except OSError as error:
         raise ProjectError(f"{folder}: {error.strerror}; name a new folder") from error
@@ -101,12 +101,12 @@ def _draft(saved: Path, told: dict[str, Any]) -> Draft:
         return Draft(accepted({"starting_pipeline": "my-own", **told}))
     draft = Draft.load(saved)
     draft = replace(draft, answers=accepted({**draft.answers, **told}))
-    print(f"Goes on with what {saved} has; remove it to begin anew.")
+    print(f"Continues with the answers in {saved}; remove it to start again.")
     return draft
 
 
 def _answers(given: list[str]) -> dict[str, Any]:
-    """Return answers of the command line, lists as YAML; ProjectError where one is no answer."""
+    """Return answers of the command line, lists as YAML; ProjectError for a text that is not an answer."""
     answers: dict[str, Any] = {}
     for text in given:
         name, separator, answer = text.partition("=")

@@ -1,4 +1,4 @@
-"""What an ONNX file says of its tensors; its weights are not read."""
+"""Read the tensors of an ONNX file, without its weights."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def read(path: Path) -> tuple[list[Tensor], list[Tensor], list[Path]]:
     try:
         graph = onnx.load(str(path), load_external_data=False).graph
     except Exception as error:  # protobuf's own, which differ by its implementation
-        raise ProjectError(f"{path}: is no ONNX model; export it again") from error
+        raise ProjectError(f"{path}: is not an ONNX model; export it again") from error
     if not graph.output:
-        raise ProjectError(f"{path}: is no ONNX model; export it again")
+        raise ProjectError(f"{path}: is not an ONNX model; export it again")
     weights = {each.name for each in graph.initializer}
     inputs = [_tensor(path, each) for each in graph.input if each.name not in weights]
     outputs = [_tensor(path, each) for each in graph.output]

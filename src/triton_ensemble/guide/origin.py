@@ -35,7 +35,7 @@ def template() -> tuple[str, str | None]:
 
 
 def _is_template(folder: Path) -> bool:
-    """Whether a folder has the whole template; an installed package lacks the files that belong to a wheel."""
+    """Return whether a folder has the whole template; an installed package lacks the files that belong to a wheel."""
     return all(
         (folder / name).is_file() for name in ("copier.yml", "template/vendor/requirements.txt")
     )

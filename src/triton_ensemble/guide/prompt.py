@@ -42,4 +42,4 @@ def answered(question: questionary.Question) -> Any:
 def check_terminal(instead: str) -> None:
     """Raise ProjectError where nobody can answer: what to do instead."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ProjectError(f"asks questions, and here is no terminal; {instead}")
+        raise ProjectError(f"asks questions, and needs a terminal; {instead}")

@@ -38,7 +38,7 @@ def told_step(draft: Draft, before: Said) -> Said:
 
 
 def told_pipeline(draft: Draft, keep: Callable[[Draft], None]) -> Draft:
-    """Ask about steps until there are no more; `keep` is given the pipeline after each change."""
+    """Ask about steps until the user is done; call `keep` with the pipeline after each change."""
     show(draft)
     history: list[tuple[Draft, Said]] = []
     said: Said = {}
@@ -95,7 +95,7 @@ def reviewed(draft: Draft, keep: Callable[[Draft], None]) -> Draft:
 
 
 def _is_whole(draft: Draft) -> bool:
-    """Whether the template accepts the pipeline as it is; prints why not."""
+    """Return whether the template accepts the pipeline as it is, and print why not."""
     try:
         accepted(draft.answers, whole=True)
     except ProjectError as refused:

@@ -102,7 +102,7 @@ def _split(spec: str) -> tuple[str, list[int]]:
 
 def _name(draft: Draft) -> Asked:
     number = len(draft.steps) + 1
-    end = " Enter alone: there are no more steps." if draft.steps else ""
+    end = " Press Enter alone if there are no more steps." if draft.steps else ""
     taken = {step["name"] for step in draft.steps}
 
     def check(name: str) -> None:
@@ -113,7 +113,7 @@ def _name(draft: Draft) -> Asked:
         if not re.fullmatch(r"[\w.-]+", name):
             raise ValueError(f"{name}: write letters, digits, _ and -")
         if name in taken:
-            raise ValueError(f"{name} is a step already; write another name")
+            raise ValueError(f"{name} is already a step; write another name")
         draft.parsed(f"{name} python: {STAND_IN} -> _ ")
 
     return Asked(
@@ -123,7 +123,7 @@ def _name(draft: Draft) -> Asked:
 
 def _backend(draft: Draft) -> Asked:
     choices = [
-        Choice("python: code of your own", "python"),
+        Choice("python: your own code", "python"),
         Choice(f"{FILE}: .onnx, TorchScript, or a repository's", FILE),
         *(Choice(f"{each}: its model follows", each) for each in _backends()),
         *(
@@ -182,7 +182,7 @@ def _reads(draft: Draft, said: Said) -> Iterator[Asked]:
 
         def check(chosen: list[str]) -> None:
             if not chosen:
-                raise ValueError("choose at least one, by the space bar")
+                raise ValueError("choose at least one with the space bar")
 
         yield Asked("known", show, check)
     if NEW in said.get("known", [NEW]):
@@ -260,7 +260,7 @@ def _writes(draft: Draft, said: Said, model: GivenModel | None) -> Asked:
 
 
 def _output(taken: set[str], tensor: Tensor) -> str:
-    """Return the use of an output by its own name, or by one that no tensor has yet."""
+    """Return the use of an output by its own name, or by a name that is still free."""
     free = tensor.name
     while free in taken:
         free += "_2"

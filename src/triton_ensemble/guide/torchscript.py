@@ -1,4 +1,4 @@
-"""What a TorchScript archive says of its tensors: its code, and the inputs it was traced with. No torch is needed."""
+"""Read the tensors of a TorchScript archive without torch: from its code, and the inputs with which it was traced."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def read(path: Path) -> tuple[list[Tensor], list[Tensor], list[Path]]:
         with ZipFile(path) as archive:
             forward, traced = _forward(archive), _traced(archive)
     except Exception as error:  # a damaged archive or pickle raises anything
-        raise ProjectError(f"{path}: is no TorchScript model; save it by torch.jit.save") from error
+        raise ProjectError(
+            f"{path}: is not a TorchScript model; save it by torch.jit.save"
+        ) from error
     names = [each.arg for each in forward.args.args[1:]]
     inputs = [traced.get(i, Tensor("")) for i in range(len(names))]
     return (

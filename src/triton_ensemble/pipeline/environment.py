@@ -18,9 +18,9 @@ from triton_ensemble.catalog import LOADER
 
 
 class TrustedEnvironment(Environment):
-    """Copier's environment without the questions that its sandbox asks of each attribute and each call.
+    """Copier's environment without its sandbox, which checks each attribute and each call.
 
-    Names can be those of answers: what begins with an underscore is no attribute here either.
+    Names may come from answers, so a name that begins with an underscore is not an attribute here either.
     """
 
     def __init__(self, **settings: Any) -> None:

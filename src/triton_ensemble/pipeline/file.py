@@ -47,7 +47,7 @@ def steps_of(level: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
 
 
 def tensors_of(step: dict[str, Any], *sides: str) -> Iterator[str]:
-    """Iterate over the pipeline's tensors that a step reads and writes, or one of both."""
+    """Iterate over the pipeline's tensors that a step reads, writes, or both."""
     for side in sides or ("inputs", "outputs"):
         for binding in bindings(step.get(side, [])).values():
             if binding.get("tensor") is not None:

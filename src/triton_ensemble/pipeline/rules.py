@@ -1,7 +1,7 @@
 """The template's own rules on answers: `copier.yml` and `hooks/*.jinja`, rendered as Copier renders them.
 
-A rule that a prompt can lead to is no Python, because Copier runs no code of a template that nobody trusted.
-The wheel carries these files; a clone of the template has them at its root.
+A rule that a prompt can lead to can't be Python, because Copier does not run the code of a template that the user has
+not trusted. The wheel carries these files; a clone of the template has them at its root.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RulesError(ProjectError):
 
 
 class Problem(NamedTuple):
-    """What a rule of the template says of answers (hooks/problems.jinja), without words."""
+    """A problem that a rule of the template finds in answers (hooks/problems.jinja), without words."""
 
     rule: str
     where: list[str | int]  # the path to it in the answers
@@ -49,11 +49,11 @@ class Problem(NamedTuple):
     inner: list[str] | None = None
 
     def within(self, where: list[str | int], place: str) -> Problem:
-        """Return the problem of a part as that of the whole: where the part is, and how a sentence names it."""
+        """Return the problem of a part as a problem of the whole: where the part is, and how a sentence names it."""
         return self._replace(where=where + self.where, place=[place, *self.place])
 
     def of_step(self, name: str) -> Problem:
-        """Return the problem as that of a step of the pipeline."""
+        """Return the problem as a problem of a step of the pipeline."""
         return self.within(["steps", name], f"step {name}: ")
 
 
@@ -68,7 +68,7 @@ def template_root() -> Path:
 
 
 class Rules:
-    """The rules of one version of the template, by default of the one that this package belongs to."""
+    """The rules of one version of the template, by default this package's own."""
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or template_root()
@@ -165,7 +165,7 @@ class Rules:
         return self._environment.compile_expression(expression)(**context)
 
     def recorded(self, answered: Answers) -> Answers:
-        """Return what Copier records of answers: those of questions that are not computed or skipped."""
+        """Return the answers that Copier records: without questions that are computed or skipped."""
         return {
             name: answered[name]
             for name, question in self._questions()
@@ -173,11 +173,11 @@ class Rules:
         }
 
     def questions(self) -> list[str]:
-        """Return the names of the questions, those that are never asked among them."""
+        """Return the names of the questions, also the ones never asked."""
         return [name for name, _ in self._questions()]
 
     def values(self, given: Answers, left_out: Collection[str]) -> Answers:
-        """Return the value of each question, those of the user's as given or by default."""
+        """Return the value of each question: the user's answer or the default."""
         known = {name: given[name] for name, _ in self._questions() if name in given}
         answers: Answers = {"_copier_answers": known, "_copier_conf": {"data": given}, **given}
         for name, question in self._questions():
@@ -236,7 +236,7 @@ class Rules:
         return {}
 
     def _compiled(self, source: str) -> Template:
-        """Compile a question's default once."""
+        """Compile a question's default, once."""
         if source not in self._sources:
             self._sources[source] = self._environment.from_string(source)
         return self._sources[source]

@@ -30,7 +30,7 @@ class Bucket:
             self._client = _client(address)
 
     def names(self) -> tuple[list[str], list[str]]:
-        """Return the names of the files in the folder, and those of the folders in it."""
+        """Return the names of the folder's files and subfolders."""
         found: tuple[list[str], list[str]] = [], []
         for page in self._pages(Prefix=self._key(""), Delimiter="/"):
             found[0].extend(each["Key"] for each in page.get("Contents", ()))
@@ -39,7 +39,7 @@ class Bucket:
         return [key[start:] for key in found[0]], [key[start:-1] for key in found[1]]
 
     def contents(self, folder: str) -> dict[str, Content | None]:
-        """Return what each file in a folder in it holds, by its path there; None for one that no push wrote."""
+        """Return the content of each file in a subfolder, by its path there; None for a subfolder that a push did not write."""
         start, found = self._key(f"{folder}/"), {}
         for page in self._pages(Prefix=start):
             for each in page.get("Contents", ()):

@@ -1,8 +1,8 @@
-"""Uploads the project's model repository to a bucket, as a new version: TO/1/, TO/2/, ...
+"""Upload the project's model repository to a bucket, as a new version: TO/1/, TO/2/, ...
 
-Only what changed since the version before is sent, and a version that is complete never changes. What
-names the repository's versions in deploy/ and is yours names the new one then. Keys are taken as boto3
-finds them: in the environment, ~/.aws, or from the machine's role.
+The command sends only files that changed since the version before. A complete version never changes. Then it
+writes the new version into your files in deploy/ that name one. boto3 finds the bucket's keys: in the
+environment, in ~/.aws, or from the machine's role.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where to, and as which version."""
-    where = "s3://BUCKET/PREFIX, or s3://https://HOST:PORT/BUCKET/PREFIX; or AWS_ENDPOINT_URL names the host"
+    """Declare the bucket and the version."""
+    where = "s3://BUCKET/PREFIX, or s3://https://HOST:PORT/BUCKET/PREFIX; AWS_ENDPOINT_URL can also name the host"
     parser.add_argument("to", nargs="?", metavar="TO", help=where)
-    number = "of a version that is not there yet; default: the next one"
+    number = "the number of a new version; default: the next one"
     parser.add_argument("--version", metavar="NUMBER", help=number)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Push; 1 and a line for each reason where that can't be."""
+    """Push; return 1 after a line for each reason if that fails."""
     try:
         project, to = Project.load(Path.cwd()), _address(arguments.to)
         _push(project, to, _version(arguments.version))
@@ -56,7 +56,9 @@ def _address(text: str | None) -> Address:
 
 def _version(text: str | None) -> int | None:
     if text and not (text.isascii() and text.isdecimal() and text[0] != "0"):
-        raise ProjectError(f"VERSION={text}: is no version; write a number from 1 on, or none")
+        raise ProjectError(
+            f"VERSION={text}: is not a version; write a number from 1 on, or leave VERSION out"
+        )
     return int(text) if text else None
 
 
@@ -73,7 +75,7 @@ def _push(project: Project, to: Address, wanted: int | None) -> None:
         plan = versions.plan(bucket, content, wanted)
     there = to / str(plan.version)
     if plan.complete:
-        print(f"{there}: has this repository already; nothing is uploaded", flush=True)
+        print(f"{there}: already has this repository; nothing was uploaded", flush=True)
     else:
         for path in plan.uploaded:
             print(f"{path}: {content[path].size} bytes")
@@ -111,7 +113,7 @@ def _summary(plan: Plan) -> str:
 
 def _who_could(root: Path, there: Address) -> Iterator[str]:
     """Yield what to write so that it is served, where nothing in deploy/ names a version."""
-    yield "No file of yours in deploy/ names a version of it. To have it served, write"
+    yield "None of your files in deploy/ names a version of it. To serve it, write"
     yield f"  MODEL_REPOSITORY={there} for the container of `make image MODELS=mounted`"
     if (root / "deploy/kubernetes").is_dir():
         yield "    in the configMapGenerator of deploy/kubernetes/kustomization.yaml"

@@ -31,7 +31,7 @@ BLOCK_BYTES = 1 << 20
 
 
 class Content(NamedTuple):
-    """What a file holds: its SHA-256, as hexadecimal digits, and its size in bytes."""
+    """The content of a file: its SHA-256, as hexadecimal digits, and its size in bytes."""
 
     sha256: str
     size: int
@@ -72,12 +72,12 @@ def _empty_files(project: Project, found: dict[str, Path]) -> Iterator[str]:
     for path in found.values():
         if not path.stat().st_size:
             own = sources.get(path, path).relative_to(project.root)
-            yield f"{own}: is empty, and KServe loads no empty file from a bucket; write a line into it"
+            yield f"{own}: is empty, and KServe does not load empty files from a bucket; write a line into it"
 
 
 def _empty_folders(project: Project) -> Iterator[str]:
-    """Yield a line for each version folder without a file: a bucket has no folders."""
+    """Yield a line for each version folder without a file: a bucket can't have an empty folder."""
     for folder in sorted(project.repository.glob("*/[0-9]*")):
         if folder.is_dir() and next(_paths(folder), None) is None:
             own = folder.relative_to(project.root)
-            yield f"{own}: is empty, and a bucket has no empty folder; put a file into it, as a README"
+            yield f"{own}: is empty, and a bucket can't have an empty folder; put a file into it, such as a README"

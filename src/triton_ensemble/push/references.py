@@ -1,4 +1,4 @@
-"""Who names a version of the repository: the files in deploy/ that are their owner's."""
+"""The owner's files in deploy/ that name a version of the repository."""
 
 from __future__ import annotations
 

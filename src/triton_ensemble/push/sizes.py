@@ -1,8 +1,8 @@
-"""Prints what the model files need of a pod's memory and disk, beside what deploy/ gives the pod.
+"""Print the memory and disk that a pod needs for the model files, and what deploy/ gives the pod.
 
-The files count once in memory. From a bucket they count on disk too: Triton copies them to /tmp, and
-KServe into a volume. Where deploy/ gives less, a patch for your kustomization.yaml is printed. What a
-backend allocates while it answers, and what a GPU needs, is not known before it is measured.
+The files count once in memory. From a bucket they also count on disk: Triton copies them to /tmp, and KServe
+copies them into a volume. If deploy/ gives less, the command prints a patch for your kustomization.yaml. It
+does not include the memory that a backend allocates while it answers, or that of a GPU: measure those.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNITS = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1 << 10, "Mi": MIB,
 
 
 class Target(NamedTuple):
-    """What describes a pod: its folder in deploy/, the file, and where in it the pod stands."""
+    """A description of a pod: its folder in deploy/, the file, and the place of the pod in it."""
 
     folder: str
     file: str
@@ -51,7 +51,7 @@ class Size(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say how much to print."""
-    short = "print a line for each folder of deploy/ that gives too little, and nothing else"
+    short = "only print a line for each folder of deploy/ that gives too little"
     parser.add_argument("--short", action="store_true", help=short)
 
 
@@ -86,7 +86,7 @@ def lines(project: Project) -> Iterator[str]:
         short = [size for size in sizes(project, target) if size.needed > size.given]
         what = ", ".join(f"{size.name} {size.given} MiB of {size.needed}" for size in short)
         if what:
-            yield f"deploy/{target.folder}: gives its pods too little: {what}; run: make sizes"
+            yield f"deploy/{target.folder}: gives its pods too few resources: {what}; run: make sizes"
 
 
 def sizes(project: Project, target: Target) -> list[Size]:

@@ -25,7 +25,7 @@ FORM = 1
 
 
 class Plan(NamedTuple):
-    """What a push does: the version, and of its files which are there, copied inside the store, and uploaded."""
+    """The plan of a push: the version, and its files that exist, are copied inside the store, or are uploaded."""
 
     version: int
     complete: bool  # all is there already, under this version
@@ -48,7 +48,7 @@ def plan(bucket: Bucket, files: dict[str, Content], wanted: int | None) -> Plan:
         if _claim(bucket, version, files):
             break
     else:
-        what = "another push of other files has begun it"
+        what = "another push has started this version with other files"
         raise PushError(f"{bucket.address / str(wanted)}: {what}; name another VERSION, or none")
     kept = [path for path, content in files.items() if there.get(path) == content]
     sources = {content: path for path, content in before.items()}
@@ -102,7 +102,7 @@ def _same(bucket: Bucket, files: dict[str, Content], version: int) -> Plan:
     if _listed(bucket, version) != files:
         where = bucket.address / str(version)
         what = "is complete, with other files, and a version never changes"
-        raise PushError(f"{where}: {what}; name another VERSION, or none for the next one")
+        raise PushError(f"{where}: {what}; name another VERSION, or leave it out for the next one")
     return Plan(version, True, [*files], {}, [], [])
 
 
@@ -112,6 +112,6 @@ def _interrupted(bucket: Bucket, version: int) -> dict[str, Content]:
     foreign = sorted(path for path, content in found.items() if content is None)
     if foreign:
         where = bucket.address / str(version)
-        what = f"has files that no push wrote, as {foreign[0]}"
+        what = f"has files that no push wrote, such as {foreign[0]}"
         raise PushError(f"{where}: {what}; name another: VERSION={version + 1}")
     return {path: content for path, content in found.items() if content}

@@ -1,7 +1,7 @@
-"""Serves the project by Ray Serve, with the settings of deploy/ray/serve.yaml, until Ctrl-C.
+"""Serve the project with Ray Serve, with the settings of deploy/ray/serve.yaml, until Ctrl-C.
 
-On a Ray of its own on this machine, or where RAY_ADDRESS names a cluster, on that; its nodes need the
-project's folder and environment.
+The command starts its own Ray on this machine. If RAY_ADDRESS names a cluster, it uses that one, whose nodes
+need the project's folder and environment.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ LOGS = Path("/tmp/ray/session_latest/logs/serve")  # Ray's own default
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where it listens, and by how many replicas."""
-    parser.add_argument("--port", type=int, default=8090, help="8090 by default; 0: a free one")
-    parser.add_argument("--replicas", type=int, default=0, help="0: as deploy/ray/serve.yaml says")
-    parser.add_argument("--test", action="store_true", help="send the samples through it, and stop")
+    """Declare where the proxy listens, and the number of replicas."""
+    parser.add_argument("--port", type=int, default=8090, help="default: 8090; 0 takes a free port")
+    parser.add_argument(
+        "--replicas", type=int, default=0, help="default: what deploy/ray/serve.yaml says"
+    )
+    parser.add_argument(
+        "--test", action="store_true", help="send the samples through Ray Serve, and stop"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

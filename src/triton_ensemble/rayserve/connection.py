@@ -28,7 +28,7 @@ START, END = 1, 2  # Triton's flags of a sequence
 
 
 class Declared(NamedTuple):
-    """What a model takes: type and shape by input, those that may be left out, and rows at most."""
+    """The inputs of a model: type and shape by input, the optional ones, and the most rows."""
 
     inputs: dict[str, tuple[str, list[int]]]
     optional: frozenset[str]
@@ -65,10 +65,10 @@ class Declared(NamedTuple):
 
 
 class Connection:
-    """Has the methods of tritonclient's `InferenceServerClient` that a project's client calls.
+    """A connection with the methods of tritonclient's `InferenceServerClient` that a project's client calls.
 
-    What it sends was checked: a request that the server itself refuses keeps its model loaded for
-    ever (triton-inference-server/server#8755). `refused` counts those that it refuses all the same.
+    It sends only checked requests: a request that the server itself refuses keeps its model loaded for ever
+    (triton-inference-server/server#8755). `refused` counts the requests that it refuses all the same.
     """
 
     def __init__(self, server: Any) -> None:
@@ -171,7 +171,7 @@ class Connection:
         return self._declared[name]
 
     async def _next(self, responses: Any, seconds: float) -> Any:
-        """Return the next response. Who leaves before does not cancel it: the server still has to give it away."""
+        """Return the next response. A client that leaves does not cancel it: the server must still hand it over."""
         waiting = asyncio.ensure_future(anext(responses))
         self._waiting.add(waiting)
         waiting.add_done_callback(self._waiting.discard)

@@ -37,7 +37,7 @@ WITHOUT = {"http-max-input-size", "model-control-mode"}
 
 
 class InProcessTriton:
-    """Triton with the flags that the script `start` has for the container's; ValueError for one that is unknown here."""
+    """Triton with the flags that the container's script `start` has; ValueError for a flag that is unknown here."""
 
     grpc_url: str = "grpc://in-process"  # nothing listens there: its `api` has the connection
 
@@ -87,7 +87,7 @@ class InProcessTriton:
 
     @property
     def api(self) -> Any:
-        """What stands for tritonclient's module: it has the one connection that there is."""
+        """The replacement for tritonclient's module, with the only connection."""
         return self
 
     def InferenceServerClient(self, *_: object, **__: object) -> Connection:
@@ -100,7 +100,7 @@ class InProcessTriton:
 
 
 def options(flags: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return the options of the Python API for flags of tritonserver; ValueError for one that it does not have."""
+    """Return the options of the Python API for flags of tritonserver; ValueError for a flag that the API lacks."""
     logged = dict.fromkeys(("log_info", "log_warn", "log_error"), True)
     chosen: dict[str, Any] = {**logged, **{group: {} for group in GROUPS.values()}}
     chosen["model_control_mode"] = tritonserver.ModelControlMode.EXPLICIT

@@ -1,4 +1,4 @@
-"""Triton's metrics among those of Ray, so that what scrapes the nodes of a cluster sees each replica's Triton."""
+"""Add Triton's metrics to Ray's, so that a scrape of the cluster's nodes includes each replica's Triton."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def served(settings: Mapping[str, Any], port: int, replicas: int) -> Iterator[st
 
 
 def deployed(settings: Mapping[str, Any], port: int, replicas: int) -> str:
-    """Deploy the application on the Ray that this process is connected to; return its URL."""
+    """Deploy the application on the Ray that this process is connected to, and return its URL."""
     [app] = settings["applications"]
     [options] = app["deployments"]
     if replicas:

@@ -47,7 +47,7 @@ def _problem(project: Project, sample: Sample, url: str) -> str:
 
 
 def _answers(project: Project, response: Any) -> Iterator[dict[str, Any]]:
-    """Yield what was answered: one object of JSON, or that of each server-sent event."""
+    """Yield the answers: one object of JSON, or the object of each server-sent event."""
     if not project.decoupled:
         yield json.load(response)
         return

@@ -115,7 +115,7 @@ class Child:
 
 
 class ImageTriton:
-    """The image's Triton, by the script that starts it; its log is that of the replica."""
+    """The image's Triton, started by its script; its log goes into the replica's."""
 
     def __init__(self, start: Path) -> None:
         self._start = start

@@ -1,6 +1,6 @@
-"""Adopted models: models/NAME/ has what lies beside the config, version folders and all, and is served as it is.
+"""Adopted models: Triton serves them as they are in models/NAME/, with the files beside the config and the version folders.
 
-Where it has no model file, models/NAME.py may make it, as a download does; nothing else stands in for one.
+If the model file is missing, models/NAME.py may make it, for example by a download. Nothing else stands in for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Completes the project's model_repository/: step code copied, missing model files made.
+"""Complete the project's model_repository/: copy step code and make missing model files.
 
-A model file is made by models/NAME.py, and again after a change of that script. What was built for
-models that are gone is removed, so that the folder is what Triton, an image or a bucket needs.
+models/NAME.py makes a model file, and makes it again after a change of that script. Files of removed models
+are deleted, so that the folder has exactly what Triton, an image or a bucket needs.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def _of_the_tree(project: Project, sources: dict[Path, Path]) -> dict[Path, Path
 
 
 def _managed(project: Project) -> set[Path]:
-    """The files that git has in folders where others are built."""
+    """Return the files that git keeps in folders with built files."""
     return {project.repository / version / "model.py" for version in project.step_modules}
 
 
@@ -134,7 +134,7 @@ def _models_without_config(project: Project) -> Iterator[str]:
     for folder in (project.repository / name for name in project.models):
         if not (folder / "config.pbtxt").is_file():
             path = folder.relative_to(project.root)
-            yield f"{path}: has no config.pbtxt; restore it, as by `git checkout {path}`"
+            yield f"{path}: has no config.pbtxt; restore it: `git checkout {path}`"
 
 
 def _targets_without_source(
@@ -143,7 +143,7 @@ def _targets_without_source(
     makers: dict[Path, Path],
     built: Collection[Path],
 ) -> Iterator[str]:
-    """A model file that its owner put there needs no script."""
+    """Yield a line for each missing source; a model file that its owner put there does not need a script."""
     needed = {t: s for t, s in makers.items() if t in built or not t.exists()}
     targets = {source: target for target, source in (sources | needed).items()}
     for source, target in sorted(targets.items()):
@@ -156,7 +156,7 @@ def _refuse_foreign_folders(project: Project) -> None:
     for folder in project.repository.iterdir():
         if folder.is_dir() and not (folder / "config.pbtxt").exists():
             path = folder.relative_to(project.root)
-            raise RepositoryError(f"{path}: is no model of the pipeline; move it away")
+            raise RepositoryError(f"{path}: is not a model of the pipeline; move it away")
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -33,7 +33,7 @@ class Gpu(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """What an engine was built of and for; it lies beside the engine, as JSON."""
+    """The files and GPU from which an engine was built; the record is beside the engine, as JSON."""
 
     onnx: str  # digest of the version folder that it was built of
     flags: tuple[str, ...]  # of trtexec
@@ -44,7 +44,7 @@ class Record:
 
     @classmethod
     def read(cls, plan: Path) -> Record | None:
-        """Return that of an engine; None where there is none that can be read."""
+        """Return the record of an engine; None if it is missing or can't be read."""
         try:
             content = json.loads(plan.with_suffix(".json").read_text())
             return cls(**content | {"flags": tuple(content["flags"])})
@@ -105,7 +105,7 @@ def problems(
     project: Project, repository: Path, gpus: list[Gpu], release: str
 ) -> Iterator[tuple[bool, str]]:
     """Yield what is wrong with engines for a server that has these GPUs and is of this release, and whether it can't load them."""
-    again = "run `make engines` on such a GPU, then deploy anew"
+    again = "run `make engines` on such a GPU, then deploy again"
     for name, version in versions(project, repository):
         built = {gpu: Record.read(version / f"model.{gpu.capability}.plan") for gpu in gpus}
         for gpu, record in built.items():

@@ -37,10 +37,10 @@ def digest(script: Path) -> str:
 
 
 def make(script: Path, target: Path, root: Path) -> Iterator[Path]:
-    """Let a script write a model file; yield the place of each file made, before it is there: to be recorded first.
+    """Let a script write a model file; yield the place of each file before it is there, so that it can be recorded first.
 
-    A build that fails or is interrupted leaves none. One that ends well may leave others beside the model file, such
-    as weights; the model file comes last.
+    A build that fails or is interrupted leaves no file. A successful build may write others beside the model file, such as
+    weights; the model file comes last.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_unfinished(target.parent)
@@ -124,7 +124,7 @@ def _format(path: Path) -> str:
 
 
 def _since(folder: Path, trace: TracebackType | None) -> TracebackType | None:
-    """From the owner's code on: how this program came to call it is of no use."""
+    """Return a traceback from the owner's code on, without this program's own calls."""
     while trace and not trace.tb_frame.f_code.co_filename.startswith(str(folder)):
         trace = trace.tb_next
     return trace
@@ -136,7 +136,7 @@ def _module(script: Path) -> ModuleType:
 
 @contextmanager
 def _importable(root: Path) -> Iterator[None]:
-    """A script may import its neighbours as `models.NAME`, as it can where the project is the current folder."""
+    """Let a script import its neighbours as `models.NAME`, as if the project were the current folder."""
     sys.path.insert(0, str(root))
     try:
         yield

@@ -103,7 +103,7 @@ def kept_if_done(root: Path) -> Iterator[None]:
 
 
 def _place(root: Path, name: str, known: str) -> Path:
-    """Code is for git, model files are not."""
+    """Return the place of a file in the store: git keeps code, but not model files."""
     kind = "code" if name.startswith("steps/") or name.endswith((".py", ".json")) else "models"
     return root / STORE / kind / known
 
@@ -185,7 +185,7 @@ def problems(project: Project) -> Iterator[str]:
 
 
 def _same(target: Path, blob: Path) -> bool:
-    """Whether a file was copied from the store before, when its digest was compared: content is not read again."""
+    """Return whether a file was copied from the store, which compared its digest: the content is not read again."""
     have, want = target.stat(), blob.stat()
     return target.samefile(blob) or (have.st_size, have.st_mtime_ns) == (
         want.st_size,
@@ -214,4 +214,4 @@ def notes(project: Project, copies: Mapping[Path, Path]) -> Iterator[str]:
         if now not in {sources for _, sources in versions}:
             new = max(map(int, known[model]["versions"])) + 1
             then = f"make publish NAME={model} VERSION={new}"
-            yield f"{model}: what the working tree has is in no published version, and is not served; {then}"
+            yield f"{model}: no published version has the code of the working tree, so Triton does not serve it; {then}"

@@ -1,4 +1,4 @@
-"""What a complete model repository is made of: files that are copied, and scripts that make model files."""
+"""The sources of a complete model repository: files to copy, and scripts that make model files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def adapter_files(version: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _step_code(project: Project) -> Iterator[tuple[Path, Path]]:
-    """A step's version folder has all of steps/ but what belongs to other steps: NAME.py, and the folder NAME/."""
+    """Return the code of a step's version folder: all of steps/ except other steps' NAME.py and folders NAME/."""
     steps = project.root / "steps"
     modules = {module for served in project.step_modules.values() for module in served}
     for version, served in project.step_modules.items():

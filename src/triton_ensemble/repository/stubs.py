@@ -26,7 +26,7 @@ def stubs(project: Project) -> list[str]:
 
 
 def lines(project: Project) -> Iterator[str]:
-    """Yield a line for the stubs, and one where there is no sample request; none where all is the owner's."""
+    """Yield a line for the stubs, and a line if sample requests are missing; nothing if the owner wrote everything."""
     if found := stubs(project):
         kind = "1 file is a stub" if len(found) == 1 else f"{len(found)} files are stubs"
         yield f"{kind}: {', '.join(found)}; fill in and delete the line `{MARK}...`"

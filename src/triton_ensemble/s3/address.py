@@ -20,7 +20,7 @@ ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
 class AddressError(ValueError):
-    """Raised for a text that is no address of a folder in a bucket: what is wrong with it, what to write."""
+    """Raised for a text that is not an address of a folder in a bucket: what is wrong with it, what to write."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class Address:
         """Read an address; AddressError where Triton would read another one. A host without a scheme speaks HTTP."""
         match = FORM.fullmatch(text)
         if not match or "://" in match["path"]:
-            raise AddressError(f"{text}: is no address in S3; write {FORMS}, the port too")
+            raise AddressError(f"{text}: is not an address in S3; write {FORMS}, the port too")
         bucket, _, prefix = match["path"].partition("/")
         if not BUCKET.fullmatch(bucket):
-            what = "is none that Triton reads" if bucket else "is missing"
+            what = "is not one that Triton can read" if bucket else "is missing"
             instead = "3 to 63 small letters, digits, `-` and `.`"
             raise AddressError(f"{text}: the bucket's name {what}; write {FORMS}, of {instead}")
         scheme, host, port = match["scheme"] or "http://", match["host"], match["port"]
@@ -53,7 +53,7 @@ class Address:
         return cls.parse(text).at(endpoint).with_known_characters()
 
     def with_known_characters(self) -> Address:
-        """Return this address; AddressError where its prefix is one that Triton does not read at each endpoint."""
+        """Return this address; AddressError if Triton can't read its prefix at every endpoint."""
         if PREFIX.fullmatch(self.prefix):
             return self
         what = f"the prefix {self.prefix!r} is none" if self.prefix else "a prefix is missing"
@@ -62,12 +62,14 @@ class Address:
         )
 
     def at(self, endpoint: str) -> Address:
-        """Return the same folder at an endpoint, where the address names none; AddressError where that is no URL."""
+        """Return the same folder at an endpoint, if the address does not name one; AddressError if that is not a URL."""
         if self.endpoint or not endpoint:
             return self
         url = urlsplit(endpoint)
         if url.scheme not in PORTS or not url.hostname:
-            raise AddressError(f"AWS_ENDPOINT_URL: {endpoint} is no URL; write https://HOST:PORT")
+            raise AddressError(
+                f"AWS_ENDPOINT_URL: {endpoint} is not a URL; write https://HOST:PORT"
+            )
         return replace(
             self, endpoint=f"{url.scheme}://{url.hostname}:{url.port or PORTS[url.scheme]}"
         )

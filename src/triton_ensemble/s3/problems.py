@@ -1,4 +1,4 @@
-"""What S3's error codes and failed connections mean, in one line: what, and what to do."""
+"""The meaning of S3's error codes and failed connections, in one line: what, and what to do."""
 
 from __future__ import annotations
 

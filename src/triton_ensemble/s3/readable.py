@@ -1,8 +1,8 @@
-"""Can a server read its model repository in a bucket? Asked before Triton is started, with Python alone.
+"""Check that a server can read its model repository in a bucket, before Triton starts, with Python only.
 
-Triton tries for a minute, and then says neither which address nor why. What is asked are two lists of names, signed
-with the key in the environment, as Triton asks for it. A server without such a key may have a role, which only Triton
-knows: then what is said without a key counts, a refusal apart.
+Triton tries for a minute, and then names neither the address nor the reason. This check asks for two lists of names,
+signed with the key in the environment, as Triton does. A server without such a key may have a role, which only Triton
+knows: then the answers to unsigned requests count, except a refusal.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def problem(text: str, environment: Mapping[str, str]) -> str | None:
         reason = getattr(error, "reason", error)
         return f"{address}: {problems.unreachable(request.host, reason)}"
     except ElementTree.ParseError:
-        what = f"{request.host} is no S3; compare host and port"
+        what = f"{request.host} is not S3; compare host and port"
     return f"{address}: {what}" if what else None
 
 

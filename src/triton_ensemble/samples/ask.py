@@ -13,9 +13,9 @@ from triton_ensemble.client import Arrays
 
 
 def ask(client: Any, model: str, inputs: Arrays, **options: Any) -> Arrays:
-    """Return a model's answer to one request; InferenceServerException where it has none.
+    """Return a model's answer to one request; InferenceServerException if it fails.
 
-    `options` are those of tritonclient's `infer`.
+    `options` are the options of tritonclient's `infer`.
     """
     return answer(client.infer(model, tensors(inputs), **options))
 

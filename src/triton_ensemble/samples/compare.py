@@ -20,7 +20,7 @@ HALF = {"rtol": 1e-2, "atol": 1e-3}
 
 
 def tolerance(dtype: np.dtype[Any]) -> dict[str, float]:
-    """Return the tolerance of an output without one of its own, by its type."""
+    """Return the default tolerance of an output, by its type."""
     if dtype.kind != "f":
         return EXACT
     return HALF if dtype.itemsize == 2 else FLOAT
@@ -98,7 +98,7 @@ class Values:
         lines = self._differences(have, want)
         if lines and (random := lines.keys() & self._random(again)):
             names = ", ".join(sorted(random))
-            message = f"{names}: equal requests are answered differently; values are not compared"
+            message = f"{names}: equal requests get different answers, so values are not compared"
             warnings.warn(message, stacklevel=2)
             self._tolerances.update(dict.fromkeys(random))
             lines = {name: line for name, line in lines.items() if name not in random}

@@ -1,13 +1,12 @@
-"""Sample requests: samples/NAME.json holds the inputs of a request and, where known, its outputs.
+"""Sample requests: samples/NAME.json holds the inputs of a request and, if they are known, its outputs.
 
     {"inputs": {"IMAGE": [[{"file": "cat.jpg"}]]}, "outputs": {"LABEL": [["cat"]]}}
 
-Tensors are nested lists of shape [batch, *dims], or [*dims] where the pipeline has no batch
-dimension. In a text tensor {"file": NAME} stands for the bytes of a file next to it, and
-{"base64": TEXT} for bytes that are not text; in place of a tensor of numbers, {"zeros": [1, 3, 224,
-224]} for zeros of that shape. The outputs of a decoupled pipeline are those of the first answer.
+Tensors are nested lists of shape [batch, *dims], or [*dims] without a batch dimension. In a text tensor {"file": NAME}
+stands for the bytes of a file next to it, and {"base64": TEXT} for bytes that are not text. Instead of a tensor of
+numbers, {"zeros": [1, 3, 224, 224]} means zeros of that shape. The outputs of a decoupled pipeline are its first answer.
 
-A file with a "stub" is made up, by the template: it is sent only where there is no other.
+The template made up a file with a "stub": it is sent only if there is no other.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Files = dict[tuple[str, int], Path]  # of an input and a row, whose content is t
 class Sample:
     """A request by its inputs, and its expected outputs: by name, each of shape [batch, *dims].
 
-    One that is `made_up` is no request of the owner's, and a strict step may refuse it.
+    The template made up a `made_up` request, and a strict step may refuse it.
     """
 
     name: str
@@ -54,7 +53,7 @@ def choose_probe(samples: list[Sample]) -> Sample:
 
 
 def load(project: Project) -> list[Sample]:
-    """Read the samples that are no stubs, sorted by name; ValueError for a file that is not a sample."""
+    """Read the samples that are not stubs, sorted by name; ValueError for a file that is not a sample."""
     typed = package(project, "runtime.batches").arrays
     return [read(path, typed) for path in project.sample_files()]
 
@@ -62,7 +61,9 @@ def load(project: Project) -> list[Sample]:
 def way_out(project: Project, sample: Sample) -> str:
     """Return what to do where a sample is refused: a made-up one is not worth a look; "" for others."""
     return (
-        f"; it is made up, record a request: {project.sample_command()}" if sample.made_up else ""
+        f"; the template made up this sample, so record a request: {project.sample_command()}"
+        if sample.made_up
+        else ""
     )
 
 
@@ -84,7 +85,7 @@ def read(path: Path, typed: Callable[[Arrays], Arrays]) -> Sample:
         inputs = typed(_arrays(sample, "inputs", path.parent))
         outputs = _arrays(sample, "outputs", path.parent)
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: is no sample request: {error}") from error
+        raise ValueError(f"{path}: is not a sample request: {error}") from error
     return Sample(path.stem, inputs, outputs)
 
 

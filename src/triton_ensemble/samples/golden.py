@@ -1,7 +1,7 @@
-"""Records the answers to the sample requests in tests/golden.json, when they are right.
+"""Record the responses to the sample requests in tests/golden.json. Run it when they are right.
 
-`make test` compares with them. The file is yours: review its changes, and set the tolerances of
-the outputs whose values may move, as NumPy's `isclose` has them: null is for any value.
+`make test` compares with them. The file is yours: review its changes, and set tolerances for outputs whose
+values may vary. They are those of NumPy's `isclose`; null accepts any value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FILE = Path("tests", "golden.json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take none: the current folder and the environment decide."""
+    """Declare no arguments: the current folder and the environment decide."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -63,7 +63,7 @@ def load(project: Project) -> dict[str, Any]:
         record = json.loads(path.read_text())
         return {side: dict(record.get(side, {})) for side in ("tolerances", "answers")}
     except (AttributeError, TypeError, ValueError) as error:
-        raise ValueError(f"{path}: is no record of answers: {error}") from error
+        raise ValueError(f"{path}: is not a record of answers: {error}") from error
 
 
 def tolerances(project: Project) -> Tolerances:

@@ -1,7 +1,7 @@
-"""Sends the sample requests and prints the answers.
+"""Send the sample requests and print the responses.
 
-They go to the server at TRITON_URL, else to the one that `make serve` runs on HTTP_PORT (GRPC_PORT
-where the pipeline is decoupled), else to a Triton that is started for them.
+The requests go to the server at TRITON_URL, otherwise to the server of `make serve` on HTTP_PORT (GRPC_PORT
+if the pipeline is decoupled). If neither runs, the command starts a Triton for them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ANSWERS = Path("build/answers")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take none: the current folder and the environment decide."""
+    """Declare no arguments: the current folder and the environment decide."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -65,13 +65,13 @@ def server(project: Project) -> Iterator[str]:
         yield url
         return
     if port and _is_ready(project, local):
-        latest = "one that you start anew has your latest changes"
+        latest = "restart it to serve your latest changes"
         print(f"{project.ensemble} at {local}, {server_at(port)}; {latest}", flush=True)
         _warn_of_older(project, local)
         yield local
         return
     held = f"; port {port} is held by {holder(port)}" if port and is_taken(port) else ""
-    print(f"No Triton answers: starting one ...{held}", flush=True)
+    print(f"No Triton answers, so one is started ...{held}", flush=True)
     with LocalTriton(project.repository, project.ensemble, gentle=False) as triton:
         print(*triton.notes, sep="\n", end="\n" if triton.notes else "")
         own = {"http": triton.http_url, "grpc": triton.grpc_url}[protocol]
@@ -83,7 +83,7 @@ def _warn_of_older(project: Project, url: str) -> None:
     if outdated := find_outdated(project, url):
         names = ", ".join(outdated)
         print(
-            f"{url}: serves another {names} than model_repository/ has; start it anew",
+            f"{url}: serves another {names} than model_repository/ has; restart it",
             file=sys.stderr,
         )
 
@@ -94,7 +94,7 @@ def _is_ready(project: Project, url: str) -> bool:
 
 
 def _print_answers(project: Project, sample: Sample, client: Client) -> None:
-    """Print the outputs of a sample, a line for each row, long rows shortened; write files of what is no text."""
+    """Print the outputs of a sample, a line for each row, with long rows shortened; write bytes that are not text to files."""
     printing = package(project, "runtime.printing")
     print(f"{sample.name}:")
     for answer in client.answers(sample.inputs):
@@ -106,7 +106,7 @@ def _print_answers(project: Project, sample: Sample, client: Client) -> None:
 
 
 def _written(name: str, row: NDArray[Any]) -> str:
-    """Write the bytes of a row to a file that can be looked at, if they are no text; return where, in words."""
+    """Write the bytes of a row to a file for viewing, if they are not text; return where, in words."""
     content = row.item() if row.dtype == object and row.size == 1 else b""
     try:
         content.decode()

@@ -20,7 +20,7 @@ TIMEOUT_S = 5
 def find_outdated(project: Project, url: str) -> list[str]:
     """Return the models that the server at `url` serves with other tensors, batching or wiring than model_repository/ has.
 
-    A server that does not tell its configs, such as one that needs a certificate, counts as current.
+    A server that does not show its configs, such as one with a certificate, counts as current.
     """
     try:
         configs = model_configs(project.repository)

@@ -1,12 +1,12 @@
-"""Records a request as samples/NAME.json, from values and files or from a request as Triton takes it.
+"""Record a request as samples/NAME.json, from values and files or from the JSON body of a request to Triton.
 
     make sample ARGS="IMAGE=@cat.jpg" NAME=cat
     triton-ensemble sample IMAGE=@cat.jpg IMAGE=@dog.jpg --name both --outputs
 
-INPUT=VALUE is a row of an input: the text, `@FILE` for the content of a file, which is copied to
-samples/, or JSON, such as X='[1, 2, 3]', in place of which a .json or .npy file may be named. An
-input that is there several times has as many rows. What the ensemble answers is recorded only with
---outputs: by the server at TRITON_URL, else the one that `make serve` runs, else one that is started.
+INPUT=VALUE is a row of an input. Write the text itself, `@FILE` for the content of a file, which is copied
+to samples/, or JSON such as X='[1, 2, 3]', for which you may also name a .json or .npy file. Repeat an input
+for more rows. --outputs also records the response: from the server at TRITON_URL, otherwise from that of
+`make serve`, otherwise from a Triton that the command starts.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ NAME = re.compile(r"\w[\w.-]*")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take the inputs, or a request; the sample's name; whether to record answers."""
+    """Declare the inputs, or a request; the sample's name; whether to record answers."""
     add = parser.add_argument
     add("inputs", nargs="*", metavar="INPUT=VALUE", help="a row of an input: text, @FILE or JSON")
     add("--request", metavar="FILE", help='the JSON body of a request: {"inputs": [{"name": ...}]}')
-    add("--name", help="of the sample; default: that of its first file, else request-1, -2 ...")
-    add("--outputs", action="store_true", help="record what a server answers")
+    add("--name", help="the sample's name; default: its first file's, otherwise request-1, -2 ...")
+    add("--outputs", action="store_true", help="also record the response of a server")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the sample; 1 and one line where it is no request of the pipeline, 2 where none is given."""
+    """Write the sample; return 1 after a line if it is not a request of the pipeline, 2 if none is given."""
     project = Project.load(Path.cwd())
     own = package(project)
     try:
@@ -76,7 +76,7 @@ def _record(project: Project, arguments: argparse.Namespace) -> None:
 
 
 def _of_values(project: Project, words: Iterable[str], files: Files) -> dict[str, Any]:
-    """Return the rows of each input, and put into `files` those that are the content of a file."""
+    """Return the rows of each input, and put rows that are the content of a file into `files`."""
     main, tensors = package(project, "__main__"), package(project, "tensors").INPUTS
     rows: dict[str, list[Any]] = {}
     for word in words:
@@ -97,7 +97,7 @@ def _of_values(project: Project, words: Iterable[str], files: Files) -> dict[str
     if project.batched:
         return rows
     if twice := next((name for name, values in rows.items() if len(values) > 1), ""):
-        raise ValueError(f"{twice} is there twice; {project.ensemble} takes no batch")
+        raise ValueError(f"{twice} is there twice, but {project.ensemble} does not take batches")
     return {name: row for name, [row] in rows.items()}
 
 
@@ -119,7 +119,9 @@ def _of_request(path: Path) -> dict[str, Any]:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         form = '{"inputs": [{"name": ..., "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}]}'
         what = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{path}: is no JSON body of a request like {form}: {what}") from error
+        raise ValueError(
+            f"{path}: is not the JSON body of a request like {form}: {what}"
+        ) from error
 
 
 def _kind(tensor: Mapping[str, Any]) -> type | None:
@@ -127,27 +129,29 @@ def _kind(tensor: Mapping[str, Any]) -> type | None:
 
 
 def _path(project: Project, name: str | None, files: Files) -> Path:
-    """Return where the sample is written; ValueError where there is one of the owner's."""
+    """Return the path of the sample; ValueError if the owner has a sample there."""
     if not name:
         names = [Path(source).stem for source in files.values()][:1]
         free = (f"request-{i}" for i in range(1, 10_000))
         name = next(n for n in (*names, *free) if not (project.samples / f"{n}.json").exists())
     if not NAME.fullmatch(name):
-        raise ValueError(f"{name}: is no name of a file; write letters, digits, _ - and .")
+        raise ValueError(f"{name}: is not a file name; write letters, digits, _ - and .")
     path = project.samples / f"{name}.json"
     if path.exists() and not is_stub(path):
-        raise ValueError(f"samples/{path.name}: is there already; write another NAME, or remove it")
+        raise ValueError(f"samples/{path.name}: exists already; write another NAME, or remove it")
     return path
 
 
 def _copies(project: Project, sources: Iterable[Path]) -> dict[Path, Path]:
-    """Return where files are copied to, by file, but for those that samples/ has."""
+    """Return the targets of files to copy, by file, without files that samples/ has."""
     copies: dict[Path, Path] = {}
     for source in sources:
         copy = project.samples / source.name
         taken = next((s for s, c in copies.items() if c == copy and s != source), None)
         if taken or (copy.exists() and copy.read_bytes() != source.read_bytes()):
-            raise ValueError(f"samples/{copy.name}: is another file than {source}; rename one")
+            raise ValueError(
+                f"samples/{copy.name}: exists already and differs from {source}; rename one"
+            )
         if not copy.exists():
             copies[source] = copy
     return copies
@@ -171,4 +175,4 @@ def _report(
         print(f"samples/{copy.name}: copied")
     for stub in project.sample_stubs():
         stub.unlink()
-        print(f"samples/{stub.name}: was a stub, and is removed")
+        print(f"samples/{stub.name}: was a stub, and was removed")

@@ -1,9 +1,9 @@
-"""Serves the project's ensemble with the local Triton, in the foreground, until Ctrl-C.
+"""Serve the project's ensemble with the local Triton, in the foreground, until Ctrl-C.
 
-It prints the addresses when the ensemble is ready. When the process of a model has died, it says so and
-starts another Triton at the same addresses, unless that has happened soon after three starts. A port of
-0 is a free one. With --reload it loads models anew when their owner's files change, applies a saved
-pipeline.yml, and prints what steps log.
+The command prints the addresses when the ensemble is ready. If the process of a model dies, it says so and
+starts Triton again at the same addresses, unless this happened soon after each of three starts. Port 0 takes
+a free port. With --reload, the command reloads models when your files change, applies pipeline.yml when you
+save it, and prints what steps log.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ SOON_S, STARTS = 10.0, 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Ports, whether to reload, and another repository than the project's."""
+    """Declare the ports, whether to reload, and another repository than the project's."""
     for api, port in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
-        parser.add_argument(f"--{api}-port", type=int, default=port, help=f"{port} by default")
-    control = "explicit: clients may load models, as `make shift` does (default: none)"
+        parser.add_argument(f"--{api}-port", type=int, default=port, help=f"default: {port}")
+    control = "explicit lets clients load models, as `make shift` does; default: none"
     parser.add_argument("--control", choices=("none", "explicit"), default="none", help=control)
-    parser.add_argument("--reload", action="store_true", help="load what changes in the project")
     parser.add_argument(
-        "repository", type=Path, nargs="?", help="a repository that is no project's"
+        "--reload", action="store_true", help="load files that change in the project"
     )
-    parser.add_argument("model", nargs="?", help="and the model of it to wait for")
+    parser.add_argument(
+        "repository", type=Path, nargs="?", help="another model repository than the project's"
+    )
+    parser.add_argument("model", nargs="?", help="the model of that repository to wait for")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -74,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _watching(triton: LocalTriton) -> Callable[[], object]:
     deaths = Deaths(triton)
-    return lambda: deaths.look("Triton is started anew")
+    return lambda: deaths.look("Triton restarts")
 
 
 def _reloading(project: Project, triton: LocalTriton) -> Callable[[], object]:
@@ -83,9 +85,9 @@ def _reloading(project: Project, triton: LocalTriton) -> Callable[[], object]:
     def look() -> bool:
         follower.look()
         if reloader.look():
-            print("Triton is started anew", flush=True)
+            print("Triton restarts", flush=True)
             return True
-        reloader.load(deaths.look("it is loaded anew"))
+        reloader.load(deaths.look("it is reloaded"))
         return False
 
     return look

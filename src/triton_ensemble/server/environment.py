@@ -18,7 +18,7 @@ LIBPYTHON = f"libpython{PYTHON}.so.1.0"
 
 
 def problems() -> Iterator[str]:
-    """What keeps this environment from running the wheel's Triton, the root cause first."""
+    """Return the reasons why this environment can't run the wheel's Triton, the root cause first."""
     system, glibc = f"{platform.system()} {platform.machine()}", platform.libc_ver()[1]
     numpy = _version("numpy") or "none"
     if platform.system() != "Linux" or platform.machine() not in MACHINES:

@@ -1,4 +1,4 @@
-"""What ends a Triton when the program that started it was killed, and so could not."""
+"""Ends a Triton if the program that started it was killed, and so could not end it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ class Guard:
         )
 
     def end(self) -> None:
-        """Guard no longer: the session has ended."""
+        """Stop guarding: the session has ended."""
         self._process.kill()
         self._process.communicate()

@@ -1,9 +1,8 @@
-"""What the local Triton serves: links to what model_repository/ has, beside adapted configs.
+"""The repository that the local Triton serves: links to the files of model_repository/, beside adapted configs.
 
-The local Triton is release 24.10, often without a GPU; the container is neither. What it would
-refuse is left out of a config for the local run alone, and said in a line for each model. All
-models are linked, because Triton hands a Python model's path to a shell: with a blank or a quote in
-it, it waits for ever.
+The local Triton is release 24.10, often without a GPU; the container has another release. For the local run alone,
+fields that the local Triton would refuse are left out of a config, with a line for each model. All models are linked,
+because Triton hands a Python model's path to a shell: with a blank or a quote in it, it waits for ever.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ CACHE_BYTES = 64 << 20
 
 
 class LocalRepository:
-    """`folder` gets the links, and is to be served with `flags`.
+    """The folder for the local Triton: `folder` gets the links, and is served with `flags`.
 
-    `notes` say what differs, `problems` what can't run; `backends` are those of the local Triton.
+    `notes` say what differs, `problems` what can't run; `backends` are the local Triton's.
     """
 
     def __init__(self, repository: Path, folder: Path, backends: Collection[str]) -> None:
@@ -84,7 +83,7 @@ def _problems(
 
 
 def gpu_count() -> int:
-    """The GPUs that a server on this machine would see: of those cut up by MIG, CUDA shows one slice."""
+    """Return the number of GPUs that a server on this machine would see; CUDA shows one slice of GPUs that MIG divides."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     try:
         command = ["nvidia-smi", "--list-gpus"]
@@ -100,13 +99,13 @@ def gpu_count() -> int:
 
 
 def _gpus_wanted(repository: Path, configs: Iterable[Any]) -> int:
-    """What the project says, or of any other repository the GPU with the highest number."""
+    """Return the project's number of GPUs, or in another repository the highest GPU in a config plus one."""
     listed = [gpu for config in configs for group in config.instance_group for gpu in group.gpus]
     return int(answers_of(repository).get("gpu_count") or 0) or max(listed, default=-1) + 1
 
 
 def _configs(repository: Path) -> dict[str, ModelConfig]:
-    """Return those that parse; of the others Triton says what is wrong."""
+    """Return the configs that can be parsed; Triton says what is wrong with the others."""
     models = read_models(repository).values()
     return {m.name: m.config for m in models if isinstance(m, Model) and m.has_config}
 
@@ -125,7 +124,7 @@ def _backend_by_file(model: Path, config: Any) -> str | None:
 
 
 def _adapted(config: Any, gpus: int, undeclared: str, model: Path) -> Iterator[str]:
-    """Change a config into one that can be served here; what was done, in words."""
+    """Adapt a config to the local Triton; yield what was changed, in words."""
     yield from _without_engine(config, model)
     _hide_file_name(config)
     yield from _without_newer_fields(config)
@@ -142,7 +141,7 @@ def _without_newer_fields(config: Any) -> Iterator[str]:
 
 
 def _without_engine(config: Any, model: Path) -> Iterator[str]:
-    """Of a model that is built for a GPU by TensorRT, what it is built of is served."""
+    """Replace a TensorRT engine, which is built for a GPU, by the model from which it is built."""
     if config.backend == "tensorrt" and config.cc_model_filenames and [*model.glob("*/model.onnx")]:
         config.backend, config.default_model_filename = "onnxruntime", "model.onnx"
         config.ClearField("cc_model_filenames")
@@ -162,7 +161,7 @@ def _has(message: Any, field: str) -> bool:
 
 
 def _with_tensors(config: Any, undeclared: str) -> Iterator[str]:
-    """What a backend of the container reads from the model file, from the pipeline's tensors."""
+    """Declare the tensors that the container's backend reads from the model file, as the pipeline has them."""
     if config.input or config.output or not undeclared:
         return
     text_format.Merge(undeclared, config)

@@ -44,12 +44,13 @@ class ServerError(RuntimeError):
 class LocalTriton:
     """Triton on this machine, ready to serve `model` of `repository` inside a `with` block.
 
-    A port of 0 is a free one; `timeout` (seconds) is for the start; `server_args` are more flags
-    of tritonserver; without `cached` responses are not kept; `niceness` is that of its processes. Entering the block raises
-    ServerError if Triton refuses the repository. Unless it is `gentle`, it is killed when the block ends well: unloading
-    the models would take three seconds.
-    `notes` say, a line each, what runs otherwise here than in the container. The log is kept where
-    `keep_log` is set, and where an error ends the block after a step has failed, whose traceback is printed.
+    Port 0 is a free port; `timeout` (seconds) is for the start; `server_args` are more flags of tritonserver. Without
+    `cached` responses are not kept; `niceness` is that of its processes. Entering the block raises ServerError if Triton
+    refuses the repository. Unless it is `gentle`, it is killed when the block ends well: unloading the models would take
+    three seconds.
+
+    `notes` say, a line each, how this run differs from the container. The log stays if `keep_log` is set, or if an error
+    ends the block after a step has failed, whose traceback is then printed.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class LocalTriton:
         except BaseException as error:
             self._stop(error)
             if isinstance(error, shutil.Error):  # of copytree(): a list of files and errors
-                instead = f"make room in {self._folder.parent}, or name another folder by TMPDIR"
+                instead = f"make room in {self._folder.parent}, or name another folder with TMPDIR"
                 what = f"Triton can't be started: {error.args[0][0][2]}; {instead}"
                 raise ServerError(what) from error
             if isinstance(error, OSError):
@@ -124,7 +125,7 @@ class LocalTriton:
         self._stop(raised[1])
 
     def traceback(self) -> str:
-        """That of the last step that failed, and the log's path; empty if none did."""
+        """Return the traceback of the last step that failed, and the log's path; an empty string if no step failed."""
         log = self.log.read_text(errors="replace") if self.log.exists() else ""
         text = server_log.last_traceback(log)
         return f"{self.ours(text)}\nlog: {self.log}" if text else ""
@@ -141,7 +142,7 @@ class LocalTriton:
         wait_alive(self._process, meanwhile, f"\nlog: {self.log}")
 
     def _lost_a_race(self) -> bool:
-        """Whether it died of its Python backend, in which models that start together may meet on a busy machine."""
+        """Return whether the Python backend killed Triton: models that start together may collide on a busy machine."""
         log = self.log.read_bytes() if self.log.exists() else b""
         return b"boost::interprocess::lock_exception" in log
 
@@ -239,7 +240,7 @@ class LocalTriton:
 
 
 def _signals(handler: Callable[[int, FrameType | None], object]) -> None:
-    """`kill` and a closed terminal end a program as Ctrl-C does: with nothing left behind."""
+    """Let `kill` and a closed terminal end a program as Ctrl-C does, with nothing left behind."""
     if threading.current_thread() is threading.main_thread():
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             if hasattr(signal, name):  # Windows has no SIGHUP
@@ -247,7 +248,7 @@ def _signals(handler: Callable[[int, FrameType | None], object]) -> None:
 
 
 def interruptible() -> None:
-    """Each signal that ends a program is a KeyboardInterrupt."""
+    """Turn each signal that ends a program into a KeyboardInterrupt."""
     _signals(_interrupt)
 
 
@@ -257,7 +258,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:
-    """Not SIG_IGN: Python complains of a signal that came just before."""
+    """Ignore a signal. With SIG_IGN Python would complain of a signal that came just before."""
 
 
 def _end(process: subprocess.Popen[bytes], gently: bool) -> None:
@@ -302,7 +303,7 @@ def free_ports(wanted: dict[str, int]) -> dict[str, int]:
 
 
 def get(url: str) -> str:
-    """Body of the answer; OSError if there is none, or its status is an error."""
+    """Return the body of the answer; OSError if there is none, or its status is an error."""
     direct = build_opener(ProxyHandler({}))  # whatever http_proxy says
     with direct.open(url, timeout=5) as response:
         return str(response.read().decode())

@@ -1,4 +1,4 @@
-"""What a Triton's log says, in few words."""
+"""Short messages from a Triton's log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TRITONS = re.compile(r"[IWEF]\d{4} \d|[+|]|Error: Failed to initialize NVML|WARN
 
 
 def reasons(log: str) -> list[str]:
-    """Why Triton gave up, in its own words: root causes only, each once."""
+    """Return why Triton gave up, in its own words: root causes only, each once."""
     texts, parse_error = [], ""
     for line in log.splitlines():
         if match := re.search(r"Error parsing text-format \S+: (.*)", line):
@@ -25,7 +25,7 @@ def reasons(log: str) -> list[str]:
 
 
 def last_traceback(log: str) -> str:
-    """Of the last step that failed; empty if none did."""
+    """Return the traceback of the last step that failed; an empty string if no step failed."""
     errors = re.findall(r'^E.*\] (".*\\nTraceback .*")$', log, re.MULTILINE)
     return str(json.loads(errors[-1])) if errors else ""
 
@@ -40,20 +40,20 @@ def of_step(line: str) -> str | None:
 
 
 def one_line(text: str) -> str:
-    """Of a Python exception's stack, only the innermost place in a version folder is kept."""
+    """Return a message of Triton on one line; of a Python stack keep only the innermost place in a version folder."""
     message, _, stack = text.removeprefix("Invalid argument: ").partition("\n\nAt:\n")
     place = re.search(r"^\s*((?!.*/triton_adapter/).*/\d+/.*)\((\d+)\): ", stack, re.MULTILINE)
     return " ".join(message.split()) + (f" ({place[1]}, line {place[2]})" if place else "")
 
 
 def loading(log: str) -> str:
-    """Half a sentence that names the models that neither loaded nor failed to, if there are any."""
+    """Return half a sentence with the models that neither loaded nor failed to, if there are any."""
     ended = re.findall(r"(?:successfully loaded|failed to load) '(.*?)'", log)
     names = [name for name in re.findall(r'"loading: (.*):\d+"', log) if name not in ended]
     return f"; still loading: {', '.join(names)}" if names else ""
 
 
 def of_backends(log: str) -> list[str]:
-    """What the local backends say when they load: that they make up answers, or do without the GPU."""
+    """Return the notes of the local backends from their start: that they make up answers, or run without the GPU."""
     said = r'\] "(.*: (?:a stand-in for \S+ (?:answers with zeros and empty texts|makes up words .*)|this \S+ has no CUDA, .*))"$'
     return list(dict.fromkeys(re.findall(said, log, re.MULTILINE)))

@@ -1,4 +1,4 @@
-"""What Triton says of a step, by the paths of its owner's files: it runs copies of them."""
+"""Put the paths of the owner's files into Triton's messages about a step, because Triton runs copies of them."""
 
 from __future__ import annotations
 

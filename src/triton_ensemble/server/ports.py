@@ -1,4 +1,4 @@
-"""What holds a port of this machine: a container, or a process, as Linux tells in /proc."""
+"""Name what holds a port of this machine: a container, or a process, from Linux's /proc."""
 
 from __future__ import annotations
 

@@ -57,20 +57,20 @@ class Reloader:
         return False
 
     def load(self, models: Iterable[str]) -> None:
-        """Load models anew, and say how that went; of one that fails Triton goes on with what it had."""
+        """Load models again, and print the result; if one fails, Triton keeps the version that it had."""
         for model in models:
             for version in self._project.repository.glob(f"{model}/[0-9]*"):
                 version.touch()  # Triton leaves alone what is as it was
             start = time.monotonic()
             try:
                 self._client.load_model(model, client_timeout=LOAD_TIMEOUT_S)
-                text = f"loaded anew in {time.monotonic() - start:.1f} s"
+                text = f"reloaded in {time.monotonic() - start:.1f} s"
             except InferenceServerException as error:
                 reason = str(error.message()).partition(" state: ")[2] or str(error.message())
                 reason = self._triton.ours(
                     one_line(reason.removeprefix("Internal: ").strip(";\n "))
                 )
-                text = f"can't be loaded, what was served goes on: {reason}"
+                text = f"can't be loaded, so the former version stays: {reason}"
             print(f"{model}: {text}", flush=True)
 
     def _watched(self) -> Files:

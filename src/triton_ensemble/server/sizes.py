@@ -1,4 +1,4 @@
-"""The sizes of what a stand-in answers: where its config leaves a dim open, those that readers of the tensor declare."""
+"""The sizes of a stand-in's answers: if its config leaves a dim open, the size that readers of the tensor declare."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _full(config: Any, tensor: Any) -> list[int]:
 
 
 def _closed(dims: list[int], read: Iterator[list[int]]) -> list[int]:
-    """Close dims by those that readers have. Of a single row, Triton adds the batch dimension or takes it off."""
+    """Replace open dims by the readers' dims. For a single row, Triton adds the batch dimension or removes it."""
     forms = [form for full in read for form in (full, full[1:] if ROWS in full else [ROWS, *full])]
     alike = [form for form in forms if len(form) == len(dims)]
     return [

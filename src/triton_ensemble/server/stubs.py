@@ -17,7 +17,7 @@ INSTANCE = 8  # of its arguments, as label_0_0: model, group, number
 
 
 class Stubs:
-    """Those of the Triton that is process `server`."""
+    """The stub processes of the Triton whose process is `server`."""
 
     def __init__(self, server: int) -> None:
         self._server = server

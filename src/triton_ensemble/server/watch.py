@@ -1,4 +1,4 @@
-"""What is said of a Triton while it serves: processes that died, and what steps log."""
+"""Messages about a running Triton: processes that died, and what steps log."""
 
 from __future__ import annotations
 

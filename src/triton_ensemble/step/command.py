@@ -1,9 +1,9 @@
-"""Runs one Python step on a sample request, in the foreground, and prints what it returns.
+"""Run one Python step on a sample request, in the foreground, and print what it returns.
 
-The code is that of steps/, so breakpoints and tracebacks are in your files. Models whose outputs
-the step reads are asked first: by the server at TRITON_GRPC_URL or TRITON_URL, else by the one that
-`make serve` runs, else by a Triton that is started for them, without the step. What they answer is
-recorded, and taken again until a file that they are made of changes.
+The code runs from steps/, so breakpoints and tracebacks are in your files. Models whose outputs the step
+reads run first: on the server at TRITON_GRPC_URL or TRITON_URL, otherwise on that of `make serve`, otherwise
+on a Triton that the command starts without the step. Their outputs are recorded, and used again until one of
+the models' files changes.
 """
 
 from __future__ import annotations
@@ -29,10 +29,13 @@ SHOWN_ROWS, SHOWN_CHARACTERS = 8, 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The step, the sample, and whether to stop in the debugger."""
-    parser.add_argument("name", nargs="?", help="of a step with code in steps/")
-    parser.add_argument("--sample", help="of samples/, or a file like those; default: the first")
-    parser.add_argument("--debug", action="store_true", help="stop in pdb, where the step begins")
+    """Declare the step, the sample, and whether to stop in the debugger."""
+    parser.add_argument("name", nargs="?", help="the name of a step with code in steps/")
+    parser.add_argument(
+        "--sample",
+        help="the name of a sample in samples/, or another such file; default: the first sample",
+    )
+    parser.add_argument("--debug", action="store_true", help="stop in pdb at the start of the step")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -90,7 +90,7 @@ class ForegroundStep:
         return [self._written(outputs) for outputs in checked]
 
     def _read(self, part: StepManifest, known: Arrays) -> list[Any]:
-        """Return the arrays of a step's arguments, in its library; None for one that is optional and left out."""
+        """Return the arrays of a step's arguments, in its library; None for an optional input that is left out."""
         bound = {t["name"]: t["tensor"] for t in part["input"]} if self._fused else {}
         names = [bound.get(name, name) for name in part["arguments"].values()]
         tensors = [fake_triton.Tensor(n, known[n]) if n in known else None for n in names]
@@ -142,7 +142,7 @@ def _import_from(root: Path, folder: Path) -> None:
 
 
 def from_owner(project: Project, trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback from the owner's code on; None where that has no part in it."""
+    """Return a traceback from the owner's code on; None if the owner's code is not in it."""
     folders = [f"{project.root / name}/" for name in ("steps", "src")]
     while trace and not trace.tb_frame.f_code.co_filename.startswith(tuple(folders)):
         trace = trace.tb_next

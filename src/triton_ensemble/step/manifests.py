@@ -26,7 +26,7 @@ class Served(NamedTuple):
 
     @property
     def parts(self) -> list[StepManifest]:
-        """What the model runs, in order, up to the step."""
+        """The steps that the model runs, in order, up to this step."""
         names = [part["name"] for part in self.manifest["steps"]]
         return self.manifest["steps"][: names.index(self.name) + 1]
 
@@ -37,15 +37,15 @@ class Served(NamedTuple):
 
 
 def served(project: Project, name: str | None) -> Served:
-    """Return the Python step of a name; StepError where there is none, with those that there are."""
+    """Return the Python step of a name; StepError for an unknown name, with the known ones."""
     known = {step.name: step for step in _all(project)}
     listed = ", ".join(known) or "none"
     if not known:
-        raise StepError("this pipeline has no Python step; models are tried by: make infer")
+        raise StepError("this pipeline has no Python step; to try models, run: make infer")
     if not name:
         raise StepError(f"which step? Write make step NAME={next(iter(known))}; there are {listed}")
     if name not in known:
-        what = "has no code in steps/" if name in project.models else "is no step"
+        what = "has no code in steps/" if name in project.models else "is not a step"
         raise StepError(f"{name}: {what}; NAME is one of {listed}")
     return known[name]
 

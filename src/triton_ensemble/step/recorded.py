@@ -1,7 +1,7 @@
-"""What reached a step of a sample, kept in build/steps/, so that the models before it are asked once.
+"""The inputs of a step for a sample, kept in build/steps/, so that the models before the step run only once.
 
-It is a request of the step's model, of the form of samples/, and taken as long as no file of the
-samples or of the model repository, but the step's own, is newer.
+The file is a request of the step's model, in the form of samples/. It is used until a file of the samples or of the
+model repository, other than the step's own, is newer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What reaches a step of a sample request: the models before it are asked, and no other runs."""
+"""Get the inputs of a step for a sample request: only the models before it run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Configs = Mapping[str, Any]
 
 
 def sample_of_file(project: Project, step: Served, path: Path) -> Sample:
-    """Read a request of the pipeline, or one of the model that serves a step, from a file; ValueError where it is none."""
+    """Read a request of the pipeline, or of the model that serves a step, from a file; ValueError if it is neither."""
     config = model_configs(project.repository)[step.model]
 
     def typed(arrays: Arrays) -> Arrays:
@@ -52,10 +52,10 @@ def _numpy_type(tensor: Any) -> Any:
 
 
 class Upstream:
-    """Tensors for a step, and answers of the models that it calls, inside a `with` block.
+    """The inputs of a step, and answers of the models that it calls, inside a `with` block.
 
     `own` is whether the sample is a request of the step's model itself.
-    A server is asked only where the step needs one: that of the environment, one that runs, or one that is started.
+    A server is asked only if the step needs it: the environment's, a running one, or a new one.
     """
 
     def __init__(self, project: Project, step: Served, sample: Sample) -> None:
@@ -175,7 +175,7 @@ def _before(configs: Configs, model: str, wanted: str) -> Iterator[str]:
 
 
 def _loaded(project: Project, models: list[str]) -> list[str]:
-    """Return models and those that their steps call, each once; Triton loads what an ensemble needs."""
+    """Return models and the models that their steps call, each once; Triton loads what an ensemble needs."""
     called = called_models(project.repository)
     for model in models:  # grows meanwhile
         models += [name for name in called.get(model, []) if name not in models]

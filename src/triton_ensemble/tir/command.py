@@ -1,4 +1,4 @@
-"""Makes the model endpoint of deploy/tir/endpoint.yml on TIR, by TIR's own SDK.
+"""Make the model endpoint of deploy/tir/endpoint.yml on TIR, with TIR's own SDK.
 
 The SDK reads E2E_TIR_API_KEY, E2E_TIR_ACCESS_TOKEN, E2E_TIR_TEAM_ID, E2E_TIR_PROJECT_ID and E2E_TIR_LOCATION.
 """
@@ -23,8 +23,8 @@ MISSING = "in a project run: make tir, elsewhere: pip install e2enetworks==1.4.9
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Whether to ask TIR."""
-    parser.add_argument("--print", action="store_true", help="print the SDK's call alone")
+    """Declare whether only to print the call."""
+    parser.add_argument("--print", action="store_true", help="only print the call of the SDK")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -56,11 +56,11 @@ def _made(method: str, arguments: dict[str, Any]) -> Any:
     except Exception as error:  # whatever the SDK and its HTTP client raise
         text = " ".join(str(error).split())
         if text == arguments["plan"]:
-            text = f"plan {text}: TIR has none of that name now; list_plans prints those it has"
+            text = f"plan {text}: TIR does not have a plan of that name now; list_plans prints its plans"
         raise EndpointError(
             re.sub(r"apikey=[^&\s]*", "apikey=...", text) or type(error).__name__
         ) from None
     if not made:
         refusals = [line for line in said.getvalue().splitlines() if line.startswith("ERROR:")]
-        raise EndpointError(f"TIR refuses it: {' '.join(refusals) or 'it says no more'}")
+        raise EndpointError(f"TIR refuses it: {' '.join(refusals) or 'without a reason'}")
     return answer

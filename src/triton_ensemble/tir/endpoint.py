@@ -42,17 +42,17 @@ OPTIONAL = {"image", "registry_namespace", "model_repository", "models"}
 
 
 def read(root: Path) -> dict[str, Any]:
-    """Return the fields of endpoint.yml, those of mappings as `workers.min`; EndpointError for what TIR would not take."""
+    """Return the fields of endpoint.yml, nested fields as `workers.min`; EndpointError for values that TIR would refuse."""
     try:
         given = yaml.safe_load((root / FILE).read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise EndpointError(f"{FILE}: {' '.join(str(error).split())}") from None
     if not isinstance(given, dict):
-        raise EndpointError(f"{FILE}: is no mapping; write `name:` and what follows")
+        raise EndpointError(f"{FILE}: is not a mapping; write `name:` and so on")
     fields = dict(_flat(given))
     for name in fields:
         if name not in FIELDS:
-            raise EndpointError(f"{FILE}: {name} is no field; write one of {', '.join(FIELDS)}")
+            raise EndpointError(f"{FILE}: {name} is not a field; write one of {', '.join(FIELDS)}")
     for name, (kind, form, write) in FIELDS.items():
         value = fields.get(name)
         if value is None and name in OPTIONAL:
@@ -80,9 +80,9 @@ def _problem(fields: dict[str, Any]) -> str:
     if "image" in fields and "models" in fields:
         return "image has the models inside; leave out models, or image"
     if "image" not in fields and not {"models", "model_repository"} <= fields.keys():
-        return "TIR's own image has no models; write model_repository and models, or image"
+        return "TIR's own image does not have models; write model_repository and models, or image"
     if "registry_namespace" in fields and "image" not in fields:
-        return "registry_namespace is of an image; write image too"
+        return "registry_namespace belongs to an image; write image too"
     return ""
 
 

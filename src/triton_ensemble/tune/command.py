@@ -1,11 +1,11 @@
-"""Look for better settings by measuring them, and write the best ones to pipeline.yml.
+"""Look for better settings by measuring them, and write the best ones into pipeline.yml.
 
-One setting after the other is tried: the instances, batching and max_batch_size of each step, and
-the max_queue_delay_us of all. What is written is ahead by more than noise, and has passed the
-project's live tests; pipeline.yml stays as it is where nothing is. The next command applies it.
+The command tries one setting after the other: the instances, batching and max_batch_size of each step, and
+the max_queue_delay_us of all. It writes only settings that are better by more than noise and pass the
+project's live tests. If none are, pipeline.yml stays as it is. The next command applies it.
 
-A local Triton runs meanwhile, and loads the models whose config changes. TRITON_URL=grpc://host:port
-names a server that runs already, in explicit model control mode.
+The command starts a local Triton, which loads the models whose config changes. TRITON_URL=grpc://host:port
+names a server that already runs, in explicit model control mode.
 """
 
 from __future__ import annotations
@@ -37,20 +37,18 @@ from triton_ensemble.tune.tuned_server import TunedServer
 
 DEFAULT_S = 300
 LEVELS = 100  # the time is enough for so many of the levels that the concurrency is chosen from
-DECOUPLED = (
-    "a decoupled pipeline has no one latency to tune by: `make bench` measures its responses"
-)
+DECOUPLED = "a decoupled pipeline does not have one latency to tune for: `make bench` measures its responses"
 REMOTE_CORES = 8  # assumed of a server that runs elsewhere
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the options of `triton-ensemble tune`."""
     add = parser.add_argument
-    seconds = f"seconds that it may take (default: {DEFAULT_S})"
+    seconds = f"the most seconds to take (default: {DEFAULT_S})"
     add("--time", type=options.positive, default=DEFAULT_S, metavar="S", help=seconds)
-    p99 = "look for the lowest p50 with a p99 of at most so much, not for throughput"
+    p99 = "look for the lowest p50 with at most this p99, instead of the highest throughput"
     add("--p99", type=options.positive, metavar="MS", help=p99)
-    callers = "callers (default: as few as reach the highest throughput; with --p99, as many as are served within it)"
+    callers = "callers (default: the fewest that reach the highest throughput; with --p99, the most within it)"
     add("--concurrency", type=options.count, metavar="N", help=callers)
     add("--rows", type=options.count, default=1, help="rows of each request (default: 1)")
 
@@ -140,17 +138,19 @@ def _report(
     if untried := [setting for setting in settings if setting not in search.tried]:
         enough = math.ceil((arguments.time + search.seconds(untried)) / 10) * 10
         count = f"{len(untried)} of {len(settings)} settings were not tried"
-        print(f"{count}: too little time is left. TIME={enough} should do for all of them.")
+        print(f"{count}: not enough time was left. TIME={enough} should be enough for all of them.")
 
 
 def _write(path: Path, best: Settings, text: str) -> None:
     """Write settings to pipeline.yml, whose `text` was tuned; ValueError if it was edited meanwhile."""
     if not best:
-        print("Nothing that was tried beats the present settings by more than noise.")
+        print("No other settings are better by more than noise.")
         print("pipeline.yml stays as it is.")
         return
     if path.read_bytes().decode() != text:
-        raise ValueError(f"pipeline.yml has changed meanwhile; write there: {describe(best)}")
+        raise ValueError(
+            f"pipeline.yml has changed in the meantime; write into it: {describe(best)}"
+        )
     replace(path, with_values(text, edits(best)))
-    print(f"Written to pipeline.yml: {describe(best)}")
+    print(f"Written into pipeline.yml: {describe(best)}")
     print("The next command applies it.")

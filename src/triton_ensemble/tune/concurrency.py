@@ -38,10 +38,10 @@ class Probe:
 
 
 def level_to_tune(probe: Probe, objective: Objective, concurrency: int | None) -> Level:
-    """Return the level of `concurrency` callers, by default of those that the objective asks for.
+    """Return the level of `concurrency` callers, or by default of as many as the objective asks for.
 
-    With a limit of the p99, as many as are served within it; else as few as reach the highest
-    throughput. RuntimeError if requests fail there.
+    With a limit of the p99, these are the most callers within it; otherwise the fewest that reach the highest throughput.
+    RuntimeError if requests fail there.
     """
     levels = [probe(concurrency)] if concurrency else list(until_saturation(probe, objective.met))
     within = [level for level in levels if objective.met(level.load)] or levels[:1]

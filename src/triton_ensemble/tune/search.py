@@ -93,7 +93,7 @@ class Search:
         return challenger
 
     def _halved(self, best: Settings, others: list[Settings]) -> Settings | None:
-        """Return the one of `others` that is ahead of `best` in the last of growing windows, if any is."""
+        """Return the setting among `others` that is ahead of `best` in the last of growing windows, or None."""
         window = self._window
         while others:
             ahead = self._ahead(best, others, window)
@@ -104,7 +104,7 @@ class Search:
         return None
 
     def _ahead(self, best: Settings, others: list[Settings], window: float) -> list[Settings]:
-        """Return those that are ahead of `best` in a measurement of each, the foremost first."""
+        """Return the settings that are ahead of `best` in a measurement of each, the best first."""
         baseline = self._load(best, window)
         gains = []
         for other in others:

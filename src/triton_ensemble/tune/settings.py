@@ -63,7 +63,7 @@ def word(value: Any) -> str:
 
 
 def changed(settings: Settings, setting: Setting, value: Any) -> Settings:
-    """Return settings with another value of one of them."""
+    """Return the settings with one value changed."""
     others = {other: kept for other, kept in settings.items() if other != setting}
     return others if value == setting.present else {**others, setting: value}
 
@@ -115,7 +115,7 @@ def _batching(model: str, steps: Steps, configs: Configs, _: int) -> Iterator[Se
 
 
 def _max_batch_size(model: str, steps: Steps, configs: Configs, _: int) -> Iterator[Setting]:
-    """No smaller than that of an ensemble around the model; without one it is the pipeline's."""
+    """Yield the setting max_batch_size, at least the size of an ensemble around the model, or else the pipeline's."""
     present = configs[model].max_batch_size
     least = max((c.max_batch_size for c in configs.values() if model in _members(c)), default=0)
     declared = {step.get("max_batch_size", least) for step in steps.values()}
@@ -132,7 +132,7 @@ def _setting(field: str, model: str, steps: Steps, present: Any, values: set[Any
 
 
 def _delay(pipeline: Any, served: Mapping[str, Steps], configs: Configs) -> Iterator[Setting]:
-    """The queue delay of all models whose steps have none of their own."""
+    """Yield the queue delay of all models whose steps do not have their own."""
     present = pipeline.get("max_queue_delay_us", 100)
     models = tuple(
         name for name in configs if not any(map(_own_delay, served.get(name, {}).values()))

@@ -40,7 +40,7 @@ class Objective:
     def gains(self, new: Sequence[Load], old: Sequence[Load]) -> list[float]:
         """Return how much better each of `new` is than its partner in `old`, as logarithms of ratios.
 
-        The limit comes first: where one of both exceeds it, the p99 is compared.
+        The limit comes first: if either exceeds it, their p99 are compared.
         """
         within = self.met(*new) and self.met(*old)
         pairs = zip(new, old, strict=True)

@@ -18,8 +18,8 @@ from triton_ensemble.tune.trials import RefusedError
 
 LOAD_TIMEOUT_S = 300
 NOT_EXPLICIT = (
-    "a server that is tuned takes configs from whoever asks: start one for this, and for nobody "
-    "else, with --model-control-mode=explicit --load-model='*'"
+    "tuning needs a server that accepts configs from any client: start one for tuning only, with "
+    "--model-control-mode=explicit --load-model='*'"
 )
 
 
@@ -59,12 +59,14 @@ class TunedServer:
                 self._restore(name)
 
     def _restore(self, name: str) -> None:
-        """Load the config that was served; without one, Triton would keep the one that it has."""
+        """Load the served config again; without one, Triton would keep the current one."""
         try:
             self._load(name, self._written[name])
         except RuntimeError as error:
             url = self._server.url
-            raise RuntimeError(f"{url}: may still have settings tried of {name}: {error}") from None
+            raise RuntimeError(
+                f"{url}: may still have settings that were tried for {name}: {error}"
+            ) from None
 
     def measure(self, settings: Settings, concurrency: int, seconds: float) -> Level:
         """Return the level of settings; RefusedError if Triton does not load them."""

@@ -23,7 +23,7 @@ RAW = "* -text -ident -filter -working-tree-encoding\n"
 
 
 class Unmerged(NamedTuple):
-    """One of the three versions of a file with a conflict: 1 of the last update, 2 mine, 3 new."""
+    """A version of a file with a conflict: 1 of the last update, 2 mine, 3 new."""
 
     mode: str
     blob: str
@@ -84,11 +84,11 @@ class Aside:
         return lines
 
     def answers(self) -> dict[str, Any]:
-        """Return those that the project is made from by now."""
+        """Return the current answers of the project."""
         try:
             return dict(yaml.safe_load((self.project / FILE).read_bytes()))
         except (TypeError, ValueError, yaml.YAMLError) as error:
-            problem = f"{FILE}: is no YAML of answers; take it back from an older commit"
+            problem = f"{FILE}: does not have answers in YAML; restore it from an older commit"
             raise UpdateError(problem) from error
 
     def before(self, path: str) -> bytes:

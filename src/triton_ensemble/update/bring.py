@@ -26,7 +26,7 @@ class Interruptions:
         return self
 
     def ignore(self) -> None:
-        """Ignore them in this process and in those that it starts, until the block ends."""
+        """Ignore the signals in this process and its children, until the block ends."""
         for number in STOPS:
             signal.signal(number, signal.SIG_IGN)
 
@@ -110,7 +110,7 @@ def swap(target: Path, new: Path, old: Path) -> None:
 
 
 def _linked(target: Path, old: Path) -> bool:
-    """Give a file a second name; False on a file system that has no such links."""
+    """Give a file a second name; False on a file system without hard links."""
     try:
         os.link(target, old, follow_symlinks=False)
     except OSError:

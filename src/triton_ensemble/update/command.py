@@ -1,10 +1,10 @@
-"""Upgrade the project to the template's newest version by `copier update`: all of it, or nothing.
+"""Upgrade the project to the template's newest version by `copier update`: all or nothing.
 
-A changed pipeline.yml is applied with it.
+The command also applies a changed pipeline.yml.
 
-The update is made in a copy of the last commit. The project gets its files when it has succeeded, by
-renames that are undone where one fails. What went wrong is one line, and conflicts are an error. It
-runs in an environment with Copier, which `make update` makes.
+It runs the update in a copy of the last commit. If the update succeeds, its files are moved into the project;
+if a move fails, all are undone. A failure is one line, and conflicts are an error. The command needs an
+environment with Copier, which `make update` makes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BACK = "git restore --source=HEAD --staged --worktree . && git clean -fd ."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take Copier's options, such as --vcs-ref."""
+    """Declare Copier's options, such as --vcs-ref."""
     parser.add_argument("--vcs-ref", help="the template's version, instead of the newest tag")
 
 
@@ -107,7 +107,7 @@ def _report(
     print(*table(copy, changes, owned), *[""] * any(notes), sep="\n", flush=True)
     _print_notes(notes)
     if conflicts:
-        print(f"To take the update back: {BACK}", file=sys.stderr)
+        print(f"To undo the update: {BACK}", file=sys.stderr)
     if marked := ", ".join(path for path in conflicts if path != MAKEFILE):
         lines = "both you and the template changed lines that stand between <<<<<<< and >>>>>>>"
         print(f"{marked}: {lines}; choose, then `git add`", file=sys.stderr)
@@ -125,7 +125,7 @@ def _check_clean(root: Path) -> None:
     except UpdateError as error:
         if "not a git repository" in str(error):
             raise UpdateError(
-                "update: the project is in no git repository; run: git init && git add --all && git commit"
+                "update: the project is not in a git repository; run: git init && git add --all && git commit"
             ) from error
         raise
     changed = git(root, "status", "--porcelain", "--", ".").decode(errors="replace").splitlines()
@@ -135,7 +135,7 @@ def _check_clean(root: Path) -> None:
         git(root, "cat-file", "-e", "HEAD:./.copier-answers.yml")
     except UpdateError as error:
         raise UpdateError(
-            ".copier-answers.yml: is in no commit; take it back, or run: git add --all && git commit"
+            ".copier-answers.yml: is not committed; restore it, or run: git add --all && git commit"
         ) from error
 
 

@@ -33,7 +33,7 @@ def keep_edits(copy: Aside) -> Iterator[str]:
 def keep_unknown(copy: Aside, changes: Mapping[str, str]) -> Iterator[str]:
     """Yield a line for each file that is about to be replaced and differs from the last commit.
 
-    It is one that git ignores, or whose changes git was told not to see.
+    Git ignores such a file, or was told not to see its changes.
     """
     for path, status in changes.items():
         file, new = copy.root / path, copy.project / path
@@ -57,9 +57,9 @@ def _moves(copy: Aside, gone: list[str], added: list[str]) -> dict[str, str]:
 
 
 def _merge(copy: Aside, old: str, new: str) -> bool:
-    """Merge the edits of a file that moved into the new one; False where it is no text.
+    """Merge the edits of a file that moved into the new one; False if it is not text.
 
-    A conflict is left in the file and in the index, as Copier leaves those of files that did not move.
+    A conflict is left in the file and in the index, as Copier does for files that did not move.
     """
     mine, base, target = copy.work / "mine", copy.last_update / old, copy.project / new
     if not base.is_file() or not target.is_file() or target.is_symlink():
@@ -80,9 +80,9 @@ def _merge(copy: Aside, old: str, new: str) -> bool:
 
 
 def _keep_binaries(copy: Aside, changes: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each edited file that is no text and changed: Copier takes the template's without a word.
+    """Yield a line for each edited and changed file that is not text: Copier takes the template's without a word.
 
-    One that the template did not change stays the owner's.
+    If the template did not change such a file, the owner's stays.
     """
     for path in [path for path, status in changes.items() if status == "M"]:
         mine, new = copy.before(path), copy.project / path
@@ -93,7 +93,7 @@ def _keep_binaries(copy: Aside, changes: Mapping[str, str]) -> Iterator[str]:
             new.write_bytes(mine)
         else:
             place = copy.save(path, mine)
-            yield f"{path}: is no text, and the template's now; yours, with your edits, is {place}"
+            yield f"{path}: is not text, and is now the template's; yours, with your edits, is {place}"
 
 
 def _keep_makefile(copy: Aside) -> Iterator[str]:

@@ -32,13 +32,13 @@ HEAVY = "an environment of over 5 GB"
 
 
 class LockError(RuntimeError):
-    """What keeps the locks from being renewed: where, what, what to do."""
+    """Raised if the locks can't be renewed: where, what, what to do."""
 
 
 def lacking(lock: str, requirements: Iterable[str]) -> list[str]:
-    """Return the requirements that a lock has no package for.
+    """Return the requirements for which a lock lacks a package.
 
-    One of another version is none where `packaging` is installed, as beside Copier.
+    A package with another version does not count if `packaging` is installed, as beside Copier.
     """
     found = re.findall(r"^([\w.-]+)(?:\[.*?\])?==([^\s;]+)", lock, re.MULTILINE)
     versions: dict[str, list[str]] = {}
@@ -48,7 +48,7 @@ def lacking(lock: str, requirements: Iterable[str]) -> list[str]:
 
 
 def missing(lock: Path, facts: dict[str, Any]) -> list[str]:
-    """Return what a project declares and its lock has no package for; nothing if its owner removed the lock."""
+    """Return a project's declared requirements that its lock lacks; nothing if its owner removed the lock."""
     declared = dict.fromkeys(each for task in facts.get("packages", {}).values() for each in task)
     return lacking(lock.read_text(encoding="utf-8"), declared) if lock.exists() else []
 
@@ -119,9 +119,9 @@ def _advice(facts: dict[str, Any]) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Renew the locks; 1 after a line where that can't be, or where the owner has to choose first.
+    """Renew the locks; return 1 after a line if that fails, or if the owner has to choose first.
 
-    After an update, --lacking, it is 0 then: the update is complete.
+    After an update, with --lacking, return 0 then: the update is complete.
     """
     try:
         if not arguments or _is_needed():

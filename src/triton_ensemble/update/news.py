@@ -1,4 +1,4 @@
-"""What an update prints of the template's changelog, which each wheel carries."""
+"""The part of the template's changelog, which each wheel carries, that an update prints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_news(copy: Aside, changed: Iterable[str]) -> list[str]:
 
 
 def _read_changelog(wheel: bytes) -> list[str]:
-    """Return the lines that are not empty; none of what is no wheel, or one without a changelog."""
+    """Return the lines of the changelog that are not empty; nothing if the file is not a wheel, or lacks a changelog."""
     file = io.BytesIO(wheel)
     if not zipfile.is_zipfile(file):
         return []

@@ -1,10 +1,10 @@
-"""Calls Copier in a process of its own. What went wrong is the last line on stderr.
+"""Call Copier in its own process. The last line on stderr says what went wrong.
 
     python -m triton_ensemble.update.render update FOLDER [VERSION]
     python -m triton_ensemble.update.render copy FOLDER < .copier-answers.yml
 
-`update` updates the project in FOLDER with ./pipeline.yml; `copy` renders into FOLDER the version of
-the template that the answers were given to. A relative path of the template begins here.
+`update` updates the project in FOLDER with ./pipeline.yml. `copy` renders into FOLDER the version of the template to
+which the answers were given. A relative path of the template begins here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def update(folder: Path, version: str | None) -> None:
 
 
 def main() -> int:
-    """Do one of the two; 1 after a line that says what went wrong."""
+    """Update or copy; return 1 after a line that says what went wrong."""
     command, folder, *version = sys.argv[1:]
     answers: dict[str, Any] = {}
     try:
@@ -78,13 +78,13 @@ def _line(error: Exception, answers: Mapping[str, Any]) -> str:
         )
     instead = "write the template's URL or its absolute path, and commit"
     if isinstance(error, ValueError) and "must be a directory" in text:
-        return f"{source}: is no folder here; {instead}"
+        return f"{source}: is not a folder here; {instead}"
     if f"Unknown revision: '{answers.get('_commit')}'" in text:
-        return f"{source}: is no template with the version {answers.get('_commit')}; {instead}"
+        return f"{source}: is not a template with the version {answers.get('_commit')}; {instead}"
     if stderr := getattr(error, "stderr", None):  # of a git that Copier has run
-        return f"{source}: git says: {last_line(stderr)}; is the template there, and the network?"
+        return f"{source}: git says: {last_line(stderr)}; do the template and the network exist?"
     if isinstance(error, OSError):
-        return f"update: {error.filename or 'a temporary file'}: {error.strerror}; make room, or name another folder by TMPDIR"
+        return f"update: {error.filename or 'a temporary file'}: {error.strerror}; make room, or name another folder with TMPDIR"
     return f"{source}: {' '.join(text.split())}"
 
 

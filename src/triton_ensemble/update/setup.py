@@ -31,7 +31,7 @@ def main() -> int:
 def _missing_requirements() -> Iterator[tuple[str, bool]]:
     """Yield packages that are not installed, and whether all commands need them.
 
-    Those of the extras that vendor/requirements.txt names are for some commands.
+    Packages of the extras that vendor/requirements.txt names are for some commands.
     """
     extras = re.findall(r"[\w-]+(?=[],])", VENDORED.read_text() if VENDORED.exists() else "")
     for requirement in importlib.metadata.requires("triton-ensemble") or []:

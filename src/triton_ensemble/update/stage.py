@@ -77,7 +77,7 @@ class Stage:
         """Raise UpdateError if a file was changed since."""
         for number, (path, digest) in enumerate(self._read()[0]):
             if _digest(root / path) not in ("", digest, _digest(self.old(number))):
-                raise UpdateError(f"{path}: was changed since; undo that first")
+                raise UpdateError(f"{path}: was changed since then; undo that first")
 
     def remove(self) -> None:
         """Remove the folder, unless files in it are to be put back."""
@@ -122,7 +122,7 @@ def staged(root: Path) -> Iterator[Stage]:
 
 @contextmanager
 def take_up(root: Path, kept: Path) -> Iterator[Stage]:
-    """Make the stage of a change that was kept one that the next command undoes; remove it in the end, if it is."""
+    """Prepare the stage of a kept change, so that the next command undoes it; remove it in the end."""
     with _locked(kept):
         stage = Stage(kept.rename(root / f"{PREFIX}undo"))
         yield stage
@@ -169,7 +169,7 @@ def _locked(folder: Path) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise UpdateError(
-                "update: another one runs in this project; wait for its end"
+                "update: another update runs in this project; wait for its end"
             ) from error
         yield
 
@@ -190,7 +190,7 @@ def remove_empty_folders(root: Path, removed: Iterable[str]) -> None:
 
 
 def _digest(path: Path) -> str:
-    """Return what tells a file or link from others, also from one that is executable; empty where there is none."""
+    """Return a digest that differs between files, links and executable files; empty if there is none."""
     if not os.path.lexists(path):
         return ""
     mode = path.lstat().st_mode

@@ -1,4 +1,4 @@
-"""What an update did, as a table: each file that changed, and owned ones that the pipeline has no use for any more."""
+"""The effects of an update as a table: each changed file, and owned files that the pipeline no longer uses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Change(Protocol):
 
 
 class Row(NamedTuple):
-    """What became of a file, or of a folder with `/` at the end, and what there is to say of it."""
+    """The change of a file, or of a folder with `/` at the end, with a remark."""
 
     what: str
     path: str
@@ -159,7 +159,7 @@ def _yours(copy: Change, owned: Owned) -> Iterator[Row]:
         verb = "imports" if len(importers) == 1 else "import"
         by = f"{', '.join(importers)} {verb} it" if importers else "no file imports it"
         was, now = _types(copy)
-        note = "yours, and of no step now"
+        note = "yours, but no step uses it now"
         if _is_code(path):
             lost = ", ".join(sorted(_words(copy.before(path)) & (was - now)))
             note += f"; {by}" + f", and {lost} in it is gone" * bool(lost)
@@ -209,7 +209,7 @@ def _imports(root: Path) -> dict[str, set[str]]:
 
 
 def _imported(source: Path, module: str) -> set[str]:
-    """Return the modules that one imports, and what it takes from them; nothing of what is no Python."""
+    """Return the modules that a module imports, and the names that it takes from them; nothing if it is not Python."""
     modules: set[str] = set()
     try:
         nodes = [*ast.walk(ast.parse(source.read_bytes()))]
@@ -226,7 +226,7 @@ def _imported(source: Path, module: str) -> set[str]:
 
 
 def _grouped(rows: Sequence[Row]) -> Iterator[Row]:
-    """Yield one row for many files of a folder that became the same, where there is no more to say of them."""
+    """Yield one row for many files of a folder with the same change and no remark."""
     count = Counter(map(_kind, rows))
     for row in rows:
         if count[_kind(row)] < MANY:

@@ -1,4 +1,4 @@
-"""What the commands have in common: their arguments, and one line for what went wrong."""
+"""The common part of the commands: their arguments, and one line for an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serve a project's versions on the local Triton: does it load them, and do the live tests pass?"""
+"""Serve a project's versions on the local Triton, to see whether it loads them and the live tests pass."""
 
 from __future__ import annotations
 

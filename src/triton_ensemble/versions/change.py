@@ -57,7 +57,7 @@ def _linked(source: str, target: str) -> None:
 
 
 def write(folder: Path, changes: Changes) -> None:
-    """Write changes into a candidate, whose files are links: those of the project stay as they are."""
+    """Write changes into a candidate, whose files are links, so that the project's own files stay as they are."""
     for path, content in changes.items():
         target = folder / path
         target.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ from triton_ensemble.versions.running import NotMoved, Running
 
 # What `make shift` was given is nothing for the `make` in ROLL: it has a VERSION of its own.
 OURS = ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "NAME", "VERSION")
-HOW = "one that runs follows by ROLL=command, which starts it anew (docs/versions.md)"
+HOW = "a running server follows with ROLL=command, which restarts it (docs/versions.md)"
 
 
 class RollError(VersionError):
@@ -32,8 +32,8 @@ class RollError(VersionError):
 
 
 def add_roll(parser: ArgumentParser) -> None:
-    """Declare the command that starts servers anew."""
-    what = "run where no server takes it by the model control API: starts them anew, and waits"
+    """Declare the command that restarts servers."""
+    what = "command that restarts the servers and waits, for when the model control API is closed"
     parser.add_argument("--roll", metavar="COMMAND", default="", help=what)
 
 
@@ -54,9 +54,9 @@ def follow(stage: Stage, pipeline: Pipeline, name: str, changes: Changes, roll: 
         try:
             _rolled(pipeline.root, roll)
         except RollError:
-            back = "it fails with them too, so see what the servers serve"
+            back = "it fails with them too, so check what the servers serve"
         else:
-            back = "it has ended well with them"
+            back = "it succeeded with them"
         raise VersionError(f"{error}; the files are as they were, and {back}") from error
     return lines[0]
 
@@ -67,9 +67,9 @@ def _moved(pipeline: Pipeline, name: str, changes: Iterable[str], roll: str) -> 
     except NotMoved as reason:
         if not roll:
             return f"{reason}; {HOW}"
-        print(f"{reason}; so ROLL starts it anew: {roll}", flush=True)
+        print(f"{reason}; so ROLL restarts it: {roll}", flush=True)
     _rolled(pipeline.root, roll)
-    return "ROLL has ended well: the servers serve it"
+    return "ROLL succeeded: the servers serve it"
 
 
 def _told(pipeline: Pipeline, name: str, changes: Iterable[str]) -> str:
@@ -80,7 +80,7 @@ def _told(pipeline: Pipeline, name: str, changes: Iterable[str]) -> str:
     callers = sorted(changed - {name} - {*ensembles})
     cached = [e["name"] for e in graph["ensembles"] if "response_cache" in e["settings"]]
     if cached:
-        raise NotMoved(f"{', '.join(cached)}: has a cache, which would go on with old answers")
+        raise NotMoved(f"{', '.join(cached)}: has a cache, which would keep old answers")
 
     def holds(server: Running) -> bool:
         asked, loaded = server.asked(ensembles, name), server.versions(name)
@@ -95,7 +95,7 @@ def _rolled(root: Path, roll: str) -> None:
     try:
         status = subprocess.run(roll, shell=True, cwd=root, env=environment).returncode
     except KeyboardInterrupt:
-        what = "the files are as they were, and the servers may serve either; run it again"
+        what = "the files are as they were, and the servers may serve either version; run it again"
         raise VersionError(f"ROLL was interrupted; {what}: {roll}") from None
     if status:
         raise RollError(status)

@@ -1,4 +1,4 @@
-"""What pipeline.yml says of versions, and the files of the project that depend on it."""
+"""The versions in pipeline.yml, and the files of the project that depend on them."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Pipeline:
         steps: dict[str, Answers] = {str(step["name"]): step for _, step in steps_of(self.given)}
         if name not in steps:
             known = ", ".join(steps)
-            what = "is the ensemble, whose version says nothing" if name == self._ensemble else ""
-            wrong = f"{name}: {what or 'is no step'}" if name else "no NAME is given"
+            what = "is the ensemble, which does not have versions" if name == self._ensemble else ""
+            wrong = f"{name}: {what or 'is not a step'}" if name else "no NAME is given"
             raise VersionError(f"{wrong}; write NAME=one of {known}")
         if why := self._unversioned(steps[name]):
             raise VersionError(f"step {name}: {why}")
@@ -54,7 +54,9 @@ class Pipeline:
             inside = ", ".join(str(each["name"]) for each in step["steps"])
             return f"is an ensemble, which has no code of its own; write NAME=one of {inside}"
         if self.given.get("ensemble") is False:
-            return "is served without an ensemble, which says whose version is asked; drop `ensemble: false`"
+            return (
+                "is served without an ensemble, which chooses the version; drop `ensemble: false`"
+            )
         if not isinstance(step.get("versions", []), list):
             return (
                 f"has `versions: {step['versions']}`; drop it, publish writes the list of versions"
@@ -87,7 +89,7 @@ class Pipeline:
         return {latest if version == -1 else version for version in said}
 
     def with_versions(self, name: str, versions: Sequence[int], version: int) -> Pipeline:
-        """Return a pipeline whose step has these versions, and asks for one of them; so do others of its model."""
+        """Return a pipeline in which a step has these versions and asks for `version`, like other steps of its model."""
         edits: dict[Place, Any] = {}
         for place, step in steps_of(self.given):
             if step["name"] == name:

@@ -1,10 +1,10 @@
-"""Freezes a step's code and model file as a version of its model, which never changes again.
+"""Freeze a step's code and model file as a version of its model, which never changes again.
 
-The ensemble stays at the version that it asks for; `make shift` moves it. What is frozen is what the
-working tree has, or a commit where --from names one, or a model file where --file does. The files go to
-versions/, their digests to versions.json, and pipeline.yml lists the version.
+The ensemble keeps its version; `make shift` moves it. The files come from the working tree, with --from from
+a commit; --file names another model file. They are copied to versions/, their digests are written into
+versions.json, and pipeline.yml lists the version.
 
-Nothing is written unless the local Triton loads the new version beside the others.
+The command writes nothing unless the local Triton loads the new version beside the others.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ from triton_ensemble.versions.pipeline import Pipeline
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the step, the version, and where its files come from."""
-    parser.add_argument("name", metavar="NAME", help="a step with a model of its own")
+    parser.add_argument("name", metavar="NAME", help="a step that has its own model")
     parser.add_argument("version", type=version, metavar="VERSION", help="its number, from 1 on")
-    parser.add_argument("--from", dest="commit", metavar="COMMIT", help="of git, as it was built")
+    parser.add_argument(
+        "--from", dest="commit", metavar="COMMIT", help="take the files of this commit of git"
+    )
     parser.add_argument("--file", type=Path, metavar="FILE", help="the model file of the version")
 
 
@@ -125,7 +127,7 @@ def _put(project: Project, folder: Path, file: Path) -> None:
     if not names:
         raise VersionError(f"step {folder.parent.name}: has no model file; leave FILE out")
     if not file.is_file():
-        raise VersionError(f"{file}: is no file; write FILE=path of the model file")
+        raise VersionError(f"{file}: is not a file; write FILE=path of the model file")
     target = folder / names[0]
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
@@ -152,7 +154,7 @@ def _frozen(root: Path, project: Project, folder: Path) -> dict[str, Any]:
     files = published.freeze(root, folder)
     if not files:
         where = f"model_repository/{folder.parent.name}/{folder.name}"
-        raise VersionError(f"{where}: has no file of yours; put the model's files there")
+        raise VersionError(f"{where}: does not have a file of yours; put the model's files there")
     sources = published.sources_digest(project, folder, working_tree(project))
     return {"files": files, "sources": sources}
 
@@ -163,7 +165,7 @@ def _already(name: str, number: int, known: dict[str, Any], one: dict[str, Any])
         raise VersionError(
             f"{name}: version {number} is published with other files, and never changes; write VERSION={new}"
         )
-    print(f"{name}: version {number} is published already, with the same files")
+    print(f"{name}: version {number} is already published, with the same files")
 
 
 def _with(

@@ -1,6 +1,6 @@
-"""Moves the ensemble back to the version that it asked for before the last shift.
+"""Move the ensemble back to the version that it had before the last shift.
 
-It brings back the golden answers that the shift replaced. Then it runs the live tests, and names those
+The command restores the golden answers that the shift replaced. Then it runs the live tests, and names those
 that fail.
 """
 
@@ -22,7 +22,7 @@ from triton_ensemble.versions.shift import shift
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the step, which is not needed where one alone was shifted."""
+    """Declare the step, which may be left out if only one step was shifted."""
     parser.add_argument("name", metavar="NAME", nargs="?", help="a step that was shifted")
     add_roll(parser)
 

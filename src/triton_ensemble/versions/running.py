@@ -22,7 +22,7 @@ CLOSED = ("not allowed", "restricted", "is disabled")
 
 
 class NotMoved(RuntimeError):
-    """Raised where a server goes on with what it serves, and why: one that is started anew serves the change."""
+    """Raised if a server still serves the old version, with the reason; a restarted server serves the change."""
 
 
 class Running:
@@ -56,10 +56,12 @@ class Running:
             except InferenceServerException as error:
                 reason = " ".join(str(error.message()).split())
                 if any(word in reason for word in CLOSED):
-                    raise NotMoved(f"{self._named}: serves what it did ({reason})") from None
+                    raise NotMoved(
+                        f"{self._named}: still serves the former version ({reason})"
+                    ) from None
                 raise VersionError(f"{self._named}: does not load {model}: {reason}") from None
         if not self._says(holds):
-            raise NotMoved(f"{self._named}: has a model repository of its own, which is as it was")
+            raise NotMoved(f"{self._named}: has its own model repository, which stays as it was")
         return f"{self._named}: serves it"
 
     def _says(self, holds: Callable[[Running], bool]) -> bool:
@@ -70,7 +72,7 @@ class Running:
             if any(word in reason for word in CLOSED):
                 what = f"has loaded it, and does not say which versions it serves ({reason})"
                 raise NotMoved(f"{self._named}: {what}") from None
-            raise VersionError(f"{self._named}: does not answer any more: {reason}") from None
+            raise VersionError(f"{self._named}: no longer answers: {reason}") from None
 
     def _check_served(self) -> None:
         try:

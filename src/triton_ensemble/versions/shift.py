@@ -1,13 +1,13 @@
-"""Moves the ensemble to another published version of a step's model.
+"""Move the ensemble to another published version of a step's model.
 
-A candidate is served by the local Triton first, with the new configs: a version that does not load, or
-whose live tests or golden answers fail, is never shifted to. Then pipeline.yml and the configs are written,
-and a server that runs is moved: at TRITON_URL, else at the usual port, by the model control API. A request
-in flight is answered by the version that it began with. ADMIN_KEY_FILE names the key of a server that asks
-for one. Where the API is closed or no server runs here, --roll names the command that starts servers anew.
+First the local Triton serves the new configs. If the version does not load, or its live tests or golden
+answers fail, nothing changes. Then the command writes pipeline.yml and the configs, and moves a running
+server, at TRITON_URL or at the usual port, through the model control API. A request in flight is answered by
+the version that it began with. ADMIN_KEY_FILE names the key of a server that asks for one. If the API is
+closed or no server runs here, give a command that restarts the servers with --roll.
 
-With --golden the new version's answers to the samples become the golden ones; `make rollback` brings back
-the former ones too.
+With --golden, the new version's answers to the samples become the golden answers; `make rollback` also
+restores the former ones.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ NONE: Changes = {}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the step, the version, and whether its answers are right where they are others."""
+    """Declare the step, the version, and whether its different answers are right."""
     parser.add_argument("name", metavar="NAME", help="a step with published versions")
-    parser.add_argument("version", type=version, metavar="VERSION", help="the one to ask for")
-    parser.add_argument("--golden", action="store_true", help="record its answers as golden ones")
+    parser.add_argument("version", type=version, metavar="VERSION", help="the version to move to")
+    parser.add_argument(
+        "--golden", action="store_true", help="record the version's answers as golden answers"
+    )
     add_roll(parser)
 
 
@@ -100,7 +102,7 @@ def _check(before: Pipeline, name: str, number: int, known: published.Record) ->
             f"{name}: version {number} is not published (published: {listed}); {then}"
         )
     if before.asked(name) == {number}:
-        raise VersionError(f"{name}: the ensemble asks for version {number} already")
+        raise VersionError(f"{name}: the ensemble already asks for version {number}")
     if str(before.served(name)) not in versions:
         raise VersionError(
             f"{name}: version {before.served(name)}, which is served, is not published; make publish NAME={name} VERSION={before.served(name)} FROM=HEAD"

@@ -1,7 +1,7 @@
-"""Files of published versions in a bucket, by their digests, beside versions/.
+"""Copy the files of published versions between versions/ and a bucket, by their digests.
 
-Brings those that versions/ lacks. With --send, the bucket gets those that it lacks too. Keys are taken as
-`make push` takes them.
+The command downloads files that versions/ lacks. With --send it also uploads files that the bucket lacks. It
+finds the bucket's keys as `make push` does.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from triton_ensemble.s3.address import Address, AddressError
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Which bucket, and whether to write into it."""
+    """Declare the bucket, and whether to write into it."""
     parser.add_argument("store", metavar="STORE", help="s3://BUCKET/PREFIX, as for `push`")
-    parser.add_argument("--send", action="store_true", help="what the bucket lacks")
+    parser.add_argument(
+        "--send", action="store_true", help="also upload files that the bucket lacks"
+    )
 
 
 def run(arguments: Namespace) -> int:
@@ -52,7 +54,7 @@ def _copy(root: Path, store: Address, *, send: bool) -> None:
 
 
 def _fetch(bucket: Bucket, files: Iterable[Frozen]) -> None:
-    """Bring files; PushError for one that is not what its digest says."""
+    """Download files; PushError for a file whose content does not match its digest."""
     for file in files:
         file.blob.parent.mkdir(parents=True, exist_ok=True)
         unfinished = file.blob.with_suffix(".new")
@@ -63,15 +65,15 @@ def _fetch(bucket: Bucket, files: Iterable[Frozen]) -> None:
             where = bucket.address / file.digest
             raise PushError(f"{where}: is damaged, which is {file.said}; send it again")
         published.take(unfinished, file.blob)
-        print(f"{file.said}: brought from {bucket.address}", flush=True)
+        print(f"{file.said}: downloaded from {bucket.address}", flush=True)
 
 
 def _send(bucket: Bucket, files: Iterable[Frozen]) -> None:
-    """Upload files; RepositoryError for one that is not what its digest says."""
+    """Upload files; RepositoryError for a file whose content does not match its digest."""
     for file in files:
         known = content(file.blob)
         if known.sha256 != file.digest:
             raise RepositoryError(f"{file.blob}: is damaged, which is {file.said}")
         with Progress(f"Sending {file.said}"):
             bucket.upload({file.digest: (file.blob, known)}, lambda _: None)
-        print(f"{file.said}: sent to {bucket.address}", flush=True)
+        print(f"{file.said}: uploaded to {bucket.address}", flush=True)

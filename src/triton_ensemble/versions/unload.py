@@ -1,6 +1,7 @@
-"""Takes a version of a step's model out of pipeline.yml, and out of a server that runs.
+"""Remove a version of a step's model from pipeline.yml and from a running server.
 
-What was published stays in versions/: `make shift` brings it back. Refused while a step asks for the version.
+The published files stay in versions/, and `make shift` brings the version back. The command refuses a version
+that a step still uses.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from triton_ensemble.versions.pipeline import Pipeline
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the step and the version."""
     parser.add_argument("name", metavar="NAME", help="a step with several versions")
-    parser.add_argument("version", type=version, metavar="VERSION", help="the one to unload")
+    parser.add_argument("version", type=version, metavar="VERSION", help="the version to unload")
     add_roll(parser)
 
 
@@ -43,5 +44,5 @@ def _unload(root: Path, name: str, number: int, roll: str) -> None:
     after = before.with_versions(name, left, before.served(name))
     with staged(root) as stage:
         line = follow(stage, after, name, changes_to(before, after), roll)
-    print(f"{name}: version {number} is not loaded any more; {', '.join(map(str, left))} is left")
+    print(f"{name}: version {number} is no longer loaded; {', '.join(map(str, left))} is left")
     print(line)

@@ -1,5 +1,5 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""Calls the ensemble from a shell: `python -m PACKAGE infer --help` lists its inputs."""
+"""Call the ensemble from a shell: `python -m PACKAGE infer --help` lists its inputs."""
 
 import argparse
 import json
@@ -23,14 +23,14 @@ CERTIFICATES = [field.name for field in fields(Tls)]
 OWN = {"format", "header", "help", "input", "timeout", "url"}
 OWN |= {name.replace("_", "-") for name in CERTIFICATES}
 VALUES = """\
-A value is a row: for several rows, give the option as often. The value of a text is the text, or the
-content of the file of that name; `@NAME` is always a file. Numbers, and texts of which a row has
-several, are JSON, as in '[1, 2, 3]', or a file with it, or an .npy file.
+A value is a row: for several rows, repeat the option. For a text, give the text or the name of a file
+that contains it; `@NAME` is always a file. Write numbers, or several texts in a row, as JSON, such as
+'[1, 2, 3]', or name a JSON or .npy file.
 """
 
 
 def options() -> dict[str, str]:
-    """Inputs by their option: MERCHANT_NAME by --merchant-name, where no other option has that name."""
+    """Return inputs by their option: MERCHANT_NAME by --merchant-name, if no other option has that name."""
     words = {name: re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") for name in INPUTS}
     count = Counter(words.values())
     return {
@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     infer = commands.add_parser("infer", description=f"Calls {MODEL}. {VALUES}", allow_abbrev=False)
     add = infer.add_argument
     url = os.environ.get("TRITON_URL", URL)
-    add("--url", default=url, help="of the server, TRITON_URL by default: %(default)s")
+    add("--url", default=url, help="the server's URL, by default TRITON_URL: %(default)s")
     add("--timeout", type=float, default=60.0, metavar="SECONDS", help="%(default)s by default")
     add("--header", action="append", default=[], metavar="NAME=VALUE", help="sent with the request")
     for name in CERTIFICATES:
@@ -70,7 +70,7 @@ def pair(text: str, option: str) -> tuple[str, str]:
 
 
 def inputs(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The values of the command line by input: a list of rows, or one where there is no batch dimension."""
+    """Return the values of the command line by input: a list of rows, or one row without a batch dimension."""
     given = {name: list(vars(arguments).get(f"input {name}", [])) for name in INPUTS}
     for text in arguments.input:
         name, value = pair(text, "--input")
@@ -82,12 +82,12 @@ def inputs(arguments: argparse.Namespace) -> dict[str, Any]:
     }
     for name, values in rows.items():
         if not MAX_BATCH_SIZE and len(values) > 1:
-            raise ValueError(f"{name} is there {len(values)} times; {MODEL} takes no batch")
+            raise ValueError(f"{name}: give it once; {MODEL} does not take batches")
     return {name: values if MAX_BATCH_SIZE else values[0] for name, values in rows.items()}
 
 
 def row(tensor: Tensor, value: str) -> Any:
-    """The row that a value of the command line stands for; raises OSError or ValueError."""
+    """Return the row that a value of the command line stands for; raise OSError or ValueError."""
     path = Path(value.removeprefix("@")) if value.startswith("@") or is_file(value) else None
     if tensor.datatype == "BYTES" and tensor.dims == (1,):
         return path.read_bytes() if path else value

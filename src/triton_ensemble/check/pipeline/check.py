@@ -89,7 +89,7 @@ def _path_to(line: int, model: Model | None) -> list[Field]:
 
 
 def _step_names(model: str, graph: Answers) -> Iterator[str]:
-    """Iterate over the steps that a model may come from: its own, those that share it, that of a copied tensor."""
+    """Iterate over the steps from which a model may come: its own, the steps that share it, or the step of a copied tensor."""
     yield model
     for each in graph["models"]:
         if each["name"] == model:

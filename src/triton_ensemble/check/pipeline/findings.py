@@ -1,4 +1,4 @@
-"""What the check finds in configs whose model files, code and data are not beside them."""
+"""The findings in configs that the check sees without model files, code and data beside them."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class PipelineLines:
     def of_model(self, names: Iterable[str], path: Iterable[Field]) -> int:
         """Return the line of a config's field: `path` leads to it from the config's outermost field.
 
-        `names` are those that a step may have which the model is made from.
+        `names` are the possible names of the step from which the model is made.
         """
         at = node = self.root
         for name in names:
@@ -86,14 +86,14 @@ def _said(node: Node) -> str:
 
 
 class _Scalars(yaml.SafeLoader):
-    """Reads scalars, those of unknown tags as texts."""
+    """Read scalars, and values with unknown tags as texts."""
 
 
 _Scalars.add_constructor(None, lambda _, node: node.value)
 
 
 def _name(node: Node) -> str:
-    """Return what an item is known by; empty where it has no name."""
+    """Return the name of an item; empty without one."""
     inside = {name: value for name, _, value in _entries(node)}
     known_by = [node, *(inside[name] for name in NAMES if name in inside)]
     return next((_said(each) for each in known_by if isinstance(each, yaml.ScalarNode)), "")
@@ -115,14 +115,14 @@ def _child(node: Node, name: str) -> Node | None:
 
 
 def _steps(node: Node) -> Iterator[Entry]:
-    """Iterate over all steps, those of ensembles inside too, by their names."""
+    """Iterate over all steps by their names, also inside ensembles."""
     for entry in _entries(_child(node, "steps")):
         yield entry
         yield from _steps(entry[2])
 
 
 def _visible(node: Node) -> Iterator[Entry]:
-    """Iterate over the entries of a node, and over those of the parts that messages do not name."""
+    """Iterate over the entries of a node, and over the entries of parts that messages do not name."""
     for key, at, value in _entries(node):
         yield key, at, value
         if key in UNNAMED:

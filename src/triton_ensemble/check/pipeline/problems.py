@@ -78,7 +78,7 @@ def _table(value: Any) -> Any:
 
 
 def _names(steps: Iterable[Answers]) -> set[str]:
-    """Return the names of steps, those of ensembles inside too."""
+    """Return the names of steps, also inside ensembles."""
     return {each["name"] for _, each in steps_of({"steps": steps})}
 
 

@@ -34,7 +34,7 @@ def of_named_models(repository: Repository) -> Iterator[tuple[Call, Repository]]
 
 
 def in_sure_cycles(repository: Repository) -> Iterator[tuple[Call, list[str]]]:
-    """Iterate over calls that lead to their own model again, one of each cycle, with the names on the way."""
+    """Iterate over calls that lead to their own model again, once for each cycle, with the names on the way."""
     models = repository.models
     calls = {
         name: {step.model_name for step in model.steps} & models.keys()
@@ -53,7 +53,7 @@ def in_sure_cycles(repository: Repository) -> Iterator[tuple[Call, list[str]]]:
 
 
 def in_cycles(repository: Repository) -> Iterator[tuple[Model, list[str]]]:
-    """Iterate over the models that may call themselves over others, one of each cycle, with the names on the way."""
+    """Iterate over the models that may call themselves over others, once for each cycle, with the names on the way."""
     models = repository.models
     sure = [{*way} for _, way in in_sure_cycles(repository)]
     for way in cycles({name: called(model, models) for name, model in models.items()}):

@@ -148,7 +148,7 @@ def _orphans(repository: Repository) -> Iterator[Model | UnreadModel]:
 
 
 def _used(repository: Repository) -> dict[str, Model | UnreadModel]:
-    """Return the folders that the pipeline names, and those of the models that its ensembles name."""
+    """Return the folders that the pipeline names, and the folders of models that its ensembles name."""
     used: dict[str, Model | UnreadModel] = {}
     names = [*_step_names(repository.answers)]
     while names:

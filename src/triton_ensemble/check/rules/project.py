@@ -165,7 +165,7 @@ def _given(call: ast.Call, path: str) -> Iterator[ast.expr]:
 
 
 def _unreadable(path: Path) -> Iterator[Problem]:
-    """Whether what the project was made from is no YAML, as after a merge with conflicts."""
+    """Return whether the answers from which the project was made are not YAML, as after a merge with conflicts."""
     try:
         content = path.read_bytes()
         yaml.load(content, LOADER)

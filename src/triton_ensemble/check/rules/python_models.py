@@ -29,7 +29,7 @@ def python_files(repository: Repository) -> Iterator[PythonFile]:
 
 
 def compiled_files(repository: Repository) -> Iterator[PythonFile]:
-    """Iterate over those that compile."""
+    """Iterate over the files that compile."""
     return (file for file in repository.python_files if not file.error)
 
 

@@ -14,20 +14,20 @@ from .errors import InvalidInput, ServerFailure
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 Inputs: TypeAlias = Mapping[str, ArrayLike | None]
 Text: TypeAlias = str | bytes
-# The values of a text tensor; a list of texts, or a lone text, will do where a row has just one.
+# The values of a text tensor. If a row has only one text, you can pass a list of texts, or one text.
 Texts: TypeAlias = Text | Sequence[Text] | Sequence[Sequence[Text]] | NDArray[np.object_ | np.str_]
 
 
 def text(array: NDArray[np.object_]) -> NDArray[np.str_]:
-    """The bytes of a text tensor as UTF-8 text, in the same shape."""
+    """Return the bytes of a text tensor as UTF-8 text, in the same shape."""
     decoded = [bytes(cell).decode(errors="replace") for cell in array.flat]
     return np.array(decoded, dtype=np.str_).reshape(array.shape)
 
 
 def arrays(inputs: Inputs) -> Arrays:
-    """A call's inputs as the ensemble takes them; None leaves an optional one out.
+    """Return a call's inputs as the ensemble takes them; None leaves an optional one out.
 
-    Raises InvalidInput for an input that the ensemble does not have, one that is missing, and a
+    Raises InvalidInput for an input that the ensemble does not have, for a missing input, and for a
     value that does not fit its data type or dims.
     """
     given = {name: value for name, value in inputs.items() if value is not None}
@@ -47,7 +47,7 @@ def arrays(inputs: Inputs) -> Arrays:
 
 
 def requested(outputs: Sequence[str] | None) -> tuple[str, ...]:
-    """The names of the outputs, all for None; raises InvalidInput for one that the ensemble does not have."""
+    """Return the names of the outputs, all of them for None; raise InvalidInput for an unknown name."""
     names = tuple(OUTPUTS if outputs is None else outputs)
     for name in names:
         _known("output", name, OUTPUTS)
@@ -69,9 +69,9 @@ def _array(name: str, tensor: Tensor, value: ArrayLike) -> NDArray[Any]:
         raise InvalidInput(f"{name} is {tensor.datatype}: {error}") from None
     wanted = (-1,) * (MAX_BATCH_SIZE > 0) + tensor.dims
     if tensor.dims == (1,):
-        array = np.atleast_1d(array)  # a lone value is one row
+        array = np.atleast_1d(array)  # a single value is one row
     if array.ndim == len(wanted) - 1 and tensor.dims[-1:] == (1,):
-        array = array[..., np.newaxis]  # a list of values, where a row has just one
+        array = array[..., np.newaxis]  # a list of values, if each row has only one
     elif not array.size and array.ndim < len(wanted):  # an empty list ends before the last dims
         array = array.reshape(*array.shape, *(max(n, 0) for n in wanted[array.ndim :]))
     fits = [want in (-1, have) for want, have in zip(wanted, array.shape, strict=False)]
@@ -92,16 +92,16 @@ def _bytes(cell: Any) -> bytes:
     if isinstance(cell, str):
         return cell.encode()
     if isinstance(cell, bytes):
-        return bytes(cell)  # tritonclient would send the text `b'...'` of NumPy's own
-    raise TypeError(f"{type(cell).__name__} is no text; give str or bytes")
+        return bytes(cell)  # tritonclient would send NumPy's bytes as the text `b'...'`
+    raise TypeError(f"{type(cell).__name__} is not a text; give str or bytes")
 
 
 def _numbers(value: ArrayLike, datatype: str) -> NDArray[Any]:
-    """In the tensor's type, if that changes no value but by rounding: 1.5 is no integer."""
+    """Return a value in the tensor's type, if this only rounds floats: 1.5 does not become an integer."""
     given, wanted = np.asarray(value), np.dtype(triton_to_np_dtype(datatype))
     if given.dtype == wanted:
         return given
-    # bfloat16 is to NumPy a type of kind V
+    # NumPy has bfloat16 as a type of kind V
     is_rounded = given.dtype.kind in "iuf" and wanted.kind in "fV"
     if given.size and given.dtype.kind in "iu" and wanted.kind in "iu":
         limits = np.iinfo(wanted)
@@ -119,7 +119,7 @@ def _numbers(value: ArrayLike, datatype: str) -> NDArray[Any]:
 
 
 def split(given: Arrays) -> list[range]:
-    """The rows of each request of a call, `max_batch_size` at most; one empty range without a batch dimension."""
+    """Return the rows of each request of a call, at most `max_batch_size`; one empty range without a batch dimension."""
     rows = range(len(next(iter(given.values()), ())) if MAX_BATCH_SIZE else 0)
     if len(rows) <= MAX_BATCH_SIZE:
         return [rows]
@@ -127,14 +127,14 @@ def split(given: Arrays) -> list[range]:
 
 
 def part(given: Arrays, rows: range) -> Arrays:
-    """Some rows of a call; all of it for none, as there is no batch dimension."""
+    """Return some rows of a call; the whole call if there are no rows, as without a batch dimension."""
     if not rows:
         return given
     return {name: array[rows.start : rows.stop] for name, array in given.items()}
 
 
 def joined(answers: Sequence[Arrays]) -> Arrays:
-    """The rows of all answers, in order; raises ServerFailure where their shapes differ."""
+    """Return the rows of all answers, in order; raise ServerFailure if their shapes differ."""
     if len(answers) == 1:
         return answers[0]
     try:

@@ -1,8 +1,8 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
 """The clients without the types of the ensemble: one for asyncio, one for threads.
 
-What they do is written once, as coroutines. Those of BaseClient block where those of BaseAsyncClient
-wait for the event loop: they end at their first step, and `blocking` makes methods of them.
+Both share the same coroutines. In BaseAsyncClient they wait for the event loop. In BaseClient they block
+instead, so that they end at their first step, and `blocking` turns them into methods.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ Call: TypeAlias = Callable[[], Coroutine[Any, Any, Arrays]]
 
 
 class Calls(ABC):
-    """What both clients do with a call; they add how to wait, and how to run several requests at once."""
+    """The base of both clients. Each adds how to wait, and how to run several requests at once."""
 
     _default_url: ClassVar[str]
     _api: ClassVar[Any]  # tritonclient's module for gRPC
@@ -62,7 +62,7 @@ class Calls(ABC):
         if is_grpc(address):
             self._transport = GrpcTransport(self._api, address, self._headers, tls or Tls())
         elif self._api is grpc:
-            from . import http_transport  # it needs gevent, which gRPC does not
+            from . import http_transport  # HTTP needs gevent, gRPC does not
 
             self._transport = http_transport.HttpTransport(address, self._headers, tls or Tls())
         else:
@@ -76,7 +76,7 @@ class Calls(ABC):
         _clients.add(self)
 
     def _start(self) -> None:
-        """Make what one process owns; a forked process drops what its parent owns."""
+        """Make the objects that belong to this process, and drop the parent's after a fork."""
         self._transport.forget()
         self._pool = ThreadPoolExecutor(self._in_flight)  # for BaseClient; threads start on demand
         self._regions = Regions() if self._shared_memory else None
@@ -95,7 +95,7 @@ class Calls(ABC):
 
     @property
     def max_batch_size(self) -> int:
-        """Rows that one request may have; 0: the ensemble has no batch dimension."""
+        """The rows that one request may have; 0 if the ensemble does not have a batch dimension."""
         return MAX_BATCH_SIZE
 
     @abstractmethod
@@ -103,16 +103,16 @@ class Calls(ABC):
 
     @abstractmethod
     async def _gathered(self, calls: Sequence[Call]) -> list[Arrays]:
-        """The answers to requests, of which `in_flight` run at once; raises the first error."""
+        """Return the answers to requests, of which `in_flight` run at once; raise the first error."""
 
     def _begun(self, timeout: float | None) -> Deadline:
-        """The deadline of a call that begins; raises InferenceError if the client is closed."""
+        """Return the deadline of a new call; raise InferenceError if the client is closed."""
         if self._closed:
             raise InferenceError(CLOSED)
         return Deadline(self.timeout if timeout is None else timeout)
 
     async def _answer(self, request: Request, rows: range) -> Arrays:
-        """The answer to some rows of a call."""
+        """Return the answer to some rows of a call."""
         steps, answer = flow(rows, request.deadline, self._retries), None
         while True:
             try:
@@ -160,15 +160,15 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 class BaseAsyncClient(Calls):
-    """BaseClient for asyncio, over gRPC alone. It belongs to the event loop that it is first used in.
+    """BaseClient for asyncio, over gRPC only. It belongs to the event loop that first uses it.
 
-    url: `grpc://` or `grpcs://` with host and port. The other options are those of BaseClient.
+    url: `grpc://` or `grpcs://` with host and port. BaseClient has the other options.
     """
 
     _default_url, _api = "grpc://127.0.0.1:8001", aio
 
     async def ready(self, timeout: float | None = None) -> bool:
-        """Whether the server answers and has loaded the ensemble."""
+        """Return whether the server answers and has loaded the ensemble."""
         try:
             return await self._transport.ready(self._begun(timeout))
         except InferenceError:
@@ -177,7 +177,7 @@ class BaseAsyncClient(Calls):
     async def infer(
         self, inputs: Inputs, *, outputs: Sequence[str] | None = None, timeout: float | None = None
     ) -> Arrays:
-        """The outputs by name for the `inputs` by name; all outputs, unless `outputs` names some.
+        """Return the outputs by name for the `inputs` by name: all outputs, unless `outputs` names some.
 
         Each is an array of shape [batch, *dims], without batch where the ensemble has no batch
         dimension; texts are bytes. `timeout` (seconds) is for the whole call.
@@ -197,9 +197,9 @@ class BaseAsyncClient(Calls):
         request_id: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> Arrays:
-        """One request as it is: not checked, not split, not tried again.
+        """Send one request as it is: do not check, split or repeat it.
 
-        `request_id` is for the server's log and traces, `headers` go with this request alone.
+        `request_id` is for the server's log and traces; only this request has `headers`.
         """
         options = {"request_id": request_id}
         return await self._sent(
@@ -207,7 +207,7 @@ class BaseAsyncClient(Calls):
         )
 
     async def close(self) -> None:
-        """Closes the connections; an idle one delays the server's shutdown."""
+        """Close the connections; an idle connection delays the server's shutdown."""
         self._closed = True
         if self._regions:
             deadline = Deadline(self.timeout)
@@ -215,7 +215,7 @@ class BaseAsyncClient(Calls):
                 try:
                     await self._transport.unregister(region, deadline)
                 except InferenceError:
-                    break  # the server is gone, or has it no more
+                    break  # the server has ended, or no longer has the region
             self._regions.close()
         await self._transport.close()
 
@@ -245,7 +245,7 @@ class BaseAsyncClient(Calls):
 
 
 def completed(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that waits for no event loop."""
+    """Return the result of a coroutine that does not wait for an event loop."""
     try:
         coroutine.send(None)
     except StopIteration as end:
@@ -257,7 +257,7 @@ def completed(coroutine: Coroutine[Any, Any, T]) -> T:
 def blocking(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Any, P], T]:
-    """The method of a synchronous client for one of an asynchronous client."""
+    """Make a method of the synchronous client from a method of the asynchronous client."""
 
     @functools.wraps(method)
     def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
@@ -270,10 +270,10 @@ class BaseClient(Calls):
     """Calls the ensemble over HTTP or gRPC. Threads may share a client.
 
     url: `http://`, `https://`, `grpc://` or `grpcs://` with host and port.
-    timeout: seconds that a call has, with all its requests and retries, unless it says otherwise.
-    retries: how often a request is sent again if the server was not there or too busy.
-    in_flight: requests that a call with more rows than `max_batch_size` has at once.
-    shared_memory: inputs go by system shared memory, to a server on this machine that allows it.
+    timeout: seconds for a call with all its requests and retries, unless the call has its own timeout.
+    retries: how often to repeat a request if the server does not answer or is too busy.
+    in_flight: how many requests a call with more rows than `max_batch_size` sends at once.
+    shared_memory: send inputs through system shared memory, to a server on this machine that allows it.
     headers: sent with each request; tls: the certificates, if they are not the system's.
     """
 
@@ -285,11 +285,11 @@ class BaseClient(Calls):
     _shut = blocking(BaseAsyncClient.close)
 
     def answers(self, inputs: Inputs, *, timeout: float | None = None) -> Iterator[Arrays]:
-        """All answers to a call, whether the ensemble is decoupled or not: here, one."""
+        """Yield all answers to a call, whether the ensemble is decoupled or not: here, one."""
         yield self.infer(inputs, timeout=timeout)
 
     def close(self) -> None:
-        """Closes the connections, also under calls of other threads; an idle one delays the server's shutdown."""
+        """Close the connections, even while other threads call; an idle connection delays the server's shutdown."""
         self._closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._shut()

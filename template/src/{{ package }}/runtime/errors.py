@@ -1,12 +1,12 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""The errors of a call: one family, with the server's text where it answered."""
+"""The errors of a call, with the server's text if it answered."""
 
 
 class InferenceError(RuntimeError):
     """A call failed, or its client is closed.
 
-    `rows` are those of the call that were in the failing request: all of a small call, some of one
-    that was split, none where the ensemble has no batch dimension.
+    `rows` are the rows of the call that were in the failing request: all of a small call, or some of
+    a call that was split. They are empty if the ensemble does not have a batch dimension.
     """
 
     def __init__(self, text: str, rows: range = range(0)) -> None:
@@ -15,16 +15,16 @@ class InferenceError(RuntimeError):
 
     @property
     def row(self) -> int | None:
-        """The row of the call that failed, if it is known to be one."""
+        """The row of the call that failed, if a single row is to blame."""
         return self.rows.start if len(self.rows) == 1 else None
 
 
 class InvalidInput(InferenceError, ValueError):
-    """The request is wrong: the caller must change it. `row` is the first row that is refused."""
+    """The request is wrong: the caller must change it. `row` is the first row that the server refuses."""
 
 
 class Unavailable(InferenceError, ConnectionError):
-    """No server answers, it is too busy, or another client's request failed this one: tried again, in vain."""
+    """The server does not answer, is too busy, or another client's request made this one fail; retries did not help."""
 
 
 class DeadlineExceeded(InferenceError, TimeoutError):
@@ -32,31 +32,31 @@ class DeadlineExceeded(InferenceError, TimeoutError):
 
 
 class ServerFailure(InferenceError):
-    """The server failed at a request that may be right; its log says why."""
+    """The server failed, although the request may be right; its log says why."""
 
 
-# By the status of HTTP, and by that of gRPC.
+# By the status code of HTTP or gRPC.
 KINDS: dict[str, type[InferenceError]] = {
     "400": InvalidInput,
     "413": InvalidInput,
     "502": Unavailable,
     "503": Unavailable,
     "504": DeadlineExceeded,  # from a proxy in front of the server
-    "CANCELLED": Unavailable,  # by a server that ends: who cancels a call gets no status
+    "CANCELLED": Unavailable,  # from a server that shuts down: a client that cancels a call does not get a status
     "INVALID_ARGUMENT": InvalidInput,
     "OUT_OF_RANGE": InvalidInput,
     "UNAVAILABLE": Unavailable,
 }
 
-# Triton's Python backend says so of a STRING that ends before its length, which no request of this
-# client has, and says it to all requests that share a batch with that one.
+# The error of Triton's Python backend for a STRING that is shorter than its length says. This client never
+# sends such a STRING, but all requests that share a batch with it get the error.
 OF_ANOTHER = "incomplete string data for inference input"
-# Of a Triton that ends, or that has not loaded the model yet: not found, by its status.
+# The error of a Triton that shuts down, or that has not loaded the model yet. Its status is "not found".
 NOT_LOADED = "has no available versions"
 
 
 def of_status(status: str | None, text: str | None) -> InferenceError:
-    """The error of a status, `503` or `StatusCode.UNAVAILABLE`; ServerFailure for any other."""
+    """Return the error of a status, such as `503` or `StatusCode.UNAVAILABLE`; ServerFailure for an unknown one."""
     if text and (OF_ANOTHER in text or NOT_LOADED in text):
         return Unavailable(text)
     code = (status or "").removeprefix("StatusCode.")

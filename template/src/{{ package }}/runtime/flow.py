@@ -1,8 +1,8 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""The course of one request: its deadline, its retries, and the search for the row that is refused.
+"""Decide what happens to one request: its deadline, its retries, and the search for the refused row.
 
-Nothing here sends anything. `flow` is a generator that yields what to do next, rows to send or
-seconds to wait, and is sent the answer to the rows, or their error.
+This module does not send anything. The generator `flow` yields rows to send or seconds to wait. It
+receives the answer to the rows, or their error.
 """
 
 import math
@@ -15,7 +15,7 @@ from typing import TypeAlias
 from .batches import Arrays
 from .errors import DeadlineExceeded, InferenceError, InvalidInput, Unavailable
 
-LONGEST_S = 86400.0  # sockets know no infinity
+LONGEST_S = 86400.0  # sockets do not accept infinity
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
 
@@ -24,32 +24,32 @@ Flow: TypeAlias = Generator[range | float, Answer, Arrays]
 
 
 class Deadline:
-    """The end of a call that begins now and has `seconds`; InvalidInput for NaN."""
+    """The end of a call that begins now and has `seconds`; raises InvalidInput for NaN."""
 
     def __init__(self, seconds: float) -> None:
         if math.isnan(seconds):
-            raise InvalidInput("timeout is no number; give seconds")
+            raise InvalidInput("timeout is not a number; give seconds")
         self._seconds = seconds
         self._end = time.monotonic() + min(seconds, LONGEST_S)
 
     def left(self) -> float:
-        """Seconds that are left; raises DeadlineExceeded if there are none."""
+        """Return the seconds that are left; raise DeadlineExceeded if none are."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise self.exceeded()
         return left
 
     def left_us(self) -> int:
-        """The same for Triton, in microseconds: it tells no step of an ensemble that the client has left."""
+        """Return the same for Triton, in microseconds: it does not tell an ensemble's steps that the client has left."""
         return round(self.left() * 1e6)
 
     def exceeded(self) -> DeadlineExceeded:
         return DeadlineExceeded(f"no answer in {self._seconds:g} s")
 
     def pauses(self, retries: int) -> Iterator[float]:
-        """Seconds before each retry that starts before the end.
+        """Yield the seconds before each retry, while there is time for one.
 
-        They are random, up to twice as long each time: clients that a server has turned away
+        They are random, and their limit doubles each time, so that clients that a server refused
         together do not come back together.
         """
         for attempt in range(retries):
@@ -60,7 +60,7 @@ class Deadline:
 
 
 def flow(rows: range, deadline: Deadline, retries: int) -> Flow:
-    """The answer to the request of some rows of a call; raises its InferenceError."""
+    """Return the answer to the request of some rows of a call; raise its InferenceError."""
     answer = yield rows
     for pause in deadline.pauses(retries):
         if not isinstance(answer, Unavailable):
@@ -78,7 +78,7 @@ def flow(rows: range, deadline: Deadline, retries: int) -> Flow:
 def _first_refused(
     rows: range, error: InvalidInput
 ) -> Generator[range | float, Answer, tuple[range, InferenceError]]:
-    """The first row that is refused, with its own error, by halving: Triton refuses all rows together."""
+    """Find the first refused row and its own error, by halving: Triton refuses all rows together."""
     suspects = rows
     while len(suspects) > 1:
         half = suspects[: len(suspects) // 2]
@@ -91,7 +91,7 @@ def _first_refused(
 
 
 def of_rows(error: InferenceError, rows: range) -> InferenceError:
-    """The same error for the `rows` of the call; "row 0" of a request of one row becomes the call's row."""
+    """Return the same error for the `rows` of the call; "row 0" of a request of one row becomes the call's row."""
     text = str(error)
     if len(rows) == 1 and rows.start:
         text, named = re.subn(r"\brow 0\b", f"row {rows.start}", text)

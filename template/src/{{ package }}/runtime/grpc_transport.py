@@ -24,7 +24,7 @@ FORKED = (
     "close the client before the fork, start the process by spawn, or write http://host:port"
 )
 _open: WeakSet[Any] = WeakSet()
-_lost: list[Any] = []  # what was open in the parent of a forked process
+_lost: list[Any] = []  # connections that were open in the parent of a forked process
 
 
 def lose_connections() -> None:
@@ -44,7 +44,7 @@ def refuse_lost() -> None:
 
 
 def grpc_error(status: str | None, text: str | None, deadline: Deadline) -> InferenceError:
-    """The error of a gRPC status, such as `StatusCode.UNAVAILABLE`."""
+    """Return the error of a gRPC status, such as `StatusCode.UNAVAILABLE`."""
     if status == "StatusCode.DEADLINE_EXCEEDED":
         return deadline.exceeded()
     return of_status(status, text)
@@ -52,7 +52,7 @@ def grpc_error(status: str | None, text: str | None, deadline: Deadline) -> Infe
 
 @contextmanager
 def translated(deadline: Deadline) -> Iterator[None]:
-    """Raises tritonclient's error as an InferenceError."""
+    """Raise tritonclient's error as an InferenceError."""
     try:
         yield
     except InferenceServerException as error:
@@ -60,9 +60,9 @@ def translated(deadline: Deadline) -> Iterator[None]:
 
 
 class GrpcTransport:
-    """One connection for all requests; `api` is tritonclient's module for gRPC, or that for asyncio.
+    """One connection for all requests; `api` is tritonclient's module for gRPC, or its module for asyncio.
 
-    With the former all methods block, and threads may share them.
+    With the first all methods block, and threads may share them.
     """
 
     def __init__(self, api: Any, server: SplitResult, headers: Mapping[str, str], tls: Tls) -> None:
@@ -70,7 +70,7 @@ class GrpcTransport:
         self.headers = {name.lower(): value for name, value in headers.items()}  # as gRPC demands
 
     def connect(self) -> Any:
-        """A new client of tritonclient."""
+        """Return a new client of tritonclient."""
         refuse_lost()
         made = self._api.InferenceServerClient(
             self._server.netloc,
@@ -95,7 +95,7 @@ class GrpcTransport:
 
     @cached_property
     def connection(self) -> Any:
-        """Opened by the first request: one of asyncio belongs to the event loop that runs then."""
+        """The connection, opened by the first request: with asyncio it belongs to the event loop that runs then."""
         return self.connect()
 
     async def infer(self, request: Request, region: Region | None = None) -> Arrays:
@@ -137,5 +137,5 @@ class GrpcTransport:
 
 
 async def _settled(result: Any) -> Any:
-    """A result, or that of a coroutine: in this alone tritonclient's two modules differ."""
+    """Return a result, or a coroutine's result: tritonclient's two modules differ only in this."""
     return await result if isawaitable(result) else result

@@ -1,9 +1,9 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""Requests over HTTP: tritonclient writes and reads their bodies, http.client sends them.
+"""Send requests over HTTP: tritonclient writes and reads their bodies, http.client sends them.
 
-tritonclient's own connections belong to one thread and know no deadline. Measured against this, in
-requests/s of 1, 8 and 32 threads with small bodies: urllib3 0.92, 0.68, 0.65; aiohttp 0.64, 0.80, 0.98
-(with bodies of 1 MB: urllib3 1.02, 1.04, 1.01; aiohttp 0.37, 0.40, 0.36).
+tritonclient's own connections belong to one thread and do not support a deadline. Requests/s of others, with 1, 8
+and 32 threads, as a multiple of this module's: small bodies urllib3 0.92, 0.68, 0.65; aiohttp 0.64, 0.80, 0.98.
+Bodies of 1 MB: urllib3 1.02, 1.04, 1.01; aiohttp 0.37, 0.40, 0.36.
 """
 
 import io
@@ -37,9 +37,9 @@ Headers: TypeAlias = Mapping[str, str]
 
 
 class HttpTransport:
-    """Keeps connections open for the next request; each is used by one thread at a time.
+    """Keeps connections open for the next request; one thread at a time uses a connection.
 
-    Its methods are coroutines for the sake of GrpcTransport: they block.
+    Its methods block. They are coroutines only because GrpcTransport's methods are.
     """
 
     def __init__(self, server: SplitResult, headers: Headers, tls: Tls) -> None:
@@ -68,7 +68,7 @@ class HttpTransport:
             return decoded(result, request.outputs)
         except InferenceError:
             raise
-        except Exception:  # of whatever tritonclient does not expect
+        except Exception:  # tritonclient raises many kinds for a body that it does not expect
             reason = f"{self._server.netloc} answers what is not Triton's"
             raise ServerFailure(f"{reason}: {_first_words(content)}") from None
 
@@ -86,7 +86,7 @@ class HttpTransport:
     def forget(self) -> None:
         """Drop the connections of the parent process: an answer on one of them may be the parent's.
 
-        Their sockets are closed in this process alone, and no lock is used: another thread of the parent may hold it.
+        Close their sockets in this process only, without a lock, which another thread of the parent may hold.
         """
         for connection in (*self._idle.queue, *self._busy):
             if connection.sock:
@@ -94,7 +94,7 @@ class HttpTransport:
         self._idle, self._busy = LifoQueue(), set()
 
     async def close(self) -> None:
-        """Ends what other threads wait for, too."""
+        """Close all connections, also those on which other threads wait."""
         with suppress(Empty):
             while True:
                 self._idle.get_nowait().close()
@@ -106,7 +106,7 @@ class HttpTransport:
     def _sent(
         self, path: str, deadline: Deadline, body: bytes | None = None, more: Headers | None = None
     ) -> tuple[HTTPMessage, bytes]:
-        """The headers and the content of a response; raises InferenceError if it is an error, or comes late."""
+        """Return the headers and the content of a response; raise InferenceError for an error or a late response."""
         method, path = "GET" if body is None else "POST", f"{self._server.path}/v2/{path}"
         headers = {**self._headers, **(more or {})}
         with self._translated(deadline), self._lent() as connection:
@@ -135,7 +135,7 @@ class HttpTransport:
             self._busy.discard(connection)
 
     def _kept(self) -> HTTPConnection | None:
-        """A connection of an earlier request, which the server has not closed since."""
+        """Return a connection of an earlier request that the server has not closed since."""
         with suppress(Empty):
             while True:
                 connection = self._idle.get_nowait()
@@ -146,7 +146,7 @@ class HttpTransport:
 
     @contextmanager
     def _translated(self, deadline: Deadline) -> Iterator[None]:
-        """Raises the errors of sockets and of http.client as an InferenceError."""
+        """Raise the errors of sockets and of http.client as an InferenceError."""
         address = self._server.netloc
         try:
             yield
@@ -162,7 +162,7 @@ class HttpTransport:
 
 
 class _Received(io.RawIOBase):
-    """What a socket receives before the deadline: http.client alone waits anew for each byte."""
+    """Read from a socket until the deadline: http.client alone would start its timeout again for each byte."""
 
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
         self._sock, self._deadline = sock, deadline
@@ -188,14 +188,14 @@ def _response(deadline: Deadline, sock: socket.socket, **options: Any) -> HTTPRe
 
 
 def _has_input(sock: socket.socket) -> bool:
-    """Whether something came without a request: as a rule, that the server has closed the connection."""
+    """Return whether the socket has data without a request: usually, the server has closed the connection."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def _error_text(content: bytes) -> str:
-    """Triton's own, or how that of a proxy in front of it begins."""
+    """Return Triton's error message, or the first words of a message of a proxy in front of it."""
     try:
         return str(json.loads(content)["error"])
     except (KeyError, TypeError, ValueError):

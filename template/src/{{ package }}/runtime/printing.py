@@ -1,5 +1,5 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""Answers as JSON, for programs, and as tables, for people."""
+"""Print answers as JSON, for programs, or as tables, for people."""
 
 import base64
 import math
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from ..tensors import MAX_BATCH_SIZE
 from .batches import Arrays
 
-CELLS = 8  # of a row that are shown
+CELLS = 8  # the most values of a row in a table
 
 
 def as_json(answer: Arrays) -> dict[str, Any]:
-    """An answer as nested lists: bytes that are no UTF-8 are {"base64": ...}, NaN and infinity None."""
+    """Return an answer as nested lists: bytes that are not UTF-8 as {"base64": ...}, NaN and infinity as None."""
     return {name: _value(array.tolist()) for name, array in answer.items()}
 
 
@@ -33,19 +33,19 @@ def _value(value: Any) -> Any:
 
 
 def table(answer: Arrays) -> str:
-    """A line for each row and a column for each output; without a batch dimension, one line."""
+    """Return a table with a line for each row and a column for each output; one line without a batch dimension."""
     columns = [[name, *map(cells, by_row(array))] for name, array in answer.items()]
     padded = [[f"{cell:{max(map(len, column))}}" for cell in column] for column in columns]
     return "\n".join("  ".join(line).rstrip() for line in zip(*padded, strict=True))
 
 
 def by_row(array: NDArray[Any]) -> list[NDArray[Any]]:
-    """The rows of an array; the array itself without a batch dimension."""
+    """Return the rows of an array, or the array itself without a batch dimension."""
     return list(array) if MAX_BATCH_SIZE else [array]
 
 
 def cells(row: NDArray[Any]) -> str:
-    """The first values of a row, on one line of the terminal, texts apart by ` | `: a line break is `\\n`."""
+    """Return the first values of a row on one line, texts separated by ` | `; a line break is `\\n`."""
     shown = [_cell(value) for value in np.ravel(row)[: CELLS + 1]]
     between = " | " if row.dtype == object else " "
     return between.join([*shown[:CELLS], "..."] if len(shown) > CELLS else shown)

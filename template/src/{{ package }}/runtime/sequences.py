@@ -12,7 +12,7 @@ from .transport import Request
 
 
 def position(sequence: int, start: bool, end: bool) -> dict[str, Any]:
-    """As tritonclient wants it; without a `sequence` the request is one of its own."""
+    """Return a position as tritonclient expects it; without a `sequence` the request is its own sequence."""
     return {
         "sequence_id": sequence or random.randrange(1, 2**63),
         "sequence_start": start or not sequence,
@@ -33,10 +33,10 @@ class AsyncSequenceClient(BaseAsyncClient):
         outputs: Sequence[str] | None = None,
         timeout: float | None = None,
     ) -> Arrays:
-        """The outputs for one request of a sequence, arrays of shape [batch, *dims].
+        """Return the outputs for one request of a sequence, as arrays of shape [batch, *dims].
 
         Requests of one `sequence`, a number from 1, belong together: say which is the first and
-        which the last. Without it the request is a sequence of its own. None is tried again.
+        which the last. Without it the request is its own sequence. Requests are not retried.
 
         Raises InferenceError.
         """
@@ -53,7 +53,7 @@ class AsyncSequenceClient(BaseAsyncClient):
         request_id: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> Arrays:
-        """One request as it is, a sequence of its own; see BaseAsyncClient.send."""
+        """Send one request as it is, as its own sequence; see BaseAsyncClient.send."""
         options = {"request_id": request_id, **position(0, True, True)}
         return await self._sent(
             Request(inputs, outputs, self._begun(timeout), options, headers or {})
@@ -76,7 +76,7 @@ class SequenceClient(BaseClient):
         outputs: Sequence[str] | None = None,
         timeout: float | None = None,
     ) -> Arrays:
-        """The outputs for one request of a sequence: see AsyncSequenceClient.infer."""
+        """Return the outputs for one request of a sequence: see AsyncSequenceClient.infer."""
         place = position(sequence, start, end)
         request = Request(arrays(inputs), requested(outputs), self._begun(timeout), place)
         return await self._sent(request)

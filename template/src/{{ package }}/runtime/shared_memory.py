@@ -1,5 +1,5 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""Inputs in system shared memory, for a server on the same machine: copied once instead of sent."""
+"""Pass inputs in system shared memory to a server on the same machine: copy them once instead of sending them."""
 
 import math
 import threading
@@ -20,11 +20,11 @@ from .errors import DeadlineExceeded, InferenceError, InvalidInput, ServerFailur
 HINT = "start the server with --allow-client-shm=true, or the client without shared_memory"
 LEAST_BYTES = 1 << 16
 ALIGNED_BYTES = 64
-REST_S = 60.0  # in which a server is done with a request that was given up
+REST_S = 60.0  # in this time a server finishes a request that the client gave up
 
 
 class Region:
-    """Memory that the server maps too, by `key`; one request at a time uses it.
+    """Memory that the server also maps, by `key`; one request at a time uses it.
 
     `places` are the offset and the size, in bytes, of each input that it holds.
     """
@@ -34,7 +34,7 @@ class Region:
         self.key = f"/{self.name}"
         self.size_bytes = size_bytes
         self.registered = False
-        self.free_at = math.inf  # time.monotonic() from which another request may have it
+        self.free_at = math.inf  # time.monotonic() at which another request may use it
         self.places: dict[str, tuple[int, int]] = {}
         self._handle = system.create_shared_memory_region(self.name, self.name, size_bytes, True)
 
@@ -47,7 +47,7 @@ class Region:
 
     @contextmanager
     def forgotten(self) -> Iterator[None]:
-        """Suppresses the error of a server that was started anew, and so knows the region no longer."""
+        """Suppress the error of a server that restarted and so no longer knows the region."""
         try:
             yield
         except InferenceError as error:
@@ -71,7 +71,7 @@ def _aligned(size_bytes: int) -> int:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Adds to an error how to make a server of release 26.04 or newer map memory."""
+    """Add to an error how to make a server of release 26.04 or newer map memory."""
     try:
         yield
     except (InvalidInput, ServerFailure) as error:
@@ -79,7 +79,7 @@ def explained() -> Iterator[None]:
 
 
 class Regions:
-    """The regions of a client: one for each request that it has at once."""
+    """The regions of a client: one for each concurrent request."""
 
     def __init__(self) -> None:
         self._all: list[Region] = []
@@ -87,7 +87,7 @@ class Regions:
 
     @contextmanager
     def lent(self, arrays: Arrays) -> Iterator[Region]:
-        """A region that holds the arrays. One that was registered rests after a request that was given up."""
+        """Yield a region that holds the arrays. If the request is given up, a registered region rests for a while."""
         contents = {name: _content(array) for name, array in arrays.items() if array.size}
         region = self._with_room(sum(_aligned(content.nbytes) for content in contents.values()))
         given_up = True
@@ -103,7 +103,7 @@ class Regions:
             region.free_at = time.monotonic() + rest
 
     def _with_room(self, needed: int) -> Region:
-        """One that is too small is not used again: all of them together are no larger than the next."""
+        """Return a free region with enough room. Drop a region that is too small, so that they do not pile up."""
         with self._lock:
             now = time.monotonic()
             region = next((region for region in self._all if region.free_at <= now), None)

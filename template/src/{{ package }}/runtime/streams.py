@@ -1,7 +1,7 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""Clients of a decoupled ensemble, which gives any number of answers to a request.
+"""Clients of a decoupled ensemble, which may answer a request any number of times.
 
-They call over gRPC. A call is a stream; those of the synchronous client have a connection each.
+They call over gRPC. A call is a stream; in the synchronous client each stream has its own connection.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
@@ -19,8 +19,8 @@ from .flow import Deadline
 from .grpc_transport import GrpcTransport, grpc_error, is_lost, refuse_lost, translated
 from .transport import Request, decoded, encoded
 
-# With it, a stream whose request fails as it runs ends with a status; what the server refuses before
-# that has a text alone. Without it, both have.
+# With this header, a stream whose request fails while it runs ends with a status. A request that the server refuses
+# earlier has only a text. Without the header, both have only a text.
 STATUS = {"triton_grpc_error": "true"}
 
 
@@ -35,7 +35,7 @@ class StreamClient(BaseClient):
         return self.send_stream(arrays(inputs), timeout=timeout)
 
     def answers(self, inputs: Inputs, *, timeout: float | None = None) -> Generator[Arrays]:
-        """All answers to a call, whether the ensemble is decoupled or not."""
+        """Yield all answers to a call, whether the ensemble is decoupled or not."""
         return self.stream(inputs, timeout=timeout)
 
     def send_stream(

@@ -1,5 +1,5 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""What requests over HTTP and gRPC share: the server's URL, its certificates, tensors as tritonclient's."""
+"""The common part of requests over HTTP and gRPC: the server's URL, its certificates, tritonclient's tensors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from .shared_memory import Region
 
 
 class Request(NamedTuple):
-    """What goes to the server at once: the inputs, the names of the outputs, and when the answer must be there.
+    """One request to the server: the inputs, the names of the outputs, and the deadline of the answer.
 
-    `options` are tritonclient's: the request's id, its place in a sequence. `headers` go with this request alone.
+    `options` are tritonclient's: the request's id, its place in a sequence. Only this request has `headers`.
     """
 
     inputs: Arrays
@@ -32,10 +32,10 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Tls:
-    """PEM files for https:// and grpcs://. Without root certificates, those of the system are trusted;
-    a private key and its certificate chain are for a server that asks its clients for them.
+    """PEM files for https:// and grpcs://. Without root certificates, the client trusts the system's.
+    Give a private key and its certificate chain if the server asks its clients for them.
 
-    Raises ValueError for a file that does not exist, and for one of these two without the other.
+    Raises ValueError for a file that does not exist, and for a key without a chain or a chain without a key.
     """
 
     root_certificates: str | None = None
@@ -51,10 +51,10 @@ class Tls:
 
 
 def server(url: str, tls: Tls | None) -> SplitResult:
-    """The parts of a server's URL; raises ValueError for any other, and for one without TLS if that is asked for."""
+    """Return the parts of a server's URL; raise ValueError for another URL, and for one without TLS if `tls` is given."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https", "grpc", "grpcs") or not _is_address(parts):
-        raise ValueError(f"{url} is no server; write http://host:port or grpc://host:port")
+        raise ValueError(f"{url} is not a server; write http://host:port or grpc://host:port")
     if parts.query or parts.fragment:
         raise ValueError(f"{url} has more than a path; drop what follows")
     path = parts.path.rstrip("/")
@@ -74,7 +74,7 @@ def is_secure(server: SplitResult) -> bool:
 
 
 def _is_address(parts: SplitResult) -> bool:
-    """Whether it has a host, a port that is possible, and no user."""
+    """Return whether a URL has a host, a possible port, and no user."""
     try:
         return bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
     except ValueError:
@@ -82,7 +82,7 @@ def _is_address(parts: SplitResult) -> bool:
 
 
 def encoded(api: Any, request: Request, region: Region | None) -> tuple[list[Any], list[Any]]:
-    """The inputs and outputs as tritonclient's: `api` is its module for HTTP or gRPC."""
+    """Return the inputs and outputs as tritonclient's; `api` is its module for HTTP or gRPC."""
     tensors = []
     for name, array in request.inputs.items():
         tensor = api.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
@@ -96,12 +96,12 @@ def encoded(api: Any, request: Request, region: Region | None) -> tuple[list[Any
 
 
 def decoded(result: Any, outputs: Sequence[str]) -> Arrays:
-    """The outputs of an answer of tritonclient; raises ServerFailure if one is missing."""
+    """Return the outputs of an answer of tritonclient; raise ServerFailure if one is missing."""
     arrays = {}
     for name in outputs:
         array = result.as_numpy(name)
-        if array is None:  # to Triton that is no error
+        if array is None:  # Triton does not treat this as an error
             raise ServerFailure(f"the server's answer has no {name}")
         is_bf16 = name in OUTPUTS and OUTPUTS[name].datatype == "BF16"
-        arrays[name] = array.astype(np.float32) if is_bf16 else array  # NumPy has no BF16
+        arrays[name] = array.astype(np.float32) if is_bf16 else array  # NumPy does not have BF16
     return arrays

@@ -53,7 +53,7 @@ class TritonPythonModel(LocalBackend):
         return dict(zip(outputs, self.session.run(list(outputs), feeds), strict=True))
 
     def _compare_optional(self, required: Collection[str]) -> None:
-        """Refuse optional inputs of a model with batches, and those that the graph has no default for."""
+        """Refuse optional inputs of a model with batches, and those without a default in the graph."""
         for name in (spec["name"] for spec in self.config["input"] if spec.get("optional")):
             if self.batches:
                 raise ValueError(f"optional input {name} is not supported for models with batches")
@@ -91,7 +91,7 @@ def _tensors(nodes: Sequence[Any]) -> dict[str, tuple[str, list[int]]]:
 
 
 def _to_text(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """ONNX Runtime wants str, Triton gives bytes."""
+    """Return texts as str, which ONNX Runtime expects; Triton passes bytes."""
     if array.dtype != np.object_:
         return array
     try:

@@ -31,7 +31,7 @@ class TritonPythonModel(LocalBackend):
     default_filename = "model.xml"
 
     def load(self, file: Path) -> None:
-        """Compile the model; raise ValueError where config.pbtxt differs from it."""
+        """Compile the model; raise ValueError if config.pbtxt differs from it."""
         core = ov.Core()
         model = core.read_model(file)
         if self.batches:  # the real backend gives the first dimension the size of the batch

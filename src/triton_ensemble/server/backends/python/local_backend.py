@@ -1,6 +1,6 @@
-"""What the local backends share: batches from Triton's requests, responses from their results.
+"""The common part of the local backends: batches from Triton's requests, responses from their results.
 
-It lies in the folder of the Python backend because Triton has that on the import path.
+It is in the folder of the Python backend because Triton has that on the import path.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LocalBackend(ABC):
         self.load(self.find(Path(args["model_repository"], args["model_version"])))
 
     def find(self, version: Path) -> Path:
-        """The model file in a version folder; ValueError if there is none."""
+        """Return the model file in a version folder; raise ValueError if it is missing."""
         field = "default_model_filename"
         name = self.parameter(field) or self.config[field] or self.default_filename
         if not (version / name).exists():
@@ -59,7 +59,7 @@ class LocalBackend(ABC):
         pb_utils.Logger.log_warn(f"{self.config['name']}: {text}")
 
     def parameter(self, name: str) -> str | None:
-        """Value of a parameter in the model's config."""
+        """Return the value of a parameter in the model's config."""
         value: str | None = self.config["parameters"].get(name, {}).get("string_value")
         return value
 
@@ -68,8 +68,8 @@ class LocalBackend(ABC):
     ) -> None:
         """Refuse, as the real backend does, names, types and dims that the model does not have.
 
-        `kind` is "input" or "output"; `required` has the model's own type and shape of each, and
-        `defaults` those of inputs that a request may leave out.
+        `kind` is "input" or "output". `required` has the model's own type and shape of each tensor, and `defaults` has them
+        for inputs that a request may leave out.
         """
         actual = {**required, **defaults}
         for spec in self.config[kind]:
@@ -86,7 +86,7 @@ class LocalBackend(ABC):
             self._compare_names(required.keys())
 
     def _compare_names(self, graph: Set[str]) -> None:
-        """All inputs of the graph are fed, and those that Triton adds are in the graph."""
+        """Raise ValueError unless all inputs of the graph are fed, and the graph has the inputs that Triton adds."""
         fed = {*self.controls, *(spec["name"] for spec in self.config["input"])}
         if missing := [name for name in graph if name not in fed]:
             raise ValueError(f"config.pbtxt lacks input {', '.join(missing)} of the graph")
@@ -140,7 +140,7 @@ class LocalBackend(ABC):
         return [responses[index] for index in range(len(requests))]
 
     def _has_bf16(self, request: Any) -> bool:
-        """Whether it sends such a tensor or asks for one; the model may have others."""
+        """Return whether a request sends or asks for a BF16 tensor; the model may have others."""
         names = [*(tensor.name() for tensor in request.inputs()), *request.requested_output_names()]
         return "TYPE_BF16" in {
             self.tensors[name]["data_type"] for name in names if name in self.tensors
@@ -176,7 +176,7 @@ class LocalBackend(ABC):
         return [{name: parts[i] for name, parts in split.items()} for i in range(len(group))]
 
     def _check(self, name: str, array: NDArray[Any], rows: int) -> None:
-        """Triton itself passes on whatever a Python-based backend returns."""
+        """Check a result: Triton itself accepts anything from a Python-based backend."""
         data_type = self.tensors[name]["data_type"]
         if array.dtype != pb_utils.triton_string_to_numpy(data_type):
             raise RuntimeError(f"output {name} is {array.dtype}, config.pbtxt says {data_type}")
@@ -198,7 +198,7 @@ class LocalBackend(ABC):
 
 
 def model_dims(spec: Mapping[str, Any]) -> list[int]:
-    """The dims of a tensor as the model itself sees it, without the batch dimension."""
+    """Return the dims of a tensor as the model itself sees it, without the batch dimension."""
     dims: list[int] = spec["reshape"]["shape"] if "reshape" in spec else spec["dims"]
     return list(map(int, dims))
 

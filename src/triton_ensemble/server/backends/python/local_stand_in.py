@@ -1,6 +1,6 @@
-"""Stand-in for a backend of Triton that this machine has no form of; the container has the real one.
+"""Stand-in for a backend of Triton that does not run on this machine; the container has the real one.
 
-It checks what comes in against config.pbtxt and answers with zeros, or empty texts.
+It checks requests against config.pbtxt and answers with zeros, or empty texts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class StandIn(LocalBackend):
     does = "answers with zeros and empty texts"
 
     def find(self, version: Path) -> Path:
-        """Any version will do: the model file is not read."""
+        """Return any version: the model file is not read."""
         return version
 
     def load(self, file: Path) -> None:
@@ -41,7 +41,7 @@ class StandIn(LocalBackend):
         pb_utils.Logger.log_warn(self.warning)
 
     def run(self, inputs: Arrays, outputs: Sequence[str]) -> Arrays:
-        """Blank outputs; raise ValueError for an input that config.pbtxt does not allow."""
+        """Return blank outputs; raise ValueError for an input that config.pbtxt does not allow."""
         for name, array in inputs.items():
             if name in self.tensors:
                 self._check_input(name, array)
@@ -61,13 +61,13 @@ class StandIn(LocalBackend):
             raise ValueError(f"input {name} has dims {shape}, not {dims}")
 
     def _rows(self, inputs: Arrays) -> int:
-        """The rows of a request; without a batch dimension, a first dim that varies is that of the rows."""
+        """Return the rows of a request; without a batch dimension, a first dim that varies counts the rows."""
         open_first = [name for name, spec in self.tensors.items() if model_dims(spec)[:1] == [-1]]
         counted = (len(a) for name, a in inputs.items() if self.batches or name in open_first)
         return next(counted, 1)
 
     def _blank(self, name: str, rows: int) -> NDArray[Any]:
-        """Zeros or empty texts; a dim that varies is as its readers declare it, else 1."""
+        """Return zeros or empty texts; a dim that varies has the size that its readers declare, or 1."""
         spec = self.tensors[name]
         sizes = [-1] * self.batches + self.sizes.get(name, model_dims(spec))
         shape = [rows if i == 0 and size < 1 else max(size, 1) for i, size in enumerate(sizes)]

@@ -42,7 +42,7 @@ class TritonPythonModel(LocalBackend):
         self.positions = _positions([spec["name"] for spec in self.config["output"]])
         given = {*self.arguments.values(), *(a.name for a in arguments if a.has_default_value())}
         if not self.takes_dict and (missing := [name for name in names if name not in given]):
-            raise ValueError(f"forward takes {', '.join(missing)}, which no input is for")
+            raise ValueError(f"forward takes {', '.join(missing)}, for which there is no input")
 
     def run(self, inputs: Arrays, outputs: Sequence[str]) -> Arrays:
         """Call the module's forward once."""
@@ -57,7 +57,7 @@ class TritonPythonModel(LocalBackend):
         return self.module(**{self.arguments[name]: tensor for name, tensor in tensors.items()})
 
     def _match(self, names: Sequence[str]) -> dict[str, str]:
-        """Argument of forward for each input: by name, else by NAME__INDEX, else in order."""
+        """Match each input with an argument of forward: by name, otherwise by NAME__INDEX, otherwise in order."""
         inputs = [spec["name"] for spec in self.config["input"]] + self.controls
         if set(inputs) <= set(names):
             return {name: name for name in inputs}
@@ -80,7 +80,7 @@ class TritonPythonModel(LocalBackend):
 
 
 def _positions(names: Sequence[str]) -> dict[str, int]:
-    """NAME__INDEX says its position; if one name does not, the order of config.pbtxt does."""
+    """Return the positions of inputs: from NAME__INDEX if all names have one, otherwise in the order of config.pbtxt."""
     indexes = [re.fullmatch(r".+__(\d+)", name) for name in names]
     if all(indexes):
         return {name: int(index[1]) for name, index in zip(names, indexes, strict=True) if index}

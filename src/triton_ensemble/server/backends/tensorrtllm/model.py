@@ -1,6 +1,6 @@
-"""Stand-in for Triton's TensorRT-LLM backend on this machine: its tensors and streams, and tokens that are made up.
+"""Stand-in for Triton's TensorRT-LLM backend on this machine: its tensors and streams, and made-up tokens.
 
-The tensors are those of all_models/inflight_batcher_llm/tensorrt_llm/config.pbtxt.
+all_models/inflight_batcher_llm/tensorrt_llm/config.pbtxt declares the tensors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TritonPythonModel(Generator):
     backend, answers_with = "tensorrtllm", "output_ids"
 
     def pieces(self, inputs: Arrays) -> Iterator[Arrays]:
-        """Yield all new tokens at once, or with `streaming` each by itself: those of the prompt, in another order."""
+        """Yield all new tokens at once, or with `streaming` one by one: the prompt's tokens, in another order."""
         prompt = np.ravel(inputs["input_ids"]).tolist()
         count = number(inputs, "request_output_len", 1)
         tokens = chance(number(inputs, "seed", 0), prompt).choices(prompt or [0], k=count)

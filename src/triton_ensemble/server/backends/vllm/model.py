@@ -1,6 +1,6 @@
-"""Stand-in for Triton's vLLM backend on this machine: its tensors and streams, and words that are made up.
+"""Stand-in for Triton's vLLM backend on this machine: its tensors and streams, and made-up words.
 
-The tensors are those of vllm_backend's src/model.py; what it refuses, src/utils/request.py does.
+vllm_backend's src/model.py declares the tensors, and its src/utils/request.py has the refusals.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _parameters(inputs: Arrays) -> dict[str, Any]:
         return {}
     parameters = json.loads(np.ravel(inputs["sampling_parameters"])[0])
     if not isinstance(parameters, dict):
-        raise ValueError("sampling_parameters is no JSON object")
+        raise ValueError("sampling_parameters is not a JSON object")
     return parameters
 
 
