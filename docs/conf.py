@@ -19,6 +19,7 @@ project = "triton-ensemble-template"
 html_title = project
 html_theme = "furo"
 html_copy_source = False
+html_extra_path = ["llms.txt"]
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["search.js"]

@@ -1,5 +1,5 @@
 """Write what the package knows itself into the documentation: docs/cli.md, docs/alerts.md, the last table of
-docs/troubleshooting.md, and the examples' drawings.
+docs/troubleshooting.md, the examples' drawings, and docs/llms.txt.
 
 PYTHONPATH=src python scripts/reference.py
 """
@@ -21,6 +21,14 @@ from triton_ensemble.cli import COMMANDS, main
 from triton_ensemble.pipeline.rules import rules
 
 ROOT = Path(__file__).resolve().parents[1]
+LIST = ROOT / "docs/llms.txt"
+REPOSITORY = "https://raw.githubusercontent.com/org/triton-ensemble-template/main/"
+LLMS = """\
+# triton-ensemble-template
+
+> A Copier template that makes a project which serves a pipeline of models as one NVIDIA Triton ensemble. The project
+> runs a real Triton without Docker or a GPU. AGENTS.md of a project says how to work in it.
+"""
 WRITTEN = """\
 <!-- Written by scripts/reference.py. -->
 <!-- skip: start "tests/unit/test_reference_pages.py compares this page with its script" -->
@@ -123,11 +131,35 @@ def symptoms() -> str:
     return f"{text}| message | what has to hold | rule |\n|---|---|---|\n{''.join(rows)}"
 
 
+def llms() -> str:
+    """Return the list of pages for language models (llmstxt.org), in the order of docs/index.md."""
+    index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    lists = re.findall(r":caption: (.*)\n(?::.*\n)*\n((?:[^`\n]+\n)+)", index)
+    return LLMS + "".join(
+        f"\n## {caption}\n\n" + "".join(map(_link, names.split())) for caption, names in lists
+    )
+
+
+def _link(name: str) -> str:
+    """Return a line for each page that a name of a toctree stands for."""
+    paths = sorted(path.resolve() for path in (ROOT / "docs").glob(f"{name}.md"))
+    titles = [
+        re.search(r"^# (.*)", path.read_text(encoding="utf-8"), re.MULTILINE) for path in paths
+    ]
+    return "".join(
+        f"- [{title[1]}]({REPOSITORY}{path.relative_to(ROOT)})\n"
+        for title, path in zip(titles, paths, strict=True)
+        if title
+    )
+
+
 def pages() -> dict[Path, str]:
     """Return the text of each file."""
     examples = {path: drawn(path) for path in sorted(ROOT.glob("examples/*/README.md"))}
     docs = {"cli": cli(), "alerts": alerts(), "troubleshooting": symptoms()}
-    return {ROOT / f"docs/{name}.md": text for name, text in docs.items()} | examples
+    return (
+        {ROOT / f"docs/{name}.md": text for name, text in docs.items()} | examples | {LIST: llms()}
+    )
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ from update_support import (  # noqa: F401
 )
 
 from triton_ensemble.apply.files import is_remembered
-from triton_ensemble.pipeline.rules import rules
+from triton_ensemble.pipeline.rules import rules_with
 from triton_ensemble.update.stage import PREFIX
 
 
@@ -786,9 +786,9 @@ def test_a_pipeline_is_not_remembered_as_checked_without_jinja(
     path.write_text(f"{path.read_text()}# a comment\n")
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "jinja2", None)
-        rules.cache_clear()
+        rules_with.cache_clear()
         assert call(project, "apply") == Said(0, "", "")
-    rules.cache_clear()
+    rules_with.cache_clear()
     assert not is_remembered(project.path)
     assert call(project, "apply") == Said(0, "", "")
     assert is_remembered(project.path)

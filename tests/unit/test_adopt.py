@@ -30,7 +30,7 @@ from support import Generate
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 from triton_ensemble.adopt.fields import TENSORRT_ALONE
-from triton_ensemble.pipeline.rules import rules
+from triton_ensemble.pipeline.rules import rules_with
 
 CHAIN = ensemble(step("a", {"IN": "IN"}, {"OUT": "T"}), step("b", {"IN": "T"}, {"OUT": "OUT"}))
 TWO = {"e": CHAIN, "a": PYTHON, "b": PYTHON}
@@ -509,10 +509,10 @@ def test_gpus_and_queue_delay_are_those_of_the_models(adopt: Adopt) -> None:
 def test_without_the_extra_that_renders_the_rules_it_says_what_to_install(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rules.cache_clear()
+    rules_with.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2_ansible_filters", None)
     assert adopted(str(write(tmp_path / "repository", alone()))) == 2
-    rules.cache_clear()
+    rules_with.cache_clear()
     assert capsys.readouterr().err == (
         "jinja2_ansible_filters is missing, which the rules on pipeline.yml need; "
         "run: pip install 'triton-ensemble[answers]'\n"

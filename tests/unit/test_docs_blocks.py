@@ -22,7 +22,11 @@ from triton_ensemble.samples import files
 
 
 def check_pipeline(block: Example) -> str:
-    return rules().problem(yaml.safe_load(block.parsed))
+    """Check the answers of a pipeline.yml, or a team.yml."""
+    given = yaml.safe_load(block.parsed)
+    if given.keys() <= catalog.table("team")["fields"]["team"].keys():
+        return str(rules().macro("validate/schema", "schema_problem")("team", given))
+    return rules().problem(given)
 
 
 def check_sample(block: Example) -> str:

@@ -38,7 +38,8 @@ def test_each_target_that_a_page_names_is_in_a_makefile(generate: Generate) -> N
     made = set().union(*map(find_made, PAGES))
     assert made - of_project - read_targets(ROOT / "Makefile") == set()
     assert len(made) > 30
-    assert {"infer", "test"} <= find_made(everything / "README.md") <= of_project
+    for page in ("README.md", "AGENTS.md"):
+        assert {"infer", "test"} <= find_made(everything / page) <= of_project
 
 
 def test_each_option_that_a_page_names_is_one_of_its_command() -> None:

@@ -13,7 +13,7 @@ from support import ROOT
 from triton_ensemble.catalog import FOLDER
 from triton_ensemble.check.pipeline.check import check_pipeline
 from triton_ensemble.cli import main
-from triton_ensemble.pipeline.rules import PACKAGE, Rules, rules, template_root
+from triton_ensemble.pipeline.rules import PACKAGE, Rules, rules_with, template_root
 
 GOOD = """\
 # What it is for
@@ -262,7 +262,7 @@ def test_without_the_extra_it_says_what_to_install(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    rules.cache_clear()
+    rules_with.cache_clear()
     (tmp_path / "pipeline.yml").write_text(GOOD)
     assert main(["check", str(tmp_path / "pipeline.yml")]) == 2
     assert capsys.readouterr().err == (

@@ -39,7 +39,7 @@ else:
 
 # Files of each project.
 ALWAYS = """
-.copier-answers.yml .devcontainer/devcontainer.json .dockerignore .gitignore .pre-commit-config.yaml Makefile README.md
+.copier-answers.yml .devcontainer/devcontainer.json .dockerignore .gitignore .pre-commit-config.yaml AGENTS.md CLAUDE.md Makefile README.md
 pipeline.yml pyproject.toml requirements.lock requirements-dev.lock
 src/PACKAGE/__init__.py src/PACKAGE/__main__.py src/PACKAGE/client.py
 src/PACKAGE/py.typed src/PACKAGE/tensors.py
@@ -313,6 +313,16 @@ def test_each_file_can_be_read_as_what_it_is(project: Project) -> None:
     }
     for name, text in texts(project).items():
         readers.get(Path(name).suffix, str)(text)
+
+
+def test_the_page_for_assistants_is_short_and_names_files_that_are_there(project: Project) -> None:
+    text = (project / "AGENTS.md").read_text()
+    assert len(text.splitlines()) <= 120
+    named = re.findall(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|json))`", text)
+    assert "tests/test_reference.py" in named
+    later = {"tests/golden.json", "gateway/routes.py"}  # by `make golden`, with the extra
+    there = {name for name in named if "NAME" in name or (project / name).exists()}
+    assert {*named} - there <= later
 
 
 def test_the_readme_names_the_arrays_that_steps_get(project: Project) -> None:

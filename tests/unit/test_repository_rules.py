@@ -128,7 +128,7 @@ def test_each_example_is_offered() -> None:
 
 def test_each_folder_of_an_example_is_a_link_of_the_template() -> None:
     links = [path for path in (ROOT / "template").rglob("*") if path.is_symlink()]
-    expected = {}
+    expected = {ROOT / "template/vendor/{% if graph.team.given %}team{% endif %}": ROOT / "team"}
     for name, row in catalog("examples").items():
         for folder in map(Path, row.get("folders", [])):
             conditional = f"{{% if graph.example == '{name}' %}}{folder.name}{{% endif %}}"

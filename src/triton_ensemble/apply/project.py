@@ -41,8 +41,8 @@ class ChangedProject:
 
     @property
     def rules(self) -> Rules:
-        """The template's rules, of this package's version."""
-        return rules()
+        """The template's rules, of this package's version, with what the team says."""
+        return rules(self.root)
 
     @cached_property
     def answers(self) -> Answers:

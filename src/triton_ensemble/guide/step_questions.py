@@ -18,7 +18,7 @@ from triton_ensemble.guide.given import WHAT, GivenModel, given_model, models_in
 from triton_ensemble.guide.tensor import Tensor
 from triton_ensemble.pipeline.file import bindings, tensors_of
 from triton_ensemble.pipeline.flow import name as word
-from triton_ensemble.pipeline.rules import Answers, rules
+from triton_ensemble.pipeline.rules import CHECKS, Answers, rules
 from triton_ensemble.project import ProjectError
 
 Said = dict[str, Any]
@@ -74,7 +74,7 @@ def origin(said: Said) -> Path:
 
 def defaults(draft: Draft) -> Defaults:
     """Return what steps have that say nothing."""
-    answered = rules().values(draft.answers, ("given", "graph"))
+    answered = rules().values(draft.answers, CHECKS)
     return Defaults(
         answered["gpu_count"], answered["max_batch_size"], answered["max_queue_delay_us"]
     )

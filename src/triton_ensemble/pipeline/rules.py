@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Answers = dict[str, Any]
 
 PACKAGE = Path(__file__).parents[1]
-CHECKS = ("given", "graph")  # questions that refuse
+CHECKS = ("given", "graph", "team_files")  # questions that refuse
 # The template of a config by the list of `graph` whose items it is rendered for, and what it calls one.
 CONFIGS = {
     "copies": ("copy", "hooks/configs/copy.pbtxt.jinja"),
@@ -68,10 +68,14 @@ def template_root() -> Path:
 
 
 class Rules:
-    """The rules of one version of the template, by default this package's own."""
+    """The rules of one version of the template, by default this package's own.
 
-    def __init__(self, root: Path | None = None) -> None:
+    `vendor` has what the team of a fork says, if the fork has a team.
+    """
+
+    def __init__(self, root: Path | None = None, vendor: Path | None = None) -> None:
         self.root = root or template_root()
+        self._folders = [self.root, vendor] if vendor else [self.root]
         self._graph_of = self._graph_text = ""
 
     def problem(self, given: Answers) -> str:
@@ -195,7 +199,8 @@ class Rules:
         if not isinstance(question["default"], str):
             return question["default"]
         text = self.render(question["default"], context)
-        return json.loads(text) if question["type"] == "json" else _cast(question["type"], text)
+        kind = "yaml" if question.get("multiselect") else question["type"]
+        return json.loads(text) if kind == "json" else _cast(kind, text)
 
     @cached_property
     def _defaults(self) -> Answers:
@@ -220,7 +225,9 @@ class Rules:
 
             package = PrefixLoader({"triton_ensemble": FileSystemLoader(PACKAGE)})
             return TrustedEnvironment(
-                loader=ChoiceLoader([FileSystemLoader(self.root), PrefixLoader({"src": package})]),
+                loader=ChoiceLoader(
+                    [FileSystemLoader(self._folders), PrefixLoader({"src": package})]
+                ),
                 extensions=["jinja2_ansible_filters.AnsibleCoreFiltersExtension"],
                 **{**self._copier["_envops"], "undefined": StrictUndefined},
                 keep_trailing_newline=True,
@@ -264,7 +271,13 @@ def _cast(kind: str, value: Any) -> Any:
     return int(value) if kind == "int" else yaml.safe_load(value)
 
 
+def rules(project: Path = Path()) -> Rules:
+    """Return the rules of this package's own version of the template, with what the project's team says."""
+    vendor = (project / "vendor").resolve()
+    return rules_with(vendor if (vendor / "team").is_dir() else None)
+
+
 @cache
-def rules() -> Rules:
-    """Return the rules of this package's own version of the template."""
-    return Rules()
+def rules_with(vendor: Path | None) -> Rules:
+    """Return the same rules with those of a team in `vendor`."""
+    return Rules(vendor=vendor)

@@ -28,7 +28,7 @@ class Pipeline:
             self.given: Answers = read_answers(path)[0] if text is None else yaml.safe_load(text)
         except UnreadableAnswers as error:
             raise VersionError(f"{PIPELINE}:{error}") from error
-        self.root, self._rules = root, rules()
+        self.root, self._rules = root, rules(root)
         self.text = path.read_bytes().decode() if text is None else text
 
     def step(self, name: str) -> Answers:

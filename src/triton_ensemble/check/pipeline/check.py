@@ -31,7 +31,7 @@ def check_pipeline(path: Path) -> list[Finding]:
     """
     if refused := check_answers(path):
         return refused
-    (given, root), rules = read_answers(path), template_rules()
+    (given, root), rules = read_answers(path), template_rules(path.parent)
     answered = rules.unchecked(of_project(path, rules) | given)
     return sorted(set(_of_configs(path, answered, rules, PipelineLines(root))))
 
@@ -42,7 +42,7 @@ def check_answers(path: Path) -> list[Finding]:
         given, root = read_answers(path)
     except UnreadableAnswers as error:
         return [Finding(path, error.line, RULE, error.what, error.instead)]
-    rules, lines = template_rules(), PipelineLines(root)
+    rules, lines = template_rules(path.parent), PipelineLines(root)
     problems = list_problems(of_project(path, rules) | given, rules)
     return sorted(_finding(path, lines, each, rules) for each in islice(problems, MOST))
 

@@ -1,0 +1,81 @@
+"""Shared by tests: the folder of a team that forked the template."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support import run, succeed
+
+TEAM_YML = """\
+defaults:
+  starting_pipeline: fraud
+  extras: [kubernetes]
+choices:
+  triton_release: ["26.07", "26.08"]
+  backends: [python, onnxruntime]
+  extras: [monitoring, kubernetes, kserve]
+  ci: [github, gitlab]
+settings:
+  registry: harbor.example.com/ml
+  images:
+    tritonserver: harbor.example.com/nvcr/nvidia/tritonserver
+    python: harbor.example.com/hub/python
+  runner: self-hosted, cpu
+  package_index: https://pypi.example.com/simple
+  license: Apache-2.0
+  labels: {example.com/team: fraud}
+  annotations: {example.com/contact: fraud@example.com}
+  resources: {cpu: "2", memory: 16Gi}
+files: [.github/CODEOWNERS]
+examples:
+  fraud: {help: "Fraud: an amount in, its score out", code: true, files: [samples/one.json]}
+"""
+TEAM = {
+    "team.yml": TEAM_YML,
+    "files/.github/CODEOWNERS": "* @example/fraud # {{ project_name }}\n",
+    "examples/fraud/pipeline.yml": """\
+tensors:
+  AMOUNT: FP32[1]
+  SCORE: FP32[1]
+steps:
+  - name: score
+    backend: python
+    inputs: [AMOUNT]
+    outputs: [SCORE]
+""",
+    "examples/fraud/steps/score.py": "# Yours: the team's step.\n",
+    "examples/fraud/samples/one.json": '{"inputs": {"AMOUNT": [[1.0]]}, "outputs": {}}\n',
+}
+# A line of each managed file that a setting of the team changes.
+WORDS = {
+    ".github/CODEOWNERS": "* @example/fraud # fraud",
+    ".github/workflows/ci.yml": 'REPOSITORY=harbor.example.com/ml/fraud" >> "$GITHUB_ENV"',
+    ".github/workflows/update.yml": 'runs-on: ["self-hosted", "cpu"]',
+    "Makefile": "export PIP_INDEX_URL ?= https://pypi.example.com/simple",
+    "README.md": "docker push harbor.example.com/ml/fraud:1",
+    "deploy/Dockerfile": "ARG TRITON_IMAGE=harbor.example.com/nvcr/nvidia/tritonserver:26.08-py3",
+    "deploy/kubernetes/base/deployment.yaml": 'requests: { cpu: "2", memory: 16Gi',
+    "deploy/kubernetes/base/kustomization.yaml": '- pairs: {"example.com/team": "fraud"}',
+    "pyproject.toml": 'license = "Apache-2.0"',
+}
+
+
+def write_team(template: Path, files: dict[str, str] = TEAM) -> Path:
+    """Write the team's files into a template, commit them, and give the newest commit a new tag."""
+    for name, text in files.items():
+        path = template / "team" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    release(template, "v1.0.1")
+    return template
+
+
+def release(template: Path, tag: str) -> None:
+    """Commit all of a template, and tag it."""
+    for command in (["add", "--all"], ["commit", "-q", "--allow-empty", "-m", tag], ["tag", tag]):
+        succeed(run("git", *command, cwd=template))
+
+
+def lacking(project: Path) -> list[str]:
+    """Return the files of a project that lack the team's words."""
+    return [name for name, words in WORDS.items() if words not in (project / name).read_text()]

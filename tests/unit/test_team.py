@@ -1,0 +1,135 @@
+"""A team's folder in a fork of the template: what it makes of projects, and what is wrong with it in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from copier.errors import UserMessageError
+from support import Project, call
+from team_support import TEAM, TEAM_YML, lacking, write_team
+from update_support import Copy, copy, origin
+
+from triton_ensemble.pipeline.rules import Rules
+
+__all__ = ["copy", "origin"]
+
+
+@pytest.fixture
+def project(origin: Path, copy: Copy) -> Project:
+    """Return the default project of a fork with a team."""
+    write_team(origin)
+    return copy()
+
+
+def test_a_project_has_the_words_and_files_of_its_team(project: Project) -> None:
+    assert lacking(project.path) == []
+    assert (project / "steps/score.py").read_text() == TEAM["examples/fraud/steps/score.py"]
+    assert (project / "samples/one.json").exists()
+    assert [name for name in project.files() if name.startswith("vendor/team/")] == [
+        "vendor/team/examples/fraud/pipeline.yml",
+        "vendor/team/files/.github/CODEOWNERS",
+        "vendor/team/team.yml",
+    ]
+
+
+def test_a_changed_pipeline_keeps_them(project: Project) -> None:
+    path = project / "pipeline.yml"
+    answers = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump(answers | {"extras": ["kserve"], "ci": "gitlab"}))
+    assert call(project, "apply").status == 0
+    kserve = (project / "deploy/kserve/base/kustomization.yaml").read_text()
+    assert 'commonAnnotations: {"example.com/contact": "fraud@example.com"}' in kserve
+    gitlab = (project / ".gitlab-ci.yml").read_text()
+    assert "  image: harbor.example.com/hub/python:3.12-bookworm\n" in gitlab
+    assert '  tags: ["self-hosted", "cpu"]\n' in gitlab
+    assert "$CI_REGISTRY" not in gitlab
+
+
+def of_team(folder: Path, text: str) -> Rules:
+    """Return the rules of a project whose team.yml is a text."""
+    for name, content in {**TEAM, "team.yml": text}.items():
+        path = folder / "team" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return Rules(vendor=folder)
+
+
+@pytest.mark.parametrize(
+    ("answers", "line"),
+    [
+        ({"triton_release": "26.09"}, 'triton_release is "26.09"; did you mean 26.07?'),
+        ({"ci": "none"}, 'ci is "none"; write one of github, gitlab'),
+        ({"extras": ["tir"]}, 'extras 1 is "tir"; write one of monitoring, kubernetes, kserve'),
+        (
+            {"starting_pipeline": "my-own", "flow": "a vllm: A FP32[1] -> B FP32[1]"},
+            'flow: line 1: step a: backend is "vllm"; write one of python, onnxruntime',
+        ),
+    ],
+)
+def test_an_answer_that_the_team_does_not_offer_is_refused(
+    tmp_path: Path, answers: dict[str, object], line: str
+) -> None:
+    assert of_team(tmp_path, TEAM_YML).problem(answers) == line
+
+
+def test_a_default_of_ours_that_the_team_does_not_offer_becomes_one_that_it_does(
+    tmp_path: Path,
+) -> None:
+    answers = of_team(tmp_path, "choices: {ci: [gitlab], extras: [tir]}\n").answered({})
+    assert (answers["ci"], answers["extras"]) == ("gitlab", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a: 1\n", "1: has the field `a`, which is unknown"),
+        ("- a\n", '1: is ["a"]; write a mapping'),
+        (
+            "settings:\n  registri: a\n",
+            "2: settings has the field `registri`, which is unknown; did you mean registry?",
+        ),
+        (
+            "files: []\nsettings: {\nregistry: 1\n",
+            "2: it: is not YAML; check its brackets, quotes and indentation",
+        ),
+        (
+            "settings: &a\n  labels: *a\n",
+            "4: it: is not YAML; check its brackets, quotes and indentation",
+        ),
+        (
+            "defaults:\n  gpu_count: -1\n",
+            "2: defaults gpu_count is -1; write a whole number, 0 or more",
+        ),
+        ("choices:\n  extras: [tirr]\n", '2: choices extras 1 is "tirr"; did you mean tir?'),
+        (
+            "files: [../a]\n",
+            '1: files has "../a"; write a path in team/files, like .github/CODEOWNERS',
+        ),
+        ("examples:\n  fraud: {code: true}\n", "2: examples fraud needs its `help`"),
+        (
+            "examples:\n  other: {help: a}\n",
+            "2: example other has no pipeline; add team/examples/other/pipeline.yml",
+        ),
+    ],
+)
+def test_a_wrong_team_yml_is_refused_in_one_line(tmp_path: Path, text: str, line: str) -> None:
+    assert of_team(tmp_path, text).problem({}) == f"team/team.yml:{line}"
+
+
+@pytest.mark.parametrize(
+    ("files", "line"),
+    [
+        ({"team.yml": "a: 1\n"}, "team/team.yml:1: has the field `a`, which is unknown"),
+        ({"team.yml": "files: [a]\n"}, "team/team.yml: lists a in `files`; add team/files/a"),
+        ({"team.yml": "files: [a]\n", "files/a": "{{ nope }}"}, "'nope' is undefined"),
+    ],
+)
+def test_copier_refuses_a_wrong_folder_before_it_writes(
+    origin: Path, copy: Copy, tmp_path: Path, files: dict[str, str], line: str
+) -> None:
+    write_team(origin, files)
+    with pytest.raises(UserMessageError, match=line):
+        copy()
+    assert not (tmp_path / "p").exists()
