@@ -36,7 +36,7 @@ class Client(Protocol):
 
 
 class Tensor(Protocol):
-    """What the ensemble declares of a tensor."""
+    """The declaration of a tensor by the ensemble."""
 
     datatype: str
     dims: tuple[int, ...]
@@ -54,7 +54,7 @@ class Tensors(Protocol):
 
 
 class InvalidInput(Exception):
-    """What a client raises for a request that is wrong: `row` is the first that is refused."""
+    """The error that a client raises for a wrong request; `row` is the first refused row."""
 
     row: int | None
 

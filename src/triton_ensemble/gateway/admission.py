@@ -1,4 +1,4 @@
-"""How much is let in: requests at once, requests that wait, and bytes in memory. What is beyond it is refused at once."""
+"""How much is let in: requests at once, requests that wait, and bytes in memory. All beyond is refused at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer looks like: JSON by output, or the image itself where a request asks for one."""
+"""The form of an answer: JSON by output, or the image itself where a request asks for one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """OpenAI's `POST /v1/completions`, for a decoupled pipeline that takes `text_input` and answers `text_output`.
 
-What else vLLM's backend takes is sent where the pipeline has it: `stream` and `sampling_parameters`.
+It also sends the other inputs of vLLM's backend that the pipeline has: `stream` and `sampling_parameters`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the owner's routes ask for by FastAPI's dependencies: a key, and the pipeline."""
+"""The parts that the owner's routes ask for by FastAPI's dependencies: a key, and the pipeline."""
 
 from __future__ import annotations
 

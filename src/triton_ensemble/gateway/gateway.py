@@ -1,4 +1,4 @@
-"""What a worker does with a request: reads it, waits for a place, asks Triton, answers."""
+"""The work of a worker on a request: read it, wait for a place, ask Triton, answer."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ RETRY = 30  # times as long as it took to see that fewer cost too much, until th
 class Limit:
     """The places of a worker: halved, while that costs less than a third of the answers a second, until refusals end.
 
-    Who is let in then waits half as long. A pipeline whose rate falls with its places has them back after two seconds:
+    A request that is let in then waits half as long. A pipeline whose rate falls with its places has them back after two seconds:
     one that waits for something else, or computes larger batches in little more time.
     """
 

@@ -1,4 +1,4 @@
-"""What a process of the gateway prints: its own lines as they are, one for each request, and warnings of uvicorn."""
+"""The lines that a process of the gateway prints: its own lines as they are, one for each request, and warnings of uvicorn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is seen of requests: ids, a line of JSON each, metrics, and spans of OpenTelemetry."""
+"""The traces that requests leave: ids, a line of JSON each, metrics, and spans of OpenTelemetry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request that gets no outputs gets: a status, and one line of JSON."""
+"""The answer to a request that gets no outputs: a status, and one line of JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator may choose: variables of the environment, each with a default that is safe."""
+"""The choices of an operator: variables of the environment, each with a default that is safe."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class _Waiting:
 class SharedCalls:
     """Joins requests of the same inputs, types and dims into calls of at most `max_rows` rows.
 
-    Those of a call that is `refused` as a whole are each sent again alone.
+    If a call is `refused` as a whole, each of its requests is sent again alone.
     """
 
     def __init__(

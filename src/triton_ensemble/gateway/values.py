@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 class Problem(NamedTuple):
-    """What is wrong with an input, and with which row of it."""
+    """A fault of an input, and the row that has it."""
 
     text: str
     row: int | None

@@ -62,7 +62,7 @@ def harness(request: pytest.FixtureRequest, model: PythonModel) -> Iterator[Harn
 def stop(request: pytest.FixtureRequest, model: PythonModel, fixture: str, text: str) -> NoReturn:
     """Fail a test, and skip those that use the fixture for this model.
 
-    Those of the ensemble too, which has the model, but for one at TRITON_URL.
+    Also skip those of the ensemble that has the model, unless TRITON_URL names its server.
     """
     why = f"step {model.name} fails {request.node.name}"
     tell(request.node, Cause(fixture, why, request.node.callspec.params["model"]))

@@ -1,4 +1,4 @@
-"""What steps import and do not have: packages that pipeline.yml does not declare, types of steps that are gone."""
+"""Imports of steps that are not there: packages that pipeline.yml does not declare, types of steps that are gone."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ def calls(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
 def _cycle(step: Answers, by_name: Mapping[str, Answers]) -> list[str]:
     """Return the shortest way from a step back to its own model; empty where there is none.
 
-    Models that call each other wait for each other without end, once each instance of one does. What
-    adopted code calls was read from its texts, and need not be so; a model that is no step's calls none.
+    Models that call each other wait for each other without end, once each instance of one does. The
+    calls of adopted code were read from its texts and are not certain. A model without a step calls none.
     """
     ways, seen = [[step["name"]]], set()
     while ways:

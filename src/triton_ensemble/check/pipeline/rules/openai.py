@@ -9,7 +9,7 @@ from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
 
 
 class Role(NamedTuple):
-    """What a tensor must be: one of the pipeline's inputs or outputs, of some types, a single value or a vector."""
+    """The kind of tensor that a field of a route names: one of the pipeline's inputs or outputs, of some types, a single value or a vector."""
 
     side: str
     types: tuple[str, ...]

@@ -29,7 +29,7 @@ class Use(NamedTuple):
 
     @property
     def words(self) -> Answers:
-        """Who says so, and what it says."""
+        """Return the owner of the tensor, and the dims that it states."""
         owner = "the ensemble" if self.verb == "has" else f"step {self.owner['name']}"
         return {"who": f"{owner} {self.verb}", "other": str(self)}
 

@@ -1,4 +1,4 @@
-"""What else a step says of its model."""
+"""The other settings of a step's model."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from triton_ensemble.pipeline.rules import Answers, Problem, problem
 
 
 def interface(graph: Answers) -> Iterator[Problem]:
-    """What the ensemble takes, steps read, and no step writes."""
+    """Steps read each input of the ensemble, and no step writes it."""
     for name in (each["name"] for each in graph["inputs"]):
         if name in graph["writers"]:
             yield problem("input-written", "inputs", name, name=name, writer=graph["writers"][name])
