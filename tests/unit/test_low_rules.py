@@ -123,6 +123,14 @@ def test_an_execute_of_the_class(
 
 
 @pytest.mark.parametrize(
+    ("more", "found"), [("", {"sequence-state"}), ("use_growable_memory: true", set())]
+)
+def test_a_state_without_an_input_name(tmp_path: Path, more: str, found: set[str]) -> None:
+    state = f'state {{ output_name: "O" data_type: TYPE_FP32 dims: [4] {more} }}'
+    assert rules({"m": f"{A}sequence_batching {{ direct {{ }} {state} }}\n"}, tmp_path) == found
+
+
+@pytest.mark.parametrize(
     ("policy", "found"),
     [
         ("default_timeout_microseconds: 1", {"batching-timeout"}),

@@ -225,7 +225,7 @@ def sequence_state(model: Model) -> Iterator[Problem]:
 def _state_problems(state: Any) -> Iterator[tuple[Part, str, str]]:
     """Iterate over the place in a state, what is wrong there, and what to write instead."""
     name, dies = state.input_name, "the model dies of its first request"
-    if not name:
+    if not name and not state.use_growable_memory:
         yield "input_name", "a state must have an input_name: Triton dies of its first request", ADD
     if type_name(state) not in catalog.data_types() and not state.use_growable_memory:
         yield "data_type", f"the state of input '{name}' must have a data_type: {dies}", ADD
