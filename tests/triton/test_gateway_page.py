@@ -49,7 +49,7 @@ def test_a_proxy_may_drop_the_path_that_it_has_the_service_at(project: Project) 
         assert service.ask("GET", "/openapi.json").json()["servers"] == [{"url": "/api"}]
         assert service.ask("HEAD", "/static/page.js").status == 200
         for sent in ("/docs/", "/api/docs/"):
-            assert service.ask("GET", sent).headers["Location"].endswith("/api/docs")
+            assert service.ask("GET", sent).status == 404, sent
         assert service.ask("GET", "/static/none").status == 404
         assert service.ask("GET", "/static/%2e%2e/page.py").status == 404
 

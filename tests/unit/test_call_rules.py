@@ -12,7 +12,7 @@ from triton_ensemble.check.engine import check
 
 CODE = """\
 import triton_python_backend_utils as pb_utils
-
+rows, Tensor = [], pb_utils.Tensor
 
 class TritonPythonModel:
     def initialize(self, args):

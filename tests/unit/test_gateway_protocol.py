@@ -45,7 +45,10 @@ def said(data: bytes, app: Any = ALIVE, **settings: float) -> bytes:
 
 
 def test_many_offers_of_another_protocol_end_the_connection_as_one_does() -> None:
-    assert said((b"GET / HTTP/1.1\r\n" + OFFER + b"\r\n") * 1000).count(b"HTTP/1.1 200") == 1
+    assert (
+        said((b"GET / HTTP/1.1\r\nHost: a\r\n" + OFFER + b"\r\n") * 1000).count(b"HTTP/1.1 200")
+        == 1
+    )
 
 
 def test_an_offer_by_http_1_0_stays_one_answer() -> None:
@@ -80,9 +83,9 @@ def test_a_little_that_nobody_reads_keeps_no_connection() -> None:
             _, writer = await asyncio.open_connection(*address, limit=1)  # that reads no more
             [connection] = state.connections
             while not connection.transport.get_write_buffer_size():
-                writer.write(b"GET / HTTP/1.1\r\n\r\n")
+                writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
                 await asyncio.sleep(0.01)
-            writer.write(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             while state.connections:
                 await asyncio.sleep(0.01)
             writer.close()
