@@ -178,7 +178,7 @@ def test_files_of_others_are_left_alone(project: Project, s3: Store) -> None:
     assert "has files that no push wrote, such as net/config.pbtxt" in line(push(project, s3))
     assert [*s3.keys_in("models", f"{at}/")] == [f"{at}/1/net/config.pbtxt"]
     succeed(push(project, s3, "", "VERSION=2"))
-    assert "/2: has this repository already" in succeed(push(project, s3))
+    assert "/2: already has this repository" in succeed(push(project, s3))
 
 
 def test_what_names_it_names_the_new_version(project: Project, s3: Store) -> None:
