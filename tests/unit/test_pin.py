@@ -76,17 +76,39 @@ def test_entries_get_their_digests_and_the_rest_stays(
     assert line == f"deploy/kubernetes/kustomization.yaml: m is ghcr.io/o/m@{DIGEST}"
 
 
-@pytest.mark.parametrize("component", ["s3", "image-volume"])
+@pytest.mark.parametrize("component", ["s3", "image-volume", "./s3/"])
 def test_where_models_come_from_elsewhere_the_image_has_none(file: Path, component: str) -> None:
     file.write_text(f"{BEFORE}components: [components/{component}]\n")
     assert pin.main("m", IMAGES) == 0
     assert f"newName: ghcr.io/o/m-mounted # comment\n    digest: {OTHER} #" in file.read_text()
 
 
-def test_kserve_gets_no_image_with_models(file: Path) -> None:
+def test_a_second_folder_of_kserve_gets_the_image_without_models(file: Path) -> None:
+    folder = file.parent.rename(file.parents[1] / "kserve-next")
+    (folder / file.name).write_text(BEFORE.replace("[base]", "[../kserve/base]"))
+    assert pin.main("m", IMAGES) == 0
+    assert "newName: ghcr.io/o/m-mounted #" in (folder / file.name).read_text()
+
+
+def test_kserve_gets_no_image_with_models(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = file.parent.rename(file.parents[1] / "kserve")
     assert pin.main("m", IMAGES[:1]) == 0
+    assert (
+        capsys.readouterr().out == "deploy/kserve/kustomization.yaml: takes none of these images\n"
+    )
     assert (folder / file.name).read_text() == BEFORE
+
+
+def test_a_project_may_be_named_mounted(file: Path) -> None:
+    file.write_text(BEFORE.replace("name: m\n", "name: m-mounted\n"))
+    assert pin.main("m-mounted", IMAGES) == 0
+    assert file.read_text().count(DIGEST) == 1
+
+
+def test_line_ends_stay(file: Path) -> None:
+    file.write_bytes(BEFORE.replace("\n", "\r\n").encode())
+    assert pin.main("m", IMAGES) == 0
+    assert file.read_bytes() == AFTER.replace("\n", "\r\n").encode()
 
 
 def test_a_tag_is_not_pinned(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,8 +126,51 @@ def test_a_project_without_manifests_is_told_so(
     assert line.startswith("pipeline.yml: extras lacks kubernetes, kserve and ray; add one")
 
 
-def test_a_file_that_is_not_yaml_is_named(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file.write_text("images: [")
+@pytest.mark.parametrize("image", [f"@{DIGEST}", "m@sha256:", f"m@{DIGEST[:-1]}"])
+def test_a_digest_that_is_not_one_is_refused(
+    file: Path, capsys: pytest.CaptureFixture[str], image: str
+) -> None:
+    assert pin.main("m", [*IMAGES, f"-gateway={image}"]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"pin: {image} lacks a name, or a digest of 64 hex digits; write ")
+    assert file.read_text() == BEFORE
+
+
+FORM = "write entries of images without anchors, and with newTag or digest"
+NAMES = "images is not a list of entries with a name"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("images: [", "while parsing a flow node"),
+        ("", NAMES),
+        ("images: [m]", NAMES),
+        ("images: {name: m}", NAMES),
+        ("images: [{newTag: a}]", NAMES),
+        ("resources: [base]", "images lacks m; add an entry `name: m`"),
+        (f"{BEFORE}resources: [../ray/service.yaml]", "images lacks m-ray; add"),
+        (BEFORE.replace("m-gateway", "g") + "components: [components/gateway]", "images lacks m-g"),
+        ("a: &a b\nimages: [{name: m, newTag: *a}]", FORM),
+        ("images: [&a {name: m, newTag: a}, *a]", FORM),
+        ("images: [{name: m, newTag: a, digest: b}]", FORM),
+    ],
+)
+def test_a_file_that_can_not_be_pinned_is_named_and_stays(
+    file: Path, capsys: pytest.CaptureFixture[str], text: str, problem: str
+) -> None:
+    file.write_text(text)
     assert pin.main("m", IMAGES) == 1
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("deploy/kubernetes/kustomization.yaml: is not YAML: ")
+    assert line.startswith(f"deploy/kubernetes/kustomization.yaml: can't be pinned: {problem}")
+    assert file.read_text() == text
+
+
+def test_a_file_that_can_not_be_read_is_named(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.unlink()
+    file.mkdir()
+    assert pin.main("m", IMAGES) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("deploy/kubernetes/kustomization.yaml: can't be pinned: ")

@@ -6,37 +6,80 @@ models: it is the entry NAME where the models come from elsewhere. The rest of t
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-MOUNTED = {"components/s3", "components/image-volume"}
+PINNED = re.compile(r"[^@\s]+@sha256:[0-9a-f]{64}")
+MOUNTED = {
+    "deploy/kserve/base",
+    "deploy/kubernetes/components/image-volume",
+    "deploy/kubernetes/components/s3",
+}
+# The suffix of the entry that a kustomization.yaml needs if it lists this.
+NEEDED = {
+    "deploy/kserve/base": "",
+    "deploy/kubernetes/base": "",
+    "deploy/kubernetes/components/gateway": "-gateway",
+    "deploy/kubernetes/components/image-volume": "-models",
+    "deploy/ray/service.yaml": "-ray",
+}
 
 
-def pin(path: Path, images: Mapping[str, str]) -> Iterator[str]:
-    """Write images, by the names of their entries, into a kustomization.yaml; yield the names that it has."""
-    text = path.read_text()
+def pin(path: Path, name: str, by_suffix: Mapping[str, str]) -> list[str]:
+    """Write images into a kustomization.yaml; return what each of its entries is now.
+
+    Raises ValueError if it lacks an entry, or can't be changed in place.
+    """
+    text = path.read_bytes().decode()
+    content = _load(text)
+    listed = _listed(path, content)
+    names = {entry["name"] for entry in content["images"]}
+    for needed in sorted(name + NEEDED[part] for part in listed & NEEDED.keys()):
+        if needed not in names:
+            raise ValueError(f"images lacks {needed}; add an entry `name: {needed}`")
+    unused = "-mounted" if MOUNTED.isdisjoint(listed) else ""
+    images = {
+        name + suffix.removesuffix("-mounted"): image
+        for suffix, image in by_suffix.items()
+        if suffix != unused
+    }
     edits: list[tuple[int, int, str]] = []
-    for entry in _entries(text):
-        fields = {key.value: (key, value) for key, value in entry.value}
-        key, name = fields["name"]
-        if name.value not in images:
-            continue
-        yield name.value
-        between = ", " if entry.flow_style else "\n" + " " * key.start_mark.column
-        repository, _, digest = images[name.value].partition("@")
-        for field, old, new in (
-            ("digest", fields.get("digest") or fields.get("newTag"), digest),
-            ("newName", fields.get("newName"), repository),
-        ):
-            begin = old[0].start_mark if old else name.end_mark
-            end = old[1].end_mark if old else name.end_mark
-            edits.append((begin.index, end.index, f"{'' if old else between}{field}: {new}"))
+    for node, entry in zip(_entries(text), content["images"], strict=True):
+        if image := images.get(entry["name"]):
+            edits.extend(_edits(node, image, "\r\n" if "\r\n" in text else "\n"))
+            entry.pop("newTag", None)
+            entry["newName"], _, entry["digest"] = image.partition("@")
     for start, end, new in sorted(edits, key=lambda edit: edit[:2], reverse=True):
         text = text[:start] + new + text[end:]
-    path.write_text(text)
+    with suppress(ValueError, yaml.YAMLError):
+        if _load(text) == content:
+            path.write_bytes(text.encode())
+            return [f"{entry} is {images[entry]}" for entry in sorted(names & images.keys())]
+    raise ValueError("write entries of images without anchors, and with newTag or digest")
+
+
+def _load(text: str) -> dict[str, Any]:
+    """Return the content of a kustomization.yaml, with `images`."""
+    content: dict[str, Any] = yaml.safe_load(text)
+    try:
+        content["images"] = content.get("images") or []
+        _ = {entry["name"] for entry in content["images"]}
+    except (AttributeError, KeyError, TypeError):
+        raise ValueError("images is not a list of entries with a name") from None
+    return content
+
+
+def _listed(path: Path, content: Mapping[str, Any]) -> set[str]:
+    """Return the resources and components of a kustomization.yaml, from the project's folder."""
+    listed = [*(content.get("resources") or ()), *(content.get("components") or ())]
+    return {os.path.normpath(path.parent / str(item)) for item in listed}
 
 
 def _entries(text: str) -> Iterator[yaml.MappingNode]:
@@ -48,32 +91,44 @@ def _entries(text: str) -> Iterator[yaml.MappingNode]:
             yield from value.value
 
 
+def _edits(entry: yaml.MappingNode, image: str, line_end: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the start, the end and the new text of what an entry says of its image."""
+    fields = {key.value: (key, value) for key, value in entry.value}
+    key, name = fields["name"]
+    between = ", " if entry.flow_style else line_end + " " * key.start_mark.column
+    repository, _, digest = image.partition("@")
+    for field, old, new in (
+        ("digest", fields.get("digest") or fields.get("newTag"), digest),
+        ("newName", fields.get("newName"), repository),
+    ):
+        begin = old[0].start_mark if old else name.end_mark
+        end = old[1].end_mark if old else name.end_mark
+        yield begin.index, end.index, f"{'' if old else between}{field}: {new}"
+
+
 def main(name: str, images: Sequence[str]) -> int:
     """Pin the images that have a digest, print where; return the exit status."""
-    pairs = (image.split("=", 1) for image in images)
-    by_suffix = {suffix: image for suffix, image in pairs if "@sha256:" in image}
+    by_suffix = dict(image.split("=", 1) for image in images if "@" in image)
     if not by_suffix:
         print("pin: no image has a digest; write IMAGE=NAME@sha256:...", file=sys.stderr)
         return 1
+    for image in by_suffix.values():
+        if not PINNED.fullmatch(image):
+            lacks = "lacks a name, or a digest of 64 hex digits"
+            print(f"pin: {image} {lacks}; write IMAGE=NAME@sha256:...", file=sys.stderr)
+            return 1
     if not (paths := sorted(Path("deploy").glob("*/kustomization.yaml"))):
         lacks = "pipeline.yml: extras lacks kubernetes, kserve and ray; add one"
         print(f"{lacks}, and run the command again", file=sys.stderr)
         return 1
     for path in paths:
         try:
-            components = yaml.safe_load(path.read_text()).get("components") or []
-        except yaml.YAMLError as error:
-            print(f"{path}: is not YAML: {' '.join(str(error).split())}", file=sys.stderr)
+            lines = pin(path, name, by_suffix)
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            print(f"{path}: can't be pinned: {' '.join(str(error).split())}", file=sys.stderr)
             return 1
-        mounted = path.parent.name == "kserve" or MOUNTED.intersection(components)
-        unused = "" if mounted else "-mounted"
-        by_name = {
-            f"{name}{suffix}".removesuffix("-mounted"): image
-            for suffix, image in by_suffix.items()
-            if suffix != unused
-        }
-        for entry in pin(path, by_name):
-            print(f"{path}: {entry} is {by_name[entry]}")
+        for line in lines or ["takes none of these images"]:
+            print(f"{path}: {line}")
     return 0
 
 
