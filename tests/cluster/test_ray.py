@@ -14,7 +14,7 @@ import pytest
 import yaml
 from cluster.kuberay import problems
 from cluster.manifests import RELEASES, built, of_schema
-from cluster.projects import choose
+from cluster.projects import LONG, choose
 from support import Generate
 
 
@@ -48,6 +48,11 @@ def test_it_is_sound(generate: Generate, gpu_count: int) -> None:
     assert ports["serve"] == yaml.safe_load(settings)["http_options"]["port"]
     lock = (project / "vendor/ray.txt").read_text()
     assert f"\nray=={cluster['rayVersion']} " in lock
+
+
+def test_kuberay_takes_a_long_name(generate: Generate) -> None:
+    [service] = built(generate(extras=["ray"], project_name=LONG) / "deploy/ray")
+    assert len(service["metadata"]["name"]) <= 47  # MaxRayServiceNameLength in KubeRay's sources
 
 
 COMPONENTS = ["availability", "network-policy", "monitoring", "head-fault-tolerance"]
