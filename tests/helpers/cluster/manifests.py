@@ -18,7 +18,7 @@ from cloudcoil.models.prometheus_operator.v1 import (
     PrometheusRule,
 )
 
-# From the oldest that kubernetes-validate has; an image volume is on by default from 1.33 on.
+# From the oldest that kubernetes-validate has. An image volume has a feature gate from 1.33 on; from 1.35 on it is on.
 RELEASES = tuple(f"1.{minor}" for minor in range(26, 38))
 IMAGE_VOLUME_RELEASES = tuple(release for release in RELEASES if release >= "1.33")
 CUSTOM = {"ScaledObject": ScaledObject, "PodMonitor": PodMonitor, "PrometheusRule": PrometheusRule}
