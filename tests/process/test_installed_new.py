@@ -31,7 +31,7 @@ def test_new_makes_a_project_where_the_package_is_installed(
     terminal.answer("What does it write?", "Y FP32[4]" + ENTER)
     terminal.answer("its name?")
     terminal.answer("Is this the pipeline?")
-    for question in ("project called", "batching", "How many GPUs", "What else"):
+    for question in ("project's name", "batching", "How many GPUs", "What else"):
         terminal.answer(question)
     terminal.ends("p")
     project = Project(tmp_path / "p")
