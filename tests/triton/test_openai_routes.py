@@ -75,20 +75,20 @@ def project(generate: Generate) -> Project:
 
 
 @pytest.fixture(scope="module")
-def service(project: Project) -> Iterator[Service]:
-    with (
-        LocalTriton(project / "model_repository", "letters") as triton,
-        gateway(project, triton.grpc_url, GATEWAY_MAX_ROWS="6") as service,
-    ):
+def triton(project: Project) -> Iterator[LocalTriton]:
+    with LocalTriton(project / "model_repository", "letters") as triton:
+        yield triton
+
+
+@pytest.fixture(scope="module")
+def service(project: Project, triton: LocalTriton) -> Iterator[Service]:
+    with gateway(project, triton.grpc_url, GATEWAY_MAX_ROWS="6") as service:
         yield service
 
 
 @pytest.fixture(scope="module")
-def with_key(project: Project) -> Iterator[Service]:
-    with (
-        LocalTriton(project / "model_repository", "letters") as triton,
-        gateway(project, triton.grpc_url, GATEWAY_API_KEYS="secret") as service,
-    ):
+def with_key(project: Project, triton: LocalTriton) -> Iterator[Service]:
+    with gateway(project, triton.grpc_url, GATEWAY_API_KEYS="secret") as service:
         yield service
 
 
