@@ -69,7 +69,10 @@ def _why_not(graph: Answers, answers: Answers) -> tuple[str, str] | None:
     if "gateway" not in answers["extras"]:
         return "the project has no gateway", "add `gateway` to `extras`, or drop `openai`"
     if graph["decoupled"] or graph["sequential"]:
-        return "a decoupled pipeline, or one with sequences, has no such routes", "drop `openai`"
+        return (
+            "a decoupled pipeline, or one with sequences, cannot have these routes",
+            "drop `openai`",
+        )
     if not graph["max_batch_size"]:
         return "a text is a row, and the pipeline has none", "write `max_batch_size: 1` or more"
     return None
