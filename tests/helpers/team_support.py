@@ -13,7 +13,7 @@ defaults:
 choices:
   triton_release: ["26.07", "26.08"]
   backends: [python, onnxruntime]
-  extras: [monitoring, kubernetes, kserve]
+  extras: [monitoring, gateway, kubernetes, kserve, ray]
   ci: [github, gitlab]
 settings:
   registry: harbor.example.com/ml
@@ -26,9 +26,28 @@ settings:
   labels: {example.com/team: fraud}
   annotations: {example.com/contact: fraud@example.com}
   resources: {cpu: "2", memory: 16Gi}
+  readme: "Questions: #fraud in the team's chat."
+  alert_labels: {team: fraud}
+  grafana_folder: Fraud
+  ci:
+    setup: [./ci/proxy "$PROXY"]
+    test: [make report]
+    publish: [./ci/scan]
+  pre_commit:
+    - {repo: https://git.example.com/hooks, rev: v1, hooks: [{id: secrets, args: [--all]}]}
+errors: [placeholder, short-name]
 files: [.github/CODEOWNERS]
 examples:
   fraud: {help: "Fraud: an amount in, its score out", code: true, files: [samples/one.json]}
+"""
+SHORT_NAME = """\
+from triton_ensemble.check.repository import Repository
+
+
+def find(repository: Repository):
+    for model in repository.models.values():
+        if len(model.name) > 12:
+            yield model.problem(f"the name {model.name} is longer than 12", "shorten it", "name")
 """
 TEAM = {
     "team.yml": TEAM_YML,
@@ -44,12 +63,14 @@ steps:
     outputs: [SCORE]
 """,
     "examples/fraud/steps/score.py": "# Yours: the team's step.\n",
+    "rules/short_name.py": SHORT_NAME,
     "examples/fraud/samples/one.json": '{"inputs": {"AMOUNT": [[1.0]]}, "outputs": {}}\n',
 }
 # A line of each managed file that a setting of the team changes.
 WORDS = {
     ".github/CODEOWNERS": "* @example/fraud # fraud",
     ".github/workflows/ci.yml": 'REPOSITORY=harbor.example.com/ml/fraud" >> "$GITHUB_ENV"',
+    ".pre-commit-config.yaml": '- {"repo": "https://git.example.com/hooks", "rev": "v1", "hooks": [',
     ".github/workflows/update.yml": 'runs-on: ["self-hosted", "cpu"]',
     "Makefile": "export PIP_INDEX_URL ?= https://pypi.example.com/simple",
     "README.md": "docker push harbor.example.com/ml/fraud:1",

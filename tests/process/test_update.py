@@ -83,7 +83,7 @@ def test_edits_of_managed_files_are_merged(origin: Path, copy: Copy) -> None:
 @pytest.mark.slow
 def test_update_of_an_untouched_project_is_a_fresh_copy(origin: Path, copy: Copy) -> None:
     project = copy(**answers(ONE, TWO))
-    release(origin, "v1.1.0", one="src/step_types.py.jinja", two=".pre-commit-config.yaml")
+    release(origin, "v1.1.0", one="src/step_types.py.jinja", two="CLAUDE.md")
     update(project)
     assert without_version(project) == without_version(copy("fresh", **answers(ONE, TWO)))
 

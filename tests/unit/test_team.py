@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -30,6 +32,7 @@ def test_a_project_has_the_words_and_files_of_its_team(project: Project) -> None
     assert [name for name in project.files() if name.startswith("vendor/team/")] == [
         "vendor/team/examples/fraud/pipeline.yml",
         "vendor/team/files/.github/CODEOWNERS",
+        "vendor/team/rules/short_name.py",
         "vendor/team/team.yml",
     ]
 
@@ -47,6 +50,117 @@ def test_a_changed_pipeline_keeps_them(project: Project) -> None:
     assert "$CI_REGISTRY" not in gitlab
 
 
+def test_words_of_a_team_stand_in_ci_monitoring_and_ray(project: Project) -> None:
+    answers = yaml.safe_load((project / "pipeline.yml").read_text())
+    for ci in ("github", "gitlab"):
+        more = {"extras": ["monitoring", "gateway", "ray"], "ci": ci, "gpu_count": 1}
+        (project / "pipeline.yml").write_text(yaml.safe_dump(answers | more))
+        assert call(project, "apply").status == 0
+        jobs = yaml.safe_load((project / CI[ci]).read_text())
+        steps = {name: list(commands(job)) for name, job in jobs.get("jobs", jobs).items()}
+        assert steps["test"][0] == steps["gpu"][0] == './ci/proxy "$PROXY"'
+        assert steps["test"][-1] == "make report"
+        [job] = {"image", "publish"} & steps.keys()
+        assert steps[job][0] == './ci/proxy "$PROXY"'
+        login = next(
+            i
+            for i, each in enumerate(steps[job])
+            if "docker login" in each or "push-by-digest" in each
+        )
+        assert "./ci/scan" in steps[job]
+        assert steps[job].index("./ci/scan") >= login - 1
+    groups = yaml.safe_load((project / "deploy/monitoring/alerts.yml").read_text())["groups"]
+    labels = [rule["labels"] for group in groups for rule in group["rules"] if "alert" in rule]
+    assert labels
+    assert {label["team"] for label in labels} == {"fraud"}
+    dashboards = yaml.safe_load((project / "deploy/monitoring/grafana-dashboards.yml").read_text())
+    assert dashboards["providers"][0]["folder"] == "Fraud"
+    ray = yaml.safe_load((project / "deploy/ray/service.yaml").read_text())
+    cluster = ray["spec"]["rayClusterConfig"]
+    templates = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    assert ray["metadata"]["annotations"] == {"example.com/contact": "fraud@example.com"}
+    for each in (ray, *(group["template"] for group in templates)):
+        assert each["metadata"]["labels"]["example.com/team"] == "fraud"
+
+
+CI = {"github": ".github/workflows/ci.yml", "gitlab": ".gitlab-ci.yml"}
+
+
+def commands(job: Any) -> Iterator[str]:
+    """Iterate over the shell commands of a job, of GitHub or GitLab."""
+    if isinstance(job, dict):
+        yield from (step["run"] for step in job.get("steps", []) if "run" in step)
+        yield from (step for step in job.get("script", []) if isinstance(step, str))
+
+
+def test_a_rule_of_the_team_refuses_a_change_before_it_is_applied(project: Project) -> None:
+    path = project / "pipeline.yml"
+    answers = yaml.safe_load(path.read_text())
+    answers["steps"].append(
+        {
+            "name": "long-long-name",
+            "backend": "python",
+            "inputs": ["SCORE"],
+            "outputs": ["MORE"],
+            "fuse": False,
+        }
+    )
+    answers["tensors"]["MORE"] = "FP32[1]"
+    path.write_text(yaml.safe_dump(answers, sort_keys=False))
+    before = project.changes()
+    for command in ("check", "apply"):
+        said = call(project, command)
+        assert said.status == 1
+        assert (
+            "error: short-name: model long-long-name, name: the name long-long-name is longer than 12; shorten it"
+            in (said.out + said.err)
+        )
+    assert project.changes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        (
+            "rules/short_name.py",
+            "def find(repository):\n    yield repository.nope\n",
+            "vendor/team/rules/short_name.py:2: error: team-rule: raises AttributeError: "
+            "'Repository' object has no attribute 'nope'; correct it in the team's template",
+        ),
+        (
+            "rules/short_name.py",
+            "\ndef find(:\n",
+            "vendor/team/rules/short_name.py:2: error: team-rule: raises SyntaxError: ",
+        ),
+        (
+            "rules/short_name.py",
+            "",
+            "vendor/team/rules/short_name.py:1: error: team-rule: has no function `find`; ",
+        ),
+        (
+            "team.yml",
+            TEAM_YML.replace("[placeholder,", "[placeholdr,"),
+            "vendor/team/team.yml:29: error: team-rule: errors has placeholdr, which is not a rule; "
+            "did you mean placeholder?",
+        ),
+    ],
+)
+def test_a_team_rule_that_fails_is_one_line(
+    project: Project, name: str, text: str, line: str
+) -> None:
+    (project / "vendor/team" / name).write_text(text)
+    said = call(project, "check")
+    assert said.status == 1
+    assert line in said.out
+    assert "Traceback" not in said.out + said.err
+
+
+def test_the_code_of_another_project_s_team_does_not_run(project: Project, tmp_path: Path) -> None:
+    (project / "vendor/team/rules/short_name.py").write_text("raise SystemExit(9)\n")
+    elsewhere = Project(tmp_path)
+    assert call(elsewhere, "check", str(project / "model_repository")).status == 0
+
+
 def of_team(folder: Path, text: str) -> Rules:
     """Return the rules of a project whose team.yml is a text."""
     for name, content in {**TEAM, "team.yml": text}.items():
@@ -61,7 +175,10 @@ def of_team(folder: Path, text: str) -> Rules:
     [
         ({"triton_release": "26.09"}, 'triton_release is "26.09"; did you mean 26.07?'),
         ({"ci": "none"}, 'ci is "none"; write one of github, gitlab'),
-        ({"extras": ["tir"]}, 'extras 1 is "tir"; write one of monitoring, kubernetes, kserve'),
+        (
+            {"extras": ["tir"]},
+            'extras 1 is "tir"; write one of monitoring, gateway, kubernetes, kserve, ray',
+        ),
         (
             {"starting_pipeline": "my-own", "flow": "a vllm: A FP32[1] -> B FP32[1]"},
             'flow: line 1: step a: backend is "vllm"; write one of python, onnxruntime',
@@ -101,6 +218,14 @@ def test_a_default_of_ours_that_the_team_does_not_offer_becomes_one_that_it_does
         (
             "defaults:\n  gpu_count: -1\n",
             "2: defaults gpu_count is -1; write a whole number, 0 or more",
+        ),
+        (
+            "settings:\n  ci:\n    setup: [1]\n",
+            "3: settings ci setup 1 is 1; write a text",
+        ),
+        (
+            "settings:\n  pre_commit:\n  - {repo: local}\n",
+            "2: settings pre_commit 1 needs its `hooks`",
         ),
         ("choices:\n  extras: [tirr]\n", '2: choices extras 1 is "tirr"; did you mean tir?'),
         (

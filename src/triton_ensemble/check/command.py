@@ -1,10 +1,10 @@
 """Find what Triton would refuse in a model repository, or load and never answer, without a server.
 
 Prints a line for each finding: `file:line: severity: rule: what is wrong; what to do`. docs/check.md has
-an example for each rule. The check does not open model files and does not run Python code, of which it
-reads only the text. In a project, it checks model_repository/. If pipeline.yml has a change that is not
-applied yet, it checks the configs that the change would make, and your steps, samples and model scripts
-against them. `check pipeline.yml` does the same.
+an example for each rule. The check does not open model files. It reads only the text of Python code, and
+runs only the rules of your own team (docs/team.md). In a project, it checks model_repository/. If
+pipeline.yml has a change that is not applied yet, it checks the configs that the change would make, and
+your steps, samples and model scripts against them. `check pipeline.yml` does the same.
 
 Exit status: 0 if there is no error (there may be warnings), 1 if a finding is an error,
 2 if there is nothing to check.

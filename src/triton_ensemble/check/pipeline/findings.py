@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from triton_ensemble.check import engine
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.repository import Repository
-from triton_ensemble.check.rules import RULES
 from triton_ensemble.config import read_models
 from triton_ensemble.pipeline.rules import Answers
 
@@ -36,6 +36,4 @@ def generated_repository(folder: Path, answered: Answers, configs: dict[str, str
 
 def findings_in(repository: Repository) -> list[Finding]:
     """Return what the check finds in generated configs, by file and line."""
-    for rule in RULES.values():
-        repository.findings += rule.findings(repository)
-    return sorted(set(on_configs(repository.findings)))
+    return on_configs(engine.findings_in(repository))

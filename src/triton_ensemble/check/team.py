@@ -1,0 +1,87 @@
+"""What a team that forked the template asks of its projects: own rules, and warnings that are errors.
+
+A project has them in vendor/team/. A rule is the function `find` of a module in vendor/team/rules/, and has the
+module's name. It gets the repository and yields `config.Problem`s.
+"""
+
+from __future__ import annotations
+
+import runpy
+import traceback
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from triton_ensemble.catalog import LOADER
+from triton_ensemble.check.finding import Finding
+from triton_ensemble.check.repository import Repository
+from triton_ensemble.check.rule import brief
+from triton_ensemble.config import Problem, did_you_mean
+
+FOLDER = Path("vendor", "team")
+CORRECT = "correct it in the team's template"
+
+
+def with_team(repository: Repository, findings: list[Finding], ids: list[str]) -> list[Finding]:
+    """Return findings with those of the team's rules; `ids`: the rules that the team may know.
+
+    Code of a team runs only for the project in the current folder, because checking a stranger's repository must
+    not run the stranger's code.
+    """
+    if repository.owned.resolve() != Path.cwd() or not FOLDER.is_dir():
+        return findings
+    modules = sorted(FOLDER.glob("rules/*.py"))
+    found = [*findings, *(each for module in modules for each in _findings(module, repository))]
+    errors, unknown = _errors([*ids, *map(_rule, modules)])
+    return [
+        replace(each, severity="error") if each.rule in errors else each for each in found + unknown
+    ]
+
+
+def _rule(module: Path) -> str:
+    return module.stem.replace("_", "-")
+
+
+def _findings(module: Path, repository: Repository) -> Iterator[Finding]:
+    """Iterate over what one rule finds; a rule that fails is a finding too."""
+    try:
+        find = runpy.run_path(str(module)).get("find")
+        if not find:
+            yield Finding(module.resolve(), 1, "team-rule", "has no function `find`", CORRECT)
+            return
+        problems: list[Problem] = [*find(repository)]
+        for p in problems:
+            words = brief(p.what), brief(p.instead)
+            yield Finding(p.file, p.line, _rule(module), *words, "warning", p.missing)
+    except Exception as error:  # whatever it is, it is one line
+        what = f"raises {' '.join(traceback.format_exception_only(error)[-1].split())}"
+        yield Finding(module.resolve(), _line(error, module), "team-rule", brief(what), CORRECT)
+
+
+def _line(error: Exception, module: Path) -> int:
+    """Return the line of a module in which an error arose."""
+    if isinstance(error, SyntaxError):
+        return error.lineno or 1
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((each.lineno or 1 for each in reversed(frames) if each.filename == str(module)), 1)
+
+
+def _errors(known: list[str]) -> tuple[set[str], list[Finding]]:
+    """Return the rules whose findings are errors for the team, and a finding for each that does not exist."""
+    path = FOLDER / "team.yml"
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    listed = (yaml.load(text, LOADER) or {}).get("errors", [])
+    line = next((i for i, each in enumerate(text.splitlines(), 1) if each.startswith("errors")), 1)
+    return {*listed}, [
+        Finding(
+            path.resolve(),
+            line,
+            "team-rule",
+            f"errors has {each}, which is not a rule",
+            did_you_mean(each, known, CORRECT),
+        )
+        for each in listed
+        if each not in known
+    ]
