@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
-import pyclipper
+import pyclipper  # type: ignore[import-untyped, unused-ignore]
 from numpy.typing import NDArray
 
 Image = NDArray[Any]  # UINT8[height, width, 3]: blue, green, red
