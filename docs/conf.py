@@ -26,7 +26,13 @@ html_js_files = ["search.js"]
 html_show_copyright = False
 extensions = ["myst_parser"]
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/*.md", "examples/*/README.md", "benchmarks/*/README.md"]
+include_patterns = [
+    "*.md",
+    "docs/*.md",
+    "docs/*/*.md",
+    "examples/*/README.md",
+    "benchmarks/*/README.md",
+]
 exclude_patterns = [
     ".*",
     "CODE_OF_CONDUCT.md",

@@ -299,20 +299,22 @@ def pack(folder: Path, changelog: str) -> None:
 
 
 def test_an_update_says_what_is_new_and_what_it_applies(project: Project, origin: Origin) -> None:
-    old = "# Changelog\n\n## v1.0.0\n\n- The first.\n"
+    old = "# Changelog\n\n## v1.0.0\n\n### Added\n\n- The first.\n\n### Fixed\n\n- Y.\n"
     pack(origin.folder / "template/vendor", old)
     origin.release("v1.1.0")
     assert "The first" not in succeed(update(project))
     commit(project.path)
-    between = "## v1.2.0\n\n- A thing that is new,\n  on two lines.\n\n## v1.1.0\n"
+    added = "### Added\n\n- A thing that is new,\n  on two lines.\n\n### Fixed\n\n- Y.\n"
+    between = f"## v1.2.0\n\n{added}\n## v1.1.0\n"
     pack(origin.folder / "template/vendor", old.replace("## v1.0.0", f"{between}\n## v1.0.0"))
     origin.release("v1.2.0")
     (project / "pipeline.yml").write_text("project_name: q\n")
     commit(project.path)
     said = succeed(update(project)).splitlines()
     assert said[0].startswith("q: v1.1.0 -> v1.2.0, pipeline.yml is applied, 2 files changed; see")
-    assert said[1:4] == ["## v1.2.0", "- A thing that is new,", "  on two lines."]
-    assert said[4].startswith("  changed  ")
+    news = ["## v1.2.0", "### Added", "- A thing that is new,", "  on two lines."]
+    assert said[1:5] == news
+    assert said[5].startswith("  changed  ")
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterable
-from itertools import pairwise
 from pathlib import PurePath
 
 from triton_ensemble.update.aside import Aside
@@ -18,19 +17,23 @@ def read_news(copy: Aside, changed: Iterable[str]) -> list[str]:
     wheels = [path for path in changed if PurePath(path).match("vendor/*.whl")]
     known = {line for path in wheels for line in _read_changelog(copy.before(path))}
     new = [copy.project / path for path in wheels if (copy.project / path).is_file()]
-    lines = [
-        line
-        for path in new
-        for line in _read_changelog(path.read_bytes())
-        if line.startswith("## ") or line not in known
-    ]
-    if not known:
-        return []
-    return [
-        line
-        for line, after in pairwise([*lines, "## "])
-        if not line.startswith("## ") or not after.startswith("## ")
-    ]
+    lines = [line for path in new for line in _read_changelog(path.read_bytes())]
+    return _with_headings(lines, known) if known else []
+
+
+def _with_headings(lines: list[str], known: set[str]) -> list[str]:
+    """Return the lines that are not known, and the headings above them."""
+    kept: list[str] = []
+    for line in reversed(lines):
+        below = _level(kept[-1]) if kept else 1
+        if _level(line) < below if line.startswith("##") else line not in known:
+            kept.append(line)
+    return kept[::-1]
+
+
+def _level(line: str) -> int:
+    """Return the level of a heading; a text is below all of them."""
+    return len(line) - len(line.lstrip("#")) or 7
 
 
 def _read_changelog(wheel: bytes) -> list[str]:
