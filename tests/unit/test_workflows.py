@@ -30,13 +30,43 @@ def test_a_job_may_do_no_more_than_it_needs(of_ci: Callable[..., Project]) -> No
     ci, update = (read(project / name) for name in workflows(project))
     assert ci["permissions"] == {"contents": "read"}
     may = {name: job.get("permissions") for name, job in ci["jobs"].items()}
-    assert may == {"test": None, "gpu": None, "image": {"contents": "read", "packages": "write"}}
+    publishes = {"contents": "read", "packages": "write", "id-token": "write"}
+    assert may == {"test": None, "gpu": None, "image": publishes}
     assert update["permissions"] == {}
     may = {name: job["permissions"] for name, job in update["jobs"].items()}
     writes = {"contents": "write", "pull-requests": "write"}
     assert may == {"update": {"contents": "read"}, "pull-request": writes}
     for job in [*ci["jobs"].values(), *update["jobs"].values()]:
         assert job["steps"][0]["with"] == {"persist-credentials": False}
+
+
+def test_each_image_is_scanned_and_signed_between_its_test_and_its_tag(
+    of_ci: Callable[..., Project],
+) -> None:
+    ci = read(of_ci(ci="github", extras=("gateway", "ray")) / ".github/workflows/ci.yml")
+    steps = ci["jobs"]["image"]["steps"]
+    order = [
+        next(
+            (
+                word
+                for word in ("make test-docker", "trivy", "cosign sign", "--tag")
+                if word in step.get("run", "") + step.get("uses", "")
+            ),
+            "",
+        )
+        for step in steps
+    ]
+    assert [word for word in order if word] == [
+        "make test-docker",
+        *["trivy"] * 3,
+        "cosign sign",
+        *["--tag"] * 3,
+    ]
+    scanned = [step["with"]["image-ref"] for step in steps if "trivy" in step.get("uses", "")]
+    [sign] = [step for step in steps if "cosign sign" in step.get("run", "")]
+    names = re.findall(r"\w*IMAGE", sign["run"])
+    assert scanned == [f"${{{{ env.{name} }}}}" for name in names]
+    assert sign["if"] == "vars.SIGN_IMAGES"
 
 
 def test_github_keeps_forks_off_the_gpu(of_ci: Callable[..., Project]) -> None:
