@@ -6,23 +6,43 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 from urllib.request import Request, urlopen
 
+import boto3
 import pytest
 from bucket import Store, store
 from support import NOWHERE, SOURCES, VENV, Generate, Project, call, succeed, variables
 
-from triton_ensemble.s3 import readable
 from triton_ensemble.server import environment
 from triton_ensemble.server.local_triton import free_ports
 
+ALL = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}],
+}
+TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Action": "sts:*", "Principal": {"AWS": "*"}}],
+}
+MODEL = "class TritonPythonModel:\n    def execute(self, requests):\n        return []\n"
+# Gives the process a /tmp of its own, with 64 kB.
+SMALL = """
+import ctypes, os, triton_ensemble.container.serve
+c = ctypes.CDLL(None, use_errno=True)
+if c.unshare(0x10020000) or c.mount(b"none", b"/tmp", b"tmpfs", 0, b"size=64k"):
+    raise SystemExit(os.strerror(ctypes.get_errno()))
+"""
 SERVE = "import sys; from triton_ensemble.container.serve import main; main(sys.argv[1:])"
 
 
@@ -330,17 +350,18 @@ def test_triton_loads_what_was_pushed_and_answers(
         assert "LABEL: 7" in succeed(project.make("infer", TRITON_URL=url))
 
 
-def test_a_bucket_that_is_larger_than_the_disk_is_a_line(
-    project: Project, s3: Store, monkeypatch: pytest.MonkeyPatch
+def test_a_bucket_that_is_larger_than_tmp_is_a_line(
+    project: Project, s3: Store, tmp_path: Path
 ) -> None:
     succeed(push(project, s3))
     address = f"s3://{s3.url}/models/{prefix(project)}/1"
-    assert readable.problem(address, s3.keys) is None
-    full = shutil.disk_usage("/tmp")._replace(free=1)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
-    assert "Triton copies it to /tmp, which has 0.0 GB free" in str(
-        readable.problem(address, s3.keys)
-    )
+    assert started(address, tmp_path, s3.keys).returncode == 0
+    done = started(address, tmp_path, s3.keys, SMALL)
+    if "Operation not permitted" in done.stderr:
+        pytest.skip("this user may not mount a file system")
+    [said] = done.stderr.splitlines()
+    assert said.startswith(f"MODEL_REPOSITORY: {address}: has ")
+    assert "Triton copies it to /tmp, which has 0.0 GB free; make room there" in said
 
 
 def wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
@@ -388,13 +409,13 @@ def test_a_server_that_can_not_read_its_bucket_says_so_at_once(
 
 
 def started(
-    repository: str, folder: Path, more: dict[str, str]
+    repository: str, folder: Path, more: dict[str, str], before: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """Start the server with what stands for Triton, which says nothing and ends well."""
     (folder / "tritonserver").write_text("#!/bin/sh\n")
     (folder / "tritonserver").chmod(0o755)
     path = f"{folder}:{VENV / 'bin'}:/usr/bin:/bin"
-    command = (sys.executable, "-c", SERVE, f"--model-repository={repository}")
+    command = (sys.executable, "-c", before + SERVE, f"--model-repository={repository}")
     environ = variables(PYTHONPATH=str(SOURCES), PATH=path, **more)
     # A file: what hides the admin key has stderr too, until the server's process is gone.
     with (folder / "stderr").open("w") as file:
@@ -403,30 +424,34 @@ def started(
     return done
 
 
-@pytest.fixture
-def strict(s3: Store) -> Iterator[dict[str, str]]:
-    """Let the store compare keys and signatures; yield the environment of one who may do all."""
-    import boto3
+def client(s3: Store, service: str, key: dict[str, str]) -> Any:
+    return boto3.client(service, region_name="us-east-1", endpoint_url=s3.url, aws_access_key_id=key["AWS_ACCESS_KEY_ID"], aws_secret_access_key=key["AWS_SECRET_ACCESS_KEY"])  # fmt: skip
 
-    iam = boto3.client("iam", endpoint_url=s3.url, aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")  # fmt: skip
+
+@pytest.fixture(scope="module")
+def owner(s3: Store) -> dict[str, str]:
+    """Return the environment of a user who may do all."""
+    iam = client(s3, "iam", s3.keys)
     iam.create_user(UserName="owner")
-    policy = {
-        "Version": "2012-10-17",
-        "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}],
-    }
-    iam.put_user_policy(UserName="owner", PolicyName="all", PolicyDocument=json.dumps(policy))
+    iam.put_user_policy(UserName="owner", PolicyName="all", PolicyDocument=json.dumps(ALL))
     key: dict[str, Any] = iam.create_access_key(UserName="owner")["AccessKey"]
-    reset(s3, "0")
-    owner = {
+    return s3.keys | {
         "AWS_ACCESS_KEY_ID": key["AccessKeyId"],
         "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"],
     }
-    yield s3.keys | owner
+
+
+@pytest.fixture
+def strict(s3: Store, owner: dict[str, str]) -> Iterator[dict[str, str]]:
+    """Let the store compare keys and signatures; yield the environment of the owner."""
+    reset(s3, "0")
+    yield owner
     reset(s3, "inf")
 
 
 def reset(s3: Store, actions: str) -> None:
     """Let the store compare keys after so many requests."""
+    s3.needs_keys = actions == "0"
     url, text = f"{s3.url}/moto-api/reset-auth", {"Content-Type": "text/plain"}
     with urlopen(Request(url, actions.encode(), text, method="POST")):
         pass
@@ -444,8 +469,111 @@ def test_a_wrong_key_is_one_line_and_the_right_one_works(
     assert "the secret is refused" in started(address, tmp_path, wrong_secret).stderr
     assert "the key is refused" in started(address, tmp_path, wrong_key).stderr
     assert started(address, tmp_path, strict).returncode == 0
-    no_key = {"AWS_EC2_METADATA_DISABLED": "true"}
-    assert started(address, tmp_path, no_key).returncode == 0  # Triton may have a role
+
+
+@contextmanager
+def metadata(**role: str) -> Iterator[str]:
+    """Answer with a role's key: as a machine's metadata, a container's service, or STS; yield the URL."""
+    roles = "/latest/meta-data/iam/security-credentials/"
+    answers = {roles: b"r\n", f"{roles}r": json.dumps(role).encode()} if role else {}
+    answers["/"] = f"<A><B>{''.join(f'<{k}>{v}</{k}>' for k, v in role.items())}</B></A>".encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            self.answer(b"token")
+
+        def do_GET(self) -> None:
+            token = self.headers["X-aws-ec2-metadata-token"] or self.headers["Authorization"]
+            self.answer(answers.get(self.path) if token == "token" else None)
+
+        def do_POST(self) -> None:
+            given = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            self.answer(answers["/"] if given.get("WebIdentityToken") == ["token"] else None)
+
+        def answer(self, content: bytes | None) -> None:
+            self.send_response(200 if content else 404)
+            self.end_headers()
+            self.wfile.write(content or b"")
+
+        def log_message(self, *_: Any) -> None:
+            """Print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+
+
+@pytest.fixture
+def private(s3: Store, strict: dict[str, str]) -> str:
+    """Return the address of a repository that is not read without a key."""
+    put = client(s3, "s3", strict).put_object
+    for name, text in {"config.pbtxt": 'backend: "python"', "1/model.py": MODEL}.items():
+        put(Bucket="models", Key=f"private/net/{name}", Body=text.encode())
+    return f"s3://{s3.url}/models/private"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "why"),
+    [
+        ("AWS_EC2_METADATA_DISABLED", "true", "AWS_EC2_METADATA_DISABLED is true"),
+        ("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"http://127.0.0.1:{NOWHERE}", "refused"),
+        ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "SILENT", "timed out"),
+        ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "MACHINE", "status 404"),
+        ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "MACHINE", "status 404"),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", "/none/token", "arn:r: [Errno 2] No such file"),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", "/dev/null", "arn:r: status 404: Not Found"),
+    ],
+)
+def test_a_server_without_a_key_and_a_role_says_so_at_once(
+    private: str, tmp_path: Path, variable: str, value: str, why: str
+) -> None:
+    with metadata() as machine, socket.create_server(("127.0.0.1", 0)) as silent:
+        silent_url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        value = value.replace("MACHINE", machine).replace("SILENT", silent_url)
+        sts = {"AWS_ENDPOINT_URL_STS": machine, "AWS_ROLE_ARN": "arn:r"}
+        done = started(private, tmp_path, {"HOME": str(tmp_path), **sts, variable: value})
+    [said] = done.stderr.splitlines()
+    assert said.startswith(f"MODEL_REPOSITORY: {private}: there is no key, and no role (")
+    assert why in said
+    instead = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the server a role that may read there"
+    assert said.endswith(f"); {instead}")
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("source", ["machine", "container", "pod identity", "web identity"])
+def test_a_role_that_may_not_read_is_one_line_and_one_that_may_starts_triton(
+    s3: Store, private: str, strict: dict[str, str], tmp_path: Path, source: str
+) -> None:
+    iam, name = client(s3, "iam", strict), f"reader-{source.split()[0]}"
+    arn = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(TRUST))["Role"]["Arn"]
+    key = client(s3, "sts", strict).assume_role(RoleArn=arn, RoleSessionName="pod")["Credentials"]
+    token = tmp_path / "token"
+    token.write_text("token\n")
+    names = ("AccessKeyId", "SecretAccessKey", "SessionToken")
+    with metadata(Token=key["SessionToken"], **{name: key[name] for name in names}) as url:
+        container = {
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{url}/latest/meta-data/iam/security-credentials/r"
+        }
+        more = {
+            "machine": {"AWS_EC2_METADATA_SERVICE_ENDPOINT": url},
+            "container": container | {"AWS_CONTAINER_AUTHORIZATION_TOKEN": "token"},
+            "pod identity": container | {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(token)},
+            "web identity": {
+                "AWS_ENDPOINT_URL_STS": url,
+                "AWS_ROLE_ARN": arn,
+                "AWS_WEB_IDENTITY_TOKEN_FILE": str(token),
+            },
+        }[source] | {"HOME": str(tmp_path)}
+        [said] = started(private, tmp_path, more).stderr.splitlines()
+        assert said.startswith(f"MODEL_REPOSITORY: {private}: access is denied; let the role")
+        iam.put_role_policy(RoleName=name, PolicyName="all", PolicyDocument=json.dumps(ALL))
+        assert started(private, tmp_path, more).returncode == 0
+        if source == "container":  # the local Triton's SDK knows no file of a token
+            with triton(private, tmp_path, **more) as server:
+                wait_until_ready(*server)
 
 
 def test_without_boto3_the_command_says_what_to_run(built: Project) -> None:

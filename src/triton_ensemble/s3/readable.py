@@ -1,8 +1,8 @@
 """Check that a server can read its model repository in a bucket, before Triton starts, with Python only.
 
 Triton tries for a minute, and then names neither the address nor the reason. This check asks for two lists of names,
-signed with the key in the environment, as Triton does. A server without such a key may have a role, which only Triton
-knows: then the answers to unsigned requests count, except a refusal.
+signed with the key in the environment, as Triton does. Without such a key the requests are unsigned, and if they are
+refused, signed with the key of a role. Keys in files are known only to Triton: then a refusal does not count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import Request, urlopen
 from xml.etree import ElementTree
 
-from triton_ensemble.s3 import problems
+from triton_ensemble.s3 import problems, role
 from triton_ensemble.s3.address import Address, AddressError
 
 TIMEOUT_S = 10
@@ -35,6 +35,12 @@ def problem(text: str, environment: Mapping[str, str]) -> str | None:
         address = Address.parse(text)
     except AddressError as error:
         return str(error)
+    what = _refusal(address, environment)
+    return f"{address}: {what}" if what else None
+
+
+def _refusal(address: Address, environment: Mapping[str, str]) -> str | None:
+    """Return what keeps Triton from loading what is at an address, None where another try may find it well."""
     request = _request(address, environment, delimiter="/")
     try:
         with urlopen(request, timeout=TIMEOUT_S) as response:
@@ -42,15 +48,24 @@ def problem(text: str, environment: Mapping[str, str]) -> str | None:
         if not what:
             with urlopen(_request(address, environment), timeout=TIMEOUT_S) as response:
                 what = _too_large(response.read())
+        return what
     except HTTPError as error:
         with error:
-            what = _of_answer(error, signed=request.has_header("Authorization"))
+            said = problems.of_code(*problems.error_of(error))
+        if error.code in TRANSIENT:
+            return None
+        if request.has_header("Authorization") or error.code not in (401, 403):
+            return said
     except (URLError, OSError) as error:
-        reason = getattr(error, "reason", error)
-        return f"{address}: {problems.unreachable(request.host, reason)}"
+        return problems.unreachable(request.host, getattr(error, "reason", error))
     except ElementTree.ParseError:
-        what = f"{request.host} is not S3; compare host and port"
-    return f"{address}: {what}" if what else None
+        return f"{request.host} is not S3; compare host and port"
+    if environment.get(CREDENTIAL_FILE) or role.is_in_files(environment):
+        return None
+    try:
+        return _refusal(address, {**environment, **role.find_key(environment)})
+    except role.RoleError as error:
+        return str(error)
 
 
 def _request(address: Address, environment: Mapping[str, str], **more: str) -> Request:
@@ -78,7 +93,7 @@ def _signed(
     """Return the headers that sign a GET: AWS Signature Version 4."""
     time = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     headers = {"host": host, "x-amz-content-sha256": SHA_OF_NOTHING, "x-amz-date": time}
-    if token := environment.get("AWS_SESSION_TOKEN"):
+    if token := environment.get(problems.TOKEN):
         headers["x-amz-security-token"] = token
     lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
     names = ";".join(headers)
@@ -90,19 +105,6 @@ def _signed(
         signature = hmac.digest(signature, part.encode(), "sha256")
     given = f"Credential={key}/{scope}, SignedHeaders={names}, Signature={signature.hex()}"
     return headers | {"Authorization": f"AWS4-HMAC-SHA256 {given}"}
-
-
-def _of_answer(error: HTTPError, *, signed: bool) -> str | None:
-    """Return what an error's answer says; None of what a role of Triton's, or another try, may put right."""
-    body = error.read()
-    try:
-        fields = {_name(each): each.text or "" for each in ElementTree.fromstring(body).iter()}
-    except ElementTree.ParseError:
-        fields = {}
-    code = fields.get("Code", "")
-    if error.code in TRANSIENT or (not signed and error.code in (401, 403)):
-        return None
-    return problems.of_code(code or f"status {error.code}", fields.get("Message", error.reason))
 
 
 def _of_list(address: Address, body: bytes) -> str | None:
