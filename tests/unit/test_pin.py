@@ -136,7 +136,7 @@ def test_a_digest_that_is_not_one_is_refused(
     assert file.read_text() == BEFORE
 
 
-FORM = "write entries of images without anchors, and with newTag or digest"
+FORM = "write entries of images without anchors and merge keys, and with newTag or digest"
 NAMES = "images is not a list of entries with a name"
 
 
@@ -148,6 +148,9 @@ NAMES = "images is not a list of entries with a name"
         ("images: [m]", NAMES),
         ("images: {name: m}", NAMES),
         ("images: [{newTag: a}]", NAMES),
+        ("a: &a {name: m}\nimages: [{<<: *a}]", FORM),
+        ("a: &a {images: [{name: m}]}\n<<: *a", FORM),
+        ("a: &a {newTag: b}\nimages: [{<<: *a, name: m}]", FORM),
         ("resources: [base]", "images lacks m; add an entry `name: m`"),
         (f"{BEFORE}resources: [../ray/service.yaml]", "images lacks m-ray; add"),
         (BEFORE.replace("m-gateway", "g") + "components: [components/gateway]", "images lacks m-g"),

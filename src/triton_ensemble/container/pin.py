@@ -51,18 +51,20 @@ def pin(path: Path, name: str, by_suffix: Mapping[str, str]) -> list[str]:
         if suffix != unused
     }
     edits: list[tuple[int, int, str]] = []
-    for node, entry in zip(_entries(text), content["images"], strict=True):
-        if image := images.get(entry["name"]):
-            edits.extend(_edits(node, image, "\r\n" if "\r\n" in text else "\n"))
-            entry.pop("newTag", None)
-            entry["newName"], _, entry["digest"] = image.partition("@")
-    for start, end, new in sorted(edits, key=lambda edit: edit[:2], reverse=True):
-        text = text[:start] + new + text[end:]
-    with suppress(ValueError, yaml.YAMLError):
+    with suppress(KeyError, ValueError, yaml.YAMLError):
+        for node, entry in zip(_entries(text), content["images"], strict=True):
+            if image := images.get(entry["name"]):
+                edits.extend(_edits(node, image, "\r\n" if "\r\n" in text else "\n"))
+                entry.pop("newTag", None)
+                entry["newName"], _, entry["digest"] = image.partition("@")
+        for start, end, new in sorted(edits, key=lambda edit: edit[:2], reverse=True):
+            text = text[:start] + new + text[end:]
         if _load(text) == content:
             path.write_bytes(text.encode())
             return [f"{entry} is {images[entry]}" for entry in sorted(names & images.keys())]
-    raise ValueError("write entries of images without anchors, and with newTag or digest")
+    raise ValueError(
+        "write entries of images without anchors and merge keys, and with newTag or digest"
+    )
 
 
 def _load(text: str) -> dict[str, Any]:
