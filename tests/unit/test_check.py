@@ -103,7 +103,7 @@ def test_each_rule_has_a_case() -> None:
         PROJECT_RULES
         | RELEASE_RULES
         | DEPLOYMENT.keys()
-        | {"placeholder", "tir-image"}
+        | {"components", "placeholder", "tir-image"}
         | UNIT_RULES
     )
     assert {case.rule for case in CASES} | elsewhere == RULES.keys()
@@ -300,6 +300,59 @@ def test_a_package_that_the_lock_lacks(generate: Generate) -> None:
     lock = project / "requirements.lock"
     lock.write_text(f"{lock.read_text()}regex==2025.1.1\n")
     assert not [f for f in check(project / "model_repository") if f.rule == "requirement-unlocked"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ("kubernetes: s3 image-volume", ["s3 and image-volume exclude each other"]),
+        ("kubernetes: gateway-route routes", ["gateway-route needs gateway"]),
+        ("kubernetes: keda hpa monitoring", ["hpa and keda exclude each other"]),
+        ("kubernetes: keda", ["keda needs monitoring"]),
+        ("kubernetes: gateway gateway-route monitoring hpa grpc-route smoke-test s3", []),
+        ("kserve: monitoring knative", ["knative and monitoring exclude each other"]),
+        ("kserve: hpa knative", ["knative and hpa exclude each other"]),
+        ("kserve: concurrency canary", ["canary needs knative", "concurrency needs knative"]),
+        ("kserve: grpc knative concurrency canary network-policy", []),
+        ("kserve-next: keda", ["keda needs monitoring"]),
+        ("kserve-next: keda; kserve: monitoring", []),
+    ],
+)
+def test_components_that_do_not_work_together(
+    generate: Generate, chosen: str, said: list[str]
+) -> None:
+    project = generate(extras=["kubernetes", "kserve", "gateway"], gpu_count=1)
+    for each in chosen.split("; "):
+        folder, names = each.split(": ")
+        (project / "deploy" / folder).mkdir(exist_ok=True)
+        at = f"../{folder.removesuffix('-next')}/components/"
+        assert all((project / "deploy" / folder / at / name).is_dir() for name in names.split())
+        content = {"components": [at + name for name in names.split()]}
+        content |= {"images": [{"name": "m-models"}, {"name": "m-gateway"}]}
+        content |= {"configMapGenerator": [{"name": "m-s3"}]}
+        (project / "deploy" / folder / "kustomization.yaml").write_text(yaml.safe_dump(content))
+    found = [f for f in check(project / "model_repository") if f.rule == "components"]
+    assert sorted(f.what for f in found) == said
+    for f in found:
+        line = f.file.read_text().splitlines()[f.line - 1]
+        assert line.endswith(f"/{f.what.split()[0]}")
+
+
+@pytest.mark.parametrize(
+    ("name", "lacks"),
+    [("gateway", "m-gateway"), ("image-volume", "m-models"), ("s3", "m-s3")],
+)
+def test_a_component_without_its_image_or_configmap(
+    generate: Generate, name: str, lacks: str
+) -> None:
+    project = generate(extras=["kubernetes", "gateway"])
+    file = project / "deploy/kubernetes/kustomization.yaml"
+    file.write_text(f"components: [components/{name}]\nimages: [{{name: m}}]\n")
+    [finding] = [f for f in check(project / "model_repository") if f.rule == "components"]
+    assert f"the entry NAME{lacks[1:]} of " in finding.what
+    for content in ("components: 1", "components: [[a]]", "images: [a]", "[]", "a: ["):
+        file.write_text(content)
+        assert not [f for f in check(project / "model_repository") if f.rule == "components"]
 
 
 def test_a_pipeline_that_cannot_be_read(generate: Generate) -> None:

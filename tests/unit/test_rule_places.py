@@ -117,6 +117,7 @@ PLACES = {
     "shared-memory": ["deploy/compose.yaml:2"],
     "repository-writable": ["deploy/serve.sh:1"],
     "placeholder": ["deploy/ray/kustomization.yaml:3"],
+    "components": ["deploy/kubernetes/kustomization.yaml:3"],
     "tir-image": ["m/config.pbtxt:1"],
     "pipeline-unreadable": ["pipeline.yml:2"],
     "pipeline-changed": ["pipeline.yml:2"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,31 @@ from triton_ensemble.config import Problem
 
 TIR = "deploy/tir/endpoint.yml"
 RAY = "deploy/ray/kustomization.yaml"
+KUBERNETES = "deploy/kubernetes/kustomization.yaml"
+CHOSEN = "resources: [base]\ncomponents:\n  - components/{}\n"
+# What a component needs beside it.
+NEEDS = {
+    "kserve/canary": "knative",
+    "kserve/concurrency": "knative",
+    "kserve/keda": "monitoring",
+    "kubernetes/gateway-route": "gateway",
+    "kubernetes/hpa": "monitoring",
+    "kubernetes/keda": "monitoring",
+}
+EXCLUDES = {
+    "kserve/hpa": ("concurrency", "keda"),
+    "kserve/keda": ("concurrency",),
+    "kserve/knative": ("hpa", "keda", "monitoring", "openshift", "raw-deployment"),
+    "kserve/openshift": ("raw-deployment",),
+    "kubernetes/hpa": ("keda",),
+    "kubernetes/s3": ("image-volume",),
+}
+# The list of kustomization.yaml that has an entry for a component, and the end of that entry's name.
+ENTRIES = {
+    "kubernetes/gateway": ("images", "-gateway"),
+    "kubernetes/image-volume": ("images", "-models"),
+    "kubernetes/s3": ("configMapGenerator", "-s3"),
+}
 IMAGES = "images:\n  - name: m\n    newName: {}/m\n"
 # Every field that a release of the catalog adds, and one of those before, as model_config.proto has them.
 AFTER_24_02 = {
@@ -143,6 +169,33 @@ def placeholder(repository: Repository) -> Iterator[Problem]:
 
 
 @warning(
+    "components",
+    of=projects,
+    triton="`kubectl apply -k` builds such manifests, mostly without a word, and what they describe does not work: a "
+    "route without a server, a number that nothing measures, pods without an image",
+    fails={**PROJECT, KUBERNETES: CHOSEN.format("gateway-route")},
+    passes={**PROJECT, KUBERNETES: CHOSEN.format("routes")},
+)
+def components(repository: Repository) -> Iterator[Problem]:
+    """The components of each `kustomization.yaml` in `deploy/` work together."""
+    paths = sorted(repository.root.glob("deploy/*/kustomization.yaml"))
+    files = {path: _kustomization(path) for path in paths}
+    for path, (chosen, entries) in files.items():
+        for name, line in chosen.items():
+            extra, own = name.split("/")
+            needed = NEEDS.get(name)
+            if needed and not any(f"{extra}/{needed}" in others for others, _ in files.values()):
+                yield Problem(path, line, f"{own} needs {needed}", f"add components/{needed}")
+            for other in EXCLUDES.get(name, ()):
+                if f"{extra}/{other}" in chosen:
+                    yield Problem(path, line, f"{own} and {other} exclude each other", "remove one")
+            key, end = ENTRIES.get(name, ("", ""))
+            if not any(entry.startswith(key) and entry.endswith(end) for entry in ("", *entries)):
+                what = f"{own} uses the entry NAME{end} of {key}, which is missing"
+                yield Problem(path, line, what, f"add it under `{key}:`")
+
+
+@warning(
     "tir-image",
     of=projects,
     triton="`deploy/tir/endpoint.yml` names no image, and TIR's newest own one is 24.02: it lacks packages of steps, some backends and "
@@ -170,6 +223,20 @@ def tir_image(repository: Repository) -> Iterator[Problem]:
         if step.get("backend") == "python" and (packages := step.get("requirements")):
             what = f"TIR's own image lacks {', '.join(packages)}, which step {step['name']} needs"
             yield Problem(path, 1, what, instead)
+
+
+def _kustomization(path: Path) -> tuple[dict[str, int], set[str]]:
+    """Return the line of each component that a kustomization.yaml lists, and its entries, as `images NAME`."""
+    try:
+        content = yaml.safe_load(path.read_bytes())
+        listed = [os.path.normpath(path.parent / p) for p in content.get("components") or ()]
+        keys = ("images", "configMapGenerator")
+        entries = {f"{key} {e['name']}" for key in keys for e in content.get(key) or ()}
+    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError):
+        return {}, set()  # kubectl says what is wrong
+    found = [match for p in listed if (match := re.search(r"(\w+/)components/([\w-]+)$", p))]
+    lines = {m[1] + m[2]: _line_of(path, rf"^[^#]*components/{m[2]}(?![\w-])") for m in found}
+    return lines, entries
 
 
 def _triton_service(path: Path) -> dict[str, Any] | None:
