@@ -327,7 +327,7 @@ def test_components_that_do_not_work_together(
         (project / "deploy" / folder).mkdir(exist_ok=True)
         at = f"../{folder.removesuffix('-next')}/components/"
         assert all((project / "deploy" / folder / at / name).is_dir() for name in names.split())
-        content = {"components": [at + name for name in names.split()]}
+        content: dict[str, object] = {"components": [at + name for name in names.split()]}
         content |= {"images": [{"name": "m-models"}, {"name": "m-gateway"}]}
         content |= {"configMapGenerator": [{"name": "m-s3"}]}
         (project / "deploy" / folder / "kustomization.yaml").write_text(yaml.safe_dump(content))
