@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 import yaml
+from bucket import store
 from support import Generate, Project, succeed
 
 from docker.checkouts import image_of
@@ -81,3 +83,27 @@ def test_a_stop_waits_as_long_as_the_grace_period_says(
         docker("stop", f"--time={pod['terminationGracePeriodSeconds']}", name)
         assert time.monotonic() - began < pod["terminationGracePeriodSeconds"]
         assert docker("inspect", "--format={{.State.ExitCode}}", name) == "0"
+
+
+@pytest.mark.parametrize(
+    ("tmp", "needs_keys", "says"),
+    [
+        ("64k", False, "has 0.0 GB, and Triton copies it to /tmp, which has 0.0 GB free; make room there"),
+        ("1m", True, "there is no key, and no role (AWS_EC2_METADATA_DISABLED is true); set AWS_ACCESS_KEY_ID and "),
+    ],
+    ids=["a small /tmp", "no role"],
+)  # fmt: skip
+def test_a_bucket_that_it_can_not_load_is_one_line(
+    project: Project, tmp: str, needs_keys: bool, says: str
+) -> None:
+    with store() as s3:
+        s3.client().put_object(Bucket="models", Key="p/net/config.pbtxt", Body=bytes(100_000))
+        s3.needs_keys = needs_keys
+        address = f"s3://{s3.url}/models/p"
+        rights = ("--read-only", "--cap-drop=ALL", "--network=host", f"--tmpfs=/tmp:size={tmp}")
+        given = (f"--env=MODEL_REPOSITORY={address}", "--env=AWS_EC2_METADATA_DISABLED=true")
+        command = [os.environ["DOCKER"], "run", "--rm", *rights, *given, image_of(project)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"MODEL_REPOSITORY: {address}: {says}")
