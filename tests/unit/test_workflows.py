@@ -126,6 +126,14 @@ def test_a_gpu_has_one_job_at_a_time(of_ci: Callable[..., Project]) -> None:
     assert groups == [None, "gpu", "gpu"]
 
 
+def test_one_tag_is_published_at_a_time(of_ci: Callable[..., Project]) -> None:
+    """Stores that ignore `If-None-Match` can't tell apart two pushes that begin at once."""
+    github = read(of_ci(ci="github") / ".github/workflows/ci.yml")["jobs"]["image"]
+    assert github["concurrency"] == {"group": "image", "queue": "max"}
+    gitlab = read(of_ci(ci="gitlab") / ".gitlab-ci.yml")["publish"]
+    assert gitlab["resource_group"] == "publish"
+
+
 @pytest.mark.parametrize("gpu_count", [0, 2])
 def test_an_image_is_built_once_with_an_inventory_and_a_provenance(
     of_ci: Callable[..., Project], gpu_count: int
