@@ -55,6 +55,7 @@ COMMANDS = {
         "update.command",
         "upgrade to the template's newest version, and apply pipeline.yml",
     ),
+    "fleet": ("fleet.command", "print how several projects stand: versions, edits, known faults"),
 }
 
 # Commands that first apply a changed pipeline.yml of the project that they are called in.

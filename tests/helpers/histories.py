@@ -365,7 +365,7 @@ def update(root: Path, version: str) -> str:
         if command == "copy":
             update_render.copy(folder, yaml.safe_load(given))
         else:
-            update_render.update(folder, arguments[2])
+            update_render.update(folder, *arguments[2:])
         return ""
 
     said = io.StringIO()

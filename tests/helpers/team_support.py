@@ -35,6 +35,7 @@ settings:
     publish: [./ci/scan]
   pre_commit:
     - {repo: https://git.example.com/hooks, rev: v1, hooks: [{id: secrets, args: [--all]}]}
+  update_workflow: example/template@0123456789abcdef0123456789abcdef01234567
 errors: [placeholder, short-name]
 files: [.github/CODEOWNERS]
 examples:
@@ -71,7 +72,10 @@ WORDS = {
     ".github/CODEOWNERS": "* @example/fraud # fraud",
     ".github/workflows/ci.yml": 'REPOSITORY=harbor.example.com/ml/fraud" >> "$GITHUB_ENV"',
     ".pre-commit-config.yaml": '- {"repo": "https://git.example.com/hooks", "rev": "v1", "hooks": [',
-    ".github/workflows/update.yml": 'runs-on: ["self-hosted", "cpu"]',
+    ".github/workflows/update.yml": """\
+    uses: example/template/.github/workflows/update-project.yml@0123456789abcdef0123456789abcdef01234567
+    with: { runs_on: '["self-hosted", "cpu"]' }
+""",
     "Makefile": "export PIP_INDEX_URL ?= https://pypi.example.com/simple",
     "README.md": "docker push harbor.example.com/ml/fraud:1",
     "deploy/Dockerfile": "ARG TRITON_IMAGE=harbor.example.com/nvcr/nvidia/tritonserver:26.08-py3",

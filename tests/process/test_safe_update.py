@@ -317,6 +317,17 @@ def test_an_update_says_what_is_new_and_what_it_applies(project: Project, origin
     assert said[5].startswith("  changed  ")
 
 
+def test_a_summary_that_can_not_be_written_stops_an_update(
+    project: Project, origin: Origin
+) -> None:
+    origin.release("v1.1.0", **NEW)
+    process = update(project, "--summary=none/update.md")
+    assert process.stderr == (
+        "update: none/update.md: No such file or directory; the project is as it was\n"
+    )
+    assert project.changes() == ""
+
+
 @pytest.mark.slow
 def test_a_project_in_a_folder_of_a_repository_is_updated_alone(
     project: Project, origin: Origin, tmp_path: Path

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -22,6 +23,7 @@ from workflows_support import (
 )
 
 import triton_ensemble
+from triton_ensemble.update.news import CHANGELOG
 
 KINDS = [(ci, gpu_count) for ci in ("github", "gitlab", "none") for gpu_count in (0, 2)]
 
@@ -30,7 +32,7 @@ def validate(*paths: Path) -> None:
     """Check files by the schemas that check-jsonschema carries."""
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema"]
     github = [str(path) for path in paths if path.parent.name == "workflows"]
-    gitlab = [str(path) for path in paths if path.name == ".gitlab-ci.yml"]
+    gitlab = [str(path) for path in paths if ".gitlab" in str(path)]
     if github:
         succeed(run(*command, "vendor.github-workflows", *github, cwd=ROOT))
     if gitlab:
@@ -58,8 +60,8 @@ def test_of_the_form_that_the_ci_takes(
         assert not re.search(r"\n\n\n|[ \t]\n|\n\n\Z|(?<!\$)\{\{|\{%", text)
 
 
-def test_our_own_have_the_form_that_github_takes() -> None:
-    validate(*OWN)
+def test_our_own_have_the_form_that_the_ci_takes() -> None:
+    validate(*OWN, ROOT / ".gitlab/update-project.yml")
 
 
 @pytest.mark.parametrize(("kind", "names"), [("forms", ["bug", "wish"]), ("config", ["config"])])
@@ -275,6 +277,11 @@ MANAGED = "deploy/compose.mounted.yaml"
 GH = """#!/bin/sh
 echo "$*" >> "$SAID"
 case $2 in list) cat "$OPEN" ;; esac
+for word; do case $word in *update.md) cp "${word#body=@}" "$SAID.body" ;; esac; done
+"""
+GIT = """#!/bin/sh
+case $1 in push) printf "%s\\n" "$*" >> "$SAID" ;; esac
+exec /usr/bin/git "$@"
 """
 
 
@@ -305,33 +312,42 @@ class Remote:
         self.bin = folder / "bin"
         for path, text in (
             (self.bin / "gh", GH),
+            (self.bin / "git", GIT),
             (folder / "venv-update/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n'),
             (folder / "brought", BROUGHT),
         ):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
             path.chmod(0o755)
-        (folder / "open").write_text("0\n")
+        (folder / "open").write_text("")
 
     def git(self, *arguments: str) -> str:
         return succeed(run("git", *arguments, cwd=self.folder))
 
-    def release(self) -> None:
-        """Make a new version of the template, which changes a file that all projects have."""
+    def release(self, version: str = "v1.1.0") -> None:
+        """Make a new version of the template, which changes a file that all projects have, and the changelog."""
         with (self.template / "template" / MANAGED).open("a") as file:
-            file.write("# newer\n")
-        for command in ("add --all", "commit -q -m newer", "tag v1.1.0"):
+            file.write(f"# {version}\n")
+        [wheel] = self.template.glob("template/vendor/*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            files = {name: archive.read(name) for name in archive.namelist()}
+        with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in files.items():
+                more = f"## {version}\n\n- News of {version}.\n\n" * (name == CHANGELOG)
+                archive.writestr(name, more.encode() + content)
+        for command in ("add --all", "commit -q -m newer", f"tag {version}"):
             succeed(run("git", *command.split(), cwd=self.template))
 
-    def update(self) -> subprocess.CompletedProcess[str]:
+    def update(self, **more: str) -> subprocess.CompletedProcess[str]:
         """Run the jobs, each in a fresh clone as shallow as that of the CI; return the last, with what all printed."""
         remote, printed = self.folder / "remote.git", ""
         self.git("-C", "p", "push", "-q", "--force", str(remote), "HEAD:refs/heads/main")
         (self.folder / "output").write_text("")
-        for script, variables in self.jobs():
+        for script, deep, variables in self.jobs():
             shutil.rmtree(self.folder / "clone", ignore_errors=True)
-            self.git("clone", "-q", "--depth=1", "-b", "main", f"file://{remote}", "clone")
-            process = self.job(script, **variables)
+            depth = [] if deep else ["--depth=1"]
+            self.git("clone", "-q", *depth, "-b", "main", f"file://{remote}", "clone")
+            process = self.job(script, **variables, **more)
             printed += process.stdout
             if process.returncode:
                 break
@@ -361,18 +377,20 @@ class Remote:
             CI_SERVER_FQDN="git.example.org",
             CI_PROJECT_PATH="me/p",
             CI_DEFAULT_BRANCH="main",
+            GITHUB_REPOSITORY="me/p",
             **variables,
         )
 
-    def jobs(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Yield the script of each job, and the token that it has; artifacts stay in this folder."""
+    def jobs(self) -> Iterator[tuple[str, bool, dict[str, str]]]:
+        """Yield the script of each job, whether it has all history, and its token; artifacts stay in this folder."""
         if self.ci == "github":
             jobs = read(self.project / ".github/workflows/update.yml")["jobs"]
             for name in ("update", "pull-request"):
                 steps = [step for step in jobs[name]["steps"] if "run" in step]
                 if name == "update" or "changed=true" in (self.folder / "output").read_text():
-                    token = {"GH_TOKEN": "secret"} if "env" in steps[-1] else {}
-                    yield "\n".join(f"(\n{step['run']})" for step in steps), token
+                    token = {"GH_TOKEN": "secret"} if name != "update" else {}
+                    deep = jobs[name]["steps"][0]["with"].get("fetch-depth") == 0
+                    yield "\n".join(f"(\n{step['run']})" for step in steps), deep, token
             return
         jobs = read(self.project / ".gitlab-ci.yml")
         # The server that the job names is this folder.
@@ -380,19 +398,42 @@ class Remote:
         option = f"url.{self.folder}/remote.git.insteadOf"
         self.git("config", "--file", str(self.folder / "gitconfig"), option, url)
         self.git("-C", "remote.git", "config", "receive.advertisePushOptions", "true")
-        yield "\n".join(jobs["update"]["script"]), {}
-        shutil.copy(self.folder / "clone/update.patch", self.folder)
-        artifact = f"cp {self.folder}/update.patch ."
-        yield "\n".join([artifact, *jobs["merge-request"]["script"]]), {"UPDATE_TOKEN": "secret"}
+        yield "\n".join(jobs["update"]["script"]), False, {}
+        paths = jobs["update"]["artifacts"]["paths"]
+        for path in paths:
+            shutil.copy(self.folder / "clone" / path, self.folder)
+        artifacts = [f"cp {self.folder}/{path} ." for path in paths]
+        deep = jobs["merge-request"]["variables"].get("GIT_DEPTH") == "0"
+        script = "\n".join([*artifacts, *jobs["merge-request"]["script"]])
+        yield script, deep, {"UPDATE_TOKEN": "secret"}
 
     def branches(self) -> list[str]:
         listed = self.git("-C", "remote.git", "branch", "--format=%(refname:short)")
         return listed.split()
 
     def said(self) -> list[str]:
-        """Return what was asked of `gh`."""
+        """Return what was asked of `gh`, and what was pushed."""
         path = self.folder / "said"
         return path.read_text().splitlines() if path.exists() else []
+
+    def body(self) -> str:
+        """Return the text of the pull request."""
+        if self.ci == "github":
+            return (self.folder / "said.body").read_text()
+        pushed = self.said()[-1].partition("merge_request.description=")[2]
+        return pushed.rpartition(" https:")[0].replace("\\n", "\n")
+
+    def commits(self) -> list[str]:
+        """Return the subjects of the branch's commits that main does not have."""
+        return self.git("-C", "remote.git", "log", "--format=%s", f"main..{BRANCH}").splitlines()
+
+    def push_to_branch(self, name: str) -> None:
+        """Commit a file to the branch, as a reviewer would."""
+        other = self.folder / "other"
+        self.git("clone", "-q", "-b", BRANCH, "remote.git", "other")
+        (other / name).write_text("mine\n")
+        for command in ("add --all", "commit -q -m mine", "push -q"):
+            succeed(run("git", *command.split(), cwd=other))
 
 
 @pytest.fixture(params=["github", pytest.param("gitlab", marks=MATRIX)])
@@ -407,25 +448,69 @@ def test_no_pull_request_where_nothing_changed(remote: Remote) -> None:
     assert remote.said() == []
 
 
+SUBJECT = "Update from triton-ensemble-template"
+
+
 @pytest.mark.slow
-def test_an_update_becomes_one_pull_request(remote: Remote) -> None:
+def test_an_update_becomes_one_pull_request_that_explains_itself(remote: Remote) -> None:
     remote.release()
     succeed(remote.update())
     assert remote.branches() == ["main", BRANCH]
     changed = remote.git("-C", "remote.git", "diff", "--name-only", "main", BRANCH).split()
-    assert changed == [".copier-answers.yml", MANAGED]
+    assert [name for name in changed if not name.startswith("vendor/")] == [
+        ".copier-answers.yml",
+        MANAGED,
+    ]
     if remote.ci == "github":
-        [asked, _, created] = remote.said()
-        assert asked.startswith(f"pr list --head {BRANCH} ")
-        assert created.startswith(f"pr create --head {BRANCH} --title ")
-        (remote.folder / "open").write_text("1\n")
+        created = remote.said()[-1]
+        assert created.startswith(f"pr create --head {BRANCH} --title {SUBJECT} --body-file ")
+        (remote.folder / "open").write_text("7\n")
+    headline, *lines = remote.body().splitlines()
+    assert headline == "image-classification: v1.0.0 -> v1.1.0, 3 files changed"
+    assert lines[:5] == ["", "## v1.1.0", "- News of v1.1.0.", "", "```text"]
+    assert f"  changed  {MANAGED}" in lines
     seen = (remote.folder / "seen").read_text()
     assert "BRANCH=" in seen
     assert "secret" not in seen
+
     before = remote.git("-C", "remote.git", "rev-parse", BRANCH)
-    again = succeed(remote.update())
-    assert "merge or" in again
+    succeed(remote.update())  # nothing is new, so nothing is pushed
     assert remote.git("-C", "remote.git", "rev-parse", BRANCH) == before
+
+    remote.release("v1.2.0")
+    (remote.project / "README.md").unlink()  # main moves too
+    remote.project.commit()
+    succeed(remote.update())
+    assert remote.commits() == [SUBJECT]
+    assert "## v1.2.0\n- News of v1.2.0.\n## v1.1.0\n" in remote.body()
+    if remote.ci == "github":
+        refreshed = remote.said()[-1]
+        assert refreshed.startswith("api --silent --method PATCH repos/me/p/pulls/7 --field body=@")
+
+
+@pytest.mark.slow
+def test_commits_of_others_on_the_branch_stay(remote: Remote) -> None:
+    remote.release()
+    succeed(remote.update())
+    remote.push_to_branch("mine.txt")
+    before = remote.git("-C", "remote.git", "rev-parse", BRANCH)
+    remote.release("v1.2.0")
+    line = f"{BRANCH} has the commits above, which are not this"
+    assert line in succeed(remote.update())
+    assert remote.git("-C", "remote.git", "rev-parse", BRANCH) == before
+
+    remote.git("-C", "remote.git", "update-ref", "refs/heads/main", BRANCH)  # it is merged
+    remote.git("-C", "p", "pull", "-q", str(remote.folder / "remote.git"), "main")
+    succeed(remote.update())
+    assert remote.commits() == [SUBJECT]
+
+
+@pytest.mark.slow
+def test_a_project_can_take_pre_releases_before_others(remote: Remote) -> None:
+    remote.release("v1.1.0rc1")
+    assert "Nothing to update." in succeed(remote.update())
+    succeed(remote.update(PRERELEASES="1"))
+    assert remote.body().startswith("image-classification: v1.0.0 -> v1.1.0rc1, ")
 
 
 def test_gitlab_gives_no_token_to_what_an_update_brings(

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 from support import VENV, Generate, run, succeed
+from team_support import write_team
+from update_support import Copy, copy, origin
+
+__all__ = ["copy", "origin"]
 
 
 def audit(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -18,6 +22,13 @@ def audit(folder: Path) -> subprocess.CompletedProcess[str]:
 def test_zizmor_finds_nothing_in_a_generated_project(generate: Generate, gpu_count: int) -> None:
     extras = ["monitoring", "gateway", "kubernetes", "kserve", "ray"]
     project = generate(ci="github", gpu_count=gpu_count, extras=extras)
+    succeed(audit(project.path))
+
+
+def test_zizmor_finds_nothing_where_a_team_shares_the_update(origin: Path, copy: Copy) -> None:
+    write_team(origin)
+    project = copy(ci="github")
+    assert "uses: example/template/" in (project / ".github/workflows/update.yml").read_text()
     succeed(audit(project.path))
 
 

@@ -48,6 +48,7 @@ def test_a_changed_pipeline_keeps_them(project: Project) -> None:
     assert "  image: harbor.example.com/hub/python:3.12-bookworm\n" in gitlab
     assert '  tags: ["self-hosted", "cpu"]\n' in gitlab
     assert "$CI_REGISTRY" not in gitlab
+    assert 'include:\n  - { project: "example/template", ref: "0123456789abcdef' in gitlab
 
 
 def test_words_of_a_team_stand_in_ci_monitoring_and_ray(project: Project) -> None:
@@ -226,6 +227,10 @@ def test_a_default_of_ours_that_the_team_does_not_offer_becomes_one_that_it_does
         (
             "settings:\n  pre_commit:\n  - {repo: local}\n",
             "2: settings pre_commit 1 needs its `hooks`",
+        ),
+        (
+            "settings:\n  update_workflow: a/b\n",
+            '2: settings update_workflow is "a/b"; write PROJECT@REF, like your-team/triton-ensemble-template@main',
         ),
         ("choices:\n  extras: [tirr]\n", '2: choices extras 1 is "tirr"; did you mean tir?'),
         (

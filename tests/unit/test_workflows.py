@@ -37,7 +37,29 @@ def test_a_job_may_do_no_more_than_it_needs(of_ci: Callable[..., Project]) -> No
     writes = {"contents": "write", "pull-requests": "write"}
     assert may == {"update": {"contents": "read"}, "pull-request": writes}
     for job in [*ci["jobs"].values(), *update["jobs"].values()]:
-        assert job["steps"][0]["with"] == {"persist-credentials": False}
+        assert job["steps"][0]["with"]["persist-credentials"] is False
+
+
+@pytest.mark.parametrize(
+    ("ci", "name", "shared", "start"),
+    [
+        (
+            "github",
+            ".github/workflows/update.yml",
+            ".github/workflows/update-project.yml",
+            "jobs:\n",
+        ),
+        ("gitlab", ".gitlab-ci.yml", ".gitlab/update-project.yml", ".update:\n"),
+    ],
+    ids=["github", "gitlab"],
+)
+def test_the_update_that_a_team_shares_is_that_of_a_project(
+    of_ci: Callable[..., Project], ci: str, name: str, shared: str, start: str
+) -> None:
+    own = (of_ci(ci=ci, gpu_count=0) / name).read_text().partition(start)[2]
+    runs_on = "${{ fromJSON(inputs.runs_on) }}"
+    text = (ROOT / shared).read_text().partition(start)[2].replace(runs_on, "ubuntu-24.04")
+    assert text == own
 
 
 def test_each_image_is_scanned_and_signed_between_its_test_and_its_tag(

@@ -55,9 +55,9 @@ class Aside:
     def _committed(self, tree: str) -> str:
         return self.git("commit-tree", tree, "-m", "The project").decode().strip()
 
-    def update(self, version: str | None) -> str:
+    def update(self, version: str, prereleases: bool) -> str:
         """Run `copier update`; return what the template says about it, or raise UpdateError."""
-        said = self._render("update", str(self.project), *[version] if version else [])
+        said = self._render("update", str(self.project), version, "1" * prereleases)
         lines = [line for line in said.splitlines() if not line.startswith(COPIER_SAYS)]
         return "\n".join(lines).strip()
 

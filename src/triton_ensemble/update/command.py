@@ -38,8 +38,13 @@ BACK = "git restore --source=HEAD --staged --worktree . && git clean -fd ."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare Copier's options, such as --vcs-ref."""
-    parser.add_argument("--vcs-ref", help="the template's version, instead of the newest tag")
+    """Declare the version, and the file for a pull request."""
+    version = "the template's version, instead of the newest tag"
+    parser.add_argument("--vcs-ref", default="", help=version)
+    prereleases = "let the newest tag be a pre-release, such as v1.2.0rc1"
+    parser.add_argument("--prereleases", action="store_true", help=prereleases)
+    summary = "also write what was done to a file in Markdown, for a pull request"
+    parser.add_argument("--summary", type=Path, metavar="FILE", help=summary)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -49,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = _read_pipeline()
     try:
         with Interruptions() as interruptions:
-            return _update(Path.cwd(), given, arguments.vcs_ref, interruptions)
+            return _update(Path.cwd(), given, arguments, interruptions)
     except UpdateError as error:
         sys.exit(str(error))
     except OSError as error:
@@ -59,21 +64,25 @@ def run(arguments: argparse.Namespace) -> int:
         return 130
 
 
-def _update(root: Path, given: Answers, version: str | None, interruptions: Interruptions) -> int:
+def _update(
+    root: Path, given: Answers, chosen: argparse.Namespace, interruptions: Interruptions
+) -> int:
     for line in undo_killed(root):
         print(line, file=sys.stderr)
     _check_clean(root)
+    if chosen.summary:
+        chosen.summary.touch()  # what can't be written is known before a file changes
     with aside(root) as copy:
         before = copy.answers()
         _check_answers({**LEFT_OUT, **given}, before)
         with Progress("Rendering the template"):
-            notes = [copy.update(version), *keep_edits(copy)]
+            notes = [copy.update(chosen.vcs_ref, chosen.prereleases), *keep_edits(copy)]
             notes += keep_unknown(copy, copy.changes())
             changes = copy.changes()
         is_applied = bool(changed_answers(given, before))
         interruptions.ignore()  # what follows takes no time, and is done or undone
         notes += bring(copy, changes)
-        return _report(copy, before, changes, notes, is_applied)
+        return _report(copy, before, changes, notes, is_applied, chosen.summary)
 
 
 def _check_answers(given: Answers, made: Answers) -> None:
@@ -88,24 +97,28 @@ def _report(
     changes: Mapping[str, str],
     notes: list[str],
     is_applied: bool,
+    summary: Path | None,
 ) -> int:
-    """Print what an update has done; 1 where it has left conflicts."""
+    """Print what an update has done, and write it to a file; 1 where it has left conflicts."""
     old, answers = before.get("_commit"), copy.answers()
     name, new = answers.get("project_name"), answers.get("_commit")
     count = sum(not path.startswith(f"{KEPT}/") for path in changes)
     owned = owned_code(copy, before, answers)
     if not count:
-        print(f"{name}: is up to date with pipeline.yml and the template's {new}")
+        headline = f"{name}: is up to date with pipeline.yml and the template's {new}"
+        print(headline)
         _print_notes(notes)
+        _write(summary, [headline], [], notes)
         return 0
     done = [f"{old} -> {new}"] * (old != new) + ["pipeline.yml is applied"] * is_applied
     conflicts = sorted(copy.conflicts())
     then = "" if conflicts else "; see `git status` and `git diff`, then `make test`"
-    headline = f"{name}: {', '.join([*done, f'{count} files changed'])}{then}"
-    print(headline, *read_news(copy, changes), sep="\n")
+    headline = f"{name}: {', '.join([*done, f'{count} files changed'])}"
+    news, rows = read_news(copy, changes), [*table(copy, changes, owned)]
     notes = [*notes, *renaming(owned, changes)]
-    print(*table(copy, changes, owned), *[""] * any(notes), sep="\n", flush=True)
+    print(headline + then, *news, *rows, *[""] * any(notes), sep="\n", flush=True)
     _print_notes(notes)
+    _write(summary, [headline, "", *news], rows, notes)
     if conflicts:
         print(f"To undo the update: {BACK}", file=sys.stderr)
     if marked := ", ".join(path for path in conflicts if path != MAKEFILE):
@@ -116,6 +129,13 @@ def _report(
 
 def _print_notes(notes: Sequence[str]) -> None:
     print(*filter(None, notes), sep="\n", end="\n" * any(notes), file=sys.stderr)
+
+
+def _write(path: Path | None, text: list[str], rows: list[str], notes: list[str]) -> None:
+    """Write a text, a table and notes to a file, no longer than GitHub takes it as that of a pull request."""
+    if path:
+        lines = [*text, "", *["```text", *rows, "```", ""] * bool(rows), *filter(None, notes)]
+        path.write_text("\n".join(lines)[:50_000] + "\n", encoding="utf-8")
 
 
 def _check_clean(root: Path) -> None:

@@ -1,9 +1,10 @@
 """Call Copier in its own process. The last line on stderr says what went wrong.
 
-    python -m triton_ensemble.update.render update FOLDER [VERSION]
+    python -m triton_ensemble.update.render update FOLDER VERSION PRERELEASES
     python -m triton_ensemble.update.render copy FOLDER < .copier-answers.yml
 
-`update` updates the project in FOLDER with ./pipeline.yml. `copy` renders into FOLDER the version of the template to
+`update` updates the project in FOLDER with ./pipeline.yml; if VERSION is empty, to the newest tag, and to a pre-release
+only if PRERELEASES is not empty. `copy` renders into FOLDER the version of the template to
 which the answers were given. A relative path of the template begins here.
 """
 
@@ -34,20 +35,28 @@ def copy(folder: Path, answers: Mapping[str, Any]) -> None:
     run_copy(source, folder, given, vcs_ref=version, defaults=True, quiet=True)
 
 
-def update(folder: Path, version: str | None) -> None:
+def update(folder: Path, version: str, prereleases: str) -> None:
     """Update a project; what pipeline.yml leaves out is the default again."""
     from copier import VcsRef, run_update
 
     data = LEFT_OUT | yaml.safe_load(Path("pipeline.yml").read_bytes())
-    chosen = VcsRef.CURRENT if version == VcsRef.CURRENT.value else version
+    chosen = VcsRef.CURRENT if version == VcsRef.CURRENT.value else version or None
     # The stub among samples is for a project that has none yet.
     exclude = ["/samples/"] if any(folder.glob("samples/*.json")) else []
-    run_update(folder, data, vcs_ref=chosen, defaults=True, overwrite=True, exclude=exclude)
+    run_update(
+        folder,
+        data,
+        vcs_ref=chosen,
+        use_prereleases=bool(prereleases),
+        defaults=True,
+        overwrite=True,
+        exclude=exclude,
+    )
 
 
 def main() -> int:
     """Update or copy; return 1 after a line that says what went wrong."""
-    command, folder, *version = sys.argv[1:]
+    command, folder, *chosen = sys.argv[1:]
     answers: dict[str, Any] = {}
     try:
         if command == "copy":
@@ -55,7 +64,7 @@ def main() -> int:
             copy(Path(folder), answers)
         else:
             answers = yaml.safe_load(Path(folder, FILE).read_bytes())
-            update(Path(folder), version[0] if version else None)
+            update(Path(folder), *chosen)
     except Exception as error:  # whatever it is, it is one line
         print(f"\n{_line(error, answers)}", file=sys.stderr)
         return 1

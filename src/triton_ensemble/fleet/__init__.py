@@ -1,0 +1,1 @@
+"""Says how the projects of a team stand: versions, edits, known faults."""
