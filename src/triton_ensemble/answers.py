@@ -35,29 +35,27 @@ class UniqueKeyLoader(yaml.SafeLoader):
     """YAML's own types, where a key that stands twice is an error: YAML forbids it, PyYAML takes the last."""
 
     def compose_mapping_node(self, anchor: Any) -> Any:
-        """Return a mapping before others are merged into it; ConstructorError where a key stands twice."""
+        """Return a mapping before others are merged into it; MarkedYAMLError where a key stands twice."""
         node = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                what = "has a key that is a list or a mapping; write a text"
-                raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
+                raise _error("has a key that is a list or a mapping", "write a text", key)
             if (written := (key.tag, str(key.value))) in seen:
-                what = f"{key.value!r} stands twice; drop one"
-                raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
+                raise _error(f"{key.value!r} stands twice", "drop one", key)
             seen.add(written)
         return node
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
-        """Return what a node says; ConstructorError, with its place, for what looks like another number or date."""
+        """Return what a node says; MarkedYAMLError, with its place, for what looks like another number or date."""
         try:
             said = super().construct_object(node, deep)
         except ValueError as error:
-            what = f"{node.value} can't be read: {error}; write a text in quotes"
-            raise yaml.constructor.ConstructorError(None, None, what, node.start_mark) from error
+            what = f"{node.value} can't be read: {error}"
+            raise _error(what, "write a text in quotes", node) from error
         if type(said) is int and OTHER_NUMBER.fullmatch(node.value):
-            what = f"{node.value} is {said} to YAML; write {said}, or a text in quotes"
-            raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
+            what = f"{node.value} is {said} to YAML"
+            raise _error(what, f"write {said}, or a text in quotes", node)
         return said
 
 
@@ -108,15 +106,20 @@ def _count(node: Any, known: dict[int, int]) -> int:
         inside = [each for item in node.value for each in (item if type(item) is tuple else [item])]
         known[id(node)] = sum(_count(each, known) for each in inside)
     if known[id(node)] >= MOST_VALUES:
-        what = f"says more than {MOST_VALUES} values by its aliases; write out what they stand for"
-        raise yaml.MarkedYAMLError(None, None, what, node.start_mark)
+        what = f"says more than {MOST_VALUES} values by its aliases"
+        raise _error(what, "write out what they stand for", node)
     return known[id(node)]
+
+
+def _error(what: str, instead: str, node: yaml.Node) -> yaml.MarkedYAMLError:
+    """Return an error of ours at a node; its note, which PyYAML's own errors do not have, says what to write."""
+    return yaml.MarkedYAMLError(None, None, what, node.start_mark, instead)
 
 
 def yaml_problem(error: yaml.YAMLError) -> tuple[int, str, str]:
     """Return why a text is not YAML: the line from 1 on, what is wrong and what to do."""
-    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    what, _, instead = str(problem or "is no YAML").partition("; ")
+    mark, instead = getattr(error, "problem_mark", None), getattr(error, "note", None)
+    what = str(getattr(error, "problem", None) or "is no YAML")
     if mark and not instead:  # one of YAML's own, about what may stand anywhere in its line
         what = f"column {mark.column + 1}: {what}"
     return (

@@ -363,6 +363,7 @@ def test_a_pipeline_that_cannot_be_read(generate: Generate) -> None:
         (b"ci: none\n2: x\n", 2, "has the key 2, which YAML does not read as text"),
         (b"ci: none\n? [1]\n: x\n", 2, "has a key that is a list or a mapping"),
         (b"ci: none\nci: none\n", 2, "'ci' stands twice"),
+        (b'"a; b": 1\n"a; b": 2\n', 2, "'a; b' stands twice"),
     ):
         (project / "pipeline.yml").write_bytes(content)
         [finding] = [
