@@ -330,6 +330,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
 # What only a file can say, which Copier does not refuse, and the first command of the project does.
 BAD_FILES: list[tuple[dict[str, Any], str]] = [
     (
+        one(["A"], {"o": {"tensor": "B", "optional": True}}),
+        "step one: has `optional` on o, one of its outputs; only inputs have it, drop it",
+    ),
+    (
+        {**one(), "inputs": {"A": {"labels": "a.txt"}}},
+        "the ensemble has `labels` on A, one of its inputs; only outputs have it, drop it",
+    ),
+    (
         one(max_batch_size=4),
         "step one: takes 4 rows at most, the ensemble 8; raise the one or lower the other",
     ),

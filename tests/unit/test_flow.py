@@ -164,6 +164,8 @@ WRONG: list[tuple[str, str]] = [
     ("s python: x=A FP32[1], x=A -> B FP32[1]", "line 1: drop the second x"),
     ("s python: A FP32[1], - INT8[1] -> B FP32[1]", "line 1: write NAME=- TYPE[dims] where - is"),
     ("s python: A FP32[1], x=- -> B FP32[1]", "line 1: write NAME=- TYPE[dims] where - is"),
+    ("s python: A FP32[1] -> B FP32[1], x=- FP32[1] optional", "line 1: drop `optional`; x is an output"),
+    ("s python: A FP32[1] -> B FP32[1]\noutputs: B optional", "line 2: drop `optional`; B is an output"),
     ("s python: A FP32[1] -> B FP32[1]\ns python: B -> C FP32[1]", "line 2: give one of them another name (ste"),
     ("s python: A FP32[1] -> B FP32[1]\noutputs: C", "line 2: give C its type, like FP32[4]"),
     ("s python: -> B FP32[1]", "line 1: write a tensor on each side of ->"),

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from triton_ensemble import catalog
 from triton_ensemble.config import segments
 from triton_ensemble.pipeline.rules import Answers, Problem, problem
 
+OTHER = {"inputs": "outputs", "outputs": "inputs"}
+
 
 def tensors(owner: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
-    """A reshape keeps the values, labels lie beside the config, and a format says what three dims are."""
-    for at, each in ((side, each) for side in ("inputs", "outputs") for each in owner[side]):
+    """A tensor has the fields of its side; a reshape keeps the values, labels lie beside the config, a format is of three dims."""
+    fields = catalog.table("bindings")
+    for at, each in ((side, each) for side in OTHER for each in owner[side]):
         name, dims, reshape = each["name"], each["dims"], each["reshape"]
+        for field in fields[OTHER[at]]:
+            if field not in fields[at] and each.get(field):
+                words = {"field": field, "name": name, "side": at, "only": OTHER[at]}
+                yield problem("wrong-side", at, name, field, **words)
         if reshape is not None and segments(dims) != segments(reshape):
             words = {"name": name, "dims": dims, "reshape": reshape}
             place = (at, name, "reshape")
