@@ -338,6 +338,17 @@ def test_components_that_do_not_work_together(
         assert line.endswith(f"/{f.what.split()[0]}")
 
 
+def test_a_budget_of_disruptions_needs_two_replicas(generate: Generate) -> None:
+    project = generate(extras=["ray", "gateway"])
+    file = project / "deploy/ray/kustomization.yaml"
+    file.write_text("components: [components/availability]\n")
+    [finding] = [f for f in check(project / "model_repository") if f.rule == "components"]
+    serve = project / "deploy/ray/serve.yaml"
+    assert (finding.file, finding.instead) == (serve, "write min_replicas: 2")
+    serve.write_text(serve.read_text().replace("min_replicas: 1", "min_replicas: 2"))
+    assert not [f for f in check(project / "model_repository") if f.rule == "components"]
+
+
 @pytest.mark.parametrize(
     ("name", "lacks"),
     [("gateway", "m-gateway"), ("image-volume", "m-models"), ("s3", "m-s3")],

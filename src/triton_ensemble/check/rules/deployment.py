@@ -193,6 +193,10 @@ def components(repository: Repository) -> Iterator[Problem]:
             if not any(entry.startswith(key) and entry.endswith(end) for entry in ("", *entries)):
                 what = f"{own} uses the entry NAME{end} of {key}, which is missing"
                 yield Problem(path, line, what, f"add it under `{key}:`")
+            serve = path.with_name("serve.yaml")
+            if name == "ray/availability" and (at := _line_of(serve, r"^\s*min_replicas: [01]\b")):
+                what = "availability lets nobody drain the node of a single replica"
+                yield Problem(serve, at, what, "write min_replicas: 2")
 
 
 @warning(
