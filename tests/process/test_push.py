@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
 import threading
@@ -388,6 +389,7 @@ def wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> N
         ),
         ("s3://HOST/My_models/p", "the bucket's name is not one that Triton can read"),
         ("s3://", "the bucket's name is missing"),
+        ("s3://JUNK/models/p", "JUNK is not S3; compare host and port"),
     ],
 )
 def test_a_server_that_can_not_read_its_bucket_says_so_at_once(
@@ -395,17 +397,31 @@ def test_a_server_that_can_not_read_its_bucket_says_so_at_once(
 ) -> None:
     for name in ("9.json", "12.json", "12/net/config.pbtxt"):
         s3.client().put_object(Bucket="models", Key=f"versions/{name}", Body=b"x")
-    host = f"127.0.0.1:{s3.port}"
-    repository, expected = (
-        t.replace("URL", s3.url).replace("HOST", host) for t in (repository, expected)
-    )
-    start = time.monotonic()
-    process = started(repository, tmp_path, s3.keys)
+    with another_protocol() as junk:
+        for name, place in {"URL": s3.url, "HOST": f"127.0.0.1:{s3.port}", "JUNK": junk}.items():
+            repository, expected = (t.replace(name, place) for t in (repository, expected))
+        start = time.monotonic()
+        process = started(repository, tmp_path, s3.keys)
     assert process.returncode == 1
     [said] = process.stderr.splitlines()
     assert said.startswith("MODEL_REPOSITORY: ")
     assert expected in said
     assert time.monotonic() - start < 5
+
+
+@contextmanager
+def another_protocol() -> Iterator[str]:
+    """Answer as a server that does not speak HTTP; yield its host and port."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1000)
+            self.request.sendall(b"-ERR unknown command\r\n")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
 
 
 def started(
@@ -522,7 +538,9 @@ def private(s3: Store, strict: dict[str, str]) -> str:
         ("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"http://127.0.0.1:{NOWHERE}", "refused"),
         ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "SILENT", "timed out"),
         ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "MACHINE", "status 404"),
-        ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "MACHINE", "status 404"),
+        ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "JUNK", "its answer is not a key"),
+        ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "NONE", "/none: status 404: Not Found"),
+        ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "EMPTY", "its answer is not a key"),
         ("AWS_WEB_IDENTITY_TOKEN_FILE", "/none/token", "arn:r: [Errno 2] No such file"),
         ("AWS_WEB_IDENTITY_TOKEN_FILE", "/dev/null", "arn:r: status 404: Not Found"),
     ],
@@ -530,11 +548,16 @@ def private(s3: Store, strict: dict[str, str]) -> str:
 def test_a_server_without_a_key_and_a_role_says_so_at_once(
     private: str, tmp_path: Path, variable: str, value: str, why: str
 ) -> None:
-    with metadata() as machine, socket.create_server(("127.0.0.1", 0)) as silent:
-        silent_url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        value = value.replace("MACHINE", machine).replace("SILENT", silent_url)
+    empty = metadata(AccessKeyId="", SecretAccessKey="", Token="")
+    silent = socket.create_server(("127.0.0.1", 0))
+    with metadata() as machine, empty as keyless, another_protocol() as junk, silent:
+        places = {"MACHINE": machine, "NONE": f"{machine}/none", "JUNK": f"http://{junk}"}
+        places["EMPTY"] = f"{keyless}/latest/meta-data/iam/security-credentials/r"
+        places["SILENT"] = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        value = places.get(value, value)
+        more = {"HOME": str(tmp_path), "AWS_CONTAINER_AUTHORIZATION_TOKEN": "token"}
         sts = {"AWS_ENDPOINT_URL_STS": machine, "AWS_ROLE_ARN": "arn:r"}
-        done = started(private, tmp_path, {"HOME": str(tmp_path), **sts, variable: value})
+        done = started(private, tmp_path, more | sts | {variable: value})
     [said] = done.stderr.splitlines()
     assert said.startswith(f"MODEL_REPOSITORY: {private}: there is no key, and no role (")
     assert why in said

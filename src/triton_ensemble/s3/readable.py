@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from http.client import HTTPException
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import Request, urlopen
@@ -58,7 +59,7 @@ def _refusal(address: Address, environment: Mapping[str, str]) -> str | None:
             return said
     except (URLError, OSError) as error:
         return problems.unreachable(request.host, getattr(error, "reason", error))
-    except ElementTree.ParseError:
+    except (HTTPException, ElementTree.ParseError):
         return f"{request.host} is not S3; compare host and port"
     if environment.get(CREDENTIAL_FILE) or role.is_in_files(environment):
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from http.client import HTTPException
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urlencode
@@ -50,13 +51,16 @@ def find_key(environment: Mapping[str, str]) -> dict[str, str]:
     for name, source in _sources(environment):
         try:
             found = source()
-            return {variable: found[field] for variable, field in FIELDS.items()}
+            key = {variable: found[field] for variable, field in FIELDS.items()}
+            if all(key.values()):
+                return key
+            raise ValueError
         except HTTPError as error:
             with error:
                 failures.append(": ".join((name, *problems.error_of(error))))
         except OSError as error:
             failures.append(f"{name}: {getattr(error, 'reason', error)}")
-        except (ValueError, KeyError, TypeError, ElementTree.ParseError):
+        except (HTTPException, ValueError, KeyError, TypeError, ElementTree.ParseError):
             failures.append(f"{name}: its answer is not a key")
     why = " ".join((failures or [f"{DISABLED} is true"])[0].split())
     what = f"there is no key, and no role ({why})"
