@@ -171,7 +171,7 @@ def placeholder(repository: Repository) -> Iterator[Problem]:
 @warning(
     "components",
     of=projects,
-    triton="`kubectl apply -k` builds such manifests, mostly without a word, and what they describe does not work: a "
+    triton="`kubectl` builds most such manifests without a word, and what they describe does not work: a "
     "route without a server, a number that nothing measures, pods without an image",
     fails={**PROJECT, KUBERNETES: CHOSEN.format("gateway-route")},
     passes={**PROJECT, KUBERNETES: CHOSEN.format("routes")},
