@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 from triton_ensemble.s3 import problems
 
-STS_TIMEOUT_S = 10
+STS_TIMEOUT_S = 5
 LOCAL_TIMEOUT_S = 2  # of a source on the machine; where there is none, no answer may come
 CONTAINERS = "http://169.254.170.2"
 MACHINE = "http://169.254.169.254"
