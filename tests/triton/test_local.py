@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -21,7 +22,8 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc  # type: ignore[import-untyped]
 import tritonclient.http as triton_http  # type: ignore[import-untyped]
-from hand_made import ONNX, HandMade, onnx_model
+from hand_made import ONNX, Files, HandMade, onnx_model
+from onnx import TensorProto, helper
 from support import ROOT, Generate, Project, assert_logged, step, succeed, variables
 
 from triton_ensemble.server.environment import BACKENDS
@@ -295,11 +297,82 @@ def test_sequences(generate: Generate) -> None:
         serve(generate(**SEQUENCES)) as served,
         triton_http.InferenceServerClient(served.http) as client,
     ):
-        assert "onnx: the state of a sequence is not kept here" in served.notes
         tensor = triton_http.InferInput("A", [1, 2], "FP32").set_data_from_numpy(row)
         for start in (True, False):
             answer = client.infer("my_pipeline", [tensor], sequence_id=7, sequence_start=start)
             assert answer.as_numpy("E").shape == (1, 2)
+
+
+def onnx_sum() -> bytes:
+    """Return a model file that adds what it gets to the sum before."""
+    names = ("IN", "before", "OUT", "after")
+    tensors = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["rows", 4]) for n in names]
+    sums = [helper.make_node("Add", ["IN", "before"], [name]) for name in names[2:]]
+    graph = helper.make_graph(sums, "g", tensors[:2], tensors[2:])
+    opsets = [helper.make_opsetid("", 17)]
+    made: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    return made
+
+
+def torch_sum() -> bytes:
+    import torch
+
+    class Sum(torch.nn.Module):
+        def forward(self, IN: Any, before: Any) -> Any:
+            return IN + before, IN + before
+
+    file, zeros = BytesIO(), torch.zeros(1, 4)
+    torch.jit.save(torch.jit.trace(Sum(), (zeros, zeros)), file)  # type: ignore[no-untyped-call]
+    return file.getvalue()
+
+
+SUMS = {"onnxruntime": ("model.onnx", onnx_sum), "pytorch": ("model.pt", torch_sum)}
+
+
+@pytest.mark.parametrize(
+    ("backend", "first", "begin"),
+    [
+        ("onnxruntime", "zero_data: true", 0),
+        ("onnxruntime", 'data_file: "ones"', 1),
+        ("pytorch", "zero_data: true", 0),
+    ],
+)
+def test_the_state_of_a_sequence_is_kept(
+    tmp_path: Path, backend: str, first: str, begin: int
+) -> None:
+    """Sequences that share a batch, and begin again, and a request that is its own sequence."""
+    spec = "data_type: TYPE_FP32 dims: [4]"
+    state = f'input_name: "before" output_name: "after" {spec} initial_state {{ name: "s" {spec} {first} }}'
+    config = f"""
+        {ONNX.replace("onnxruntime", backend)}
+        max_batch_size: 8
+        sequence_batching {{
+          oldest {{ max_candidate_sequences: 8 max_queue_delay_microseconds: 20000 }}
+          state {{ {state} }}
+        }}
+    """
+    file, write = SUMS[backend]
+    files: Files = {"a/config.pbtxt": config, f"a/1/{file}": write()}
+    ones = np.ones(4, np.float32)
+    made = HandMade({**files, "a/initial_state/ones": ones.tobytes()})
+    with (
+        LocalTriton(made.write(tmp_path / "models"), "a", timeout=30) as server,
+        triton_http.InferenceServerClient(server.http_url[7:], concurrency=8) as client,
+    ):
+
+        def send(sequence: int, value: int, start: bool = False, end: bool = False) -> Any:
+            tensor = triton_http.InferInput("IN", [1, 4], "FP32")
+            tensor.set_data_from_numpy(value * ones[None])
+            place = {"sequence_id": sequence, "sequence_start": start, "sequence_end": end}
+            return client.async_infer("a", [tensor], **place)
+
+        for _ in range(2):
+            for count in range(1, 4):
+                sent = [send(id, id, start=count == 1, end=count == 3) for id in range(1, 9)]
+                sums = [each.get_result().as_numpy("OUT")[0, 3] for each in sent]
+                assert sums == [begin + count * id for id in range(1, 9)]
+        [alone] = send(9, 5, start=True, end=True).get_result().as_numpy("OUT")
+        assert alone.tolist() == [begin + 5] * 4
 
 
 @pytest.mark.slow

@@ -61,11 +61,6 @@ class LocalRepository:
             self.notes.insert(0, line)
         changed = {n: config for n, config in configs.items() if _bytes(config) != before[n]}
         _link(repository, folder, changed)
-        self.notes += [
-            f"{name}: the state of a sequence is not kept here"
-            for name, config in configs.items()
-            if config.sequence_batching.state
-        ]
 
 
 def _problems(

@@ -6,6 +6,7 @@ It is in the folder of the Python backend because Triton has that on the import 
 from __future__ import annotations
 
 import json
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 
 Arrays = Mapping[str, NDArray[Any]]
 Tensors = Mapping[str, tuple[str, Sequence[int]]]  # type and shape by name
+
+FORGOTTEN_S = 60  # how much longer than Triton a state is kept: a request may have waited
 
 
 class LocalBackend(ABC):
@@ -43,6 +46,7 @@ class LocalBackend(ABC):
         transactions = self.config.get("model_transaction_policy", {})
         self.decoupled: bool = transactions.get("decoupled", False)
         self.tensors = {spec["name"]: spec for spec in self._tensors()}
+        self.states = States(self.config.get("sequence_batching", {}))
         self.load(self.find(Path(args["model_repository"], args["model_version"])))
 
     def find(self, version: Path) -> Path:
@@ -109,7 +113,7 @@ class LocalBackend(ABC):
         """The inputs that Triton itself adds to the requests of a sequence."""
         sequence = self.config.get("sequence_batching", {})
         controls = [control["name"] for control in sequence.get("control_input", [])]
-        return controls + [state["input_name"] for state in sequence.get("state", [])]
+        return [*controls, *self.states.names.values()]
 
     def execute(self, requests: Sequence[Any]) -> list[Any] | None:
         """Answer each request; those whose shapes agree run as one batch."""
@@ -130,13 +134,12 @@ class LocalBackend(ABC):
                 text = "the local Triton loads models with BF16 tensors but can't run them"
                 responses[index] = self._failure(ValueError(text))
                 continue
-            arrays[index] = _arrays(request)
+            arrays[index] = {**_arrays(request), **self.states.recall(request)}
             groups.setdefault(self._group(index, request, arrays[index]), []).append(index)
         for members in groups.values():
             outputs = requests[members[0]].requested_output_names()
-            responses.update(
-                zip(members, self._answer([arrays[i] for i in members], outputs), strict=True)
-            )
+            answers = self._answer([(requests[i], arrays[i]) for i in members], outputs)
+            responses.update(zip(members, answers, strict=True))
         return [responses[index] for index in range(len(requests))]
 
     def _has_bf16(self, request: Any) -> bool:
@@ -156,17 +159,21 @@ class LocalBackend(ABC):
         shapes = tuple((name, array.shape[1:]) for name, array in sorted(arrays.items()))
         return shapes, tuple(sorted(request.requested_output_names()))
 
-    def _answer(self, group: Sequence[Arrays], outputs: Sequence[str]) -> list[Any]:
+    def _answer(self, group: Sequence[tuple[Any, Arrays]], outputs: Sequence[str]) -> list[Any]:
         try:
-            return [_response(part) for part in self._run(group, outputs)]
+            parts = self._run([arrays for _, arrays in group], outputs)
         except Exception as error:
             if len(group) > 1:  # only the request that fails shall fail
-                return [self._answer([arrays], outputs)[0] for arrays in group]
+                return [self._answer([each], outputs)[0] for each in group]
             return [self._failure(error)]
+        for (request, _), part in zip(group, parts, strict=True):
+            self.states.keep(request, part)
+        return [_response({name: part[name] for name in outputs}) for part in parts]
 
     def _run(self, group: Sequence[Arrays], outputs: Sequence[str]) -> list[Arrays]:
         rows = [len(next(iter(arrays.values()), [None])) for arrays in group]
         inputs = {name: _concatenate([arrays[name] for arrays in group]) for name in group[0]}
+        outputs = [*dict.fromkeys([*outputs, *self.states.names])]
         results = self.run(inputs, outputs)
         for name in outputs:
             self._check(name, results[name], sum(rows))
@@ -177,7 +184,7 @@ class LocalBackend(ABC):
 
     def _check(self, name: str, array: NDArray[Any], rows: int) -> None:
         """Check a result: Triton itself accepts anything from a Python-based backend."""
-        data_type = self.tensors[name]["data_type"]
+        data_type = (self.tensors.get(name) or self.states.specs[name])["data_type"]
         if array.dtype != pb_utils.triton_string_to_numpy(data_type):
             raise RuntimeError(f"output {name} is {array.dtype}, config.pbtxt says {data_type}")
         if self.batches and array.shape[:1] != (rows,):
@@ -195,6 +202,40 @@ class LocalBackend(ABC):
         )
         message = f"model {self.config['name']} failed: {reason}"
         return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, code))
+
+
+class States:
+    """The tensors that a request of a sequence hands to the next one: Triton keeps none for a Python-based backend.
+
+    Triton itself gives the initial ones to each request.
+    """
+
+    def __init__(self, sequence_batching: Mapping[str, Any]) -> None:
+        self.specs = {spec["output_name"]: spec for spec in sequence_batching.get("state", [])}
+        self.names = {name: spec["input_name"] for name, spec in self.specs.items()}
+        idle_us = int(sequence_batching.get("max_sequence_idle_microseconds", 0))
+        self._kept_s = idle_us / 1e6 + FORGOTTEN_S
+        self._kept: dict[int | str, tuple[float, Arrays]] = {}  # in the order of their last use
+
+    def recall(self, request: Any) -> Arrays:
+        """Return what the request before left, by the inputs' names."""
+        if not self.names:
+            return {}
+        if request.flags() & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START:
+            self._kept.pop(request.correlation_id(), None)
+        return self._kept.get(request.correlation_id(), (0, {}))[1]
+
+    def keep(self, request: Any, outputs: Arrays) -> None:
+        """Keep what the next request of the sequence gets, if there is one."""
+        if not self.names:
+            return
+        now, sequence = time.monotonic(), request.correlation_id()
+        self._kept.pop(sequence, None)
+        if not request.flags() & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END:
+            states = {given: outputs[name] for name, given in self.names.items()}
+            self._kept[sequence] = now, states
+        while self._kept and now - next(iter(self._kept.values()))[0] > self._kept_s:
+            del self._kept[next(iter(self._kept))]
 
 
 def model_dims(spec: Mapping[str, Any]) -> list[int]:

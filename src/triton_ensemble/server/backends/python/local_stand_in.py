@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from triton_ensemble.server.backends.python.local_backend import (
         Arrays,
         LocalBackend,
+        States,
         model_dims,
     )
 else:
-    from local_backend import Arrays, LocalBackend, model_dims
+    from local_backend import Arrays, LocalBackend, States, model_dims
 
 
 class StandIn(LocalBackend):
@@ -36,6 +37,7 @@ class StandIn(LocalBackend):
 
     def load(self, file: Path) -> None:
         """Say what this is."""
+        self.states = States({})
         self.sizes: dict[str, list[int]] = json.loads(self.parameter("sizes") or "{}")
         self.warning = f"{self.config['name']}: a stand-in for {self.backend} {self.does}"
         pb_utils.Logger.log_warn(self.warning)

@@ -39,7 +39,8 @@ class TritonPythonModel(LocalBackend):
         names = [argument.name for argument in arguments]
         self.takes_dict = len(names) == 1 and str(arguments[0].type).startswith("Dict[")
         self.arguments = {} if self.takes_dict else self._match(names)
-        self.positions = _positions([spec["name"] for spec in self.config["output"]])
+        outputs = [spec["name"] for spec in self.config["output"]]
+        self.positions = _positions([*outputs, *self.states.names])
         given = {*self.arguments.values(), *(a.name for a in arguments if a.has_default_value())}
         if not self.takes_dict and (missing := [name for name in names if name not in given]):
             raise ValueError(f"forward takes {', '.join(missing)}, for which there is no input")
