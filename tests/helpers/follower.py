@@ -65,5 +65,6 @@ class Follower:
             made = shlex.split(command.removeprefix("make "))
             command = shlex.join(Project(self.folder).make_command(*made))
         shell = f"set -o pipefail; {command}"
-        done = run("bash", "-c", shell, cwd=self.folder, PYTHONPATH=f"src:{ROOT / 'src'}")
+        here = {} if command.startswith("make ") else {"TRITON_URL": self.url}
+        done = run("bash", "-c", shell, cwd=self.folder, PYTHONPATH=f"src:{ROOT / 'src'}", **here)
         return succeed(done) + done.stderr

@@ -254,6 +254,7 @@ PIPELINES: dict[str, dict[str, Any]] = {
     "text embedding": {"starting_pipeline": "text-embedding"},
     "text to image": {"starting_pipeline": "text-to-image"},
     "ocr": {"starting_pipeline": "ocr"},
+    "speech activity": {"starting_pipeline": "speech-activity"},
     "text classification": {"starting_pipeline": "text-classification"},
     "digit screening": {"starting_pipeline": "digit-screening"},
     "second opinion": {"starting_pipeline": "second-opinion"},

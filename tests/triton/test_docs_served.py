@@ -21,6 +21,11 @@ CLIENTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "docs/client.md": ({}, "images = [[open('samples/digit-7.jpg', 'rb').read()]]\n", r"\[\['7'"),
     "docs/llm.md": ({}, "", r" \w+ \w+"),
     "examples/ocr/README.md": ({"starting_pipeline": "ocr"}, "", r"48213"),
+    "examples/speech-activity/README.md": (
+        {"starting_pipeline": "speech-activity"},
+        "",
+        r"start 0.482\nend 2.302\nstart 3.01\nend 5.662\n",
+    ),
     "examples/text-embedding/README.md": ({"starting_pipeline": "text-embedding"}, "", r"\[\[1\."),
     "examples/text-to-image/README.md": ({"starting_pipeline": "text-to-image"}, "", ""),
 }

@@ -33,6 +33,8 @@ from triton_ensemble import catalog
 
 PROTOCOLS = ("http", "grpc")
 EXAMPLES = {name for name, row in catalog.table("examples").items() if row.get("code")}
+# They have no test_accuracy.py, and tests of their own elsewhere.
+SEPARATE = {"image-classification", "ocr", "speech-activity", "text-embedding", "text-to-image"}
 
 
 @pytest.fixture(scope="module")
@@ -153,9 +155,7 @@ def test_text_embedding_passes_its_own_tests(generate: Generate) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", sorted(EXAMPLES - {"image-classification", "ocr", "text-embedding", "text-to-image"})
-)
+@pytest.mark.parametrize("name", sorted(EXAMPLES - SEPARATE))
 def test_each_starting_pipeline_passes_its_own_tests(generate: Generate, name: str) -> None:
     """Nothing of it is a stub."""
     printed = succeed(generate(starting_pipeline=name).make("test", "STRICT=1"))

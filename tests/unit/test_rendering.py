@@ -262,7 +262,7 @@ def test_the_ensemble_maps_every_tensor_of_its_models(project: Project) -> None:
 
 
 def texts(project: Project) -> dict[str, str]:
-    binary = (".jpg", ".png", ".whl")
+    binary = (".jpg", ".png", ".wav", ".whl")
     contents = project.contents().items()
     return {name: data.decode() for name, data in contents if not name.endswith(binary)}
 
