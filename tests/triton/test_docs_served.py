@@ -24,7 +24,7 @@ CLIENTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "examples/speech-activity/README.md": (
         {"starting_pipeline": "speech-activity"},
         "",
-        r"start 0.482\nend 2.302\nstart 3.01\nend 5.662\n",
+        r"start 0.482\nend 2.302\nstart 3.01\nend 5.76\n",
     ),
     "examples/text-embedding/README.md": ({"starting_pipeline": "text-embedding"}, "", r"\[\[1\."),
     "examples/text-to-image/README.md": ({"starting_pipeline": "text-to-image"}, "", ""),

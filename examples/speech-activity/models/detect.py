@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 # What the package requires, torch among it, is not installed.
@@ -30,16 +32,15 @@ def build(path: Path) -> None:
     """
     model = onnx.load_from_string(read_model())
     graph = model.graph
-    constants = {
+    constants: dict[str, NDArray[Any]] = {
         "sr": np.array(RATE, np.int64),
         "full_scale": np.array(2**15, np.float32),
         "from": np.array([-CONTEXT], np.int64),
         "to": np.array([2**31], np.int64),
         "axis": np.array([1], np.int64),
     }
-    graph.initializer.extend(
-        numpy_helper.from_array(value, name) for name, value in constants.items()
-    )
+    for name, value in constants.items():
+        graph.initializer.append(numpy_helper.from_array(value, name))
     own = [*graph.node]
     del graph.node[:], graph.input[:], graph.output[:]
     graph.node.extend(
