@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from triton_ensemble.adapter.typed import MissingField, read_json
 
 FILE = Path("vendor", "project.json")
 PROBE = "probe"  # the sample that health checks send, if there is one
-# What JSON has for the types of facts.
-JSON_TYPES = {"str": str, "bool": bool, "tuple": list, "dict": dict}
 STUB = "stub"  # the key of a sample that the template made up
 
 
@@ -47,10 +46,9 @@ class Adopted:
 
 
 @dataclass(frozen=True)
-class Project:
-    """A generated project: its root folder and the facts about its pipeline."""
+class Facts:
+    """What differs between projects, as `vendor/project.json` has it."""
 
-    root: Path
     ensemble: str  # the model that clients call, whether it is an ensemble or one model
     package: str  # of the client in src/
     batched: bool  # tensors have a batch dimension
@@ -76,6 +74,13 @@ class Project:
     ]  # config.pbtxt text of inputs and outputs that only the model file declares
     release: str  # of Triton's container
     engines: dict[str, list[str]]  # flags of trtexec by the model whose engines it builds
+
+
+@dataclass(frozen=True)
+class Project(Facts):
+    """A generated project: its root folder and the facts about its pipeline."""
+
+    root: Path
 
     @property
     def repository(self) -> Path:
@@ -111,29 +116,16 @@ class Project:
         """Read the facts of the project in `root`; ProjectError where there are none."""
         path = root.resolve() / FILE
         try:
-            facts = json.loads(path.read_text(encoding="utf-8"))
+            facts = read_json(path, Facts)
         except FileNotFoundError:
             raise ProjectError(
                 f"{path}: not found; run this in the folder of a generated project"
             ) from None
+        except MissingField as error:
+            raise ProjectError(f"{path}: {error}; run: make update") from error
         except (OSError, ValueError) as error:
             raise ProjectError(f"{path}: {error}; restore it: git checkout {FILE}") from error
-        known = {field.name: str(field.type) for field in fields(cls) if field.name != "root"}
-        given: dict[str, Any] = facts if isinstance(facts, dict) else {}
-        if missing := known.keys() - given.keys():
-            raise ProjectError(f"{path}: lacks {', '.join(sorted(missing))}; run: make update")
-        kinds = {name: JSON_TYPES[of.partition("[")[0]] for name, of in known.items()}
-        if wrong := [name for name, kind in kinds.items() if not isinstance(given[name], kind)]:
-            what = f"{', '.join(wrong)} can't be read"
-            raise ProjectError(f"{path}: {what}; restore it: git checkout {FILE}")
-        try:
-            given["inputs"] = [Input(**_all_frozen(each)) for each in given["inputs"]]
-            given["adopted"] = {
-                name: Adopted(**_all_frozen(each)) for name, each in given["adopted"].items()
-            }
-        except (AttributeError, TypeError) as error:
-            raise ProjectError(f"{path}: {error}; restore it: git checkout {FILE}") from error
-        return cls(root=root.resolve(), **_all_frozen({name: given[name] for name in known}))
+        return cls(root=root.resolve(), **vars(facts))
 
     @classmethod
     def of(cls, repository: Path) -> Project | None:
@@ -149,9 +141,3 @@ def is_stub(sample: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(content, dict) and STUB in content
-
-
-def _all_frozen(given: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
-    }

@@ -114,3 +114,15 @@ def test_a_project_without_the_facts_says_how_to_get_them(generate: Generate) ->
         answer = service.ask("GET", "/pipeline.json")
         assert answer.status == 404
         assert answer.json()["error"] == "gateway/pipeline.json is not there; take it back from git"
+        damaged = json.dumps(facts | {"steps": [facts["steps"][0] | {"reads": "A"}]})
+        for text, problem in {
+            damaged: 'steps[0].reads is "A", not a list',
+            json.dumps(facts | {"batch": None}): "batch is null, not an integer",
+            json.dumps({k: v for k, v in facts.items() if k != "fused"}): "lacks fused",
+            "<<<<<<< before updating\n{}": "Expecting value: line 1 column 1 (char 0)",
+        }.items():
+            (project / "gateway/pipeline.json").write_text(text)
+            answer = service.ask("GET", "/pipeline.json")
+            assert answer.status == 500
+            line = f"gateway/pipeline.json: {problem}; take it back from git"
+            assert answer.json()["error"] == line

@@ -47,3 +47,11 @@ def test_a_choice_is_taken(renewed: list[str], monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("TORCH_INDEX", "https://host/cpu")
     assert lock.main(["--lacking"]) == 0
     assert renewed == ["renewed"]
+
+
+def test_damaged_facts_are_a_line(renewed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("vendor/project.json").write_text('{"packages": {"local": "torch"}, "gpu_count": 0}')
+    assert lock.main(["--set-up"]) == 1
+    line = 'vendor/project.json: packages.local is "torch", not a list; restore it: git checkout vendor/project.json'
+    assert capsys.readouterr().err == f"{line}\n"
+    assert renewed == []

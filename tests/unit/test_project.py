@@ -27,17 +27,35 @@ def test_the_facts_of_a_project(tmp_path: Path) -> None:
     assert project.outputs == ("LABEL", "SCORE")
 
 
+RESTORE = "; restore it: git checkout vendor/project.json"
+
+
 @pytest.mark.parametrize(
     ("facts", "line"),
     [
-        (FACTS | {"inputs": 3, "batched": "yes"}, "batched, inputs can't be read; restore it: git"),
-        (FACTS | {"inputs": [3]}, "restore it: git checkout vendor/project.json"),
-        (FACTS | {"adopted": {"m": {"name": "x"}}}, "restore it: git checkout vendor/project.json"),
-        ([FACTS], "lacks adopted, all_outputs, batched"),
+        ([FACTS], f"it is [{json.dumps(FACTS)[:39]}, not an object{RESTORE}"),
+        (FACTS | {"batched": "yes"}, f'batched is "yes", not true or false{RESTORE}'),
+        (FACTS | {"inputs": 3}, f"inputs is 3, not a list{RESTORE}"),
+        (FACTS | {"inputs": [3]}, f"inputs[0] is 3, not an object{RESTORE}"),
+        (
+            FACTS | {"inputs": [FACTS["inputs"][0] | {"dims": [1, "x"]}]},
+            f'inputs[0].dims[1] is "x", not an integer{RESTORE}',
+        ),
+        (FACTS | {"step_modules": {"m/1": None}}, f"step_modules.m/1 is null, not a list{RESTORE}"),
+        (FACTS | {"adopted": {"m": {"file": "x", "script": ""}}}, "adopted.m lacks data, versions"),
         ({k: v for k, v in FACTS.items() if k != "engines"}, "lacks engines; run: make update"),
     ],
 )
 def test_damaged_facts(facts: Any, line: str, tmp_path: Path) -> None:
     with pytest.raises(ProjectError) as caught:
         load(tmp_path, facts)
-    assert line in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path / FILE}: {line}")
+
+
+def test_a_merge_that_left_its_markers(tmp_path: Path) -> None:
+    (tmp_path / "vendor").mkdir()
+    (tmp_path / FILE).write_text('{\n<<<<<<< before updating\n  "ensemble": "e"\n')
+    with pytest.raises(ProjectError) as caught:
+        Project.load(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path / FILE}: Expecting property name")
+    assert str(caught.value).endswith(f"line 2 column 1 (char 2){RESTORE}")

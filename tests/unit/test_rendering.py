@@ -31,6 +31,10 @@ from support import (
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 from triton_ensemble import catalog
+from triton_ensemble import project as project_facts
+from triton_ensemble.adapter.seams import read_manifest
+from triton_ensemble.adapter.typed import read_json
+from triton_ensemble.gateway.page import Pipeline
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -313,6 +317,14 @@ def test_each_file_can_be_read_as_what_it_is(project: Project) -> None:
     }
     for name, text in texts(project).items():
         readers.get(Path(name).suffix, str)(text)
+
+
+def test_facts_and_manifests_have_the_types_of_their_readers(project: Project) -> None:
+    assert project_facts.Project.load(project.path).models
+    for path in project.path.glob("model_repository/*/*/step.json"):
+        assert read_manifest(path.parent)[0]["steps"]
+    for path in project.path.glob("gateway/pipeline.json"):
+        assert read_json(path, Pipeline)["name"]
 
 
 def test_the_page_for_assistants_is_short_and_names_files_that_are_there(project: Project) -> None:

@@ -7,45 +7,56 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
+from .typed import typed
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import NotRequired
 
 
-class CalledModel(TypedDict):
-    """A model that a step calls, and its inputs by the arguments that spell them."""
-
+class _Called(TypedDict):
     name: str
     version: int
     arguments: dict[str, str]
     outputs: list[str]
-    decoupled: NotRequired[bool]
 
 
-class TensorConfig(TypedDict):
-    """A tensor of a model, or of a step that shares one: then with the pipeline's `tensor` that it is."""
+class CalledModel(_Called, total=False):
+    """A model that a step calls, and its inputs by the arguments that spell them."""
 
+    decoupled: bool
+
+
+class _Tensor(TypedDict):
     name: str
     data_type: str
-    dims: list[str]
-    optional: NotRequired[bool]
-    reshape: NotRequired[dict[str, list[str]]]
-    tensor: NotRequired[str | None]
+    dims: list[int | str]  # Triton has texts
 
 
-class StepManifest(TypedDict):
-    """A step: a `module` of steps/, or for an ONNX step the model `file`."""
+class TensorConfig(_Tensor, total=False):
+    """A tensor of a model, or of a step that shares one: then with the pipeline's `tensor` that it is."""
 
+    optional: bool
+    reshape: dict[str, list[str]]
+    tensor: str | None
+
+
+class _Step(TypedDict):
     name: str
     arguments: dict[str, str]
     results: dict[str, str]
     calls: dict[str, CalledModel]
-    module: NotRequired[str]
-    file: NotRequired[str]
-    threads: NotRequired[int]
-    input: NotRequired[list[TensorConfig]]  # these three of a step that shares its model
-    output: NotRequired[list[TensorConfig]]
-    parameters: NotRequired[dict[str, dict[str, str]]]
+
+
+class StepManifest(_Step, total=False):
+    """A step: a `module` of steps/, or for an ONNX step the model `file`."""
+
+    module: str
+    file: str
+    threads: int
+    input: list[TensorConfig]  # these three of a step that shares its model
+    output: list[TensorConfig]
+    parameters: dict[str, dict[str, str]]
 
 
 class ModelConfig(TypedDict):
@@ -67,11 +78,21 @@ class Manifest(TypedDict):
     steps: list[StepManifest]
 
 
+class _OneStep(StepManifest):
+    arrays: str
+
+
 def read_manifest(folder: Path) -> tuple[Manifest, bool]:
-    """Return what the step.json of a version folder says, and whether its steps share the model."""
-    content = json.loads((folder / "step.json").read_text())
-    shared = "steps" in content
-    return (content if shared else {"arrays": content["arrays"], "steps": [content]}), shared
+    """Return what the step.json of a version folder says, and whether its steps share the model; ValueError if it is damaged."""
+    path = folder / "step.json"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if shared := isinstance(content, dict) and "steps" in content:
+            return typed(content, Manifest), shared
+        step = typed(content, _OneStep)
+        return {"arrays": step["arrays"], "steps": [step]}, shared
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}; restore the file from git") from None
 
 
 class Tensor(Protocol):

@@ -5,16 +5,17 @@ Nothing of it is loaded from elsewhere, and no inline script or style is run.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
+from triton_ensemble.adapter.typed import read_json
 from triton_ensemble.gateway.keys import Keys
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.project import Project
@@ -30,11 +31,51 @@ HEADERS = {
 }
 
 
+class Tensor(TypedDict):
+    """An input or output, as the page draws it."""
+
+    name: str
+    type: str
+    dims: list[int]
+
+
+class Input(Tensor):
+    """An input, as the page's form and code have it."""
+
+    sizes: list[int]  # of a request that each step takes
+    optional: bool
+    argument: str  # of the client's method
+
+
+class Step(TypedDict):
+    """A step, by the tensors and models that it uses."""
+
+    name: str
+    backend: str
+    reads: list[str]
+    writes: list[str]
+    calls: list[str]
+
+
+class Pipeline(TypedDict):
+    """The content of gateway/pipeline.json."""
+
+    name: str
+    batch: int
+    decoupled: bool
+    python: dict[str, str]
+    inputs: list[Input]
+    outputs: list[Tensor]
+    tensors: dict[str, str]
+    steps: list[Step]
+    fused: dict[str, list[str]]
+
+
 class _Static(StaticFiles):
     """Files with the headers of the page."""
 
-    def file_response(self, *arguments: Any, **options: Any) -> Response:
-        response = super().file_response(*arguments, **options)
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
         response.headers.update(HEADERS)
         return response
 
@@ -46,12 +87,14 @@ class Page:
         self._project, self._keys = project, keys
 
     async def pipeline(self, request: Request) -> Response:
-        """Answer the inputs, outputs and wiring, and the names of samples; Refusal 401 or 404."""
+        """Answer the inputs, outputs and wiring, and the names of samples; Refusal 401, or 404 or 500 without them."""
         self._keys.check(request.headers)
         try:
-            facts = json.loads((self._project.root / FACTS).read_text(encoding="utf-8"))
+            facts = read_json(self._project.root / FACTS, Pipeline)
         except FileNotFoundError:
             raise Refusal(404, f"{FACTS} is not there; take it back from git") from None
+        except ValueError as error:
+            raise Refusal(500, f"{FACTS}: {error}; take it back from git") from None
         samples = self._project.sample_files() or self._project.sample_stubs()
         return JSONResponse({**facts, "samples": [path.stem for path in samples]}, headers=HEADERS)
 

@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 
+from triton_ensemble.adapter.seams import read_manifest
 from triton_ensemble.client import Arrays
 from triton_ensemble.config import parse
 from triton_ensemble.config.message import as_json
@@ -131,7 +132,7 @@ def standalone(version: Path, step: str, folder: Path) -> Path:
     """Copy a step of those that share a model to `folder`, as a model of its own; return its version folder."""
     copy = folder / step / version.name
     shutil.copytree(version, copy)
-    manifest = json.loads((version / "step.json").read_text())
+    manifest, _ = read_manifest(version)
     [own] = [each for each in manifest["steps"] if each["name"] == step]
     (copy / "step.json").write_text(json.dumps(own))
     config = parse((version.parent / "config.pbtxt").read_text())

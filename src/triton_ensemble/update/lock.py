@@ -19,7 +19,9 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
+
+from triton_ensemble.adapter.typed import read_json
 
 LOCK, DEV_LOCK = Path("requirements.lock"), Path("requirements-dev.lock")
 FACTS, PYPROJECT = Path("vendor", "project.json"), Path("pyproject.toml")
@@ -35,6 +37,13 @@ class LockError(RuntimeError):
     """Raised if the locks can't be renewed: where, what, what to do."""
 
 
+class Facts(TypedDict):
+    """The part of project.json that locks depend on."""
+
+    packages: dict[str, list[str]]  # by task
+    gpu_count: int
+
+
 def lacking(lock: str, requirements: Iterable[str]) -> list[str]:
     """Return the requirements for which a lock lacks a package.
 
@@ -47,9 +56,17 @@ def lacking(lock: str, requirements: Iterable[str]) -> list[str]:
     return [each for each in requirements if not _fits(each, versions)]
 
 
-def missing(lock: Path, facts: dict[str, Any]) -> list[str]:
+def read_facts(path: Path) -> Facts:
+    """Return the facts of a project; LockError if they are damaged."""
+    try:
+        return read_json(path, Facts)
+    except ValueError as error:
+        raise LockError(f"{path}: {error}; restore it: git checkout {FACTS}") from None
+
+
+def missing(lock: Path, facts: Facts) -> list[str]:
     """Return a project's declared requirements that its lock lacks; nothing if its owner removed the lock."""
-    declared = dict.fromkeys(each for task in facts.get("packages", {}).values() for each in task)
+    declared = dict.fromkeys(each for task in facts["packages"].values() for each in task)
     return lacking(lock.read_text(encoding="utf-8"), declared) if lock.exists() else []
 
 
@@ -73,7 +90,7 @@ def renew() -> None:
     if not uv:
         _run("pip", sys.executable, "-m", "pip", "--quiet", "install", "uv")
     command = [uv] if uv else [sys.executable, "-m", "uv"]
-    facts = json.loads(FACTS.read_text(encoding="utf-8"))
+    facts = read_facts(FACTS)
     extras = [word for task in facts["packages"] for word in ("--extra", task)]
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, PYPROJECT.name)
@@ -106,7 +123,7 @@ def _torch_index(pyproject: str) -> str:
     return "".join([index, "\n[tool.uv.sources]\n", *sources])
 
 
-def _advice(facts: dict[str, Any]) -> list[str]:
+def _advice(facts: Facts) -> list[str]:
     """Return a line where a project without GPUs has packages for them in its lock."""
     count = len({*re.findall(r"^(nvidia-(?!pytriton)[\w-]+)==", LOCK.read_text(), re.MULTILINE)})
     if facts["gpu_count"] or not count:
@@ -134,7 +151,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _is_needed() -> bool:
     """Say what the lock lacks; return whether it is anything. LockError where packages for GPUs were not chosen."""
-    facts = json.loads(FACTS.read_text(encoding="utf-8"))
+    facts = read_facts(FACTS)
     lacked = missing(LOCK, facts)
     if not lacked:
         return False
