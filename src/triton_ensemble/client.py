@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict
 
 from numpy.typing import NDArray
 
 from triton_ensemble.project import Project
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Array: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = dict[str, Array]
@@ -35,6 +38,36 @@ class Client(Protocol):
         """Return the answers of a decoupled pipeline to one request as it is."""
 
 
+class Options(TypedDict, total=False):
+    """Options of one request to Triton."""
+
+    request_id: str
+    headers: Mapping[str, str]
+
+
+class AsyncClient(Protocol):
+    """The part of the asynchronous client that the gateway calls."""
+
+    async def __aenter__(self) -> AsyncClient: ...
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def send(self, inputs: Arrays, *, timeout: float, **options: Unpack[Options]) -> Arrays:
+        """Return the answer to one request as it is: not checked, not cut, not tried again."""
+
+    def send_stream(
+        self, inputs: Arrays, *, timeout: float, **options: Unpack[Options]
+    ) -> AsyncGenerator[Arrays, None]:
+        """Return the answers of a decoupled pipeline to one request as it is."""
+
+
+class Deadline(Protocol):
+    """The time that a call has."""
+
+    def left(self) -> float: ...
+    def left_us(self) -> int: ...
+    def exceeded(self) -> Exception: ...
+
+
 class Tensor(Protocol):
     """The declaration of a tensor by the ensemble."""
 
@@ -49,6 +82,8 @@ class Tensors(Protocol):
     URL: str
     MODEL: str
     MAX_BATCH_SIZE: int
+    DECOUPLED: bool
+    SEQUENTIAL: bool
     INPUTS: Mapping[str, Tensor]
     OUTPUTS: Mapping[str, Tensor]
 
@@ -64,7 +99,7 @@ class Package(Protocol):
 
     tensors: Tensors
     runtime: Any  # the same modules in all projects, but for those that only some pipelines need
-    AsyncClient: Any
+    AsyncClient: Callable[[str], AsyncClient]
     InferenceError: type[Exception]
     InvalidInput: type[InvalidInput]
     DeadlineExceeded: type[Exception]

@@ -24,6 +24,7 @@ from client_faults_support import regions
 from client_support import BUSY, Served, options, package, serving, stream, types  # noqa: F401
 from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, run, step, succeed
 from tritonclient import grpc  # type: ignore[import-untyped]
+from tritonclient.grpc import aio  # type: ignore[import-untyped]
 
 NOWHERE = "127.0.0.1:1"  # where no server answers
 DIGITS = ["2", "6", "7"]
@@ -212,6 +213,21 @@ def test_a_closed_asyncio_client_says_so(digits: Served, images: list[bytes]) ->
 
     with pytest.raises(digits.module.InferenceError, match="the client is closed"):
         asyncio.run(call())
+
+
+def test_a_connection_that_is_given_for_a_host(digits: Served, images: list[bytes]) -> None:
+    """As the replicas of Ray Serve give one to the server in their own process."""
+
+    async def call() -> Any:
+        given = digits.module.runtime.grpc_transport.in_process
+        given["in-process"] = aio.InferenceServerClient(digits.urls["grpc"].removeprefix("grpc://"))
+        try:
+            async with digits.module.AsyncClient("grpc://in-process") as client:
+                return await client.image_classification(images)
+        finally:
+            given.clear()
+
+    assert len(asyncio.run(call()).LABEL) == len(images)
 
 
 @pytest.fixture(scope="module")

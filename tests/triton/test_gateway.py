@@ -258,6 +258,9 @@ def test_a_decoupled_pipeline_streams(generate: Generate) -> None:
         assert described == "text/event-stream"
         assert service.post({"PROMPTS": ["a"]}).status == 400
         assert service.ask("GET", "/readyz").status == 200
+        counted = service.ask("GET", "/statistics.json").json()
+        assert all(model["requests"] for model in counted.values())
+        assert counted
 
 
 WRONG = {  # for INT32[-1, 2], and what is said of it

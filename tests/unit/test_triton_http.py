@@ -54,7 +54,7 @@ class Deadline:
 
 
 CLIENT = SimpleNamespace(
-    tensors=SimpleNamespace(MODEL="a b", OUTPUTS=["TEXT", "NUMBER"]),
+    tensors=SimpleNamespace(MODEL="a b", SEQUENTIAL=False, OUTPUTS=["TEXT", "NUMBER"]),
     runtime=SimpleNamespace(errors=ERRORS, flow=SimpleNamespace(Deadline=Deadline)),
     InferenceError=ERRORS.InferenceError,
 )

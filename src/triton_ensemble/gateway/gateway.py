@@ -18,12 +18,12 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Message, Send
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from triton_ensemble.client import Arrays, Package, Tensors
+from triton_ensemble.client import Arrays, Options, Package, Tensors
 from triton_ensemble.gateway import answers, bodies, observe
 from triton_ensemble.gateway.admission import Admission, Body
 from triton_ensemble.gateway.keys import Keys
 from triton_ensemble.gateway.observe import Asked
-from triton_ensemble.gateway.predict import Answer, Predictor
+from triton_ensemble.gateway.predict import Answer, Predictor, count, grpc_connection
 from triton_ensemble.gateway.readiness import Readiness
 from triton_ensemble.gateway.refusal import Refusal, of_inference
 from triton_ensemble.gateway.settings import Settings
@@ -54,9 +54,9 @@ class Gateway:
         if not self.keys.are_asked:
             LOG.warning("everybody may ask: there is no GATEWAY_API_KEYS_FILE")
         url = os.environ.get("TRITON_URL") or self.tensors.URL
-        is_http = url.startswith("http")
-        connect = TritonHttp(url, self._client) if is_http else self._client.AsyncClient(url)
-        async with connect as connection:
+        http = TritonHttp(url, self._client) if url.startswith("http") else None
+        self._counting = http or grpc_connection(self._client, url)
+        async with http or self._client.AsyncClient(url) as connection:
             self._predictor = Predictor(self._client, connection, rows, shared=shared)
             made_up, inputs = self._sample.made_up, self._sample.inputs
             ask = self._predictor.first
@@ -67,6 +67,7 @@ class Gateway:
                 yield
             finally:
                 gc.unfreeze()
+                await self._counting.close()
 
     @property
     def tensors(self) -> Tensors:
@@ -83,7 +84,7 @@ class Gateway:
         """Answer what Triton has counted of each model; Refusal 401, or 503 where it does not say."""
         self.keys.check(request.headers)
         try:
-            return JSONResponse(await self._predictor.statistics())
+            return JSONResponse(await count(self._counting))
         except InferenceServerException:
             raise Refusal(503, "Triton does not say what its models did") from None
 
@@ -206,7 +207,7 @@ class Gateway:
             raise of_inference(error, self._client) from None
 
 
-def _options(asked: Asked, context: Context | None) -> dict[str, object]:
+def _options(asked: Asked, context: Context | None) -> Options:
     """Return what Triton learns of a request: its id, and the trace that it is a part of."""
     given = {name: asked.headers[name] for name in TRACE if name in asked.headers}
     trace = {name: value for name, value in given.items() if TRACED.fullmatch(value)}

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
-from triton_ensemble.client import Arrays, Package
+from tritonclient.grpc import aio  # type: ignore[import-untyped]
+
+from triton_ensemble.client import Arrays, AsyncClient, Options, Package
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.shared import SharedCalls
-from triton_ensemble.gateway.triton_http import TritonHttp
+from triton_ensemble.gateway.triton_http import Statistics, TritonHttp
 from triton_ensemble.gateway.values import problem
 
 IN_FLIGHT = 4  # requests to Triton that one request is at once
@@ -42,16 +44,18 @@ class _Part:
 class Predictor:
     """Calls the ensemble by the project's `client`, over one `connection`; a request has at most `max_rows`."""
 
-    def __init__(self, client: Package, connection: Any, max_rows: int, *, shared: bool) -> None:
+    def __init__(
+        self, client: Package, connection: AsyncClient | TritonHttp, max_rows: int, *, shared: bool
+    ) -> None:
         self._client, self._connection, self._max_rows = client, connection, max_rows
         batch = client.tensors.MAX_BATCH_SIZE
         join, refused = client.runtime.batches.joined, client.InvalidInput
-        alone = not shared or batch < 2 or hasattr(client.runtime, "sequences")
+        alone = not shared or batch < 2 or client.tensors.SEQUENTIAL
         shared_calls = SharedCalls(connection.send, join, batch, refused=refused)
         self._send = self._alone if alone else shared_calls.call
 
     async def answer(
-        self, inputs: Mapping[str, object], timeout_s: float, options: Mapping[str, object]
+        self, inputs: Mapping[str, object], timeout_s: float, options: Options
     ) -> Answer:
         """Return the answer to inputs by name; InferenceError where it fails, Refusal 413 for too many rows."""
         batches = self._client.runtime.batches
@@ -73,41 +77,30 @@ class Predictor:
         refused = [part for part in parts if part.error and len(part.rows) > 1]
         alone = [sent(range(row, row + 1)) for part in refused for row in part.rows]
         parts = [part for part in parts if part not in refused] + await _gathered(alone)
-        return _joined(batches, sorted(parts, key=lambda part: part.rows.start))
+        return _joined(batches.joined, sorted(parts, key=lambda part: part.rows.start))
 
     async def stream(
-        self, inputs: Mapping[str, object], timeout_s: float, options: Mapping[str, object]
+        self, inputs: Mapping[str, object], timeout_s: float, options: Options
     ) -> AsyncGenerator[Arrays, None]:
         """Yield the answers of a decoupled pipeline as they come; raises InferenceError."""
         arrays = self._arrays(inputs)
-        stream = self._connection.send_stream(arrays, timeout=timeout_s, **options)
-        async with aclosing(stream) as answers:
+        async with aclosing(self._streamed(arrays, timeout_s, options)) as answers:
             async for answer in answers:
                 yield answer
 
     async def first(self, arrays: Arrays, timeout_s: float) -> None:
         """Wait for one answer to a request as it is; raises InferenceError."""
-        if not hasattr(self._connection, "send_stream"):
+        if isinstance(self._connection, TritonHttp) or not self._client.tensors.DECOUPLED:
             await self._connection.send(arrays, timeout=timeout_s)
             return
-        async with aclosing(self._connection.send_stream(arrays, timeout=timeout_s)) as answers:
+        async with aclosing(self._streamed(arrays, timeout_s, {})) as answers:
             await anext(answers, None)
 
-    async def statistics(self) -> dict[str, dict[str, int]]:
-        """Return what Triton has counted of each model, all versions together: requests, and nanoseconds by kind."""
-        connection = self._connection
-        if not isinstance(connection, TritonHttp):
-            # Nothing public asks for it, and a connection of its own would need TLS of its own.
-            connection = connection._transport.connection
-        ask = connection.get_inference_statistics
-        counted: dict[str, Counter[str]] = {}
-        for model in (await ask(client_timeout=STATISTICS_S)).model_stats:
-            of = model.inference_stats
-            computed = of.compute_input.ns + of.compute_infer.ns + of.compute_output.ns
-            counted.setdefault(model.name, Counter()).update(
-                requests=of.success.count, queue_ns=of.queue.ns, compute_ns=computed
-            )
-        return {name: dict(counter) for name, counter in counted.items()}
+    def _streamed(
+        self, arrays: Arrays, timeout_s: float, options: Options
+    ) -> AsyncGenerator[Arrays, None]:
+        assert not isinstance(self._connection, TritonHttp)
+        return self._connection.send_stream(arrays, timeout=timeout_s, **options)
 
     def _arrays(self, inputs: Mapping[str, object]) -> Arrays:
         """Return the inputs as the ensemble takes them; InvalidInput says which row can't be one."""
@@ -126,19 +119,41 @@ class Predictor:
     def _requests(self, arrays: Arrays) -> list[range]:
         """Return the rows of each request to Triton; one that belongs to a sequence has a single row."""
         rows = self._client.runtime.batches.split(arrays)
-        if not hasattr(self._client.runtime, "sequences"):
+        if not self._client.tensors.SEQUENTIAL:
             return list(rows)
         return [range(row, row + 1) for row in range(rows[-1].stop)]
 
-    async def _alone(self, arrays: Arrays, end: float, options: Mapping[str, object]) -> Arrays:
+    async def _alone(self, arrays: Arrays, end: float, options: Options) -> Arrays:
         timeout = end - time.monotonic()
-        return cast(Arrays, await self._connection.send(arrays, timeout=timeout, **options))
+        return await self._connection.send(arrays, timeout=timeout, **options)
 
 
-def _joined(batches: Any, parts: Sequence[_Part]) -> Answer:
+def grpc_connection(client: Package, url: str) -> Statistics:
+    """Return another connection to the server at a URL than that of the client, which answers no statistics."""
+    transport, grpc = client.runtime.transport, client.runtime.grpc_transport
+    made: Statistics = grpc.GrpcTransport(
+        aio, transport.server(url, None), {}, transport.Tls()
+    ).connect()
+    return made
+
+
+async def count(connection: Statistics) -> dict[str, dict[str, int]]:
+    """Return what Triton has counted of each model, all versions together: requests, and nanoseconds by kind."""
+    statistics = await connection.get_inference_statistics(client_timeout=STATISTICS_S)
+    counted: dict[str, Counter[str]] = {}
+    for model in statistics.model_stats:
+        of = model.inference_stats
+        computed = of.compute_input.ns + of.compute_infer.ns + of.compute_output.ns
+        counted.setdefault(model.name, Counter()).update(
+            requests=of.success.count, queue_ns=of.queue.ns, compute_ns=computed
+        )
+    return {name: dict(counter) for name, counter in counted.items()}
+
+
+def _joined(join: Callable[[Sequence[Arrays]], Arrays], parts: Sequence[_Part]) -> Answer:
     errors = {part.rows.start: part.error for part in parts if part.error}
     answered = [part.outputs for part in parts if part.outputs is not None]
-    outputs = batches.joined(answered) if answered else {}
+    outputs = join(answered) if answered else {}
     return Answer(outputs, parts[-1].rows.stop or 1, errors)
 
 

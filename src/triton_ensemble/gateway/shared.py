@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from triton_ensemble.client import Arrays
+from triton_ensemble.client import Arrays, Options
 
 IN_FLIGHT = 2  # calls of one kind at once: the next has a place in Triton's queue before one ends
 Kind = tuple[tuple[str, str, tuple[int, ...]], ...]
@@ -23,7 +23,7 @@ class _Waiting:
     arrays: Arrays
     rows: int
     end: float  # time.monotonic() at which it gives up
-    options: Mapping[str, object]
+    options: Options
     answer: asyncio.Future[Arrays]
     is_alone: bool = False  # in its call
 
@@ -48,7 +48,7 @@ class SharedCalls:
         self._under_way: dict[Kind, int] = defaultdict(int)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def call(self, arrays: Arrays, end: float, options: Mapping[str, object]) -> Arrays:
+    async def call(self, arrays: Arrays, end: float, options: Options) -> Arrays:
         """Return the rows of a call's answer that are those of `arrays`, or raise what all that share it get.
 
         To Triton a call has the `options` of the first of them, its id and trace.

@@ -10,7 +10,7 @@ import ssl
 import struct
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Protocol
 from urllib.parse import quote, urlsplit
 
 import httptools
@@ -25,9 +25,18 @@ from tritonclient.utils import (  # type: ignore[import-untyped]
     triton_to_np_dtype,
 )
 
-from triton_ensemble.client import Array, Arrays, Package
+from triton_ensemble.client import Array, Arrays, Deadline, Package
 
 LENGTH = "Inference-Header-Content-Length"  # of the JSON before the tensors
+
+
+class Statistics(Protocol):
+    """A connection that Triton can be asked by for what it has counted."""
+
+    async def get_inference_statistics(
+        self, *, client_timeout: float
+    ) -> service_pb2.ModelStatisticsResponse: ...
+    async def close(self) -> object: ...
 
 
 class TritonHttp:
@@ -45,6 +54,9 @@ class TritonHttp:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
         for connection in self._idle:
             connection.transport.close()
 
@@ -69,7 +81,7 @@ class TritonHttp:
             for (name, array), content in zip(inputs.items(), contents, strict=True)
         ]
         given: dict[str, object] = {"timeout": deadline.left_us()}
-        if hasattr(self._client.runtime, "sequences"):
+        if self._client.tensors.SEQUENTIAL:
             given |= self._client.runtime.sequences.position(0, True, True)
         request = {"inputs": described, "outputs": self._outputs, "parameters": given}
         head = orjson.dumps(request | {"id": request_id})
@@ -82,7 +94,9 @@ class TritonHttp:
             reason = f"{self._server.netloc} answers what is not Triton's"
             raise self._client.runtime.errors.ServerFailure(reason) from None
 
-    async def get_inference_statistics(self, *, client_timeout: float) -> Any:
+    async def get_inference_statistics(
+        self, *, client_timeout: float
+    ) -> service_pb2.ModelStatisticsResponse:
         """Return what Triton has counted of all models, as over gRPC; InferenceServerException where it does not say."""
         deadline = self._client.runtime.flow.Deadline(client_timeout)
         counted = service_pb2.ModelStatisticsResponse()
@@ -93,7 +107,7 @@ class TritonHttp:
             raise InferenceServerException(str(error)) from None
 
     async def _asked(
-        self, method: str, path: str, deadline: Any, headers: Mapping[str, str], *body: bytes
+        self, method: str, path: str, deadline: Deadline, headers: Mapping[str, str], *body: bytes
     ) -> _Answer:
         """Return the answer to a request; raises InferenceError."""
         errors, server = self._client.runtime.errors, self._server
@@ -118,7 +132,7 @@ class TritonHttp:
         return answer
 
     @asynccontextmanager
-    async def _lent(self, deadline: Any) -> AsyncIterator[_Connection]:
+    async def _lent(self, deadline: Deadline) -> AsyncIterator[_Connection]:
         """Yield a connection that is open; it is kept unless its answer does not come."""
         while self._idle and self._idle[-1].transport.is_closing():
             self._idle.pop()

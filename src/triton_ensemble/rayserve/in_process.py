@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ WITHOUT = {"http-max-input-size", "model-control-mode"}
 class InProcessTriton:
     """Triton with the flags that the container's script `start` has; ValueError for a flag that is unknown here."""
 
-    grpc_url: str = "grpc://in-process"  # nothing listens there: its `api` has the connection
+    grpc_url: str = "grpc://in-process"  # nothing listens there
 
     def __init__(self, repository: str, model: str, start: Path) -> None:
         self._model = model
@@ -59,6 +59,7 @@ class InProcessTriton:
         self._guard = Guard(os.getpid(), Path("/dev/shm", shared_memory), shared_memory)
         self._server = tritonserver.Server(**self._options)
         self.connection = Connection(self._server)
+        self.connections: Mapping[str, object] = {"in-process": self.connection}
         try:
             self._load()
         except tritonserver.TritonError as error:
@@ -84,15 +85,6 @@ class InProcessTriton:
             self._guard.end()
         except tritonserver.TritonError as error:
             LOG.error("Triton has not ended: %s", error)
-
-    @property
-    def api(self) -> Any:
-        """The replacement for tritonclient's module, with the only connection."""
-        return self
-
-    def InferenceServerClient(self, *_: object, **__: object) -> Connection:
-        """Return the connection, as tritonclient's class of that name is one."""
-        return self.connection
 
     def metrics(self) -> str:
         """Return Triton's metrics, in the form of Prometheus."""

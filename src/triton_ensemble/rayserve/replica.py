@@ -46,7 +46,7 @@ class Replica:
         self._triton.__enter__()
         os.environ["TRITON_URL"] = self._triton.grpc_url
         self._client = package(self._project)
-        self._client.AsyncClient._api = self._triton.api  # the gateway's too
+        self._client.runtime.grpc_transport.in_process.update(self._triton.connections)
         self._sample = choose_probe(samples(self._project))
         self._exporter = Exporter(self._triton.metrics)
 

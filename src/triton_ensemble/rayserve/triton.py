@@ -15,10 +15,8 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.error import URLError
-
-from tritonclient.grpc import aio  # type: ignore[import-untyped]
 
 from triton_ensemble.container.inference import DIRECT
 from triton_ensemble.project import Project
@@ -42,10 +40,7 @@ class Triton(Protocol):
     """A server that is ready inside a `with` block, and gone behind it."""
 
     grpc_url: str
-
-    @property
-    def api(self) -> Any:
-        """Tritonclient's module for gRPC, or what stands for it."""
+    connections: Mapping[str, object]  # to a server of this process, by the host of `grpc_url`
 
     def __enter__(self) -> Triton:
         """Start it; ServerError where it can't serve."""
@@ -85,7 +80,7 @@ class Child:
     If it dies, this process ends too. Otherwise the replica would answer 503 at once, and so draw requests from others.
     """
 
-    api: Any = aio
+    connections: Mapping[str, object] = {}
 
     def __init__(self, server: ImageTriton | LocalTriton) -> None:
         self._server = server

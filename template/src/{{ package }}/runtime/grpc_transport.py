@@ -23,6 +23,7 @@ FORKED = (
     "gRPC does not survive a fork, and this process was forked while a gRPC client had a connection; "
     "close the client before the fork, start the process by spawn, or write http://host:port"
 )
+in_process: dict[str, Any] = {}  # connections to servers of this process, by HOST in grpc://HOST
 _open: WeakSet[Any] = WeakSet()
 _lost: list[Any] = []  # connections that were open in the parent of a forked process
 
@@ -72,6 +73,8 @@ class GrpcTransport:
     def connect(self) -> Any:
         """Return a new client of tritonclient."""
         refuse_lost()
+        if self._server.netloc in in_process:
+            return in_process[self._server.netloc]
         made = self._api.InferenceServerClient(
             self._server.netloc,
             ssl=is_secure(self._server),
