@@ -49,7 +49,7 @@ class TestTorch:
     def test_a_tensor_is_read_without_a_copy(self, arrays: Any) -> None:
         array = np.ones(2, np.float32)
         read = arrays.read(Shared("A", array))
-        assert isinstance(read, arrays.type)
+        assert isinstance(read, arrays.array_type)
         array[0] = 5
         assert read[0] == 5
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from operator import methodcaller
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
-from .seams import Tensor, TensorConfig
+from .seams import Array, Tensor, TensorConfig
 
 DTYPES = {
     "TYPE_FP16": "float16",
@@ -20,6 +20,7 @@ DTYPES = {
     "TYPE_FP64": "float64",
     "TYPE_STRING": "object",
 }
+Foreign: TypeAlias = Any  # an array of PyTorch or CuPy, whose types are not known here
 TEXTS = frozenset({bytes, str})
 
 
@@ -45,30 +46,30 @@ class StepError(RuntimeError):
 class NumpyArrays:
     """Arrays in the host's memory; those read from Triton are views."""
 
-    type: Any = np.ndarray
+    array_type: type = np.ndarray
     asked = "a NumPy array"
 
     def __init__(self) -> None:
         # Not methods of ours, to save the calls.
-        self.tensor: Callable[[str, Any], Tensor] = pb_utils.Tensor
-        self.read: Callable[[Tensor], Any] = methodcaller("as_numpy")
+        self.tensor: Callable[[str, Array], Tensor] = pb_utils.Tensor
+        self.read: Callable[[Tensor], Array] = methodcaller("as_numpy")
         # Makes of a kept array one for each step that reads it, where nothing makes it read-only.
-        self.lend: Callable[[Any], Any] | None = None
+        self.lend: Callable[[Array | None], Array | None] | None = None
 
-    def dtype(self, name: str) -> Any:
+    def dtype(self, name: str) -> object:
         return np.dtype(name)
 
-    def join(self, arrays: Sequence[Any]) -> Any:
+    def join(self, arrays: Sequence[Array]) -> Array:
         return np.concatenate(arrays)
 
-    def keep(self, array: Any) -> Any:
+    def keep(self, array: Array) -> Array:
         """Return the step's output as Triton would pass it to the next step: contiguous, texts as bytes, its own array otherwise."""
         if array.dtype.hasobject:
-            array = encoded(array)
+            array = encoded(np.asarray(array))
         return np.ascontiguousarray(array).view()
 
-    def copy(self, array: Any) -> Any:
-        return array.copy()
+    def copy(self, array: Array) -> Array:
+        return np.array(array)
 
 
 class TorchArrays(NumpyArrays):
@@ -82,48 +83,49 @@ class TorchArrays(NumpyArrays):
         self.tensor, self.read, self.lend = self._tensor, self._read, self._lend
         self._library = importlib.import_module(self.library)
         self._device = device
-        self.type = self._library.Tensor
+        self.array_type = self._library.Tensor
 
-    def dtype(self, name: str) -> Any:
+    def dtype(self, name: str) -> object:
         return np.dtype(name) if name == "object" else getattr(self._library, name)
 
-    def _read(self, tensor: Tensor) -> Any:
+    def _read(self, tensor: Tensor) -> Foreign:
         try:
             return self._shared(tensor)
         except pb_utils.TritonModelException:  # DLPack has no texts
             return tensor.as_numpy()
 
-    def join(self, arrays: Sequence[Any]) -> Any:
+    def join(self, arrays: Sequence[Array]) -> Array:
         if isinstance(arrays[0], np.ndarray):
             return super().join(arrays)
-        return self._library.concatenate(arrays)
+        joined: Array = self._library.concatenate(arrays)
+        return joined
 
-    def _tensor(self, name: str, array: Any) -> Tensor:
+    def _tensor(self, name: str, array: Array) -> Tensor:
         if isinstance(array, np.ndarray):
             made: Tensor = pb_utils.Tensor(name, array)
         else:
             made = pb_utils.Tensor.from_dlpack(name, self._contiguous(array))
         return made
 
-    def keep(self, array: Any) -> Any:
+    def keep(self, array: Array) -> Foreign:
         if isinstance(array, np.ndarray):
             return super().keep(array)
         return self._placed(self._contiguous(array))
 
-    def _lend(self, array: Any) -> Any:
+    def _lend(self, array: Array | None) -> Array | None:
         return array if array is None or isinstance(array, np.ndarray) else self.copy(array)
 
-    def _placed(self, array: Any) -> Any:
+    def _placed(self, array: Foreign) -> Foreign:
         return array.to(self._device)
 
-    def copy(self, array: Any) -> Any:
+    def copy(self, array: Foreign) -> Foreign:
         return super().copy(array) if isinstance(array, np.ndarray) else array.clone()
 
-    def _shared(self, tensor: Tensor) -> Any:
+    def _shared(self, tensor: Tensor) -> Foreign:
         # A request from outside begins in the host's memory; `to` copies only what lies elsewhere.
         return self._library.from_dlpack(tensor.to_dlpack()).to(self._device)
 
-    def _contiguous(self, array: Any) -> Any:
+    def _contiguous(self, array: Foreign) -> Foreign:
         return array.detach().contiguous()
 
 
@@ -135,24 +137,24 @@ class CupyArrays(TorchArrays):
 
     def __init__(self, device: str) -> None:
         super().__init__(device)
-        self.type = self._library.ndarray
+        self.array_type = self._library.ndarray
         self._library.cuda.Device(int(device.partition(":")[2] or 0)).use()
 
-    def dtype(self, name: str) -> Any:
+    def dtype(self, name: str) -> object:
         return np.dtype(name)
 
-    def _placed(self, array: Any) -> Any:
+    def _placed(self, array: Foreign) -> Foreign:
         return array
 
-    def copy(self, array: Any) -> Any:
+    def copy(self, array: Foreign) -> Foreign:
         return array.copy()
 
-    def _shared(self, tensor: Tensor) -> Any:
+    def _shared(self, tensor: Tensor) -> Foreign:
         if tensor.is_cpu():
             return self._library.asarray(tensor.as_numpy())
         return self._library.from_dlpack(tensor.to_dlpack())
 
-    def _contiguous(self, array: Any) -> Any:
+    def _contiguous(self, array: Foreign) -> Foreign:
         return self._library.ascontiguousarray(array)
 
 
@@ -178,13 +180,13 @@ class Output:
         self.name: str = config["name"]
         self._text = config["data_type"] == "TYPE_STRING"
         self.dtype = arrays.dtype(dtype_name(config["data_type"]))
-        self._type: Any = np.ndarray if self._text else arrays.type
+        self._type: type = np.ndarray if self._text else arrays.array_type
         self.plain = None if self._text else self._type
         self._asked = NumpyArrays.asked if self._text else arrays.asked
         self._batched = batched
         self.dims = model_dims(config)
 
-    def check(self, value: Any, rows: int | None) -> None:
+    def check(self, value: Array, rows: int | None) -> None:
         """Raise StepError unless a value fits the config: Triton checks neither type nor shape. `rows` of None is any number."""
         if not isinstance(value, self._type):
             raise StepError(
@@ -199,7 +201,7 @@ class Output:
         if value.shape != want:
             self._check_shape(value.shape, want)
         if self._text:
-            self._check_elements(value)
+            self._check_elements(np.asarray(value))
 
     def _check_shape(self, shape: tuple[int, ...], want: tuple[int, ...]) -> None:
         """Raise StepError for a shape that does not fit; a dim of -1 may have any size."""

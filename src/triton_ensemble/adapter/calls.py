@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar
 from math import inf
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
 from .arrays import NumpyArrays
-from .seams import CalledModel, Request, Response
+from .seams import Array, CalledModel, Request, Response
 
+T = TypeVar("T")
+Arguments: TypeAlias = Mapping[str, Array | None]  # by argument; None leaves out an optional one
 LOOK_SECONDS = 0.05  # to ask Triton whether a request is cancelled takes 0.1 ms
 THREADS = ThreadPoolExecutor(32)  # as many calls as Triton takes of an instance at once
+
+
+class ModelRequest(Protocol):
+    """A request to another model."""
+
+    def exec(self, decoupled: bool = False) -> Any: ...  # a response, or an iterator over several
 
 
 class NobodyWaitsError(TimeoutError):
@@ -77,15 +85,15 @@ class Call:
         self._model, self._arrays, self._name = model, arrays, model["name"]
         self._answered = answered
 
-    def __call__(self, **inputs: Any) -> Any:
+    def __call__(self, **inputs: Array | None) -> object:
         start = self._stream if "decoupled" in self._model else self._one
         return start(inputs)
 
-    def _one(self, inputs: Mapping[str, Any]) -> Any:
+    def _one(self, inputs: Arguments) -> object:
         waiting = self._answered.now()
         return self._outputs(self._done(waiting, self._request(inputs, waiting).exec))
 
-    def _stream(self, inputs: Mapping[str, Any]) -> Any:
+    def _stream(self, inputs: Arguments) -> object:
         waiting = self._answered.now()
         responses = self._done(waiting, self._request(inputs, waiting).exec, True)
         try:
@@ -94,38 +102,39 @@ class Call:
         finally:
             stop(responses)
 
-    def _done(self, waiting: Waiting, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _done(self, waiting: Waiting, function: Callable[..., T], *arguments: object) -> T:
         """Run a function that waits for Triton, and return its result."""
         future = self._begun(waiting, function, *arguments)
         while not wait([future], waiting.pause()).done:
             waiting.look(self._name)
         return future.result()
 
-    def _begun(self, waiting: Waiting, *function: Any) -> Future[Any]:
+    def _begun(self, waiting: Waiting, function: Callable[..., T], *arguments: object) -> Future[T]:
         waiting.look(self._name)
-        return THREADS.submit(*function)
+        return THREADS.submit(function, *arguments)
 
-    def _request(self, inputs: Mapping[str, Any], waiting: Waiting) -> Any:
+    def _request(self, inputs: Arguments, waiting: Waiting) -> ModelRequest:
         """Make the request; TypeError for an argument that the model does not have. None leaves out an optional input."""
         names = self._model["arguments"]
         for argument in inputs.keys() - names.keys():
             has = ", ".join(names)
             raise TypeError(f"model {self._name} has no input {argument}; it has {has}")
         given = {names[argument]: array for argument, array in inputs.items() if array is not None}
-        return pb_utils.InferenceRequest(
+        request: ModelRequest = pb_utils.InferenceRequest(
             model_name=self._name,
             model_version=self._model["version"],
             requested_output_names=self._model["outputs"],
             inputs=[self._arrays.tensor(name, array) for name, array in given.items()],
             timeout=waiting.left_us(),
         )
+        return request
 
-    def _outputs(self, response: Response) -> dict[str, Any]:
+    def _outputs(self, response: Response) -> dict[str, Array]:
         if response.has_error():
             raise RuntimeError(f"model {self._name}: {response.error().message()}")
         return {tensor.name(): self._arrays.read(tensor) for tensor in response.output_tensors()}
 
-    def _part(self, response: Response) -> Iterator[dict[str, Any]]:
+    def _part(self, response: Response) -> Iterator[dict[str, Array]]:
         """Yield the outputs of one answer of several; the last answer may only mark the end."""
         if outputs := self._outputs(response):
             yield outputs
@@ -134,11 +143,11 @@ class Call:
 class AsyncCall(Call):
     """The same, awaited."""
 
-    async def _one(self, inputs: Mapping[str, Any]) -> Any:
+    async def _one(self, inputs: Arguments) -> dict[str, Array]:
         waiting = self._answered.now()
         return self._outputs(await self._done(waiting, self._request(inputs, waiting).exec))
 
-    async def _stream(self, inputs: Mapping[str, Any]) -> Any:
+    async def _stream(self, inputs: Arguments) -> AsyncIterator[dict[str, Array]]:
         waiting = self._answered.now()
         responses = await self._done(waiting, self._request(inputs, waiting).exec, True)
         try:
@@ -148,14 +157,16 @@ class AsyncCall(Call):
         finally:
             stop(responses)
 
-    async def _done(self, waiting: Waiting, function: Callable[..., Any], *arguments: Any) -> Any:
+    async def _done(  # type: ignore[override]
+        self, waiting: Waiting, function: Callable[..., T], *arguments: object
+    ) -> T:
         future = asyncio.wrap_future(self._begun(waiting, function, *arguments))
         while not (await asyncio.wait([future], timeout=waiting.pause()))[0]:
             waiting.look(self._name)
         return future.result()
 
 
-def stop(responses: Any) -> None:
+def stop(responses: object) -> None:
     """Stop a model that may have more to answer; Triton can since 25.04."""
     if hasattr(responses, "cancel"):
         responses.cancel()

@@ -10,8 +10,8 @@ from triton_step import SequencePosition
 
 from .arrays import NumpyArrays
 from .calls import Answered
-from .seams import ModelConfig, StepManifest, TensorConfig
-from .user_step import Inputs, StepFailure, UserStep, rows_of
+from .seams import Array, ModelConfig, StepManifest, TensorConfig
+from .user_step import Inputs, Returned, StepFailure, UserStep, rows_of
 
 
 class Part(NamedTuple):
@@ -20,7 +20,7 @@ class Part(NamedTuple):
     step: UserStep
     reads: list[str | None]  # None: an optional input that nothing feeds
     writes: list[tuple[str, str]]
-    keep: Callable[[Any], Any]  # what an output becomes for those that read it
+    keep: Callable[[Array], Array]  # what an output becomes for those that read it
 
 
 class FusedSteps:
@@ -50,7 +50,7 @@ class FusedSteps:
         self.rejected, self.failed = last.rejected, last.failed
         self.asynchronous = any(step.asynchronous for step in steps)
 
-        def copied(array: Any) -> Any:
+        def copied(array: Array) -> Array:
             """Copy an array: while one request waits, a step may use its array again for another."""
             return arrays.copy(arrays.keep(array))
 
@@ -65,7 +65,7 @@ class FusedSteps:
             for step, given in zip(steps, manifests, strict=True)
         ]
 
-    def start(self, inputs: Inputs, first: tuple[SequencePosition, ...] = ()) -> Any:
+    def start(self, inputs: Inputs, first: tuple[SequencePosition, ...] = ()) -> Returned:
         """Return the checked outputs, or an awaitable of them if a step is async."""
         walk = self._walk(inputs)
         if self.asynchronous:
@@ -75,7 +75,7 @@ class FusedSteps:
         except StopIteration as end:
             return end.value
 
-    async def _walk(self, inputs: Inputs) -> dict[str, Any]:
+    async def _walk(self, inputs: Inputs) -> dict[str, Array]:
         tensors: dict[str | None, Any] = dict(zip(self._inputs, inputs, strict=True))
         rows = rows_of(inputs) if self._batched else None
         lend, get, begin = self._lend, tensors.get, perf_counter()
@@ -94,7 +94,7 @@ class FusedSteps:
                 begin = end
         return {name: tensors[name] for name in self._outputs}
 
-    def checked(self, outputs: Mapping[str, Any], rows: int | None) -> Mapping[str, Any]:
+    def checked(self, outputs: Mapping[str, Array], rows: int | None) -> Mapping[str, Array]:
         """Return the outputs as they are: each step's are checked already."""
         return outputs
 

@@ -24,8 +24,8 @@ from .context import VERSION_FOLDER, device
 from .fused import FusedSteps
 from .pace import Pace
 from .refusal import EmptySlot, MissingInput, answer, failure, refusal
-from .seams import ModelConfig, Request, Response, read_manifest
-from .user_step import Inputs, Served, UserStep, rows_of
+from .seams import Array, ModelConfig, Request, Response, read_manifest
+from .user_step import Inputs, Returned, Served, UserStep, rows_of
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 SEQUENCE_START = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START
@@ -246,10 +246,10 @@ class TritonPythonModel:
             SequencePosition(sequence, bool(flags & SEQUENCE_START), bool(flags & SEQUENCE_END)),
         )
 
-    def _response(self, outputs: Mapping[str, Any]) -> Response:
+    def _response(self, outputs: Mapping[str, Array]) -> Response:
         return answer(list(map(self._arrays.tensor, outputs, outputs.values())))
 
-    def _shares(self, outputs: Mapping[str, Any], rows: list[int]) -> list[Response]:
+    def _shares(self, outputs: Mapping[str, Array], rows: list[int]) -> list[Response]:
         """Share out the rows of the outputs: one response for each request, in order."""
         tensor = self._arrays.tensor
         spans = list(pairwise(accumulate(rows, initial=0)))
@@ -281,19 +281,19 @@ class TritonPythonModel:
                 if not send(returned):
                     break
 
-    def _generator(self, request: Request, method: str) -> Any:
+    def _generator(self, request: Request, method: str) -> Returned:
         returned = self._step.start(self._read(request), self._first(request))
         if not hasattr(returned, method):
             raise StepError(f"returned {type(returned).__name__}; a decoupled step yields mappings")
         return returned
 
     @contextmanager
-    def _sent(self, request: Request) -> Iterator[Callable[[Any], bool]]:
+    def _sent(self, request: Request) -> Iterator[Callable[[Returned], bool]]:
         """Yield a function that sends one response of a decoupled step, and returns whether the client wants more."""
         sender, start = request.get_response_sender(), perf_counter()
         asked = start
 
-        def send(returned: Any) -> bool:
+        def send(returned: Returned) -> bool:
             nonlocal asked
             sender.send(self._response(self._step.checked(returned, None)))
             if perf_counter() - asked < SLOW_SECONDS:

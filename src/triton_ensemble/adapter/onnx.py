@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnxruntime as ort  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from triton_step import Context, text
 
 from .arrays import StepError
-from .seams import StepManifest
+from .seams import Array, StepManifest
 
 
 class OnnxStep:
@@ -26,7 +24,7 @@ class OnnxStep:
         optional = {tensor["name"] for tensor in manifest["input"] if tensor["optional"]}
         self._compare(manifest["name"], list(self._names.values()), optional)
 
-    def __call__(self, **inputs: Any) -> dict[str, Any]:
+    def __call__(self, **inputs: Array | None) -> dict[str, Array]:
         given = {self._names[each]: array for each, array in inputs.items() if array is not None}
         feeds = {name: decoded(array) for name, array in given.items()}
         return dict(zip(self._outputs, self._session.run(self._outputs, feeds), strict=True))
@@ -49,7 +47,7 @@ class OnnxStep:
                 raise StepError(f"step {step}: its file needs the input {name}, {what}")
 
 
-def session_options(threads: int) -> Any:
+def session_options(threads: int) -> ort.SessionOptions:
     """Return options for a session of so many threads; 0 means one for each core."""
     options = ort.SessionOptions()
     options.log_severity_level = 3
@@ -59,6 +57,6 @@ def session_options(threads: int) -> Any:
     return options
 
 
-def decoded(array: Any) -> Any:
+def decoded(array: Array) -> Array:
     """Return texts as str, which ONNX Runtime expects; Triton passes bytes."""
-    return text(array) if array.dtype == np.object_ else array
+    return text(np.asarray(array)) if array.dtype == np.object_ else array

@@ -95,6 +95,18 @@ def read_manifest(folder: Path) -> tuple[Manifest, bool]:
         raise ValueError(f"{path}: {error}; restore the file from git") from None
 
 
+class Array(Protocol):
+    """An array of NumPy, PyTorch or CuPy: the part that they have in common."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> Any: ...  # the library's own
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: slice, /) -> Array: ...
+    def __array__(self) -> NDArray[Any]: ...
+
+
 class Tensor(Protocol):
     """A tensor of the Python backend."""
 
@@ -104,11 +116,17 @@ class Tensor(Protocol):
     def to_dlpack(self) -> object: ...
 
 
+class Failure(Protocol):
+    """The error of a response."""
+
+    def message(self) -> str: ...
+
+
 class Response(Protocol):
     """An answer of the Python backend, this model's or another's."""
 
     def has_error(self) -> bool: ...
-    def error(self) -> Any: ...
+    def error(self) -> Failure: ...
     def output_tensors(self) -> list[Tensor]: ...
 
 

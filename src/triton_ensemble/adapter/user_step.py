@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from logging import Logger
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -17,9 +17,10 @@ from triton_step import Counter, SequencePosition
 from .arrays import NumpyArrays, Output, StepError
 from .calls import Answered, AsyncCall, Call
 from .context import step_context
-from .seams import ModelConfig, StepManifest
+from .seams import Array, ModelConfig, StepManifest
 
-Inputs = list[Any]  # arrays in the order of the step's arguments; an optional one may be None
+Inputs = list[Array | None]  # in the order of the step's arguments; an optional one may be None
+Returned: TypeAlias = Any  # by the owner's code: a mapping, an awaitable of one, or an iterator
 
 
 class StepFailure(Exception):
@@ -39,8 +40,8 @@ class Served(Protocol):
     failed: Counter
     asynchronous: bool
 
-    def start(self, inputs: Inputs, first: tuple[SequencePosition, ...] = ()) -> Any: ...
-    def checked(self, returned: Any, rows: int | None) -> Mapping[str, Any]: ...
+    def start(self, inputs: Inputs, first: tuple[SequencePosition, ...] = ()) -> Returned: ...
+    def checked(self, returned: Returned, rows: int | None) -> Mapping[str, Array]: ...
     def count(self, seconds: float) -> None: ...
 
 
@@ -101,7 +102,7 @@ class UserStep:
         except TypeError as error:
             raise StepError(f"step {self.name}: Step.__call__: {error}") from None
 
-    def start(self, inputs: Inputs, first: tuple[SequencePosition, ...] = ()) -> Any:
+    def start(self, inputs: Inputs, first: tuple[SequencePosition, ...] = ()) -> Returned:
         """Call the step, and return its mapping or an awaitable of one."""
         for array in inputs:
             if type(array) is np.ndarray:  # a view of memory that other steps may read too
@@ -112,9 +113,9 @@ class UserStep:
         self._seconds.value += seconds
         self._calls.value += calls
 
-    def checked(self, returned: Any, rows: int | None) -> Mapping[str, Any]:
+    def checked(self, returned: object, rows: int | None) -> Mapping[str, Array]:
         """Return the outputs by name; StepError if they differ from the config."""
-        given = returned if type(returned) is dict else self._mapping(returned)
+        given: Mapping[str, Array] = returned if type(returned) is dict else self._mapping(returned)
         if given.keys() != self._outputs.keys():
             raise StepError(self._difference(given))
         for name, output in self._outputs.items():
@@ -127,7 +128,7 @@ class UserStep:
                 output.check(value, rows)
         return given
 
-    def _difference(self, given: Mapping[str, Any]) -> str:
+    def _difference(self, given: Mapping[str, object]) -> str:
         missing = self._outputs.keys() - given.keys()
         meant = f"did you mean {min(missing)}?" if len(missing) == 1 else ""
         for name in given.keys() - self._outputs.keys():
@@ -135,7 +136,7 @@ class UserStep:
             return f"returned {name}, which is not one of its outputs; {known}"
         return f"returned no {min(missing)}"
 
-    def _mapping(self, returned: Any) -> Mapping[str, Any]:
+    def _mapping(self, returned: object) -> Mapping[str, Array]:
         if is_dataclass(returned):
             names = [field.name for field in fields(returned)]
             return {self._results.get(name, name): getattr(returned, name) for name in names}

@@ -26,9 +26,9 @@ from triton_ensemble.server.local_triton import BEHIND, LocalTriton, ServerError
 
 SHM, SHM_BYTES = "/dev/shm", 16 << 20  # more than the counters of a hundred workers take
 LOADING = "triton_ensemble.gateway.loading"
-RELOAD: dict[str, Any] = {"reload": True, "reload_dirs": ["gateway"]}
+RELOAD: dict[str, object] = {"reload": True, "reload_dirs": ["gateway"]}
 # Requests that are under way when it is told to stop have as long as Triton's.
-SERVING: dict[str, Any] = {
+SERVING: dict[str, object] = {
     "access_log": False,
     "timeout_keep_alive": 75,  # load balancers use idle connections for 60 s: to close one first would lose a request
     "timeout_graceful_shutdown": 30,

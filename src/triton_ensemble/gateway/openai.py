@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import base64
 import time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import orjson
 from annotated_types import Ge, MinLen
 from fastapi import APIRouter
-from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 from starlette.requests import Request
 from starlette.responses import Response
@@ -27,7 +26,7 @@ TEXTS = {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}
 models = APIRouter(tags=[OPENAI])
 
 
-def _list_texts(given: Any) -> Any:
+def _list_texts(given: object) -> object:
     """Return one text as a list of it; ValueError for token ids, which LangChain sends unless it is told otherwise."""
     if isinstance(given, list) and any(isinstance(each, int | list) for each in given):
         raise ValueError("token ids; send texts (LangChain: check_embedding_ctx_length=False)")
@@ -70,7 +69,7 @@ class Classification(BaseModel):
 
 
 @models.get("/v1/models", summary="The one model")
-async def list_models(pipeline: Pipeline) -> dict[str, Any]:
+async def list_models(pipeline: Pipeline) -> dict[str, object]:
     """List the pipeline as a model."""
     model = {"id": pipeline.model, "object": "model", "created": 0, "owned_by": "triton"}
     return {"object": "list", "data": [model]}
@@ -171,7 +170,7 @@ def classify(*, input: str, probabilities: str, label: str = "", tokens: str = "
     return router
 
 
-def _rows(texts: list[str]) -> list[list[Any]]:
+def _rows(texts: list[str]) -> list[list[str | int]]:
     return [[text] for text in texts]
 
 
@@ -180,11 +179,11 @@ def _usage(outputs: Arrays, tokens: str) -> dict[str, int]:
     return {"prompt_tokens": count, "total_tokens": count}
 
 
-def _as_json(content: dict[str, Any]) -> Response:
+def _as_json(content: dict[str, object]) -> Response:
     text = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY, default=_as_number)
     return Response(text, media_type="application/json")
 
 
-def _as_number(value: NDArray[Any]) -> Any:
+def _as_number(value: np.generic) -> object:
     """Return what orjson does not know, like float16, as a number of Python's."""
     return value.item()

@@ -39,7 +39,7 @@ class Protocol(asyncio.Protocol):
     def __init__(
         self,
         config: Config,
-        server_state: Any,
+        server_state: Any,  # of uvicorn, whose types name only its own protocols
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
