@@ -44,7 +44,7 @@ def typed(value: object, kind: type[T], where: str = "") -> T:
 
 
 def _fields(value: object, kind: type, where: str) -> dict[str, object]:
-    """Return the declared fields that an object has; MissingField if it lacks one that it needs."""
+    """Return the declared fields that an object has; MissingField if it lacks a needed field."""
     given, kinds = _checked(value, dict, where), get_type_hints(kind)
     needed = getattr(kind, "__required_keys__", None)
     if needed is None:

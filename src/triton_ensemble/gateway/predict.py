@@ -129,7 +129,7 @@ class Predictor:
 
 
 def grpc_connection(client: Package, url: str) -> Statistics:
-    """Return another connection to the server at a URL than that of the client, which answers no statistics."""
+    """Return a connection to the server at a URL for statistics, which the connection of the client does not answer."""
     transport, grpc = client.runtime.transport, client.runtime.grpc_transport
     made: Statistics = grpc.GrpcTransport(
         aio, transport.server(url, None), {}, transport.Tls()

@@ -132,7 +132,7 @@ def _print_notes(notes: Sequence[str]) -> None:
 
 
 def _write(path: Path | None, text: list[str], rows: list[str], notes: list[str]) -> None:
-    """Write a text, a table and notes to a file, no longer than GitHub takes it as that of a pull request."""
+    """Write a text, a table and notes to a file, no longer than GitHub allows for a pull request."""
     if path:
         lines = [*text, "", *["```text", *rows, "```", ""] * bool(rows), *filter(None, notes)]
         path.write_text("\n".join(lines)[:50_000] + "\n", encoding="utf-8")
