@@ -82,9 +82,11 @@ def list_imports(path: Path) -> Iterator[str]:
     for statement in ast.parse(path.read_text()).body:
         if isinstance(statement, ast.Import):
             yield from (alias.name for alias in statement.names)
-        elif isinstance(statement, ast.ImportFrom) and statement.module:
-            yield statement.module
-            yield from (f"{statement.module}.{alias.name}" for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom):
+            inside = path.relative_to(ROOT).parts[1 : -statement.level] if statement.level else ()
+            module = ".".join([*inside, *filter(None, [statement.module])])
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in statement.names)
 
 
 def find_file(module: str) -> Path | None:

@@ -141,7 +141,7 @@ def test_a_rule_of_the_team_refuses_a_change_before_it_is_applied(project: Proje
         (
             "team.yml",
             TEAM_YML.replace("[placeholder,", "[placeholdr,"),
-            "vendor/team/team.yml:29: error: team-rule: errors has placeholdr, which is not a rule; "
+            "vendor/team/team.yml:30: error: team-rule: errors has placeholdr, which is not a rule; "
             "did you mean placeholder?",
         ),
     ],
