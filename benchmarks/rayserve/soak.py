@@ -137,7 +137,7 @@ async def calls(client: Any, connection: Any, count: int, seed: int) -> Counter[
 
 async def soaked(server: triton.Triton, facts: Project, count: int, at_once: int) -> Report:
     client = package(facts)
-    client.AsyncClient._api = server.api
+    client.runtime.grpc_transport.in_process.update(server.connections)
     async with client.AsyncClient(server.grpc_url) as connection:
         await asyncio.gather(
             *(calls(client, connection, WARM // at_once, n) for n in range(at_once))
