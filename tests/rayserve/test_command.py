@@ -39,14 +39,16 @@ def ray(project: Project, *options: str, **more: str) -> subprocess.CompletedPro
     return run(*command, cwd=project.path, **environment(), **more)
 
 
-def tested(project: Project) -> list[str]:
+def run_ray_test(project: Project) -> list[str]:
     """Return the lines of `make ray-test` that are its own; it succeeds."""
     lines = succeed(ray(project, "--replicas=1", "--test")).splitlines()
     return [line for line in lines if re.fullmatch(r"[\w-]+: \w+", line)]
 
 
 def test_the_smoke_tests_pass(project: Project) -> None:
-    assert tested(project) == [f"{n}: answered" for n in ("digit-7-png", "digit-7", "digits-2-6")]
+    assert run_ray_test(project) == [
+        f"{n}: answered" for n in ("digit-7-png", "digit-7", "digits-2-6")
+    ]
 
 
 def test_a_decoupled_pipeline_answers_by_events(generate: Generate) -> None:
@@ -55,7 +57,7 @@ def test_a_decoupled_pipeline_answers_by_events(generate: Generate) -> None:
     assert (project / "gateway/routes.py").exists()
     assert not (project / "deploy/gateway.Dockerfile").exists()
     succeed(project.make("repository"))
-    assert tested(project) == ["stub: answered"]
+    assert run_ray_test(project) == ["stub: answered"]
 
 
 @contextmanager
@@ -235,4 +237,4 @@ def test_a_step_that_fails_is_named(generate: Generate) -> None:
 def test_images_from_prompts(generate: Generate) -> None:
     """A step that calls other models, and optional inputs."""
     project = generate.complete(starting_pipeline="text-to-image", extras=["gateway", "ray"])
-    assert tested(project) == [f"{n}: answered" for n in ("fox", "probe", "seeds")]
+    assert run_ray_test(project) == [f"{n}: answered" for n in ("fox", "probe", "seeds")]
