@@ -33,7 +33,7 @@ from triton_ensemble import catalog
 
 PROTOCOLS = ("http", "grpc")
 EXAMPLES = {name for name, row in catalog.table("examples").items() if row.get("code")}
-# They have no test_accuracy.py, and tests of their own elsewhere.
+# They lack test_accuracy.py, and other files test them.
 SEPARATE = {"image-classification", "ocr", "speech-activity", "text-embedding", "text-to-image"}
 
 

@@ -20,7 +20,7 @@ class Part(NamedTuple):
     step: UserStep
     reads: list[str | None]  # None: an optional input that nothing feeds
     writes: list[tuple[str, str]]
-    keep: Callable[[Array], Array]  # what an output becomes for those that read it
+    keep: Callable[[Array], Array]  # what an output becomes for the steps that read it
 
 
 class FusedSteps:

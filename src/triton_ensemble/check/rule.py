@@ -43,9 +43,14 @@ class Rule:
     def findings(self, repository: Repository) -> Iterator[Finding]:
         """Iterate over what the rule finds in a repository."""
         for subject in self.of(repository):
-            for p in self.find(subject):
-                words = brief(p.what), brief(p.instead)
-                yield Finding(p.file, p.line, self.id, *words, self.severity, p.missing)
+            for each in self.find(subject):
+                yield as_finding(each, self.id, self.severity)
+
+
+def as_finding(problem: Problem, rule: str, severity: str) -> Finding:
+    """Return a problem as a finding of a rule."""
+    words = brief(problem.what), brief(problem.instead)
+    return Finding(problem.file, problem.line, rule, *words, severity, problem.missing)
 
 
 def brief(text: str) -> str:

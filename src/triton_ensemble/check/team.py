@@ -17,7 +17,7 @@ import yaml
 from triton_ensemble.catalog import LOADER
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.repository import Repository
-from triton_ensemble.check.rule import brief
+from triton_ensemble.check.rule import as_finding, brief
 from triton_ensemble.config import Problem, did_you_mean
 
 FOLDER = Path("vendor", "team")
@@ -52,9 +52,7 @@ def _findings(module: Path, repository: Repository) -> Iterator[Finding]:
             yield Finding(module.resolve(), 1, "team-rule", "has no function `find`", CORRECT)
             return
         problems: list[Problem] = [*find(repository)]
-        for p in problems:
-            words = brief(p.what), brief(p.instead)
-            yield Finding(p.file, p.line, _rule(module), *words, "warning", p.missing)
+        yield from (as_finding(each, _rule(module), "warning") for each in problems)
     except Exception as error:  # whatever it is, it is one line
         what = f"raises {' '.join(traceback.format_exception_only(error)[-1].split())}"
         yield Finding(module.resolve(), _line(error, module), "team-rule", brief(what), CORRECT)
