@@ -21,7 +21,7 @@ from tritonclient import grpc  # type: ignore[import-untyped]
 from benchmarks.generation import template
 from triton_ensemble.bench.levels import Bench
 from triton_ensemble.bench.requests import Inputs, sample_rows
-from triton_ensemble.bench.server import ServerUnderLoad, under_load
+from triton_ensemble.bench.server import ServerUnderLoad, serve_for_load
 from triton_ensemble.project import Project
 
 SECONDS = 1.0
@@ -79,7 +79,7 @@ def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     with (
         tempfile.TemporaryDirectory() as folder,
-        under_load(generate(Path(folder, "p"))) as server,
+        serve_for_load(generate(Path(folder, "p"))) as server,
     ):
         p50s = measured(loads(server), rounds)
     print("\n| load | p50, us | make bench is |\n|---|---|---|")

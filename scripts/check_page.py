@@ -16,7 +16,7 @@ from textwrap import fill
 from types import ModuleType
 
 from triton_ensemble import catalog
-from triton_ensemble.check.examples import Files, as_files, config_path
+from triton_ensemble.check.examples import Files, dedent_files, find_config_path
 from triton_ensemble.check.rules import TOPICS, Rule, rules_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -131,11 +131,11 @@ def _section(topic: ModuleType) -> Iterator[str]:
 
 def _diff(rule: Rule) -> Iterator[str]:
     """Iterate over the lines of the example that fails, with what passes instead."""
-    fails, passes = as_files(rule.fails), as_files(rule.passes)
+    fails, passes = dedent_files(rule.fails), dedent_files(rule.passes)
     for name in dict.fromkeys([*fails, *passes]):
         before, after = _lines(fails, name), _lines(passes, name)
         if before != after:
-            yield f"  # {config_path(name)}\n"
+            yield f"  # {find_config_path(name)}\n"
             for line in [*unified_diff(before, after, n=CONTEXT)][2:]:
                 if not line.startswith("@@"):
                     yield f"{line[0]} {line[1:]}"

@@ -59,7 +59,7 @@ def answers_with(example: str) -> Answers:
 
 def configs(answers: Answers) -> dict[str, str]:
     """Return each config.pbtxt by its model, as the template renders it."""
-    return rules().rendered(rules().answered(answers))
+    return rules().render_configs(rules().answer(answers))
 
 
 def _add_steps(steps: list[Answers], more: list[Answers]) -> None:

@@ -90,7 +90,7 @@ def alerts() -> str:
 
 def _alerts() -> Iterator[str]:
     template = rules().template("template/deploy/monitoring/alerts.yml.jinja")
-    groups = yaml.safe_load(template.render(rules().answered(WATCHED)))["groups"]
+    groups = yaml.safe_load(template.render(rules().answer(WATCHED)))["groups"]
     for rule in (rule for group in groups for rule in group["rules"]):
         name, expression = rule.get("alert") or rule["record"], rule["expr"].strip()
         yield f"## {name}\n\n{_meaning(rule)}\n\n```text\n{expression}\n```\n"
@@ -108,7 +108,7 @@ def _meaning(rule: dict[str, Any]) -> str:
 
 def drawn(readme: Path) -> str:
     """Return the README of an example with the drawing of its pipeline, above the table of its steps."""
-    answered = rules().answered({"starting_pipeline": readme.parent.name})
+    answered = rules().answer({"starting_pipeline": readme.parent.name})
     drawing = rules().template("stubs/diagram.jinja").render(answered)
     written = DRAWN + r"```mermaid\nflowchart LR\n  in1\(.*?```\n\n"
     text = re.sub(written, "", readme.read_text(encoding="utf-8"), flags=re.DOTALL)

@@ -107,11 +107,11 @@ class Load:
         if self.idle:
             self.idle.pop().ask(began)
         else:
-            task = asyncio.ensure_future(self._connected(began))
+            task = asyncio.ensure_future(self._connect(began))
             self._connecting.add(task)
             task.add_done_callback(self._connecting.discard)
 
-    async def _connected(self, began: float) -> None:
+    async def _connect(self, began: float) -> None:
         try:
             loop = asyncio.get_running_loop()
             _, connection = await loop.create_connection(

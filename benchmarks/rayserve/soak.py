@@ -164,7 +164,7 @@ def replica(folder: Path, *, in_process: bool) -> Iterator[tuple[triton.Triton, 
     os.environ.update(image.variables if image else {})
     facts = Project.load(image.opt if image else path)
     try:
-        with triton.of_project(facts) as server:
+        with triton.choose_server(facts) as server:
             yield server, facts
     finally:
         if image:

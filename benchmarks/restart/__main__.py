@@ -42,7 +42,7 @@ def generated() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def under_load(
+async def serve_for_load(
     project: Path, cluster: Cluster, clients: int, factor: float
 ) -> AsyncIterator[Counts]:
     """Let processes ask through the Service for as long as a block lasts; then what is yielded has their counts."""
@@ -52,7 +52,8 @@ async def under_load(
     ]
     command = [sys.executable, "-m", "benchmarks.restart.load", str(project), *urls]
     started = [
-        await _started(*command, f"--factor={factor}", *new) for new in ([], ["--new"]) * clients
+        await _read_start_time(*command, f"--factor={factor}", *new)
+        for new in ([], ["--new"]) * clients
     ]
     counts: Counts = {}
     try:
@@ -69,7 +70,7 @@ async def under_load(
                 process.kill()
 
 
-async def _started(*command: str) -> asyncio.subprocess.Process:
+async def _read_start_time(*command: str) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdin=pipe, stdout=pipe)
 
@@ -101,7 +102,7 @@ async def measured(
     project: Path, cluster: Cluster, restarts: int = 1, clients: int = 1, factor: float = 1.0
 ) -> Counts:
     """Return what becomes of requests while all pods are replaced, so many times."""
-    async with under_load(project, cluster, clients, factor) as counts:
+    async with serve_for_load(project, cluster, clients, factor) as counts:
         for _ in range(restarts):
             await cluster.restart()
         await asyncio.sleep(AFTER_S * factor)

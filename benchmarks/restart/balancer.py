@@ -29,7 +29,7 @@ class Balancer:
             assert task
             self._connections.add(task)
             try:
-                await self._connected(port, reader, writer)
+                await self._connect(port, reader, writer)
             finally:
                 self._connections.discard(task)
 
@@ -38,7 +38,7 @@ class Balancer:
         host, own = server.sockets[0].getsockname()
         return f"{host}:{own}"
 
-    async def _connected(
+    async def _connect(
         self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.steps.load import ModelLoad
-from triton_ensemble.repository.sources import adapter_files
+from triton_ensemble.repository.sources import iter_adapter_files
 from triton_ensemble.server.local_triton import LocalTriton
 
 HERE = Path(__file__).parent
@@ -73,7 +73,7 @@ def write_models(repository: Path, case: str) -> None:
 
 def write_adapter(version: Path, case: str) -> None:
     shutil.copy(MODEL_PY, version)
-    for target, source in adapter_files(version):
+    for target, source in iter_adapter_files(version):
         target.parent.mkdir(exist_ok=True)
         shutil.copy(source, target)
     (version / "steps").mkdir()

@@ -66,7 +66,7 @@ def read_answers(path: Path) -> tuple[Answers, yaml.MappingNode]:
     """
     content = path.read_bytes()
     try:
-        given, node = _parsed(content.decode())
+        given, node = _parse(content.decode())
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise UnreadableAnswers(line, "is not UTF-8", "save it as UTF-8") from error
@@ -87,7 +87,7 @@ def read_answers(path: Path) -> tuple[Answers, yaml.MappingNode]:
     return given, node
 
 
-def _parsed(text: str) -> tuple[Any, yaml.Node | None]:
+def _parse(text: str) -> tuple[Any, yaml.Node | None]:
     loader = UniqueKeyLoader(text)
     try:
         node = loader.get_single_node()
@@ -143,7 +143,7 @@ def is_unmerged(content: bytes) -> bool:
     return b"<<<<<<< " in content and b">>>>>>> " in content
 
 
-def changed_answers(given: Answers, made: Answers) -> list[str]:
+def list_changed_answers(given: Answers, made: Answers) -> list[str]:
     """Return the names of answers that a project was not made from, in the order of pipeline.yml."""
     left_out = [name for name in LEFT_OUT if name not in given]
     changed = [name for name in given if not _is_same(given[name], made.get(name), name)]

@@ -128,7 +128,7 @@ class Project(Facts):
         return cls(root=root.resolve(), **vars(facts))
 
     @classmethod
-    def of(cls, repository: Path) -> Project | None:
+    def find(cls, repository: Path) -> Project | None:
         """Return the project around a model repository; None outside a project."""
         root = repository.resolve().parent
         return cls.load(root) if (root / FILE).is_file() else None

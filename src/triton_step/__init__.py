@@ -77,7 +77,7 @@ def text(array: NDArray[np.object_]) -> NDArray[np.object_]:
         try:
             decoded[position] = data.decode()
         except UnicodeDecodeError as error:
-            where = _place(position, array.shape)
+            where = _name_place(position, array.shape)
             raise InvalidRequest(f"{where} is no UTF-8 text: {error}") from error
     return decoded
 
@@ -105,7 +105,7 @@ def pad_to_bucket(
     return padded, np.arange(size) < lengths[:, np.newaxis]
 
 
-def _place(position: tuple[int, ...], shape: tuple[int, ...]) -> str:
+def _name_place(position: tuple[int, ...], shape: tuple[int, ...]) -> str:
     """Return words for the row, as clients number them, and for the element if a row has several."""
     row, *element = position or (0,)
     return f"row {row}" if np.prod(shape[1:]) == 1 else f"row {row}, element {element}"

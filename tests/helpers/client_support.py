@@ -47,12 +47,12 @@ class Served:
         """Call a method of a client, with `options` for its constructor; return all answers where they are several."""
         options = given.pop("options", {})
         if transport == "asyncio":
-            return asyncio.run(self._awaited(name, options, arguments, given))
+            return asyncio.run(self._run_awaitable(name, options, arguments, given))
         with self.module.Client(self.urls[transport], **options) as client:
             result = getattr(client, name)(*arguments, **given)
             return list(result) if hasattr(result, "__next__") else result
 
-    async def _awaited(self, name: str, options: Any, arguments: Any, given: Any) -> Any:
+    async def _run_awaitable(self, name: str, options: Any, arguments: Any, given: Any) -> Any:
         async with self.module.AsyncClient(self.urls["asyncio"], **options) as client:
             result = getattr(client, name)(*arguments, **given)
             if hasattr(result, "__anext__"):

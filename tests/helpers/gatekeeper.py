@@ -27,7 +27,7 @@ class Gatekeeper:
 
     def graph(self, answers: dict[str, Any]) -> dict[str, Any]:
         """Return the one model of the pipeline that every template reads."""
-        graph: dict[str, Any] = self.rules.unchecked(DEFAULTS | answers)["graph"]
+        graph: dict[str, Any] = self.rules.answer_unchecked(DEFAULTS | answers)["graph"]
         return graph
 
     def line(self, answers: dict[str, Any]) -> str:
@@ -37,4 +37,4 @@ class Gatekeeper:
 
     def configs(self, answers: dict[str, Any]) -> dict[str, str]:
         """Return the configs of answers whatever they are: those of a template that refused nothing."""
-        return self.rules.rendered(self.rules.unchecked(DEFAULTS | answers))
+        return self.rules.render_configs(self.rules.answer_unchecked(DEFAULTS | answers))

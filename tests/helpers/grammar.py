@@ -19,7 +19,7 @@ FIELDS: dict[str, dict[str, str]] = {
 }
 EACH = 4  # answers made from a pipeline
 SIDES = ("inputs", "outputs")
-TYPES = list(catalog.data_types())
+TYPES = list(catalog.read_data_types())
 # What each kind of mapping can't be without.
 NEEDED = {
     "tensor": ["type", "dims"],

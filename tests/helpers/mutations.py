@@ -268,7 +268,7 @@ class Reference:
                 "input_map": fed(step["inputs"]),
                 "output_map": fed(step["outputs"]),
             }
-            for step in ordered(answers)
+            for step in sort_steps(answers)
         ]
         self.write(
             name, model_config_pb2.ModelConfig(**config, ensemble_scheduling={"step": steps})
@@ -325,7 +325,7 @@ class Reference:
         path.write_text(text_format.MessageToString(config, as_utf8=True))
 
 
-def ordered(answers: Answers) -> Iterator[Answers]:
+def sort_steps(answers: Answers) -> Iterator[Answers]:
     """Yield each step after those it reads from, where there is such an order."""
     waiting = sorted(answers["steps"], key=lambda step: str(step["name"]))
     while waiting:

@@ -21,7 +21,7 @@ import pytest
 from copier.errors import UserMessageError
 
 from triton_ensemble.cli import main
-from triton_ensemble.repository.sources import adapter_files
+from triton_ensemble.repository.sources import iter_adapter_files
 from triton_ensemble.server.local_triton import free_ports
 from triton_ensemble.update.render import UNDEFINED
 
@@ -198,7 +198,7 @@ def assert_logged(log: Path, *texts: str) -> None:
 
 def write_adapter(version: Path) -> None:
     """Write into a version folder what serves its step.json: model.py, and what it imports."""
-    for target, source in ((version / "model.py", MODEL_PY), *adapter_files(version)):
+    for target, source in ((version / "model.py", MODEL_PY), *iter_adapter_files(version)):
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, target)
 

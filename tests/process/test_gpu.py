@@ -23,7 +23,7 @@ from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 from triton_ensemble.server.environment import BACKENDS
 from triton_ensemble.server.local_repository import LocalRepository, gpu_count
-from triton_ensemble.server.log import of_backends
+from triton_ensemble.server.log import read_backend_notes
 
 ON_CPU = "GPU instances run on the CPU here"
 Smi = Callable[[str], None]
@@ -161,7 +161,7 @@ def loaded(folder: Path, backend: str, kind: str) -> Any:
     return instance
 
 
-def without_cuda(model: str, package: str) -> str:
+def warn_without_cuda(model: str, package: str) -> str:
     return (
         f"{model}: this {package} has no CUDA, so its GPU instances run on the CPU; see README.md"
     )
@@ -178,7 +178,7 @@ def test_an_onnxruntime_without_cuda_says_so(
     loaded(folder, "onnxruntime", "CPU")
     log.assert_not_called()
     loaded(folder, "onnxruntime", "GPU")
-    log.assert_called_once_with(without_cuda("classify", "onnxruntime"))
+    log.assert_called_once_with(warn_without_cuda("classify", "onnxruntime"))
     providers = ["CUDAExecutionProvider", "CPUExecutionProvider"]
     monkeypatch.setattr(ort, "get_available_providers", lambda: providers)
     asked = loaded(folder, "onnxruntime", "GPU")._providers()
@@ -203,7 +203,7 @@ def test_a_torch_without_cuda_says_so(tmp_path: Path, log: Mock) -> None:
     (tmp_path / "same/config.pbtxt").write_text(TORCHSCRIPT)
     torch.jit.script(torch.nn.Identity()).save(tmp_path / "same/1/model.pt")
     assert loaded(tmp_path / "same", "pytorch", "GPU").device.type == "cpu"
-    log.assert_called_once_with(without_cuda("same", "torch"))
+    log.assert_called_once_with(warn_without_cuda("same", "torch"))
 
 
 @pytest.mark.usefixtures("log")
@@ -217,8 +217,8 @@ def test_a_step_is_told_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_a_backend_says_of_cuda_is_printed_at_the_start() -> None:
-    text = without_cuda("same", "torch")
-    assert of_backends(f'W1121 09:47:43.1 4242 model.py:57] "{text}"\n' * 2) == [text]
+    text = warn_without_cuda("same", "torch")
+    assert read_backend_notes(f'W1121 09:47:43.1 4242 model.py:57] "{text}"\n' * 2) == [text]
 
 
 # Where instances go: https://docs.nvidia.com/deeplearning/triton-inference-server, Instance Groups.
@@ -320,4 +320,4 @@ def test_the_lines_of_the_page_are_those_that_are_printed(template: Path) -> Non
     tensors = {"A": "FP32[4]", "B": "FP32[4]"}
     answers = {"gpu_count": 2, "max_batch_size": 8, "tensors": tensors, "steps": steps}
     assert Gatekeeper(template).line(answers) == refused.strip()
-    assert without_cuda("classify", "onnxruntime") in page.splitlines()
+    assert warn_without_cuda("classify", "onnxruntime") in page.splitlines()

@@ -14,7 +14,7 @@ import pytest
 from package_index import add_wheel, serve_index
 from support import COPIER, SOURCES, UV, VENV, Generate, Project, run, step, succeed
 
-from triton_ensemble.update.lock import lacking
+from triton_ensemble.update.lock import list_lacking
 
 TORCHSCRIPT: dict[str, Any] = {
     "starting_pipeline": "my-own",
@@ -85,7 +85,7 @@ def versions(lock: str) -> set[tuple[str, str]]:
 )
 def test_what_a_lock_lacks(requirement: str, is_there: bool) -> None:
     lock = "torch==2.13.0+cpu ; sys_platform == 'linux' \\\n    --hash=sha256:0\npy-yaml==6.0.1\n"
-    assert lacking(lock, [requirement]) == [requirement] * (not is_there)
+    assert list_lacking(lock, [requirement]) == [requirement] * (not is_there)
 
 
 def test_the_first_lock_has_what_the_default_project_declares(default_project: Project) -> None:

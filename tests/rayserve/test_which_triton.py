@@ -23,7 +23,7 @@ def test_an_api_that_leaks_is_not_taken(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "triton_ensemble.rayserve.in_process", raising=False)
     with caplog.at_level(logging.INFO, "gateway"):
-        server = triton.of_project(Served.load(default_project.path))
+        server = triton.choose_server(Served.load(default_project.path))
     assert isinstance(server, triton.Child)
     assert "tritonserver before 25.01 keeps a kilobyte of each answer" in caplog.text
     assert "the Triton of this replica: the local one" in caplog.text

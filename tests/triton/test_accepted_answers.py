@@ -40,7 +40,7 @@ CPU = model_config_pb2.ModelInstanceGroup.KIND_CPU
 def answer(rules: Rules, given: Answers) -> Answers | None:
     """Return all answers, or none where the template refuses them."""
     given = DEFAULTS | given
-    return None if any(list_problems(given, rules)) else rules.answered(given)
+    return None if any(list_problems(given, rules)) else rules.answer(given)
 
 
 def serve_here(config: Config) -> None:
@@ -94,7 +94,7 @@ def make_files(rules: Rules, answered: Answers) -> Files:
     graph, files = answered["graph"], Files()
     versions = {each["name"]: each["versions"] for each in graph["models"] + graph["ensembles"]}
     sizes = {each["name"]: known_sizes(each["outputs"]) for each in graph["models"]}
-    for name, text in rules.rendered(answered).items():
+    for name, text in rules.render_configs(answered).items():
         config = text_format.Parse(text, model_config_pb2.ModelConfig())
         serve_here(config)
         files[f"{name}/config.pbtxt"] = text_format.MessageToString(config, as_utf8=True).encode()

@@ -62,7 +62,7 @@ def test_the_page_is_made_of_the_rules() -> None:
 
 def is_asked(rule: Rule) -> bool:
     """Return whether Triton alone decides, not the project around the repository."""
-    files = examples.as_files(rule.fails)
+    files = examples.dedent_files(rule.fails)
     return rule.id not in NOT_ASKED and not any(path.startswith(".copier") for path in files)
 
 

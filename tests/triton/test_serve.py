@@ -41,7 +41,7 @@ from tritonclient.utils import InferenceServerException  # type: ignore[import-u
 
 from triton_ensemble.server import local_triton as serve
 from triton_ensemble.server.local_triton import EXIT_TIMEOUT_S, LocalTriton, ServerError
-from triton_ensemble.server.ports import taken
+from triton_ensemble.server.ports import describe_taken
 
 
 def infer(url: str, model: str, **arrays: Any) -> dict[str, Any]:
@@ -221,11 +221,11 @@ def test_a_container_that_has_a_port_is_named(
     monkeypatch.setenv("DOCKER", str(docker))
     with socket.create_server(("127.0.0.1", 0)) as mine:
         ports = {"http": mine.getsockname()[1], "grpc": 0}
-        assert taken(ports, ours="/other/deploy") == (
+        assert describe_taken(ports, ours="/other/deploy") == (
             f"port {ports['http']} is in use, by container demo-triton-1 of /app/deploy; "
             "choose others, or free ones: HTTP_PORT=0"
         )
-        assert taken(ports, ours="/app/deploy") == ""
+        assert describe_taken(ports, ours="/app/deploy") == ""
 
 
 @pytest.mark.slow

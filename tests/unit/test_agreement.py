@@ -15,7 +15,7 @@ from grammar import FIELDS, OF_FIELD, OF_KIND, Tried, has_config, some_answers
 from pipelines import Answers
 
 from triton_ensemble.check.finding import Finding
-from triton_ensemble.check.pipeline.findings import findings_in, generated_repository
+from triton_ensemble.check.pipeline.findings import findings_in, write_repository
 from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.pipeline.rules import Problem, Rules
 
@@ -85,11 +85,11 @@ def verdicts(rules: Rules, given: Answers) -> Verdicts | None:
     given = DEFAULTS | given
     if rules.problems_of_form(given):
         return None
-    answered = rules.unchecked(given)
+    answered = rules.answer_unchecked(given)
     refusal = next(list_problems(given, rules), None)
     with TemporaryDirectory() as folder:
-        configs = rules.rendered(answered)
-        findings = findings_in(generated_repository(Path(folder), answered, configs))
+        configs = rules.render_configs(answered)
+        findings = findings_in(write_repository(Path(folder), answered, configs))
     return Verdicts(given, refusal, findings, answered["graph"])
 
 

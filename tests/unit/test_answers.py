@@ -462,7 +462,7 @@ def test_a_backend_of_ones_own(template: Path, backend: str) -> None:
     assert Gatekeeper(template).line(GOOD | {"max_batch_size": 8} | one(backend=backend)) == ""
 
 
-def as_text(answers: dict[str, Any]) -> dict[str, str]:
+def format_text(answers: dict[str, Any]) -> dict[str, str]:
     """Return the answers as `--data NAME=TEXT` brings them."""
     return {
         name: value if isinstance(value, str) else yaml.safe_dump(value, sort_keys=False)
@@ -474,12 +474,12 @@ def as_text(answers: dict[str, Any]) -> dict[str, str]:
 def test_bad_answer_as_text(
     template: Path, tmp_path: Path, answers: dict[str, Any], line: str
 ) -> None:
-    assert refusal(template, tmp_path / "p", as_text(GOOD | answers)) == line
+    assert refusal(template, tmp_path / "p", format_text(GOOD | answers)) == line
 
 
 def test_good_answers_are_taken_as_values_and_as_text(generate: Generate) -> None:
     values = generate(**GOOD, max_batch_size=4, extras=["kubernetes"])
-    texts = generate(**as_text(GOOD), max_batch_size="4", extras="[kubernetes]")
+    texts = generate(**format_text(GOOD), max_batch_size="4", extras="[kubernetes]")
     assert values.contents() == texts.contents()
 
 

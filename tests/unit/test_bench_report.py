@@ -14,7 +14,7 @@ from support import ROOT
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 from triton_ensemble.bench.bottleneck import bottleneck
-from triton_ensemble.bench.command import answered_levels
+from triton_ensemble.bench.command import measure_levels
 from triton_ensemble.bench.critical_path import critical_path
 from triton_ensemble.bench.figures import Level, Load, ModelTimes
 from triton_ensemble.bench.levels import Bench
@@ -152,7 +152,7 @@ def test_the_slow_step_of_a_model_that_steps_share_is_named() -> None:
         ["-", "vad", "0.80", "78%"],
     ]
     saved = json.loads(json.dumps(dataclasses.asdict(measured)))
-    assert Level.of(saved) == measured
+    assert Level.restore(saved) == measured
 
 
 def test_the_bottleneck_of_what_nothing_is_known_of() -> None:
@@ -164,7 +164,7 @@ def test_the_bottleneck_of_what_nothing_is_known_of() -> None:
 
 def test_a_level_survives_json() -> None:
     saved = json.loads(json.dumps(dataclasses.asdict(level())))
-    assert Level.of(saved) == level()
+    assert Level.restore(saved) == level()
 
 
 RUN = Run("net", 1, 5.0, "local", 2, [level()])
@@ -265,7 +265,7 @@ class OverloadedFrom(Bench):
 def test_a_level_without_an_answer_is_the_last(
     asked: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    levels = answered_levels(OverloadedFrom(4), asked, 0.3)
+    levels = measure_levels(OverloadedFrom(4), asked, 0.3)
     assert [level.load.throughput for level in levels] == [10, 20]
     assert capsys.readouterr().out.endswith(
         "\nNo request was answered within 0.3 s: give more --seconds.\n"
@@ -274,4 +274,4 @@ def test_a_level_without_an_answer_is_the_last(
 
 def test_a_first_level_without_an_answer_is_an_error() -> None:
     with pytest.raises(RuntimeError, match=r"^No request was answered within 0.3 s"):
-        answered_levels(OverloadedFrom(1), [], 0.3)
+        measure_levels(OverloadedFrom(1), [], 0.3)

@@ -415,12 +415,12 @@ def test_a_project_whose_answers_are_damaged(generate: Generate) -> None:
 
 def test_the_tables_of_the_catalogue_fit_each_other() -> None:
     backends = catalog.backends()
-    by_file = catalog.backends_by_file()
-    assert {*by_file.values(), *catalog.backends_by_platform().values()} <= backends.keys()
+    by_file = catalog.read_backends_by_file()
+    assert {*by_file.values(), *catalog.read_backends_by_platform().values()} <= backends.keys()
     files = {each.file: name for name, each in backends.items() if each.file in by_file}
     assert files.items() <= by_file.items()
-    types = catalog.data_types().keys()
-    assert {*catalog.correlation_id_types()} <= types
+    types = catalog.read_data_types().keys()
+    assert {*catalog.read_correlation_id_types()} <= types
     assert {name for each in backends.values() for name in each.without} <= types
     assert [*catalog.releases()] == sorted(catalog.releases())
     assert {each.until for each in backends.values()} <= {"", *catalog.releases()}

@@ -22,7 +22,7 @@ from triton_ensemble.check.examples import (
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.check.repository import Repository
-from triton_ensemble.check.rule import brief
+from triton_ensemble.check.rule import shorten
 from triton_ensemble.config import Field
 
 ANSWERS = ".copier-answers.yml"
@@ -377,8 +377,8 @@ class TestProject:
 
 
 def test_a_long_text_is_cut_in_its_middle() -> None:
-    assert brief("x" * 400) == "x" * 400
-    cut = brief("a" * 300 + "b" * 300)
+    assert shorten("x" * 400) == "x" * 400
+    cut = shorten("a" * 300 + "b" * 300)
     assert cut.startswith("a" * 200 + " ... ")
     assert cut.endswith("b" * 150)
     assert len(cut) == 355
@@ -425,7 +425,7 @@ FIELDS = {
 def test_the_answer_that_a_field_comes_from(field: str) -> None:
     answers = ["name: m", *(f"  {answer}: 1" for answer in FIELDS.values())]
     root = yaml.compose("steps:\n- " + "\n".join(answers))
-    line = PipelineLines(root).of_model(["m"], [Field(field, 1)])
+    line = PipelineLines(root).find_config_line(["m"], [Field(field, 1)])
     assert line == 3 + list(FIELDS).index(field)
 
 

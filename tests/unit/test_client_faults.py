@@ -139,12 +139,12 @@ def test_shared_memory_that_no_server_has_seen_is_used_again(module: ModuleType)
 def test_shared_memory_that_a_server_may_still_read_rests(module: ModuleType) -> None:
     memory = importlib.import_module(f"{module.__name__}.runtime.shared_memory")
     pool = memory.Regions()
-    with contextlib.suppress(module.DeadlineExceeded), pool.lent({"A": ROW}) as first:
+    with contextlib.suppress(module.DeadlineExceeded), pool.lend({"A": ROW}) as first:
         first.registered = True
         raise module.DeadlineExceeded("no answer")
-    with pool.lent({"A": ROW}) as second:
+    with pool.lend({"A": ROW}) as second:
         assert second is not first
     first.free_at = 0.0  # a minute later
-    with pool.lent({"A": ROW}) as third:
+    with pool.lend({"A": ROW}) as third:
         assert third is first
     pool.close()

@@ -13,15 +13,15 @@ from triton_ensemble.config import (
     Model,
     UnreadModel,
     did_you_mean,
-    dims_match,
+    is_same_dims,
     parse,
     read_model,
     read_models,
 )
 from triton_ensemble.config.fields import Field, fields_of
 from triton_ensemble.config.repository import (
-    called_models,
-    fused_steps,
+    list_called_models,
+    list_fused_steps,
     model_config,
     model_configs,
 )
@@ -85,8 +85,8 @@ def test_fields_have_their_values() -> None:
         "parameters"
     ] * 2
     assert [each.value for each in fields.inside[:2]] == ["m", "-1"]
-    assert [each.value for each in fields.inside[2].named("dims")] == ["1", "-2"]
-    assert [each.key for each in fields.named("parameters")] == ["one", "two"]
+    assert [each.value for each in fields.inside[2].find_fields("dims")] == ["1", "-2"]
+    assert [each.key for each in fields.find_fields("parameters")] == ["one", "two"]
     assert fields.inside[0].key == ""
     assert [each.name for each in fields.inside[3].walk()] == ["input", "name", "dims"]
 
@@ -109,7 +109,7 @@ def test_fields_may_be_separated(separator: str) -> None:
     ],
 )
 def test_dims_that_match(one: list[int], two: list[int], match: bool) -> None:
-    assert dims_match(one, two) is match
+    assert is_same_dims(one, two) is match
 
 
 def test_the_nearest_name_is_named() -> None:
@@ -321,5 +321,5 @@ class TestRepository:
         shared = {"steps": [{"name": "one", "calls": calls("y")}, {"name": "two"}]}
         files = {"a/1/step.json": alone, "a/2/step.json": alone, "b/1/step.json": shared}
         write(tmp_path, {name: json.dumps(manifest) for name, manifest in files.items()})
-        assert called_models(tmp_path) == {"a": ["x"], "b": ["y"]}
-        assert fused_steps(tmp_path) == {"b": ["one", "two"]}
+        assert list_called_models(tmp_path) == {"a": ["x"], "b": ["y"]}
+        assert list_fused_steps(tmp_path) == {"b": ["one", "two"]}

@@ -21,7 +21,7 @@ from support import PIPELINES, ROOT, Generate, problem, step
 from triton_ensemble import catalog
 from triton_ensemble.adopt.command import adopt
 from triton_ensemble.adopt.refusal import Refused
-from triton_ensemble.pipeline.flow import Answers, written
+from triton_ensemble.pipeline.flow import Answers, format_flow
 from triton_ensemble.pipeline.rules import Rules, problems_in
 
 START: dict[str, str] = catalog.table("prompts")["start"]
@@ -233,7 +233,7 @@ def comparable(answers: Answers) -> Answers:
 def test_a_pipeline_comes_back_from_its_text(pipeline: str) -> None:
     answers = PIPELINES[pipeline]
     answers = {"tensors": EXAMPLE["tensors"], **answers}
-    assert comparable(said(written(answers))) == comparable(answers)
+    assert comparable(said(format_flow(answers))) == comparable(answers)
 
 
 @pytest.mark.slow
@@ -250,8 +250,8 @@ def test_the_public_ensembles_come_back_from_their_texts(tmp_path: Path) -> None
         ensemble = measure.unpack(record, tmp_path / record["id"])
         with contextlib.suppress(Refused):
             answers = adopt(tmp_path / record["id"], ensemble).answers
-            text = written(answers)
-            assert written(said(text)) == text
+            text = format_flow(answers)
+            assert format_flow(said(text)) == text
             taken, same = taken + 1, same + (comparable(said(text)) == comparable(answers))
     assert taken >= 46
     assert taken - same <= 1
@@ -286,7 +286,7 @@ def test_whatever_the_text_there_is_an_answer(count: int) -> None:
         assert "".join(lines).isprintable(), text
         if not lines:
             accepted += 1
-            assert comparable(said(written(told))) == comparable(told), text
+            assert comparable(said(format_flow(told))) == comparable(told), text
     assert accepted > count / 10
 
 

@@ -10,10 +10,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from triton_ensemble.guide.draft import Draft
-from triton_ensemble.guide.step_questions import FILE, check_files, questions, with_told
+from triton_ensemble.guide.step_questions import FILE, add_described_step, check_files, questions
 from triton_ensemble.project import ProjectError
 
-HEARD = Draft().with_line(
+HEARD = Draft().add_line(
     "listen python: AUDIO FP32[-1] -> MEL FP32[1, 40, 98], OTHER FP32[1, -1, 98], IDS INT64[1, 40, 98]",
     {},
 )
@@ -58,9 +58,9 @@ def test_a_text_that_differs_from_the_file_is_refused(
     said |= {"input mel": "a new tensor", "new mel": new, "writes": f"{writes}, more=MORE FP32[1]"}
     if wrong:
         with pytest.raises(ProjectError, match=wrong):
-            with_told(Draft(), said)
+            add_described_step(Draft(), said)
     else:
-        assert with_told(Draft(), said).origins["classify"] == said["path"]
+        assert add_described_step(Draft(), said).origins["classify"] == said["path"]
 
 
 def test_a_known_tensor_that_differs_is_to_change_where_it_is_first_named(
@@ -68,12 +68,14 @@ def test_a_known_tensor_that_differs_is_to_change_where_it_is_first_named(
 ) -> None:
     said |= {"input mel": "a new tensor", "new mel": "IDS", "writes": "scores=SCORES FP32[12]"}
     with pytest.raises(ProjectError, match=r"; write IDS FP32\[1, 40, 98\] in step listen$"):
-        with_told(HEARD, said)
+        add_described_step(HEARD, said)
 
 
 def test_a_changed_text_is_compared_with_the_file(said: dict[str, Any]) -> None:
-    draft = with_told(HEARD, said | {"input mel": "MEL", "writes": "scores=SCORES FP32[12]"})
+    draft = add_described_step(
+        HEARD, said | {"input mel": "MEL", "writes": "scores=SCORES FP32[12]"}
+    )
     check_files(draft)
-    changed = draft.with_text(draft.text.replace("MEL FP32[1, 40, 98]", "MEL FP32[1, 80, 98]"))
+    changed = draft.replace_text(draft.text.replace("MEL FP32[1, 40, 98]", "MEL FP32[1, 80, 98]"))
     with pytest.raises(ProjectError, match=r"MEL is FP32\[1, 80, 98\], and mel of the model"):
         check_files(changed)

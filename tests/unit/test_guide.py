@@ -16,11 +16,11 @@ from guide_support import FAN, write_onnx
 
 from triton_ensemble.adopt.fields import Defaults
 from triton_ensemble.guide import origin
-from triton_ensemble.guide.draft import Draft, RefusedLine, accepted
-from triton_ensemble.guide.drawing import drawn
-from triton_ensemble.guide.given import given_model, models_in
+from triton_ensemble.guide.draft import Draft, RefusedLine, accept_answers
+from triton_ensemble.guide.drawing import draw_steps
+from triton_ensemble.guide.given import models_in, read_given_model
 from triton_ensemble.guide.tensor import Tensor
-from triton_ensemble.guide.written import with_step
+from triton_ensemble.guide.written import add_step_text
 from triton_ensemble.project import ProjectError
 
 BATCHED, SINGLE = Defaults(0, 8, 100), Defaults(0, 0, 0)
@@ -29,13 +29,13 @@ BATCHED, SINGLE = Defaults(0, 8, 100), Defaults(0, 0, 0)
 def fan() -> Draft:
     draft = Draft()
     for line in FAN.splitlines():
-        draft = draft.with_line(line, {})
+        draft = draft.add_line(line, {})
     return draft
 
 
 def test_an_onnx_file_tells_its_tensors(tmp_path: Path) -> None:
     write_onnx(tmp_path / "m.onnx")
-    model = given_model(tmp_path / "m.onnx", BATCHED)
+    model = read_given_model(tmp_path / "m.onnx", BATCHED)
     assert (model.backend, model.settings) == ("onnxruntime", {"adopted": True})
     assert model.inputs == [Tensor("pixels", "FP32", [4])]
     assert model.outputs == [Tensor("score", "FP32", [4])]
@@ -44,7 +44,7 @@ def test_an_onnx_file_tells_its_tensors(tmp_path: Path) -> None:
 
 def test_weights_beside_an_onnx_file_go_along(tmp_path: Path) -> None:
     write_onnx(tmp_path / "m.onnx", external=True)
-    assert given_model(tmp_path / "m.onnx", BATCHED).files == {
+    assert read_given_model(tmp_path / "m.onnx", BATCHED).files == {
         "1/model.onnx": tmp_path / "m.onnx",
         "1/weights.bin": tmp_path / "weights.bin",
     }
@@ -53,8 +53,10 @@ def test_weights_beside_an_onnx_file_go_along(tmp_path: Path) -> None:
 def test_an_onnx_file_without_a_batch_dimension(tmp_path: Path) -> None:
     write_onnx(tmp_path / "m.onnx", 1)
     with pytest.raises(ProjectError, match=r"its pixels is FP32\[1, 4\], which has no batch dim"):
-        given_model(tmp_path / "m.onnx", BATCHED)
-    assert given_model(tmp_path / "m.onnx", SINGLE).inputs == [Tensor("pixels", "FP32", [1, 4])]
+        read_given_model(tmp_path / "m.onnx", BATCHED)
+    assert read_given_model(tmp_path / "m.onnx", SINGLE).inputs == [
+        Tensor("pixels", "FP32", [1, 4])
+    ]
 
 
 def test_torchscript_tells_names_and_what_it_was_traced_with(tmp_path: Path) -> None:
@@ -66,7 +68,7 @@ def test_torchscript_tells_names_and_what_it_was_traced_with(tmp_path: Path) -> 
 
     given = (torch.zeros(1, 4), torch.zeros(1, 4, dtype=torch.int64))
     torch.jit.trace(Two(), given).save(tmp_path / "traced.pt")
-    model = given_model(tmp_path / "traced.pt", BATCHED)
+    model = read_given_model(tmp_path / "traced.pt", BATCHED)
     assert model.inputs == [Tensor("pixels", "FP32", [4]), Tensor("mask", "INT64", [4])]
     assert model.outputs == [Tensor("OUTPUT__0"), Tensor("OUTPUT__1")]
 
@@ -75,7 +77,7 @@ def test_torchscript_tells_names_and_what_it_was_traced_with(tmp_path: Path) -> 
             return x + 1
 
     torch.jit.script(One()).save(tmp_path / "scripted.pt")
-    model = given_model(tmp_path / "scripted.pt", BATCHED)
+    model = read_given_model(tmp_path / "scripted.pt", BATCHED)
     assert (model.inputs, model.outputs) == ([Tensor("x")], [Tensor("OUTPUT__0")])
 
 
@@ -96,7 +98,7 @@ def test_nothing_in_a_pickle_is_called(tmp_path: Path) -> None:
         archive.writestr(
             "m/traced_inputs.pkl", pickle.dumps({"forward": [Malicious(tmp_path / "called")]}, 2)
         )
-    assert given_model(tmp_path / "m.pt", BATCHED).inputs == [Tensor("x")]
+    assert read_given_model(tmp_path / "m.pt", BATCHED).inputs == [Tensor("x")]
     assert not (tmp_path / "called").exists()
 
 
@@ -105,7 +107,7 @@ def test_nothing_in_a_pickle_is_called(tmp_path: Path) -> None:
 def test_what_is_no_model_is_one_line(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ProjectError, match=r"export it again|torch\.jit\.save") as refused:
-        given_model(tmp_path / name, BATCHED)
+        read_given_model(tmp_path / name, BATCHED)
     assert "\n" not in str(refused.value)
 
 
@@ -121,7 +123,7 @@ def test_a_model_of_a_repository_keeps_its_settings(tmp_path: Path) -> None:
     )
     assert models_in(tmp_path / "repository") == [folder]
     assert models_in(folder) == []
-    model = given_model(folder, BATCHED)
+    model = read_given_model(folder, BATCHED)
     assert model.inputs == [Tensor("x", "FP32", [4])]
     assert model.outputs == [Tensor("y", "FP32", [-1])]
     assert model.settings["instances"] == 2
@@ -130,7 +132,7 @@ def test_a_model_of_a_repository_keeps_its_settings(tmp_path: Path) -> None:
 
 
 def test_git_draws_the_pipeline() -> None:
-    assert drawn(fan().steps) == (
+    assert draw_steps(fan().steps) == (
         "*   features: EVENT -> FEATURES\n"
         "|\\\n"
         "* | click: FEATURES -> CLICK\n"
@@ -143,26 +145,26 @@ def test_git_draws_the_pipeline() -> None:
 
 def test_steps_that_share_no_tensor_are_drawn_apart() -> None:
     """The next one may join them, without which the template refuses the pipeline."""
-    draft = Draft().with_line("a python: A FP32[1] -> B FP32[1]", {})
-    draft = draft.with_line("c python: C FP32[1] -> D FP32[1]", {})
-    assert drawn(draft.steps) == "* a: A -> B\n| * c: C -> D\n|/\n* answer: B, D"
+    draft = Draft().add_line("a python: A FP32[1] -> B FP32[1]", {})
+    draft = draft.add_line("c python: C FP32[1] -> D FP32[1]", {})
+    assert draw_steps(draft.steps) == "* a: A -> B\n| * c: C -> D\n|/\n* answer: B, D"
     with pytest.raises(RefusedLine, match=r"outputs: B needs only some of the inputs"):
-        accepted(draft.answers, whole=True)
-    accepted(draft.with_line("e python: B, D -> E FP32[1]", {}).answers, whole=True)
+        accept_answers(draft.answers, whole=True)
+    accept_answers(draft.add_line("e python: B, D -> E FP32[1]", {}).answers, whole=True)
 
 
 def test_another_text_keeps_what_a_text_does_not_say() -> None:
-    draft = Draft().with_line(
+    draft = Draft().add_line(
         "a onnxruntime x2: A FP32[1] -> B FP32[1]",
         {"adopted": True, "outputs": {"B": {"reshape": []}}},
         "/m.onnx",
     )
     [step] = draft.steps
     kept = {**{key: step[key] for key in ("backend", "inputs", "outputs", "adopted")}, "name": "b"}
-    renamed = draft.with_text("b onnxruntime: A FP32[1] -> B FP32[1]")
+    renamed = draft.replace_text("b onnxruntime: A FP32[1] -> B FP32[1]")
     assert (renamed.steps, renamed.origins) == ([kept], {"b": "/m.onnx"})
     assert step["outputs"] == {"B": {"tensor": "B", "reshape": []}}
-    replaced = draft.with_text("a python: A FP32[1] -> B FP32[1]")
+    replaced = draft.replace_text("a python: A FP32[1] -> B FP32[1]")
     assert (replaced.steps[0]["outputs"], replaced.origins) == (["B"], {})
     assert "adopted" not in replaced.steps[0]
 
@@ -176,14 +178,14 @@ def test_a_classifier_of_scikit_learn(tmp_path: Path) -> None:
     for name, options in (("plain", {"zipmap": False}), ("zipped", {})):
         made = skl2onnx.to_onnx(model, np.zeros((1, 1), np.float32), options=options)
         (tmp_path / f"{name}.onnx").write_bytes(made.SerializeToString())
-    given = given_model(tmp_path / "plain.onnx", BATCHED)
+    given = read_given_model(tmp_path / "plain.onnx", BATCHED)
     assert given.outputs[0] == Tensor("label", "INT64", [1])
-    draft = Draft().with_line(
+    draft = Draft().add_line(
         "m onnxruntime: X FP32[1] -> label INT64[1], probabilities FP32[3]", given.settings
     )
     assert draft.steps[0]["outputs"]["label"] == {"tensor": "label", "reshape": []}
     with pytest.raises(ProjectError, match=r"its output_probability is of a type that"):
-        given_model(tmp_path / "zipped.onnx", BATCHED)
+        read_given_model(tmp_path / "zipped.onnx", BATCHED)
 
 
 def test_a_draft_is_text_and_is_saved(tmp_path: Path) -> None:
@@ -191,20 +193,20 @@ def test_a_draft_is_text_and_is_saved(tmp_path: Path) -> None:
     assert draft.text == FAN
     draft.save(tmp_path / "draft.yml")
     assert Draft.load(tmp_path / "draft.yml") == draft
-    assert draft.without_last().text == "\n".join(FAN.splitlines()[:-1])
+    assert draft.drop_last_step().text == "\n".join(FAN.splitlines()[:-1])
     (tmp_path / "draft.yml").write_text("answers: {steps: 3}")
     with pytest.raises(ProjectError, match=r"draft.yml: is not a saved pipeline; remove it"):
         Draft.load(tmp_path / "draft.yml")
 
 
 def test_the_last_step_goes_with_its_outputs() -> None:
-    draft = Draft().with_text("a python: X FP32[4] -> Y FP32[4]\noutputs: Y").without_last()
-    assert draft.with_line("b python: X FP32[4] -> Z FP32[4]", {}).steps[0]["name"] == "b"
+    draft = Draft().replace_text("a python: X FP32[4] -> Y FP32[4]\noutputs: Y").drop_last_step()
+    assert draft.add_line("b python: X FP32[4] -> Z FP32[4]", {}).steps[0]["name"] == "b"
 
 
 def test_a_folder_that_is_no_model_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ProjectError, match=r"config.pbtxt: Invalid model name.*; name an .onnx"):
-        given_model(tmp_path, BATCHED)
+        read_given_model(tmp_path, BATCHED)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +221,7 @@ def test_a_folder_that_is_no_model_is_one_line(tmp_path: Path) -> None:
 )
 def test_a_line_is_refused_by_the_rules_of_the_template(line: str, said: str) -> None:
     with pytest.raises(RefusedLine) as refused:
-        fan().with_line(line, {})
+        fan().add_line(line, {})
     assert said in str(refused.value)
     assert not str(refused.value).startswith("line")
 
@@ -244,10 +246,10 @@ outputs: [B] # to clients
 
 
 def test_a_step_is_added_and_all_else_of_the_file_stays() -> None:
-    draft = Draft(yaml.safe_load(PIPELINE)).with_line(
+    draft = Draft(yaml.safe_load(PIPELINE)).add_line(
         'two python: B -> "on" FP32[4], null=Z INT8[2], "a, b" BOOL[1]', {"adopted": True}
     )
-    text = with_step(PIPELINE, draft)
+    text = add_step_text(PIPELINE, draft)
     changes = [*ndiff(PIPELINE.splitlines(), text.splitlines())]
     assert [line[2:] for line in changes if line[0] == "-"] == ["outputs: [B] # to clients"]
     assert [line[2:] for line in changes if line[0] == "+"] == [

@@ -286,7 +286,7 @@ def test_the_wheel_has_all_that_the_rules_read(tmp_path: Path) -> None:
         (wheel / target).symlink_to(ROOT / source)
     assert FOLDER.is_relative_to(PACKAGE)
     of_wheel = Rules(wheel)
-    assert of_wheel.rendered(of_wheel.answered({})).keys() == {
+    assert of_wheel.render_configs(of_wheel.answer({})).keys() == {
         "preprocess",
         "classify",
         "label",

@@ -10,7 +10,7 @@ import yaml
 from answers_support import GOOD
 from support import step
 
-from triton_ensemble.check.formats import as_text
+from triton_ensemble.check.formats import format_text
 from triton_ensemble.check.pipeline.check import check_pipeline
 from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.check.pipeline.problems import list_problems
@@ -301,7 +301,7 @@ steps:
     ],
 )
 def test_the_line_of_a_place(where: list[str | int], line: int) -> None:
-    assert PipelineLines(yaml.compose(FILE)).of_path(where) == line
+    assert PipelineLines(yaml.compose(FILE)).find_line(where) == line
 
 
 def test_the_line_of_what_is_merged_and_of_what_yaml_reads_otherwise(tmp_path: Path) -> None:
@@ -395,7 +395,7 @@ def test_words_come_last_and_once() -> None:
     """Words with blanks, quotes or `; ` in them are part of what is wrong, and not of the remedy."""
     given = steps(step("one", ["A"], ["B; did you mean C?"]), step("two", ["B"], ["C"]))
     first, *_ = list_problems(GOOD | given, rules())
-    assert rules().in_words(first) == (
+    assert rules().format_problem(first) == (
         "step one: writes B; did you mean C?, which is not in `tensors`",
         "add it there with its TYPE[dims]",
     )
@@ -453,6 +453,6 @@ def test_an_empty_list_in_words(field: str, write: str) -> None:
 def test_the_check_says_a_problem_as_copier_does(given: Answers, tmp_path: Path) -> None:
     path = tmp_path / "pipeline.yml"
     path.write_text(yaml.safe_dump(given))
-    assert [as_text([each]).partition(" answers: ")[2] for each in check_pipeline(path)][:1] == [
-        rules().problem(given)
-    ]
+    assert [format_text([each]).partition(" answers: ")[2] for each in check_pipeline(path)][
+        :1
+    ] == [rules().problem(given)]

@@ -11,7 +11,7 @@ import pytest
 from triton_ensemble.pipeline.rules import rules
 from triton_ensemble.project import FILE, Project, ProjectError
 
-FACTS: dict[str, Any] = rules().answered({})["graph"]["facts"]
+FACTS: dict[str, Any] = rules().answer({})["graph"]["facts"]
 
 
 def load(folder: Path, facts: Any) -> Project:

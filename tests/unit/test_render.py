@@ -57,7 +57,7 @@ def assert_rendered(rules: Rules, project: Project, answers: dict[str, Any]) -> 
     pipeline, _ = read_answers(project / "pipeline.yml")
     assert render(rules, made, made) == files == render(rules, made | pipeline, made)
     written = project.contents()
-    graph = rules.answered(answers)["graph"]
+    graph = rules.answer(answers)["graph"]
     assert written.keys() - files.keys() == LOCKS | VENDORED | example_files(graph)
     assert files.keys() <= written.keys()
     wrong = [path for path, file in files.items() if file.content != written[path]]
@@ -129,18 +129,18 @@ def test_templates_are_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(environment, "__file__", str(tmp_path / "environment.py"))
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     answers = PIPELINES["default"]
-    expected = Rules().answered(answers)
+    expected = Rules().answer(answers)
     assert not list(tmp_path.iterdir())  # there is no folder for it
     folder = tmp_path / "__pycache__"
     folder.mkdir()
-    assert Rules().answered(answers) == expected
+    assert Rules().answer(answers) == expected
     assert list(folder.iterdir())
     with monkeypatch.context() as patch:
         patch.setattr(Environment, "compile", None)  # what is read is not compiled
         assert Rules().macro("names", "package")("a-b") == "a_b"
     for file in folder.iterdir():
         file.write_bytes(file.read_bytes()[:20])  # as a machine that crashes may leave it
-    assert Rules().answered(answers) == expected
+    assert Rules().answer(answers) == expected
 
 
 @pytest.mark.parametrize("name", ["__class__", "_x", "items"])

@@ -195,7 +195,7 @@ def test_an_answer_that_the_team_does_not_offer_is_refused(
 def test_a_default_of_ours_that_the_team_does_not_offer_becomes_one_that_it_does(
     tmp_path: Path,
 ) -> None:
-    answers = of_team(tmp_path, "choices: {ci: [gitlab], extras: [tir]}\n").answered({})
+    answers = of_team(tmp_path, "choices: {ci: [gitlab], extras: [tir]}\n").answer({})
     assert (answers["ci"], answers["extras"]) == ("gitlab", [])
 
 

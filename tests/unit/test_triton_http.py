@@ -48,7 +48,7 @@ class Deadline:
     def left_us(self) -> int:
         return round(self._seconds * 1e6)
 
-    def exceeded(self) -> Exception:
+    def make_timeout(self) -> Exception:
         error: Exception = ERRORS.DeadlineExceeded("late")
         return error
 

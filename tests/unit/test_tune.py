@@ -16,9 +16,9 @@ from support import (
     Project,
 )
 
-from triton_ensemble.config.repository import fused_steps, model_configs
-from triton_ensemble.pipeline.file import replace, with_values
-from triton_ensemble.tune.settings import Settings, changed, configured, edits, tunable
+from triton_ensemble.config.repository import list_fused_steps, model_configs
+from triton_ensemble.pipeline.file import replace, set_values
+from triton_ensemble.tune.settings import Settings, change_setting, configure, edits, tunable
 
 TEXT = """\
 # The owner's.
@@ -50,26 +50,26 @@ steps:
 )
 def test_a_value_changes_and_nothing_else(path: Any, value: Any, old: str, new: str) -> None:
     assert TEXT.count(old) == 1
-    assert with_values(TEXT, {path: value}) == TEXT.replace(old, new)
+    assert set_values(TEXT, {path: value}) == TEXT.replace(old, new)
 
 
 def test_several_values_change_at_once() -> None:
     changes: Any = {("steps", 0, "instances"): 2, ("steps", 0, "batching"): False}
     changes[("max_queue_delay_us",)] = 7
-    first = yaml.safe_load(with_values(TEXT, changes))
+    first = yaml.safe_load(set_values(TEXT, changes))
     assert (first["max_queue_delay_us"], first["steps"][0]["instances"]) == (7, 2)
     assert first["steps"][0]["batching"] is False
-    assert with_values(with_values(TEXT, changes), changes) == with_values(TEXT, changes)
+    assert set_values(set_values(TEXT, changes), changes) == set_values(TEXT, changes)
 
 
 def test_a_file_without_a_line_end() -> None:
-    assert with_values("a: 1", {("b",): 2}) == "a: 1\nb: 2"
+    assert set_values("a: 1", {("b",): 2}) == "a: 1\nb: 2"
 
 
 def test_a_step_that_an_alias_repeats_is_not_changed() -> None:
     text = "steps:\n- &one {name: one}\n- *one\n"
     with pytest.raises(ValueError, match=r"by hand: steps.0.instances: 2$"):
-        with_values(text, {("steps", 0, "instances"): 2})
+        set_values(text, {("steps", 0, "instances"): 2})
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -115,13 +115,13 @@ def test_what_is_tried_is_what_an_update_makes(
     )
     pipeline = yaml.safe_load(text)
     settings: Settings = {}
-    for setting in tunable(pipeline, before, fused_steps(project / "model_repository"), 4):
-        settings = changed(settings, setting, choose(setting.values))
+    for setting in tunable(pipeline, before, list_fused_steps(project / "model_repository"), 4):
+        settings = change_setting(settings, setting, choose(setting.values))
     tried = {
-        model: configured(model, config, settings, model in own_parameters(pipeline))
+        model: configure(model, config, settings, model in own_parameters(pipeline))
         for model, config in before.items()
     }
-    written = with_values(text, edits(settings))
+    written = set_values(text, edits(settings))
     assert model_configs(generate(**yaml.safe_load(written)) / "model_repository") == tried
 
 
@@ -145,7 +145,7 @@ def test_steps_that_share_a_model_are_tuned_as_one(generate: Generate, name: str
     project = generate(**(PIPELINES | UNUSUAL)[name])
     pipeline, shared = (
         yaml.safe_load((project / "pipeline.yml").read_text()),
-        fused_steps(project / "model_repository"),
+        list_fused_steps(project / "model_repository"),
     )
     [model] = shared
     names = [

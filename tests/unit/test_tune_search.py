@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from triton_ensemble.bench.figures import Level, Load
-from triton_ensemble.bench.saturation import saturation_point, until_saturation
+from triton_ensemble.bench.saturation import measure_saturation, saturation_point
 from triton_ensemble.tune.concurrency import Probe, level_to_tune, window_s
 from triton_ensemble.tune.search import Search
 from triton_ensemble.tune.settings import Setting, Settings
@@ -21,7 +21,7 @@ from triton_ensemble.tune.trials import (
     RefusedError,
     TooShortError,
     Trial,
-    beyond_noise,
+    is_beyond_noise,
     table,
 )
 
@@ -104,7 +104,7 @@ def test_a_search_ends_in_time() -> None:
     [([0.1, 0.11, 0.1, 0.09], True), ([0.5, -0.4, 0.3, -0.2], False), ([0.01] * 4, False)],
 )
 def test_noise(gains: list[float], is_gain: bool) -> None:
-    assert beyond_noise(gains) is is_gain
+    assert is_beyond_noise(gains) is is_gain
 
 
 def test_the_time_that_is_given_makes_longer_windows() -> None:
@@ -167,7 +167,7 @@ def test_the_limit_comes_before_the_p50() -> None:
 
 def test_settings_that_keep_a_limit_by_chance_lose_to_those_that_always_do() -> None:
     edge = [load(p99_ms=p99) for p99 in (19, 22, 21, 23)]
-    assert beyond_noise(LIMIT.gains([load(p99_ms=10)] * 4, edge))
+    assert is_beyond_noise(LIMIT.gains([load(p99_ms=10)] * 4, edge))
 
 
 def test_the_table_says_why_a_row_is_out() -> None:
@@ -222,7 +222,7 @@ def test_how_many_callers(
 
 
 def test_levels_increase_until_three_bring_no_more() -> None:
-    levels = until_saturation(lambda callers: level(callers, min(callers, 4)))
+    levels = measure_saturation(lambda callers: level(callers, min(callers, 4)))
     assert [level.load.concurrency for level in levels] == [1, 2, 4, 8, 16, 32]
 
 

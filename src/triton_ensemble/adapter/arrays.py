@@ -29,7 +29,7 @@ def dtype_name(data_type: str) -> str:
     return DTYPES.get(data_type) or data_type.removeprefix("TYPE_").lower()
 
 
-def encoded(array: NDArray[np.object_]) -> NDArray[np.object_]:
+def encode_texts(array: NDArray[np.object_]) -> NDArray[np.object_]:
     """Return an array with texts as bytes, as Triton passes them."""
     texts = array.ravel().tolist()
     if str not in set(map(type, texts)):
@@ -65,7 +65,7 @@ class NumpyArrays:
     def keep(self, array: Array) -> Array:
         """Return the step's output as Triton would pass it to the next step: contiguous, texts as bytes, its own array otherwise."""
         if array.dtype.hasobject:
-            array = encoded(np.asarray(array))
+            array = encode_texts(np.asarray(array))
         return np.ascontiguousarray(array).view()
 
     def copy(self, array: Array) -> Array:
@@ -90,7 +90,7 @@ class TorchArrays(NumpyArrays):
 
     def _read(self, tensor: Tensor) -> Foreign:
         try:
-            return self._shared(tensor)
+            return self._share(tensor)
         except pb_utils.TritonModelException:  # DLPack has no texts
             return tensor.as_numpy()
 
@@ -104,28 +104,28 @@ class TorchArrays(NumpyArrays):
         if isinstance(array, np.ndarray):
             made: Tensor = pb_utils.Tensor(name, array)
         else:
-            made = pb_utils.Tensor.from_dlpack(name, self._contiguous(array))
+            made = pb_utils.Tensor.from_dlpack(name, self._make_contiguous(array))
         return made
 
     def keep(self, array: Array) -> Foreign:
         if isinstance(array, np.ndarray):
             return super().keep(array)
-        return self._placed(self._contiguous(array))
+        return self._place(self._make_contiguous(array))
 
     def _lend(self, array: Array | None) -> Array | None:
         return array if array is None or isinstance(array, np.ndarray) else self.copy(array)
 
-    def _placed(self, array: Foreign) -> Foreign:
+    def _place(self, array: Foreign) -> Foreign:
         return array.to(self._device)
 
     def copy(self, array: Foreign) -> Foreign:
         return super().copy(array) if isinstance(array, np.ndarray) else array.clone()
 
-    def _shared(self, tensor: Tensor) -> Foreign:
+    def _share(self, tensor: Tensor) -> Foreign:
         # A request from outside begins in the host's memory; `to` copies only what lies elsewhere.
         return self._library.from_dlpack(tensor.to_dlpack()).to(self._device)
 
-    def _contiguous(self, array: Foreign) -> Foreign:
+    def _make_contiguous(self, array: Foreign) -> Foreign:
         return array.detach().contiguous()
 
 
@@ -143,18 +143,18 @@ class CupyArrays(TorchArrays):
     def dtype(self, name: str) -> object:
         return np.dtype(name)
 
-    def _placed(self, array: Foreign) -> Foreign:
+    def _place(self, array: Foreign) -> Foreign:
         return array
 
     def copy(self, array: Foreign) -> Foreign:
         return array.copy()
 
-    def _shared(self, tensor: Tensor) -> Foreign:
+    def _share(self, tensor: Tensor) -> Foreign:
         if tensor.is_cpu():
             return self._library.asarray(tensor.as_numpy())
         return self._library.from_dlpack(tensor.to_dlpack())
 
-    def _contiguous(self, array: Foreign) -> Foreign:
+    def _make_contiguous(self, array: Foreign) -> Foreign:
         return self._library.ascontiguousarray(array)
 
 

@@ -91,25 +91,25 @@ class Call:
 
     def _one(self, inputs: Arguments) -> object:
         waiting = self._answered.now()
-        return self._outputs(self._done(waiting, self._request(inputs, waiting).exec))
+        return self._outputs(self._wait_for(waiting, self._request(inputs, waiting).exec))
 
     def _stream(self, inputs: Arguments) -> object:
         waiting = self._answered.now()
-        responses = self._done(waiting, self._request(inputs, waiting).exec, True)
+        responses = self._wait_for(waiting, self._request(inputs, waiting).exec, True)
         try:
-            while response := self._done(waiting, next, responses, None):
+            while response := self._wait_for(waiting, next, responses, None):
                 yield from self._part(response)
         finally:
             stop(responses)
 
-    def _done(self, waiting: Waiting, function: Callable[..., T], *arguments: object) -> T:
+    def _wait_for(self, waiting: Waiting, function: Callable[..., T], *arguments: object) -> T:
         """Run a function that waits for Triton, and return its result."""
-        future = self._begun(waiting, function, *arguments)
+        future = self._begin(waiting, function, *arguments)
         while not wait([future], waiting.pause()).done:
             waiting.look(self._name)
         return future.result()
 
-    def _begun(self, waiting: Waiting, function: Callable[..., T], *arguments: object) -> Future[T]:
+    def _begin(self, waiting: Waiting, function: Callable[..., T], *arguments: object) -> Future[T]:
         waiting.look(self._name)
         return THREADS.submit(function, *arguments)
 
@@ -145,22 +145,22 @@ class AsyncCall(Call):
 
     async def _one(self, inputs: Arguments) -> dict[str, Array]:
         waiting = self._answered.now()
-        return self._outputs(await self._done(waiting, self._request(inputs, waiting).exec))
+        return self._outputs(await self._wait_for(waiting, self._request(inputs, waiting).exec))
 
     async def _stream(self, inputs: Arguments) -> AsyncIterator[dict[str, Array]]:
         waiting = self._answered.now()
-        responses = await self._done(waiting, self._request(inputs, waiting).exec, True)
+        responses = await self._wait_for(waiting, self._request(inputs, waiting).exec, True)
         try:
-            while response := await self._done(waiting, next, responses, None):
+            while response := await self._wait_for(waiting, next, responses, None):
                 for outputs in self._part(response):
                     yield outputs
         finally:
             stop(responses)
 
-    async def _done(  # type: ignore[override]
+    async def _wait_for(  # type: ignore[override]
         self, waiting: Waiting, function: Callable[..., T], *arguments: object
     ) -> T:
-        future = asyncio.wrap_future(self._begun(waiting, function, *arguments))
+        future = asyncio.wrap_future(self._begin(waiting, function, *arguments))
         while not (await asyncio.wait([future], timeout=waiting.pause()))[0]:
             waiting.look(self._name)
         return future.result()

@@ -57,16 +57,16 @@ class TritonMetrics(Metrics):
         # Triton notices late, or never, that a process has died: this one stops growing.
         name = "step_process_seconds_total"
         description = "Seconds that the step's processes have lived; its rate is how many do"
-        self._show(name, description, self._labels | {"process": process})
+        self._add_counter(name, description, self._labels | {"process": process})
         self._lived = self.counter(name, description)
         threading.Thread(target=self._flush_for_ever, daemon=True).start()
 
     def counter(self, name: str, description: str) -> Counter:
         if name not in self._shown:
-            self._show(name, description, self._labels)
+            self._add_counter(name, description, self._labels)
         return super().counter(name, description)
 
-    def _show(self, name: str, description: str, labels: dict[str, str]) -> None:
+    def _add_counter(self, name: str, description: str, labels: dict[str, str]) -> None:
         kind = pb_utils.MetricFamily.COUNTER
         family = pb_utils.MetricFamily(name=name, description=description, kind=kind)
         # Triton drops a family that nothing refers to.

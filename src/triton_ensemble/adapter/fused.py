@@ -50,11 +50,11 @@ class FusedSteps:
         self.rejected, self.failed = last.rejected, last.failed
         self.asynchronous = any(step.asynchronous for step in steps)
 
-        def copied(array: Array) -> Array:
+        def copy(array: Array) -> Array:
             """Copy an array: while one request waits, a step may use its array again for another."""
             return arrays.copy(arrays.keep(array))
 
-        keep = copied if self.asynchronous else arrays.keep
+        keep = copy if self.asynchronous else arrays.keep
         self._parts = [
             Part(
                 step,
@@ -83,7 +83,9 @@ class FusedSteps:
             given = [get(name) for name in reads]
             try:
                 returned = step.start(list(map(lend, given)) if lend else given)
-                outputs = step.checked(await returned if step.asynchronous else returned, rows)
+                outputs = step.check_outputs(
+                    await returned if step.asynchronous else returned, rows
+                )
                 for own, name in writes:
                     tensors[name] = keep(outputs[own])
             except Exception as error:
@@ -94,7 +96,7 @@ class FusedSteps:
                 begin = end
         return {name: tensors[name] for name in self._outputs}
 
-    def checked(self, outputs: Mapping[str, Array], rows: int | None) -> Mapping[str, Array]:
+    def check_outputs(self, outputs: Mapping[str, Array], rows: int | None) -> Mapping[str, Array]:
         """Return the outputs as they are: each step's are checked already."""
         return outputs
 

@@ -96,9 +96,9 @@ class TritonPythonModel:
         seconds = perf_counter() - start
         pace.learn(together, seconds / len(requests))
         pause = pace.pause(seconds) if together and len(requests) < self._max_rows else 0
-        return self._answered_before(pause, requests, responses) if pause else responses
+        return self._send_early(pause, requests, responses) if pause else responses
 
-    def _answered_before(
+    def _send_early(
         self, pause: float, requests: list[Request], responses: list[Response]
     ) -> list[None]:
         """Send the responses now, then let Triton collect requests for a while."""
@@ -137,16 +137,16 @@ class TritonPythonModel:
             else:
                 inputs = self._read(request)
                 returned, rows = self._step.start(inputs, self._first(request)), self._rows(inputs)
-            outputs = self._step.checked(returned, rows)
+            outputs = self._step.check_outputs(returned, rows)
             return answer(list(map(self._arrays.tensor, outputs, outputs.values())))
         except Exception as error:
-            return refusal(self._step, error, lambda: self._row_at_fault(inputs))
+            return refusal(self._step, error, lambda: self._find_faulty_row(inputs))
         finally:
             seconds = perf_counter() - start
             self._slow = seconds > SLOW_SECONDS
             self._step.count(seconds)
 
-    def _row_at_fault(self, inputs: Inputs) -> int | None:
+    def _find_faulty_row(self, inputs: Inputs) -> int | None:
         """Return the first row that the step fails at alone; None if none does, or if to find it takes too long."""
         rows, end = rows_of(inputs) or 0, perf_counter() + SEARCH_SECONDS
         if rows < 2 or self._calls or not self._joinable:
@@ -167,7 +167,7 @@ class TritonPythonModel:
         try:
             inputs = self._read(request)
             outputs = await self._step.start(inputs, self._first(request))
-            return self._response(self._step.checked(outputs, self._rows(inputs)))
+            return self._response(self._step.check_outputs(outputs, self._rows(inputs)))
         except Exception as error:
             return refusal(self._step, error)
         finally:
@@ -189,7 +189,7 @@ class TritonPythonModel:
         if self._uniform:
             return self._answer_group(requests, list(zip(*inputs, strict=True)))
         responses: dict[int, Response] = {}
-        for group in self._groups(inputs):
+        for group in self._iter_groups(inputs):
             columns = list(zip(*(inputs[i] for i in group), strict=True))
             members = self._answer_group([requests[i] for i in group], columns)
             responses.update(zip(group, members, strict=True))
@@ -211,7 +211,7 @@ class TritonPythonModel:
             seconds = perf_counter() - start
             self._slow = seconds / len(requests) > SLOW_SECONDS
             step.count(seconds)
-            return self._shares(step.checked(returned, sum(rows)), rows)
+            return self._shares(step.check_outputs(returned, sum(rows)), rows)
         except Exception:
             return [self._answer(request) for request in requests]
 
@@ -226,7 +226,7 @@ class TritonPythonModel:
         """Return the number of rows; None without a batch dimension, or without an input to count."""
         return rows_of(inputs) if self._batched else None
 
-    def _groups(self, inputs: list[Inputs]) -> Iterable[list[int]]:
+    def _iter_groups(self, inputs: list[Inputs]) -> Iterable[list[int]]:
         """Group the requests by the shapes of their rows."""
         groups: defaultdict[object, list[int]] = defaultdict(list)
         for i, arrays in enumerate(inputs):
@@ -269,14 +269,14 @@ class TritonPythonModel:
 
     def _stream(self, request: Request) -> None:
         self._answered.of_step = Waiting([request], self._begun)
-        with self._sent(request) as send:
+        with self._open_sender(request) as send:
             for returned in self._generator(request, "__next__"):
                 if not send(returned):
                     break
 
     async def _stream_async(self, request: Request) -> None:
         self._answered.of_task.set(Waiting([request], self._begun))
-        with self._sent(request) as send:
+        with self._open_sender(request) as send:
             async for returned in self._generator(request, "__anext__"):
                 if not send(returned):
                     break
@@ -288,14 +288,14 @@ class TritonPythonModel:
         return returned
 
     @contextmanager
-    def _sent(self, request: Request) -> Iterator[Callable[[Returned], bool]]:
+    def _open_sender(self, request: Request) -> Iterator[Callable[[Returned], bool]]:
         """Yield a function that sends one response of a decoupled step, and returns whether the client wants more."""
         sender, start = request.get_response_sender(), perf_counter()
         asked = start
 
         def send(returned: Returned) -> bool:
             nonlocal asked
-            sender.send(self._response(self._step.checked(returned, None)))
+            sender.send(self._response(self._step.check_outputs(returned, None)))
             if perf_counter() - asked < SLOW_SECONDS:
                 return True
             asked = perf_counter()

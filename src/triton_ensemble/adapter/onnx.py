@@ -26,7 +26,7 @@ class OnnxStep:
 
     def __call__(self, **inputs: Array | None) -> dict[str, Array]:
         given = {self._names[each]: array for each, array in inputs.items() if array is not None}
-        feeds = {name: decoded(array) for name, array in given.items()}
+        feeds = {name: decode_texts(array) for name, array in given.items()}
         return dict(zip(self._outputs, self._session.run(self._outputs, feeds), strict=True))
 
     def _compare(self, step: str, given: list[str], optional: set[str]) -> None:
@@ -57,6 +57,6 @@ def session_options(threads: int) -> ort.SessionOptions:
     return options
 
 
-def decoded(array: Array) -> Array:
+def decode_texts(array: Array) -> Array:
     """Return texts as str, which ONNX Runtime expects; Triton passes bytes."""
     return text(np.asarray(array)) if array.dtype == np.object_ else array

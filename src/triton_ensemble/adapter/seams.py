@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
-from .typed import typed
+from .typed import read_typed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,8 +88,8 @@ def read_manifest(folder: Path) -> tuple[Manifest, bool]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if shared := isinstance(content, dict) and "steps" in content:
-            return typed(content, Manifest), shared
-        step = typed(content, _OneStep)
+            return read_typed(content, Manifest), shared
+        step = read_typed(content, _OneStep)
         return {"arrays": step["arrays"], "steps": [step]}, shared
     except ValueError as error:
         raise ValueError(f"{path}: {error}; restore the file from git") from None

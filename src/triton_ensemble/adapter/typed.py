@@ -19,42 +19,44 @@ class MissingField(ValueError):
 
 def read_json(path: Path, kind: type[T]) -> T:
     """Return the content of a file as a type; ValueError for other content, with the first wrong field."""
-    return typed(json.loads(path.read_text(encoding="utf-8")), kind)
+    return read_typed(json.loads(path.read_text(encoding="utf-8")), kind)
 
 
-def typed(value: object, kind: type[T], where: str = "") -> T:
+def read_typed(value: object, kind: type[T], where: str = "") -> T:
     """Return a value of JSON as a TypedDict, a dataclass, or a type of their fields. Other fields stay, or are left out."""
     origin, inner = get_origin(kind) or kind, get_args(kind)
     result: object
     if is_dataclass(kind):
         result = kind(**_fields(value, kind, where))
     elif is_typeddict(kind):
-        result = {**_checked(value, dict, where), **_fields(value, kind, where)}
+        result = {**_test_candidate(value, dict, where), **_fields(value, kind, where)}
     elif origin in (list, tuple):
-        items = enumerate(_checked(value, list, where))
-        result = origin(typed(item, inner[0], f"{where}[{i}]") for i, item in items)
+        items = enumerate(_test_candidate(value, list, where))
+        result = origin(read_typed(item, inner[0], f"{where}[{i}]") for i, item in items)
     elif origin is dict:
-        pairs = _checked(value, dict, where).items()
-        result = {name: typed(item, inner[1], f"{where}.{name}") for name, item in pairs}
+        pairs = _test_candidate(value, dict, where).items()
+        result = {name: read_typed(item, inner[1], f"{where}.{name}") for name, item in pairs}
     elif origin is UnionType:
-        result = typed(value, next((one for one in inner if type(value) is one), inner[0]), where)
+        result = read_typed(
+            value, next((one for one in inner if type(value) is one), inner[0]), where
+        )
     else:
-        result = _checked(value, kind, where)
+        result = _test_candidate(value, kind, where)
     return cast(T, result)
 
 
 def _fields(value: object, kind: type, where: str) -> dict[str, object]:
     """Return the declared fields that an object has; MissingField if it lacks a needed field."""
-    given, kinds = _checked(value, dict, where), get_type_hints(kind)
+    given, kinds = _test_candidate(value, dict, where), get_type_hints(kind)
     needed = getattr(kind, "__required_keys__", None)
     if needed is None:
         needed = {one.name for one in fields(kind) if one.default is MISSING}
     if missing := ", ".join(sorted(needed - given.keys())):
         raise MissingField(f"{where.lstrip('.')} lacks {missing}".lstrip())
-    return {n: typed(given[n], of, f"{where}.{n}") for n, of in kinds.items() if n in given}
+    return {n: read_typed(given[n], of, f"{where}.{n}") for n, of in kinds.items() if n in given}
 
 
-def _checked(value: object, kind: type[T], where: str) -> T:
+def _test_candidate(value: object, kind: type[T], where: str) -> T:
     if type(value) is not kind:
         shown = json.dumps(value)[:SHOWN_CHARACTERS]
         raise ValueError(f"{where.lstrip('.') or 'it'} is {shown}, not {NAMES[kind]}")

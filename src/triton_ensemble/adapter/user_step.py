@@ -41,7 +41,7 @@ class Served(Protocol):
     asynchronous: bool
 
     def start(self, inputs: Inputs, first: tuple[SequencePosition, ...] = ()) -> Returned: ...
-    def checked(self, returned: Returned, rows: int | None) -> Mapping[str, Array]: ...
+    def check_outputs(self, returned: Returned, rows: int | None) -> Mapping[str, Array]: ...
     def count(self, seconds: float) -> None: ...
 
 
@@ -113,11 +113,11 @@ class UserStep:
         self._seconds.value += seconds
         self._calls.value += calls
 
-    def checked(self, returned: object, rows: int | None) -> Mapping[str, Array]:
+    def check_outputs(self, returned: object, rows: int | None) -> Mapping[str, Array]:
         """Return the outputs by name; StepError if they differ from the config."""
         given: Mapping[str, Array] = returned if type(returned) is dict else self._mapping(returned)
         if given.keys() != self._outputs.keys():
-            raise StepError(self._difference(given))
+            raise StepError(self._describe_difference(given))
         for name, output in self._outputs.items():
             value = given[name]
             if (
@@ -128,7 +128,7 @@ class UserStep:
                 output.check(value, rows)
         return given
 
-    def _difference(self, given: Mapping[str, object]) -> str:
+    def _describe_difference(self, given: Mapping[str, object]) -> str:
         missing = self._outputs.keys() - given.keys()
         meant = f"did you mean {min(missing)}?" if len(missing) == 1 else ""
         for name in given.keys() - self._outputs.keys():

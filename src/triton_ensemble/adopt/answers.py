@@ -20,10 +20,10 @@ from triton_ensemble.adopt.ensembles import (
 from triton_ensemble.adopt.fields import (
     Defaults,
     Fields,
-    backend_of,
+    find_backend,
     max_batch_size,
-    of_ensemble,
-    of_model,
+    read_ensemble,
+    read_fields,
     tensor_spec,
 )
 from triton_ensemble.adopt.files import needs_folder
@@ -66,7 +66,7 @@ def answers_of(ensemble: Model, models: Models, calls: Mapping[str, Sequence[str
     answers: Fields = {"starting_pipeline": "my-own", "project_name": ensemble.name}
     if re.search("[^A-Za-z0-9_]", ensemble.name):  # the default has `_` there
         answers["ensemble_name"] = ensemble.name
-    if any(backend_of(config) == "tensorflow" for config in configs):
+    if any(find_backend(config) == "tensorflow" for config in configs):
         answers["triton_release"] = catalog.backends()["tensorflow"].until
     answers |= {n: v for n, v in asdict(defaults).items() if v != rules().default(n)}
     adoption = Adoption(models, defaults, calls, names={ensemble.name})
@@ -79,7 +79,7 @@ def gpu_count(configs: Collection[ModelConfig]) -> int:
     """Return the least number of GPUs that the models ask for."""
     counts = [0]
     for config in configs:
-        counts.append(int(backend_of(config) in GPU_ONLY))
+        counts.append(int(find_backend(config) in GPU_ONLY))
         for group in config.instance_group:
             counts.append(int(group.kind == group.KIND_GPU))
             counts += [gpu + 1 for gpu in group.gpus]
@@ -98,7 +98,7 @@ def usual_delay(configs: Collection[ModelConfig]) -> int:
 
 def _own_settings(ensemble: Model, defaults: Defaults) -> Fields:
     adopted = {"adopted": True} if needs_folder(ensemble) else {}
-    settings = of_ensemble(ensemble.config, defaults) | all_outputs(ensemble) | adopted
+    settings = read_ensemble(ensemble.config, defaults) | all_outputs(ensemble) | adopted
     return {"ensemble": settings} if settings else {}
 
 
@@ -193,7 +193,7 @@ def _step(step: Step, table: dict[str, Fields], adoption: Adoption) -> Fields:
     name = adoption.name(model)
     fields: Fields = {"name": name}
     defines = adoption.defining.setdefault(model, name) == name
-    backend = backend_of(step.config)
+    backend = find_backend(step.config)
     fields |= {"backend": backend} if defines else {"model": adoption.defining[model]}
     for side in ("inputs", "outputs"):
         fields[side] = _uses([use for use in step.uses() if use.side == side], table, defines)
@@ -203,7 +203,7 @@ def _step(step: Step, table: dict[str, Fields], adoption: Adoption) -> Fields:
         return fields
     if adoption.models[model].is_ensemble:
         return fields | _inner(adoption.models[model], adoption)
-    return fields | {"adopted": True} | of_model(step.config, adoption.defaults)
+    return fields | {"adopted": True} | read_fields(step.config, adoption.defaults)
 
 
 def _inner(ensemble: Model, adoption: Adoption) -> Fields:

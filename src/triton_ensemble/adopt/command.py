@@ -13,9 +13,9 @@ from pathlib import Path
 
 from triton_ensemble.adopt import given
 from triton_ensemble.adopt.answers import answers_of
-from triton_ensemble.adopt.calls import all_calls, with_called
+from triton_ensemble.adopt.calls import add_called, list_all_calls
 from triton_ensemble.adopt.declared_by_code import complete_by_code, refuse_failed
-from triton_ensemble.adopt.ensembles import Models, chosen, ensemble_of
+from triton_ensemble.adopt.ensembles import Models, choose_model, ensemble_of
 from triton_ensemble.adopt.files import copy_files, needs_folder
 from triton_ensemble.adopt.notes import notes_on, to_copy
 from triton_ensemble.adopt.refusal import (
@@ -97,11 +97,11 @@ def adopt(folder: Path, wanted: str = "", *, may_run: bool = False) -> Adopted:
     findings = findings_in(repository)
     ensembles = {name for name, model in repository.models.items() if model.is_ensemble}
     refuse_first(errors(findings), repository.folders.keys() - ensembles)
-    ensemble = chosen(repository.models, folder, wanted, all_calls(repository.models))
+    ensemble = choose_model(repository.models, folder, wanted, list_all_calls(repository.models))
     if not ensemble.is_ensemble:
         caller, ensemble = ensemble.name, ensemble_of(ensemble, repository.models)
         completed[ensemble.name] = [f"{ensemble.name}: is new, an ensemble whose step is {caller}"]
-    below, calls = with_called(ensemble, repository.models)
+    below, calls = add_called(ensemble, repository.models)
     models: Models = {ensemble.name: ensemble, **below}
     refuse_first(errors(findings), models)
     refuse_failed(failed, models)

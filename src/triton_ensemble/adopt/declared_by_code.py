@@ -17,7 +17,7 @@ from triton_ensemble.adopt import ask_code
 from triton_ensemble.adopt.ensembles import Models
 from triton_ensemble.adopt.refusal import Refused, config_of
 from triton_ensemble.config import Model
-from triton_ensemble.config.message import as_json, new_config
+from triton_ensemble.config.message import format_json, new_config
 
 PACKAGES = Path(__file__).parents[2]  # where this package is imported from
 TIMEOUT_S = 60.0
@@ -59,7 +59,7 @@ def _code(model: Model) -> Path:
 def _complete(model: Model) -> str:
     """Complete a config; return why the code can't be asked, or an empty text."""
     command = [sys.executable, "-B", "-m", ask_code.__name__, str(_code(model).resolve())]
-    given = as_json(model.config).encode()
+    given = format_json(model.config).encode()
     try:
         run = subprocess.run(
             command, input=given, capture_output=True, cwd=PACKAGES, timeout=TIMEOUT_S

@@ -47,7 +47,7 @@ class Step:
                     yield Use(side, name, mapped[name], {})
 
 
-def chosen(
+def choose_model(
     models: Models, repository: Path, wanted: str, calls: Mapping[str, Collection[str]]
 ) -> Model:
     """Return the wanted model, or the only model that others do not use; Refused without one.
@@ -105,7 +105,7 @@ def models_below(ensemble: Model, models: Models) -> Models:
 
 def steps_of(ensemble: Model, models: Models) -> list[Step]:
     """Return the steps in their order."""
-    return [Step(step, models[step.model_name].config) for step in ordered(ensemble)]
+    return [Step(step, models[step.model_name].config) for step in sort_steps(ensemble)]
 
 
 def only_called(model: Model) -> Step:
@@ -117,7 +117,7 @@ def only_called(model: Model) -> Step:
     return Step(step, model.config)
 
 
-def ordered(ensemble: Model) -> list[Any]:
+def sort_steps(ensemble: Model) -> list[Any]:
     """Return the steps, each after those it reads from and else as the config lists them."""
     steps = ensemble.steps
     writers = {tensor: i for i, step in enumerate(steps) for tensor in step.output_map.values()}
@@ -148,15 +148,15 @@ def all_outputs(ensemble: Model) -> Fields:
     """
     read = {tensor for step in ensemble.steps for tensor in step.input_map.values()}
     exposed = any(tensor.name in read for tensor in ensemble.config.output)
-    return {"all_outputs": True} if exposed or _unjoined(ensemble) else {}
+    return {"all_outputs": True} if exposed or _has_unjoined(ensemble) else {}
 
 
-def _unjoined(ensemble: Model) -> bool:
+def _has_unjoined(ensemble: Model) -> bool:
     """Return whether an output depends on only some of the inputs, and no step depends on all."""
     inputs = {tensor.name for tensor in ensemble.config.input}
     needs = {name: {name} for name in inputs}
     joined = False
-    for step in ordered(ensemble):
+    for step in sort_steps(ensemble):
         of_step = set().union(*(needs.get(tensor, set()) for tensor in step.input_map.values()))
         needs |= dict.fromkeys(step.output_map.values(), of_step)
         joined |= of_step == inputs

@@ -41,33 +41,33 @@ class Defaults:
         return own or ("auto" if self.gpu_count else "cpu")
 
 
-def backend_of(config: ModelConfig) -> str:
+def find_backend(config: ModelConfig) -> str:
     """Return the backend by its own name, `ensemble`, or `auto` where Triton takes it from the model file."""
-    return config.backend or _backend_of_platform(config) or "auto"
+    return config.backend or _find_platform_backend(config) or "auto"
 
 
-def _backend_of_platform(config: ModelConfig) -> str:
+def _find_platform_backend(config: ModelConfig) -> str:
     verbatim = config.platform in VERBATIM_PLATFORMS
-    return "" if verbatim else catalog.backends_by_platform().get(config.platform, "")
+    return "" if verbatim else catalog.read_backends_by_platform().get(config.platform, "")
 
 
-def as_yaml(message: Any) -> Fields:
+def format_message(message: Any) -> Fields:
     """Return what a protobuf message sets, as YAML has it; enums by name."""
     fields: Fields = {}
     for field, value in message.ListFields():
         if field.message_type and field.message_type.GetOptions().map_entry:
             of_entry = field.message_type.fields_by_name["value"]
-            fields[field.name] = {key: _as_yaml(of_entry, value[key]) for key in sorted(value)}
+            fields[field.name] = {key: _format_yaml(of_entry, value[key]) for key in sorted(value)}
         elif field.is_repeated:
-            fields[field.name] = [_as_yaml(field, item) for item in value]
+            fields[field.name] = [_format_yaml(field, item) for item in value]
         else:
-            fields[field.name] = _as_yaml(field, value)
+            fields[field.name] = _format_yaml(field, value)
     return fields
 
 
-def _as_yaml(field: Any, value: Any) -> Any:
+def _format_yaml(field: Any, value: Any) -> Any:
     if field.message_type:
-        return as_yaml(value)
+        return format_message(value)
     if field.enum_type:
         return field.enum_type.values_by_number[value].name
     if field.type == field.TYPE_FLOAT:
@@ -77,7 +77,7 @@ def _as_yaml(field: Any, value: Any) -> Any:
 
 def tensor_spec(tensor: Any) -> Fields:
     """Return a tensor as a model declares it, in the words of a use, without `TENSORRT_ALONE`."""
-    spec = as_yaml(tensor)
+    spec = format_message(tensor)
     spec.pop("name", None)
     spec["type"] = spec.pop("data_type").removeprefix("TYPE_")
     spec["dims"] = list(tensor.dims)
@@ -109,21 +109,21 @@ def max_batch_size(config: ModelConfig, defaults: Defaults) -> Fields:
     return {} if same else {"max_batch_size": config.max_batch_size}
 
 
-def _instance_group(config: ModelConfig, rest: ModelConfig, defaults: Defaults) -> Fields:
-    if not all(as_yaml(group).keys() <= FIELDS_OF_GROUPS for group in config.instance_group):
+def _read_instance_group(config: ModelConfig, rest: ModelConfig, defaults: Defaults) -> Fields:
+    if not all(format_message(group).keys() <= FIELDS_OF_GROUPS for group in config.instance_group):
         return {"instances": "none"}
     rest.ClearField("instance_group")
     groups = [_instances(group, config) for group in config.instance_group]
     if len(groups) != 1:
         return {"instances": groups or "none"}
-    if groups[0]["device"] == defaults.device(backend_of(config)):
+    if groups[0]["device"] == defaults.device(find_backend(config)):
         del groups[0]["device"]
     return groups[0]
 
 
 def _instances(group: Any, config: ModelConfig) -> Fields:
     """Return the fields of an instance group; without a count a Python model has one instance, other backends choose."""
-    default = 1 if backend_of(config) == "python" else "auto"
+    default = 1 if find_backend(config) == "python" else "auto"
     count = group.count if group.count > 0 else default
     return {
         "device": DEVICES[enum_name(group, "kind")],
@@ -132,7 +132,7 @@ def _instances(group: Any, config: ModelConfig) -> Fields:
     }
 
 
-def _dynamic_batching(config: ModelConfig, rest: ModelConfig, defaults: Defaults) -> Fields:
+def _read_dynamic_batching(config: ModelConfig, rest: ModelConfig, defaults: Defaults) -> Fields:
     """Return the fields of dynamic batching; without a batch dimension Triton ignores it, and the grammar lacks a field for it."""
     default = config.max_batch_size > 1 and not config.HasField("sequence_batching")
     if not config.max_batch_size:
@@ -140,33 +140,33 @@ def _dynamic_batching(config: ModelConfig, rest: ModelConfig, defaults: Defaults
     rest.ClearField("dynamic_batching")
     if not config.HasField("dynamic_batching"):
         return {"batching": False} if default else {}
-    settings: Fields = _in_us(as_yaml(config.dynamic_batching))
+    settings: Fields = _to_us(format_message(config.dynamic_batching))
     delay = settings.pop("max_queue_delay_us", 0)
     if delay != defaults.max_queue_delay_us:
         settings["max_queue_delay_us"] = delay
     return {"batching": settings or True} if settings or not default else {}
 
 
-def _in_us(value: Any) -> Any:
+def _to_us(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        key.replace("_microseconds", "_us") if isinstance(key, str) else key: _in_us(item)
+        key.replace("_microseconds", "_us") if isinstance(key, str) else key: _to_us(item)
         for key, item in value.items()
     }
 
 
-def _sequence_batching(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
+def _read_sequence_batching(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     rest.ClearField("sequence_batching")
-    return _unless_empty("sequence", as_yaml(config).get("sequence_batching"))
+    return _unless_empty("sequence", format_message(config).get("sequence_batching"))
 
 
-def _response_cache(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
+def _read_response_cache(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     rest.ClearField("response_cache")
     return _unless_empty("cache", config.response_cache.enable)
 
 
-def _version_policy(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
+def _read_version_policy(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     rest.ClearField("version_policy")
     policy = config.version_policy
     kind = policy.WhichOneof("policy_choice")
@@ -178,7 +178,7 @@ def _version_policy(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fiel
     return {} if latest == 1 else {"versions": {"latest": latest}}
 
 
-def _model_warmup(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
+def _read_model_warmup(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     """Return warmups whose tensors have their declared types, from which the grammar takes them."""
     declared = {tensor.name: tensor for tensor in config.input}
     for sample in config.model_warmup:
@@ -203,7 +203,7 @@ def _warmup(sample: Any, declared: dict[str, Any]) -> Fields:
     }
 
 
-def _metric_tags(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
+def _read_metric_tags(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     rest.ClearField("metric_tags")
     return _unless_empty("metric_tags", dict(sorted(config.metric_tags.items())))
 
@@ -213,13 +213,13 @@ def _parameters(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     texts = {key: value.string_value for key, value in sorted(config.parameters.items())}
     # The template gives several instances a thread each, unless the step has parameters of its own.
     groups = [(group.count > 1, enum_name(group, "kind")) for group in config.instance_group]
-    implied = backend_of(config) == "onnxruntime" and groups == [(True, "KIND_CPU")]
+    implied = find_backend(config) == "onnxruntime" and groups == [(True, "KIND_CPU")]
     return {"parameters": texts} if texts or implied else {}
 
 
-def _optimization(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
+def _read_optimization(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     """Return the execution accelerators if `optimization` has nothing else: it can't be in two places."""
-    given = as_yaml(config).get("optimization", {})
+    given = format_message(config).get("optimization", {})
     lists = given.get("execution_accelerators", {})
     gpu = lists.get("gpu_execution_accelerator", [])
     cpu = lists.get("cpu_execution_accelerator", [])
@@ -232,14 +232,14 @@ def _optimization(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields
     return _unless_empty("accelerator", by_name)
 
 
-def _default_model_filename(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
+def _read_default_model_filename(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     rest.ClearField("default_model_filename")
-    backend, file = backend_of(config), config.default_model_filename
+    backend, file = find_backend(config), config.default_model_filename
     same = backend in FILES_BY_BACKEND and file == catalog.backends()[backend].file
     return {} if same else _unless_empty("file", file)
 
 
-def _model_transaction_policy(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
+def _read_transaction_policy(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     rest.ClearField("model_transaction_policy")
     return _unless_empty("decoupled", config.model_transaction_policy.decoupled)
 
@@ -248,7 +248,7 @@ def _unless_empty(name: str, value: Any) -> Fields:
     return {name: value} if value else {}
 
 
-def _verbatim(rest: ModelConfig) -> Fields:
+def _format_verbatim(rest: ModelConfig) -> Fields:
     """Return the text of what the grammar lacks fields for."""
     return _unless_empty("config", text_format.MessageToString(rest, as_utf8=True))
 
@@ -259,43 +259,43 @@ def _copy_without_head(config: ModelConfig) -> ModelConfig:
     rest.CopyFrom(config)
     for field in ("name", "backend", "max_batch_size"):
         rest.ClearField(field)
-    if _backend_of_platform(config) == backend_of(config):
+    if _find_platform_backend(config) == find_backend(config):
         rest.ClearField("platform")
     return rest
 
 
 Translator = Callable[[ModelConfig, ModelConfig, Defaults], Fields]
 OF_MODEL: tuple[Translator, ...] = (
-    _instance_group,
-    _dynamic_batching,
-    _sequence_batching,
-    _response_cache,
-    _version_policy,
-    _model_warmup,
-    _metric_tags,
+    _read_instance_group,
+    _read_dynamic_batching,
+    _read_sequence_batching,
+    _read_response_cache,
+    _read_version_policy,
+    _read_model_warmup,
+    _read_metric_tags,
     _parameters,
-    _optimization,
-    _default_model_filename,
-    _model_transaction_policy,
+    _read_optimization,
+    _read_default_model_filename,
+    _read_transaction_policy,
     _declare,
 )
 
 
-def of_model(config: ModelConfig, defaults: Defaults) -> Fields:
+def read_fields(config: ModelConfig, defaults: Defaults) -> Fields:
     """Return the fields of a step whose model has this config, but for its name, backend and uses."""
     rest, fields = _copy_without_head(config), max_batch_size(config, defaults)
     for translate in OF_MODEL:
         fields |= translate(config, rest, defaults)
-    return fields | _verbatim(rest)
+    return fields | _format_verbatim(rest)
 
 
-def of_ensemble(config: ModelConfig, defaults: Defaults) -> Fields:
+def read_ensemble(config: ModelConfig, defaults: Defaults) -> Fields:
     """Return an ensemble's own settings; whether it is decoupled follows from its models."""
     rest, fields = _copy_without_head(config), Fields()
-    for translate in (_response_cache, _version_policy, _parameters):
+    for translate in (_read_response_cache, _read_version_policy, _parameters):
         fields |= translate(config, rest, defaults)
     limit = config.ensemble_scheduling.max_inflight_requests
     fields |= _unless_empty("max_inflight_requests", limit)
     for field in ("input", "output", "ensemble_scheduling", "model_transaction_policy"):
         rest.ClearField(field)
-    return fields | _verbatim(rest)
+    return fields | _format_verbatim(rest)

@@ -23,12 +23,12 @@ def files_of(model: Model) -> list[Path]:
     files = []
     for root, folders, names in os.walk(model.folder, followlinks=True):
         folder = Path(root)
-        folders[:] = [name for name in folders if not _leads_back(folder, name)]
+        folders[:] = [name for name in folders if not _is_foreign(folder, name)]
         files += [folder / name for name in names if name not in NOT_KEPT]
     return sorted(path.relative_to(model.folder) for path in files if path.is_file())
 
 
-def _leads_back(folder: Path, name: str) -> bool:
+def _is_foreign(folder: Path, name: str) -> bool:
     """Return whether a folder does not belong to the model, or is a link to a folder around it."""
     around = folder.resolve().is_relative_to((folder / name).resolve())
     return around or name in NO_FOLDERS

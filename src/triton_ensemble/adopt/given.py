@@ -13,14 +13,14 @@ def complete(models: Models) -> dict[str, list[str]]:
     """Complete the models in place; return a line for each change, by the model's name."""
     for model in models.values():
         if not {*model.folders} - {*NO_VERSIONS}:
-            model.assumed_versions = tuple(_versions_named(model, models)) or (1,)
+            model.assumed_versions = tuple(_iter_named_versions(model, models)) or (1,)
     return {
-        name: [*_without_twins(model), *_with_dims(model), *_of_versions(model)]
+        name: [*_drop_twins(model), *_add_dims(model), *_read_versions(model)]
         for name, model in models.items()
     }
 
 
-def _versions_named(model: Model, models: Models) -> Iterator[int]:
+def _iter_named_versions(model: Model, models: Models) -> Iterator[int]:
     """Iterate over the versions that a model's policy or a step of an ensemble names."""
     yield from model.config.version_policy.specific.versions
     for ensemble in models.values():
@@ -29,14 +29,14 @@ def _versions_named(model: Model, models: Models) -> Iterator[int]:
                 yield step.model_version
 
 
-def _of_versions(model: Model) -> Iterator[str]:
+def _read_versions(model: Model) -> Iterator[str]:
     if model.assumed_versions:
         versions = ", ".join(map(str, model.loaded))
         what = "has no version folder, because git drops empty folders"
         yield f"{model.name}: {what}; it counts as version {versions}"
 
 
-def _without_twins(model: Model) -> Iterator[str]:
+def _drop_twins(model: Model) -> Iterator[str]:
     """Drop outputs that are declared twice alike, which Triton does since 26.05 no more."""
     outputs = model.config.output
     for i in range(len(outputs) - 1, 0, -1):
@@ -45,7 +45,7 @@ def _without_twins(model: Model) -> Iterator[str]:
             del outputs[i]
 
 
-def _with_dims(model: Model) -> Iterator[str]:
+def _add_dims(model: Model) -> Iterator[str]:
     """Give tensors the dims that TensorRT adds to a config, and that none adds where a project is served."""
     for tensor in (
         (*model.config.input, *model.config.output) if model.backend == "tensorrt" else ()

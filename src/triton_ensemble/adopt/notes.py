@@ -11,7 +11,7 @@ from triton_ensemble import catalog
 from triton_ensemble.adopt.ensembles import Models
 from triton_ensemble.adopt.files import files_of
 from triton_ensemble.check.calls import nodes
-from triton_ensemble.check.rules.backends import known_backends, wanted_file
+from triton_ensemble.check.rules.backends import find_wanted_file, list_known_backends
 from triton_ensemble.config import Model
 from triton_ensemble.config.syntax import has_comments
 
@@ -24,7 +24,7 @@ def to_copy(models: Iterable[Model]) -> Iterator[str]:
     """Iterate over lines on the files that a project keeps of its models."""
     for model in models:
         if files := [path.as_posix() for path in files_of(model)]:
-            yield f"{model.name}: copy {_listed(files)} to models/{model.name}/, in the same folders"
+            yield f"{model.name}: copy {_join_names(files)} to models/{model.name}/, in the same folders"
 
 
 def notes_on(repository: Path, folders: Collection[str], needed: Models) -> Iterator[str]:
@@ -34,23 +34,23 @@ def notes_on(repository: Path, folders: Collection[str], needed: Models) -> Iter
             yield from note(model)
     commented = [model.name for model in needed.values() if _is_commented(model)]
     if commented:
-        yield f"comments are not kept, of the configs of {_listed(commented)}"
+        yield f"comments are not kept, of the configs of {_join_names(commented)}"
     if unused := sorted({*folders} - needed.keys()):
-        yield f"not adopted, as nothing of the ensemble uses them: {_listed(unused)}"
+        yield f"not adopted, as nothing of the ensemble uses them: {_join_names(unused)}"
     beside = sorted(path.name for path in repository.iterdir() if path.is_file())
     if beside:
-        yield f"files beside the models are not kept: {_listed(beside)}"
+        yield f"files beside the models are not kept: {_join_names(beside)}"
 
 
-def _missing(model: Model) -> Iterator[str]:
-    for file in dict.fromkeys(filter(None, _named(model))):
+def _find_missing(model: Model) -> Iterator[str]:
+    for file in dict.fromkeys(filter(None, _iter_named_files(model))):
         if not (model.folder / file).exists():
             yield f"{model.name}: has no {file}; put it at models/{model.name}/{file}"
 
 
-def _named(model: Model) -> Iterator[str]:
+def _iter_named_files(model: Model) -> Iterator[str]:
     """Iterate over the files that a config names, by their paths in the model's folder; some are empty."""
-    if file := wanted_file(model):
+    if file := find_wanted_file(model):
         yield from (f"{version}/{file.lstrip('/')}" for version in model.loaded)
     yield from (tensor.label_filename for tensor in model.config.output)
     for sample in model.config.model_warmup:
@@ -67,7 +67,7 @@ def _large(model: Model) -> Iterator[str]:
             yield f"models/{model.name}/{path.as_posix()}: {megabytes}; {how}"
 
 
-def _ignoring(model: Model) -> Iterator[str]:
+def _find_ignored(model: Model) -> Iterator[str]:
     for path in sorted(model.folder.rglob(".gitignore")):
         file = path.relative_to(model.folder).as_posix()
         yield f"{model.name}: {file} is not kept, as it may keep models out of git"
@@ -76,20 +76,20 @@ def _ignoring(model: Model) -> Iterator[str]:
 def _imports(model: Model) -> Iterator[str]:
     if packages := _packages(model):
         how = "add them to its `requirements`"
-        yield f"{model.name}: imports {_listed(packages)}; {how}"
+        yield f"{model.name}: imports {_join_names(packages)}; {how}"
 
 
 def _own_backend(model: Model) -> Iterator[str]:
     name = model.backend
     if name.startswith("$"):
         yield f"{model.name}: its backend is still {name}; write the name of one, like tensorrtllm"
-    elif not model.is_ensemble and name not in known_backends():
+    elif not model.is_ensemble and name not in list_known_backends():
         what = f"the backend {name} is not one of Triton's"
         where = f"in models/{model.name}/ or in the image that TRITON_IMAGE names"
         yield f"{model.name}: {what}; its library must be {where}"
 
 
-NOTES = (_missing, _large, _ignoring, _imports, _own_backend)
+NOTES = (_find_missing, _large, _find_ignored, _imports, _own_backend)
 
 
 def _packages(model: Model) -> list[str]:
@@ -99,12 +99,12 @@ def _packages(model: Model) -> list[str]:
     files = [path for path in files_of(model) if path.suffix == ".py"]
     own = {part for path in files_of(model) for part in (*path.parts[:-1], path.stem)}
     known = own | FIRST_PARTY | sys.stdlib_module_names
-    imported = {name for path in files for name in _imported(model.folder / path)} - known
+    imported = {name for path in files for name in _iter_imported(model.folder / path)} - known
     names = catalog.table("imports")
     return sorted({names.get(name, name.replace("_", "-")) for name in imported})
 
 
-def _imported(path: Path) -> Iterator[str]:
+def _iter_imported(path: Path) -> Iterator[str]:
     """Iterate over the outermost names of the modules that a file imports, wherever in it."""
     for node in nodes(path.read_bytes()):
         if isinstance(node, ast.Import):
@@ -117,6 +117,6 @@ def _is_commented(model: Model) -> bool:
     return model.has_config and has_comments(model.path.read_bytes().decode(errors="replace"))
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return ", ".join(names[:LISTED]) + more

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from triton_ensemble.check.finding import Finding
-from triton_ensemble.check.pipeline.findings import on_configs
+from triton_ensemble.check.pipeline.findings import check_configs
 from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.config import Model
 from triton_ensemble.pipeline.rules import Answers, rules
@@ -30,7 +30,7 @@ def errors(findings: Iterable[Finding]) -> list[Finding]:
     """Return what Triton refuses of a repository, files that may be missing aside."""
     return [
         finding
-        for finding in on_configs(findings)
+        for finding in check_configs(findings)
         if finding.severity == "error" or finding.rule in UNTRANSLATABLE
     ]
 
@@ -67,5 +67,5 @@ def refuse_answers(answers: Answers, ensemble: Model, models: Collection[str]) -
         folder = ensemble.name
         if problem.where[:1] == ["steps"] and problem.where[1] in models:
             problem, folder = problem._replace(place=problem.place[1:]), str(problem.where[1])
-        what, instead = rules().in_words(problem)
+        what, instead = rules().format_problem(problem)
         raise Refused(config_of(folder), what, instead or "change it")

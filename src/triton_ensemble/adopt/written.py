@@ -29,17 +29,17 @@ class Dumper(yaml.SafeDumper):
 def pipeline_yml(answers: dict[str, Any], comments: list[str]) -> str:
     """Return the text of pipeline.yml, with comments at its head, of which the first is for editors."""
     body = yaml.dump(
-        _one_a_line(answers), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**9
+        _format_one_a_line(answers), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**9
     )
     return "".join(f"# {line}\n" for line in (SCHEMA, *comments)) + str(body)
 
 
-def _one_a_line(answers: dict[str, Any]) -> Block:
+def _format_one_a_line(answers: dict[str, Any]) -> Block:
     """Make the tables of tensors and steps, of inner ensembles too, blocks."""
     block = Block(answers)
     block["tensors"] = Block(answers["tensors"])
     block["steps"] = [
-        _one_a_line(step) if "steps" in step else Block(step) for step in answers["steps"]
+        _format_one_a_line(step) if "steps" in step else Block(step) for step in answers["steps"]
     ]
     return block
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from triton_ensemble.answers import FILE
 from triton_ensemble.apply import ApplyError
 from triton_ensemble.pipeline.render import File
-from triton_ensemble.update.git import aside_environment
+from triton_ensemble.update.git import make_aside_environment
 
 Files = Mapping[str, File]
 # Both write these as a whole: they are merged neither by line nor by hand.
@@ -29,7 +29,7 @@ class Changes:
     conflicts: dict[str, bytes] = field(default_factory=dict)  # rendered, where the owner's stay
 
 
-def changes_between(root: Path, old: Files, new: Files, owned: Collection[str]) -> Changes:
+def compare_renderings(root: Path, old: Files, new: Files, owned: Collection[str]) -> Changes:
     """Compare two renderings of the project in `root`; files whose owner it is are left alone.
 
     A file that changed on one side alone gets that change. Where the owner and pipeline.yml changed the same lines,
@@ -63,7 +63,7 @@ def changes_between(root: Path, old: Files, new: Files, owned: Collection[str]) 
                 changes.contents[path] = merged
             if conflicts:
                 changes.conflicts[path] = after
-    for former, path in _moves(old, new).items():
+    for former, path in _find_moves(old, new).items():
         if former in changes.contents and changes.contents.get(path) is not None:
             changes.moved[former] = path
             if former in changes.replaced and not path.endswith(MACHINE):
@@ -86,7 +86,7 @@ def _is_owned(path: str, owned: Collection[str]) -> bool:
     return any(path == each or (each.endswith("/") and path.startswith(each)) for each in owned)
 
 
-def _moves(old: Files, new: Files) -> dict[str, str]:
+def _find_moves(old: Files, new: Files) -> dict[str, str]:
     """Return the new path of each file that one source rendered under another path before, by the old path."""
     sources: dict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
     for path in old.keys() - new.keys():
@@ -107,11 +107,13 @@ def merge(mine: bytes, base: bytes, new: bytes) -> tuple[bytes, bool]:
             path.write_bytes(content)
         command = ["git", "merge-file", "-p", *map(str, names)]
         try:
-            run = subprocess.run(command, cwd=folder, env=aside_environment(), capture_output=True)
+            run = subprocess.run(
+                command, cwd=folder, env=make_aside_environment(), capture_output=True
+            )
             if run.returncode:
                 command[3:3] = ["--ours"]
                 ours = subprocess.run(
-                    command, cwd=folder, env=aside_environment(), capture_output=True
+                    command, cwd=folder, env=make_aside_environment(), capture_output=True
                 )
                 return (ours.stdout if ours.returncode == 0 else mine), True
         except FileNotFoundError as error:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from triton_ensemble.answers import FILE, changed_answers
+from triton_ensemble.answers import FILE, list_changed_answers
 from triton_ensemble.apply import ApplyError
 from triton_ensemble.apply.files import is_remembered, open_conflicts, remember
 from triton_ensemble.apply.state import PIPELINE, State, read_state
@@ -79,7 +79,7 @@ def apply(root: Path) -> None:
 
 def _check_answers(root: Path) -> None:
     """Raise ApplyError for what Copier can't refuse of a file of answers; remember a text that has none of it."""
-    from triton_ensemble.check.formats import as_text
+    from triton_ensemble.check.formats import format_text
     from triton_ensemble.check.pipeline.check import check_answers
     from triton_ensemble.pipeline.rules import RulesError
 
@@ -88,7 +88,7 @@ def _check_answers(root: Path) -> None:
     except (ModuleNotFoundError, RulesError):
         return  # without the packages that the rules need, nothing can be changed either
     if refused:
-        raise ApplyError(f"{as_text(refused)}\n{PIPELINE}: is refused; correct it first")
+        raise ApplyError(f"{format_text(refused)}\n{PIPELINE}: is refused; correct it first")
     remember(root)
 
 
@@ -105,7 +105,7 @@ def _bring(state: State) -> None:
     from triton_ensemble.update.bring import Interruptions
 
     with Interruptions() as interruptions:
-        notes = [_other_answers(state)] * is_remembered(state.root)
+        notes = [_name_other_answers(state)] * is_remembered(state.root)
         change = ChangedProject(state).change()
         interruptions.ignore()  # what follows takes no time, and is done or undone
         change.bring()
@@ -113,9 +113,9 @@ def _bring(state: State) -> None:
             print(*notes, *report(change), sep="\n", flush=True)
 
 
-def _other_answers(state: State) -> str:
+def _name_other_answers(state: State) -> str:
     """Name the answers that another program, such as `copier update --data`, has changed."""
-    names = ", ".join(changed_answers(state.given, state.made))
+    names = ", ".join(list_changed_answers(state.given, state.made))
     applied = "and pipeline.yml, which did not, is applied"
     return f"{FILE}: {names} changed, {applied}; write the new answer into pipeline.yml to keep it"
 

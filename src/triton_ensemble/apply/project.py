@@ -11,16 +11,16 @@ import yaml
 
 from triton_ensemble.answers import FILE
 from triton_ensemble.apply import ApplyError
-from triton_ensemble.apply.changes import Changes, changes_between
+from triton_ensemble.apply.changes import Changes, compare_renderings
 from triton_ensemble.apply.files import CONFLICTS, FOLDER, keep_edits, open_conflicts, remember
 from triton_ensemble.apply.state import PIPELINE, State
 from triton_ensemble.apply.undo import keep, keep_text
-from triton_ensemble.check.formats import as_text
-from triton_ensemble.check.pipeline.check import check_pipeline, of_project
+from triton_ensemble.check.formats import format_text
+from triton_ensemble.check.pipeline.check import check_pipeline, read_saved_answers
 from triton_ensemble.pipeline.render import File, render
 from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, Rules, rules
-from triton_ensemble.update.bring import bring_contents
-from triton_ensemble.update.stage import remove_empty_folders, staged
+from triton_ensemble.update.bring import write_contents
+from triton_ensemble.update.stage import make_stage, remove_empty_folders
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class ChangedProject:
     @cached_property
     def answers(self) -> Answers:
         """The answers of pipeline.yml; an answer that it does not have stays as it was."""
-        return of_project(self.root / PIPELINE, self.rules) | self.state.given
+        return read_saved_answers(self.root / PIPELINE, self.rules) | self.state.given
 
     def render_made(self) -> dict[str, File]:
         """Return the files as the answers made them that they were made from."""
-        return self._render(self.rules.answers_in(self.made), FILE)
+        return self._render(self.rules.select_answers(self.made), FILE)
 
     def change(self) -> Change:
         """Return what becomes of the files; ApplyError with the findings if pipeline.yml has errors."""
@@ -61,12 +61,14 @@ class ChangedProject:
         )  # of the owner's other files too, which may follow pipeline.yml
         errors = [each for each in found if each.severity == "error" and each.file == path]
         if errors:
-            raise ApplyError(f"{as_text(errors)}\npipeline.yml is not applied: correct it first")
+            raise ApplyError(
+                f"{format_text(errors)}\npipeline.yml is not applied: correct it first"
+            )
         old, new = self.render_made(), self._render(self.answers, PIPELINE)
         after = yaml.safe_load(new[FILE].content)
         owned = {*self.made["owned"]}
         owned |= {each for each in after["owned"] if (self.root / each).exists()}
-        return Change(self, changes_between(self.root, old, new, owned), after, old, new)
+        return Change(self, compare_renderings(self.root, old, new, owned), after, old, new)
 
     def _render(self, answers: Answers, source: str) -> dict[str, File]:
         try:
@@ -103,7 +105,7 @@ class Change:
             for path, content in self.files.contents.items()
         }
 
-    def before(self, path: str) -> bytes:
+    def read_before(self, path: str) -> bytes:
         """Return a file as it was; empty if there was none."""
         if path in self.files.contents and path in self.old:
             return self.old[path].content
@@ -114,24 +116,24 @@ class Change:
         """Return the files in which the owner and pipeline.yml changed the same lines."""
         return set(self.files.conflicts)
 
-    def moved(self, files: Iterable[str]) -> dict[str, str]:
+    def find_moved(self, files: Iterable[str]) -> dict[str, str]:
         """Return the new paths of files that were elsewhere before, by the old ones."""
         return self.files.moved
 
     def bring(self) -> None:
         """Change the files: all, or none and raise OSError."""
         root, statuses = self.root, self.statuses
-        conflicts = self._conflicts()
+        conflicts = self._write_conflicts()
         keep_edits(root, self.files.replaced)
-        with staged(root) as stage:
+        with make_stage(root) as stage:
             keep_text(stage, root, self.of.made, self.old[PIPELINE].content)
-            bring_contents(stage, root, self.files.contents | conflicts)
+            write_contents(stage, root, self.files.contents | conflicts)
             keep(stage, root)
         remember(root)
         removed = [path for path, status in statuses.items() if status == "D"]
         remove_empty_folders(root, removed + [path for path in conflicts if not conflicts[path]])
 
-    def _conflicts(self) -> dict[str, bytes | None]:
+    def _write_conflicts(self) -> dict[str, bytes | None]:
         """Return new contents of .apply/conflicts/: a conflict moves and goes with its file, and has what is rendered now."""
         contents: dict[str, bytes | None] = {}
         for path in open_conflicts(self.root):

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from triton_ensemble.apply.files import CONFLICTS, FOLDER, KEPT
 from triton_ensemble.apply.project import Change
-from triton_ensemble.update.lock import FACTS, LOCK, missing
-from triton_ensemble.update.table import owned_code, renaming, table
+from triton_ensemble.update.lock import FACTS, LOCK, list_missing
+from triton_ensemble.update.table import compare_owned_code, suggest_renames, table
 
 INTERFACE = "hooks/messages/after_update.jinja"
 
@@ -19,9 +19,9 @@ def report(change: Change) -> Iterator[str]:
     files, statuses = change.files, change.statuses
     count = len(statuses)
     yield f"{change.after['project_name']}: pipeline.yml is applied, {count} files changed"
-    owned = owned_code(change, change.of.made, change.after)
+    owned = compare_owned_code(change, change.of.made, change.after)
     yield from table(change, statuses, owned)
-    yield from renaming(owned, statuses)
+    yield from suggest_renames(owned, statuses)
     yield from _interface(change).splitlines()
     for path in files.replaced:
         yield f"{path}: had edits of yours, which are kept in {FOLDER}/{KEPT}/{path}"
@@ -34,7 +34,7 @@ def report(change: Change) -> Iterator[str]:
 
 def _interface(change: Change) -> str:
     project = change.of
-    answered = project.rules.answered(project.answers)
+    answered = project.rules.answer(project.answers)
     before = {name: project.made[name] for name in ("interface",) if name in project.made}
     text = project.rules.template(INTERFACE).render({**answered, **before})
     return re.sub(r"\n+", "\n", text).strip()
@@ -43,6 +43,6 @@ def _interface(change: Change) -> str:
 def _packages(change: Change) -> Iterator[str]:
     """Name packages that the lock lacks, and let the next set-up renew it."""
     lock, facts = change.root / LOCK, json.loads(change.new[str(FACTS)].content)
-    if lacked := missing(lock, facts):
+    if lacked := list_missing(lock, facts):
         lock.touch()
         yield f"{LOCK}: lacks {', '.join(lacked)}; `make setup` adds it"

@@ -13,8 +13,8 @@ from triton_ensemble.answers import (
     UNMERGED,
     Answers,
     UnreadableAnswers,
-    changed_answers,
     is_unmerged,
+    list_changed_answers,
     read_answers,
 )
 from triton_ensemble.apply import ApplyError
@@ -34,7 +34,7 @@ class State:
     @property
     def is_changed(self) -> bool:
         """Whether pipeline.yml says anything else than the files."""
-        return bool(changed_answers(self.given, self.made))
+        return bool(list_changed_answers(self.given, self.made))
 
 
 def read_state(root: Path) -> State:

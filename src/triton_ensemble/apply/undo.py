@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from triton_ensemble.answers import Answers, UnreadableAnswers, changed_answers, read_answers
+from triton_ensemble.answers import Answers, UnreadableAnswers, list_changed_answers, read_answers
 from triton_ensemble.apply import ApplyError
 from triton_ensemble.apply.files import FOLDER, KEPT, LAST, TEXT, keep_edits, prepare, remember
 from triton_ensemble.pipeline.file import replace
@@ -19,7 +19,7 @@ def keep_text(stage: Stage, root: Path, made: Answers, rendered: bytes) -> None:
     """
     known = prepare(root) / TEXT
     try:
-        is_known = not changed_answers(read_answers(known)[0], made)
+        is_known = not list_changed_answers(read_answers(known)[0], made)
     except (OSError, UnreadableAnswers):
         is_known = False
     (stage.folder / TEXT).write_bytes(known.read_bytes() if is_known else rendered)

@@ -25,10 +25,10 @@ def bottleneck(levels: Sequence[Level], fused: Collection[str] = ()) -> str:
     advice = next(text for rule in RULES if (text := rule(level)))
     for model in fused:
         advice = advice.replace(f"of step {model}.", f"at each step of {model}, with `fuse: true`.")
-    return advice + _slowest_step(level, advice)
+    return advice + _describe_slowest_step(level, advice)
 
 
-def _slowest_step(level: Level, advice: str) -> str:
+def _describe_slowest_step(level: Level, advice: str) -> str:
     """Return a sentence on the slowest step of the model that an advice is about; empty if it has a single step."""
     for model in level.models:
         if model.steps and re.search(rf"(?<![\w.-]){re.escape(model.model)}(?![\w-])", advice):
@@ -65,7 +65,7 @@ def _less_work(model: ModelTimes) -> str:
     return f"More instances won't help: make {model.model} faster, or {other}."
 
 
-def _busy_model(level: Level) -> str | None:
+def _find_busy_model(level: Level) -> str | None:
     model = max(level.models, key=lambda model: model.busy)
     if model.busy < BUSY:
         return None
@@ -116,7 +116,7 @@ def _hops(level: Level) -> str | None:
     return f"No model is busy all the time: {_shares(level)}, and {rest}. Try fewer steps."
 
 
-def _slowest_model(level: Level) -> str:
+def _find_slowest_model(level: Level) -> str:
     calls = any(model.called_us for model in level.models)
     models = level.models if calls else level.critical_path or level.models
     model = max(models, key=lambda model: model.own_us)
@@ -141,9 +141,9 @@ def _shares(level: Level) -> str:
 RULES: tuple[Callable[[Level], str | None], ...] = (
     _callers,
     _machine,
-    _busy_model,
+    _find_busy_model,
     _streams,
     _queue_delay,
     _hops,
-    _slowest_model,
+    _find_slowest_model,
 )

@@ -25,9 +25,9 @@ from triton_ensemble.bench.levels import WARM_UP_S, Bench, cores
 from triton_ensemble.bench.open_dims import apart
 from triton_ensemble.bench.requests import sample_rows
 from triton_ensemble.bench.runs import Run
-from triton_ensemble.bench.saturation import until_saturation
-from triton_ensemble.bench.server import ServerUnderLoad, under_load
-from triton_ensemble.config.repository import fused_steps
+from triton_ensemble.bench.saturation import measure_saturation
+from triton_ensemble.bench.server import ServerUnderLoad, serve_for_load
+from triton_ensemble.config.repository import list_fused_steps
 from triton_ensemble.progress import Progress
 from triton_ensemble.project import Project
 
@@ -52,7 +52,7 @@ def run(arguments: Namespace) -> int:
         out = _writable(arguments.out or project.root / "bench" / time.strftime("%Y-%m-%d-%H%M%S"))
         if arguments.plot:
             _check_plot(arguments.plot)
-        with under_load(project) as server:
+        with serve_for_load(project) as server:
             measured = _measure(server, arguments)
             _report(project, measured, base)
             for line in apart(measured, server.configs):
@@ -101,11 +101,11 @@ def _measure(server: ServerUnderLoad, arguments: Namespace) -> Run:
         seconds=seconds,
         server="local" if server.local else server.url,
         cores=cores() if server.local else None,
-        levels=answered_levels(bench, arguments.concurrency, seconds),
+        levels=measure_levels(bench, arguments.concurrency, seconds),
     )
 
 
-def answered_levels(bench: Bench, concurrencies: Sequence[int], seconds: float) -> list[Level]:
+def measure_levels(bench: Bench, concurrencies: Sequence[int], seconds: float) -> list[Level]:
     """Measure and print levels, up to one in which no request is answered; RuntimeError where that is the first."""
 
     def measure(concurrency: int) -> Level:
@@ -113,15 +113,15 @@ def answered_levels(bench: Bench, concurrencies: Sequence[int], seconds: float) 
             return bench.level(concurrency, seconds)
 
     levels = []
-    for level in map(measure, concurrencies) if concurrencies else until_saturation(measure):
+    for level in map(measure, concurrencies) if concurrencies else measure_saturation(measure):
         print(report.row(level), flush=True)
         if level.load.throughput:
             levels.append(level)
         elif levels:
-            print(report.unanswered(level, seconds))
+            print(report.explain_unanswered(level, seconds))
             break
         else:
-            raise RuntimeError(report.unanswered(level, seconds))
+            raise RuntimeError(report.explain_unanswered(level, seconds))
     return levels
 
 
@@ -130,7 +130,7 @@ def _report(project: Project, measured: Run, base: Run | None) -> None:
     shown = [levels[0], *([best(levels)] if best(levels) is not levels[0] else [])]
     print(*report.errors(levels), "", sep="\n")
     print(*report.model_rows(shown), "", sep="\n")
-    print(bottleneck(levels, fused_steps(project.repository)))
+    print(bottleneck(levels, list_fused_steps(project.repository)))
     if base:
         print("", *report.comparison(base, measured), sep="\n")
 

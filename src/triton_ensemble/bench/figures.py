@@ -87,18 +87,20 @@ class Level:
     critical_path: list[ModelTimes] = field(default_factory=list)
 
     @staticmethod
-    def of(saved: Any) -> Level:
+    def restore(saved: Any) -> Level:
         """Return the level that `dataclasses.asdict` turned into `saved`, without fields of other versions."""
         models, path = (
-            [_known(ModelTimes, times) for times in saved.get(name, [])]
+            [_select_known(ModelTimes, times) for times in saved.get(name, [])]
             for name in ("models", "critical_path")
         )
         stream = saved["load"].get("stream")
-        load = _known(Load, saved["load"] | {"stream": stream and _known(Stream, stream)})
+        load = _select_known(
+            Load, saved["load"] | {"stream": stream and _select_known(Stream, stream)}
+        )
         return Level(load, models, saved["server_us"], saved["cores_busy"], path)
 
 
-def _known(kind: Any, saved: dict[str, Any]) -> Any:
+def _select_known(kind: Any, saved: dict[str, Any]) -> Any:
     names = {each.name for each in dataclasses.fields(kind)}
     return kind(**{name: value for name, value in saved.items() if name in names})
 

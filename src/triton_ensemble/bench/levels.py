@@ -17,9 +17,9 @@ from triton_ensemble.bench.statistics import (
     counters,
     model_times,
     request_us,
-    since,
     step_seconds,
     step_shares,
+    subtract_counters,
 )
 from triton_ensemble.bench.streamed_loop import StreamedLoop
 
@@ -40,10 +40,13 @@ class Bench:
         with loop(self.server.address, self._bodies(concurrency)) as callers:
             callers.measure(WARM_UP_S)
             steps = step_seconds(self.server.metrics())
-            before, cpu, start = counters(self.server), cpu_times(), time.perf_counter()
+            before, cpu, start = counters(self.server), read_cpu_times(), time.perf_counter()
             load = callers.measure(seconds)
-            wall, done = time.perf_counter() - start, since(before, counters(self.server))
-        busy, total = (now - then for now, then in zip(cpu_times(), cpu, strict=True))
+            wall, done = (
+                time.perf_counter() - start,
+                subtract_counters(before, counters(self.server)),
+            )
+        busy, total = (now - then for now, then in zip(read_cpu_times(), cpu, strict=True))
         configs, ensemble = self.server.configs, self.server.project.ensemble
         shares = step_shares(steps, step_seconds(self.server.metrics()))
         times = [
@@ -74,7 +77,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def cpu_times() -> tuple[float, float]:
+def read_cpu_times() -> tuple[float, float]:
     """Return the busy and the whole CPU time of this machine since it started, in one unit."""
     numbers = Path("/proc/stat").read_text().split()[1:9]
     user, nice, system, idle, iowait, *others = map(int, numbers)

@@ -23,7 +23,7 @@ def draw(path: Path, title: str, levels: Sequence[Level], old: Sequence[Level] =
     _lines(latency, "latency, ms", levels, old, percentiles)
     latency.set_yscale("log")
     latency.legend(frameon=False)
-    _bars(times, levels)
+    _draw_bars(times, levels)
     figure.suptitle(title)
     figure.savefig(path, dpi=80)
 
@@ -44,7 +44,7 @@ def _lines(
     _label(axis, label)
 
 
-def _bars(axis: Any, levels: Sequence[Level]) -> None:
+def _draw_bars(axis: Any, levels: Sequence[Level]) -> None:
     """Draw the queue time, pale, and the compute time of each model as stacked bars, a colour a model."""
     names = list(dict.fromkeys(model.model for level in levels for model in level.models))
     at = range(len(levels))

@@ -63,7 +63,7 @@ def errors(levels: Sequence[Level]) -> Iterator[str]:
     return (f"{count} failed: {text}" for text, count in counts.items())
 
 
-def unanswered(level: Level, seconds: float) -> str:
+def explain_unanswered(level: Level, seconds: float) -> str:
     """Return why a level without a successful request lacks figures."""
     if not level.load.failed:
         return f"No request was answered within {seconds:g} s: give more --seconds."
@@ -81,13 +81,15 @@ def comparison(old: Run, new: Run) -> Iterator[str]:
     if not pairs:
         yield "The runs have no level in common: give --concurrency."
         return
-    yield " ".join([f"{'concurrency':>11}", *(f"{name:>24}" for name in _compared(pairs[0][1]))])
+    yield " ".join(
+        [f"{'concurrency':>11}", *(f"{name:>24}" for name in _list_figures(pairs[0][1]))]
+    )
     for was, now in pairs:
-        cells = map(_change, _compared(was).values(), _compared(now).values())
+        cells = map(_change, _list_figures(was).values(), _list_figures(now).values())
         yield " ".join([f"{now.concurrency:11}", *(f"{cell:>24}" for cell in cells)])
 
 
-def _compared(load: Load) -> dict[str, float]:
+def _list_figures(load: Load) -> dict[str, float]:
     """Return the figures that runs are compared by."""
     p50, p99, stream = load.p50_us / 1000, load.p99_us / 1000, load.stream
     if not stream:

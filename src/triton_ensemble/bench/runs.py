@@ -29,7 +29,7 @@ class Run:
         """Return the run of a file; ValueError if it has none."""
         try:
             saved = json.loads(path.read_text())
-            levels = [Level.of(level) for level in saved["levels"]]
+            levels = [Level.restore(level) for level in saved["levels"]]
             conditions = {name: saved[name] for name in ("ensemble", "rows", *CONDITIONS)}
             return Run(**conditions, levels=levels)
         except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:

@@ -11,7 +11,7 @@ PATIENCE = 3  # levels; throughput often stays for one or two before batches fil
 MAX_CONCURRENCY = 1024
 
 
-def until_saturation(
+def measure_saturation(
     measure: Callable[[int], Level], counts: Callable[[Load], bool] = lambda _: True
 ) -> Iterator[Level]:
     """Measure 1, 2, 4 ... callers, until PATIENCE levels in a row bring no higher throughput that `counts`."""

@@ -12,7 +12,7 @@ from tritonclient.utils import InferenceServerException  # type: ignore[import-u
 
 from triton_ensemble.bench.closed_loop import Address
 from triton_ensemble.config.message import ModelConfig
-from triton_ensemble.config.repository import called_models, model_config
+from triton_ensemble.config.repository import list_called_models, model_config
 from triton_ensemble.project import Project
 from triton_ensemble.server.local_triton import LocalTriton, get
 from triton_ensemble.server.ports import not_asked
@@ -36,7 +36,7 @@ class ServerUnderLoad:
         self.address = Address(target(url), secure)
         self.client = grpc.InferenceServerClient(self.address.target, ssl=secure)
         self.configs: dict[str, ModelConfig] = {}
-        self.calls = called_models(project.repository)
+        self.calls = list_called_models(project.repository)
 
     def __enter__(self) -> ServerUnderLoad:
         paths = self.project.repository.glob("*/config.pbtxt")
@@ -89,7 +89,7 @@ def target(url: str) -> str:
 
 
 @contextmanager
-def under_load(project: Project, *server_args: str) -> Iterator[ServerUnderLoad]:
+def serve_for_load(project: Project, *server_args: str) -> Iterator[ServerUnderLoad]:
     """Yield the server at TRITON_GRPC_URL or TRITON_URL, or start a local one with `server_args` for the block."""
     if url := os.environ.get("TRITON_GRPC_URL") or os.environ.get("TRITON_URL"):
         metrics = f"http://{urlsplit(url).hostname}:8002/metrics"

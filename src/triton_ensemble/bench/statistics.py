@@ -50,7 +50,7 @@ def _counter(entry: Any) -> Counter[str]:
     )
 
 
-def since(before: Counters, after: Counters) -> Counters:
+def subtract_counters(before: Counters, after: Counters) -> Counters:
     """Return how far each counter went up."""
     done = {name: Counter(counter) for name, counter in after.items()}
     for name, counter in done.items():
@@ -102,12 +102,12 @@ def model_times(
     }
     called = {name: [times[n] for n in calls.get(name, []) if n in times] for name in times}
     return [
-        replace(caller, called_us=_called_us(caller, done[name]["executions"], called[name]))
+        replace(caller, called_us=_sum_called_us(caller, done[name]["executions"], called[name]))
         for name, caller in times.items()
     ]
 
 
-def _called_us(caller: ModelTimes, executions: int, called: Sequence[ModelTimes]) -> float:
+def _sum_called_us(caller: ModelTimes, executions: int, called: Sequence[ModelTimes]) -> float:
     """Return how much of a request's time its model waited for models that it calls: at most all of it.
 
     All requests of a batch wait for its calls, so the waits are shared among executions.

@@ -64,7 +64,7 @@ def backends() -> dict[str, Backend]:
 
 
 @cache
-def data_types() -> dict[str, DataType]:
+def read_data_types() -> dict[str, DataType]:
     """Return the data types by Triton's name without `TYPE_`."""
     return {name: DataType(**row) for name, row in table("types").items()}
 
@@ -75,17 +75,17 @@ def releases() -> dict[str, Release]:
     return {name: Release(**_hashable(row)) for name, row in table("releases").items()}
 
 
-def backends_by_file() -> dict[str, str]:
+def read_backends_by_file() -> dict[str, str]:
     """Return the backend that Triton takes for each model file where a config names none, in its order."""
     return table("files")
 
 
-def backends_by_platform() -> dict[str, str]:
+def read_backends_by_platform() -> dict[str, str]:
     """Return the backend of each platform."""
     return table("platforms")
 
 
-def correlation_id_types() -> tuple[str, ...]:
+def read_correlation_id_types() -> tuple[str, ...]:
     """Return the data types of a sequence's correlation id, without `TYPE_`."""
     return tuple(table("sequences")["correlation_id"])
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from triton_ensemble.check.python_code import Function, PythonFile
 from triton_ensemble.config import Model
-from triton_ensemble.config.repository import in_manifest
+from triton_ensemble.config.repository import read_manifest_calls
 
 BLS = "InferenceRequest"  # the class by whose objects code calls a model
 RUNS = ("exec", "async_exec")
@@ -57,8 +57,10 @@ class Call:
     @property
     def tensors(self) -> Iterator[tuple[str, str]]:
         """The inputs and outputs that the request names by a text, each with its side."""
-        names = [("output", each) for each in _elements(self.given.get("requested_output_names"))]
-        for element in _elements(self.given.get("inputs")):
+        names = [
+            ("output", each) for each in _iter_elements(self.given.get("requested_output_names"))
+        ]
+        for element in _iter_elements(self.given.get("inputs")):
             made = self.values.get(element.id) if isinstance(element, ast.Name) else element
             if isinstance(made, ast.Call):
                 place = MADE.get(ast.unparse(made.func).removeprefix("pb_utils."), len(made.args))
@@ -73,15 +75,15 @@ class Call:
         return self.file.path.parents[1].name
 
 
-def calls_in(file: PythonFile) -> Iterator[Call]:
+def iter_calls(file: PythonFile) -> Iterator[Call]:
     """Iterate over the calls in a file, as far as its text shows the request of each."""
     for function in ast.walk(file.tree):
         if isinstance(function, Function):
-            yield from _calls_of(function, file)
+            yield from _list_calls(function, file)
 
 
-def _calls_of(function: Function, file: PythonFile) -> Iterator[Call]:
-    sure = [*_always(function)]
+def _list_calls(function: Function, file: PythonFile) -> Iterator[Call]:
+    sure = [*_iter_always(function)]
     inside = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
     stored = [node.id for node in inside if isinstance(node.ctx, ast.Store)]
     requests: dict[str, list[ast.Call]] = {}
@@ -113,27 +115,29 @@ def _calls_of(function: Function, file: PythonFile) -> Iterator[Call]:
                 yield from (call(node, made) for made in before[-1:])
 
 
-def _always(node: ast.AST) -> Iterator[ast.AST]:
+def _iter_always(node: ast.AST) -> Iterator[ast.AST]:
     """Iterate over what a function does whenever it runs, in order of the text."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, (*BRANCHES, Function, ast.ClassDef)):
             yield child
-            yield from _always(child)
+            yield from _iter_always(child)
 
 
 def _is_bls(call: ast.Call) -> bool:
     return BLS in (getattr(call.func, "attr", ""), getattr(call.func, "id", ""))
 
 
-def _elements(node: ast.expr | None) -> list[ast.expr]:
+def _iter_elements(node: ast.expr | None) -> list[ast.expr]:
     return node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
 
 
-def called(model: Model, models: Mapping[str, Model]) -> set[str]:
+def find_called_models(model: Model, models: Mapping[str, Model]) -> set[str]:
     """Return the models that step.json names, or else the names in texts of its parameters or of code that calls."""
     with suppress(AttributeError, KeyError, TypeError, ValueError):  # another's file of that name
         if manifests := [*model.folder.glob("*/step.json")]:
-            return {name for path in manifests for name in in_manifest(path)} & models.keys()
+            return {
+                name for path in manifests for name in read_manifest_calls(path)
+            } & models.keys()
     files = model.folder.rglob("*.py") if model.backend == "python" else ()
     own = (path for path in files if "site-packages" not in path.parts and path.is_file())
     codes = [path.read_bytes() for path in own]
@@ -152,17 +156,17 @@ def nodes(code: bytes) -> Iterator[ast.AST]:
         yield from ast.walk(ast.parse(code))
 
 
-def cycles(calls: Mapping[str, set[str]]) -> Iterator[list[str]]:
+def iter_call_cycles(calls: Mapping[str, set[str]]) -> Iterator[list[str]]:
     """Iterate over the shortest ways on which models call themselves, each once."""
     found = set()
     for start in sorted(calls):
-        way = _way_back(start, calls)
+        way = _find_way_back(start, calls)
         if way and frozenset(way) not in found:
             found.add(frozenset(way))
             yield way
 
 
-def _way_back(start: str, calls: Mapping[str, set[str]]) -> list[str]:
+def _find_way_back(start: str, calls: Mapping[str, set[str]]) -> list[str]:
     """Return the shortest way from a model to itself; empty where there is none."""
     ways, seen = [[start]], set[str]()
     for way in ways:  # grows meanwhile

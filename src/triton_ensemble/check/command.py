@@ -81,19 +81,19 @@ def _findings(path: Path, release: str | None) -> tuple[list[Finding], str]:
         return check_pipeline(path), str(path)
     from triton_ensemble.check.engine import check
 
-    known = _known_release(release)
+    known = _check_release(release)
     if not path.is_dir():
         raise CheckError(f"{path}: no such directory; name a model repository")
     folder = path.resolve()
     findings = check(folder, known)
-    findings = _of_pipeline(folder, findings) or findings
+    findings = _check_pipeline(folder, findings) or findings
     count = sum(each.is_dir() for each in folder.iterdir())
     if not count:
         raise CheckError(f"{path}: has no models; name a model repository")
     return findings, f"{count} model{'s' * (count != 1)}"
 
 
-def _of_pipeline(repository: Path, findings: list[Finding]) -> list[Finding]:
+def _check_pipeline(repository: Path, findings: list[Finding]) -> list[Finding]:
     """Return the findings that refuse a project's pipeline.yml; if it changed, all findings until it is applied.
 
     The findings are empty if the package that renders the template's rules is not installed.
@@ -115,7 +115,7 @@ def _of_pipeline(repository: Path, findings: list[Finding]) -> list[Finding]:
         return []
 
 
-def _known_release(release: str | None) -> str:
+def _check_release(release: str | None) -> str:
     if release is None:
         return ""
     from triton_ensemble import catalog

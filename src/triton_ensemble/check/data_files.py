@@ -13,7 +13,7 @@ from triton_ensemble.config import Model, Part, Problem, type_name
 SHORTEST_STRING_BYTES = 4  # the length of an empty string
 
 
-def missing_file(
+def check_named_file(
     model: Model, file: Path, *place: Part, instead: str = "put it there"
 ) -> Iterator[Problem]:
     """Yield Triton's message at the field of a config that names a file, if the file is not there."""
@@ -40,6 +40,6 @@ def texts_problem(file: Path, count: int) -> str:
 
 def row_bytes(tensor: Any) -> int:
     """Return the bytes of one tensor without a batch dimension; of strings, the least there can be."""
-    known = catalog.data_types().get(type_name(tensor))
+    known = catalog.read_data_types().get(type_name(tensor))
     size = (known.bytes or SHORTEST_STRING_BYTES) if known else 0
     return size * math.prod(map(int, tensor.dims))

@@ -7,7 +7,7 @@ from pathlib import Path
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rules import RULES
-from triton_ensemble.check.team import with_team
+from triton_ensemble.check.team import add_team_findings
 
 
 def check(folder: Path, release: str = "") -> list[Finding]:
@@ -23,4 +23,4 @@ def findings_in(repository: Repository) -> list[Finding]:
     """Return what all rules find in a repository that was read, by file and line."""
     for rule in RULES.values():
         repository.findings += rule.findings(repository)
-    return sorted(set(with_team(repository, repository.findings, [*RULES])))
+    return sorted(set(add_team_findings(repository, repository.findings, [*RULES])))

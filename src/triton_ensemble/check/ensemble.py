@@ -138,7 +138,7 @@ class Ensemble:
         seen: set[str] = set()
         while paths:
             path = paths.popleft()
-            for name in _composing_models(path[-1], self.models):
+            for name in _iter_composing_models(path[-1], self.models):
                 if name == self.name:
                     return [*path, name]
                 if name not in seen:
@@ -146,7 +146,7 @@ class Ensemble:
                     paths.append([*path, name])
         return []
 
-    def composing_models(self) -> Iterator[tuple[int, Any, Model]]:
+    def iter_composing_models(self) -> Iterator[tuple[int, Any, Model]]:
         """Iterate over the index of each step, the step and its model, where its config could be read."""
         if self.cycle:
             return
@@ -158,7 +158,7 @@ class Ensemble:
     @cached_property
     def wiring(self) -> Wiring:
         """The connections of its tensors with the composing models; empty unless all of these are known."""
-        composing = [*self.composing_models()]
+        composing = [*self.iter_composing_models()]
         if len(composing) < len(self.steps) or self.cycle:
             composing = []
         names = {model.name for _, _, model in composing}
@@ -174,11 +174,11 @@ def is_decoupled(name: str, models: Models, above: tuple[str, ...] = ()) -> bool
     if not model.is_ensemble:
         return bool(model.config.model_transaction_policy.decoupled)
     return any(
-        is_decoupled(each, models, (*above, name)) for each in _composing_models(name, models)
+        is_decoupled(each, models, (*above, name)) for each in _iter_composing_models(name, models)
     )
 
 
-def _composing_models(name: str, models: Models) -> Iterator[str]:
+def _iter_composing_models(name: str, models: Models) -> Iterator[str]:
     model = models.get(name)
     return (step.model_name for step in model.steps) if isinstance(model, Model) else iter(())
 

@@ -61,12 +61,12 @@ E = ensemble_text(STEP)
 ENSEMBLE: Files = {"e": E, "a": A}
 
 
-def changed(files: Files, name: str, before: str, after: str) -> Files:
+def replace_in(files: Files, name: str, before: str, after: str) -> Files:
     """Return the files with one text replaced in one file."""
     return {**files, name: str(files[name]).replace(before, after)}
 
 
-def as_files(example: Example) -> Files:
+def dedent_files(example: Example) -> Files:
     """Return an example's files, without the indentation of the text around."""
     files = {"m": example} if isinstance(example, str) else example
     return {
@@ -75,7 +75,7 @@ def as_files(example: Example) -> Files:
     }
 
 
-def config_path(name: str) -> str:
+def find_config_path(name: str) -> str:
     """Return the path of an example's file; the name of a model means its config."""
     return name if "/" in name or "." in name else f"{name}/config.pbtxt"
 
@@ -85,11 +85,11 @@ def write(example: Example, folder: Path) -> Path:
 
     Each model has a version 1 and, where its backend is Python, a model.py.
     """
-    files = as_files(example)
+    files = dedent_files(example)
     repository = folder / "model_repository"
     inside = any(path.startswith(repository.name) for path in files)
     for path, content in files.items():
-        _write((folder if inside else repository) / config_path(path), content)
+        _write((folder if inside else repository) / find_config_path(path), content)
     for config in repository.glob("*/config.pbtxt"):
         (config.parent / "1").mkdir(exist_ok=True)
         code = config.parent / "1/model.py"

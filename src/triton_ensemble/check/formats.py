@@ -8,33 +8,34 @@ from collections.abc import Callable, Iterable
 from triton_ensemble.check.finding import Finding
 
 
-def as_text(findings: Iterable[Finding]) -> str:
+def format_text(findings: Iterable[Finding]) -> str:
     """Return a line for each finding: `file:line: severity: rule: what; what to do`."""
     return "\n".join(
-        _printable(f"{f.shown_file}:{f.line}: {f.severity}: {f.rule}: {f.words}") for f in findings
-    )
-
-
-def _printable(line: str) -> str:
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
-
-
-def as_github(findings: Iterable[Finding]) -> str:
-    """Return a workflow command for each finding, which GitHub shows as an annotation."""
-    return "\n".join(
-        f"::{f.severity} file={_escaped(str(f.shown_file), ',:')},line={f.line},title={f.rule}"
-        f"::{_escaped(f.words)}"
+        _make_printable(f"{f.shown_file}:{f.line}: {f.severity}: {f.rule}: {f.words}")
         for f in findings
     )
 
 
-def _escaped(value: str, more: str = "") -> str:
+def _make_printable(line: str) -> str:
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+
+
+def format_github(findings: Iterable[Finding]) -> str:
+    """Return a workflow command for each finding, which GitHub shows as an annotation."""
+    return "\n".join(
+        f"::{f.severity} file={_escape(str(f.shown_file), ',:')},line={f.line},title={f.rule}"
+        f"::{_escape(f.words)}"
+        for f in findings
+    )
+
+
+def _escape(value: str, more: str = "") -> str:
     for character in f"%\r\n{more}":
         value = value.replace(character, f"%{ord(character):02X}")
     return value
 
 
-def as_json(findings: Iterable[Finding]) -> str:
+def format_json(findings: Iterable[Finding]) -> str:
     """Return a JSON list with an object for each finding."""
     return json.dumps([_object(finding) for finding in findings], indent=1)
 
@@ -51,7 +52,7 @@ def _object(finding: Finding) -> dict[str, str | int]:
 
 
 FORMATS: dict[str, Callable[[Iterable[Finding]], str]] = {
-    "text": as_text,
-    "github": as_github,
-    "json": as_json,
+    "text": format_text,
+    "github": format_github,
+    "json": format_json,
 }

@@ -50,7 +50,7 @@ class PythonFile:
     def names(self) -> Iterator[str]:
         """The names that the module gets by other means than a class."""
         for node in self.module_level:
-            yield from _bound(node)
+            yield from _iter_bound(node)
 
     def removes(self, target: str) -> bool:
         """Return whether the module's last statement about a name or its attribute is `del`, or sets a constant."""
@@ -67,11 +67,11 @@ class PythonFile:
                     return False
             for part in ast.walk(node):
                 is_named = isinstance(part, ast.Name) and part.id == name
-                if is_named or {name, "*"} & {*_bound(part)} or _sets(part, attribute):
+                if is_named or {name, "*"} & {*_iter_bound(part)} or _sets(part, attribute):
                     return False
         return False
 
-    def undefined_names(self) -> Iterator[ast.Name]:
+    def find_undefined_names(self) -> Iterator[ast.Name]:
         """Iterate over names that no statement binds, where Python surely reads them: NameError.
 
         That is in the bases of a class, and in `initialize` and `execute` outside of conditions.
@@ -91,7 +91,7 @@ class PythonFile:
             called = [each for name, each in methods(node).items() if name in CALLED]
             parts += [(each, _locals(each)) for each in called]
         for part, local in parts:
-            for each in _surely_run(part):
+            for each in _iter_surely_run(part):
                 if isinstance(each, ast.Name) and each.id not in known | local:
                     yield each
 
@@ -104,7 +104,7 @@ class PythonFile:
             node
             for node in self.module_level
             if (isinstance(node, ast.ClassDef) and node.name == name)
-            or not {name, "*"}.isdisjoint(_bound(node))
+            or not {name, "*"}.isdisjoint(_iter_bound(node))
         ]
         match nodes:
             case [ast.ClassDef(bases=[], keywords=[], decorator_list=[]) as found]:
@@ -114,8 +114,8 @@ class PythonFile:
     def only_method(self, node: ast.ClassDef, name: str) -> Function | None:
         """Return the method of a class, if nothing replaces it: no decorator, condition or assignment."""
         inside = [*_module_level(node)]
-        bound = [each for each in inside if name in _bound(each)]
-        makes_others = any("__new__" in _bound(each) for each in inside)
+        bound = [each for each in inside if name in _iter_bound(each)]
+        makes_others = any("__new__" in _iter_bound(each) for each in inside)
         elsewhere = makes_others or self.sets(name) or not all(each in node.body for each in bound)
         match bound[-1:]:
             case [
@@ -140,10 +140,10 @@ def python_files(model: Model) -> Iterator[PythonFile]:
     for version in model.loaded if model.backend == "python" else ():
         path = model.folder / str(version) / (model.config.default_model_filename or "model.py")
         if path.is_file() and path.suffix == ".py":
-            yield replace(compiled(path), is_decoupled=decoupled)
+            yield replace(compile_file(path), is_decoupled=decoupled)
 
 
-def compiled(path: Path) -> PythonFile:
+def compile_file(path: Path) -> PythonFile:
     """Parse a file and compile it, as only the compiler refuses a `return` outside of a function."""
     try:
         with warnings.catch_warnings():
@@ -164,21 +164,21 @@ def _module_level(node: ast.AST) -> Iterator[ast.AST]:
 
 def _locals(function: Function) -> set[str]:
     """Return the names that a function binds."""
-    bound = {name for node in ast.walk(function) for name in _bound(node)}
+    bound = {name for node in ast.walk(function) for name in _iter_bound(node)}
     classes = {node.name for node in ast.walk(function) if isinstance(node, ast.ClassDef)}
     return bound | classes | {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
 
 
-def _surely_run(node: ast.AST) -> Iterator[ast.AST]:
+def _iter_surely_run(node: ast.AST) -> Iterator[ast.AST]:
     """Iterate over the nodes that run whenever one does: none of a condition, or of a function inside."""
     yield node
     inside = node.body if isinstance(node, Function) else ast.iter_child_nodes(node)
     for each in inside:
         if not isinstance(each, (*CONDITIONS, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            yield from _surely_run(each)
+            yield from _iter_surely_run(each)
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
+def _iter_bound(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             yield from () if isinstance(node, ast.ClassDef) else (node.name,)

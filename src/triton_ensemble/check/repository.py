@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from triton_ensemble.answers import Answers, answers_of
-from triton_ensemble.check.calls import Call, calls_in
+from triton_ensemble.check.calls import Call, iter_calls
 from triton_ensemble.check.ensemble import Ensemble, is_decoupled
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.python_code import PythonFile, python_files
@@ -48,17 +48,19 @@ class Repository:
     @cached_property
     def python_files(self) -> list[PythonFile]:
         """The model.py of each loaded version of each Python model, parsed."""
-        return [file for model in backend_models(self) for file in python_files(model)]
+        return [file for model in iter_backend_models(self) for file in python_files(model)]
 
     @cached_property
     def step_calls(self) -> list[StepCall]:
         """The calls of the steps that loaded versions of Python models serve, their code parsed."""
-        return [call for model in backend_models(self) for call in step_calls(model, self.owned)]
+        return [
+            call for model in iter_backend_models(self) for call in step_calls(model, self.owned)
+        ]
 
     @cached_property
     def bls_calls(self) -> list[Call]:
         """The calls of other models that the code of Python models always makes."""
-        return [call for file in self.python_files for call in calls_in(file)]
+        return [call for file in self.python_files for call in iter_calls(file)]
 
     @property
     def root(self) -> Path:
@@ -78,7 +80,7 @@ class Repository:
     @cached_property
     def asks_for_all_outputs(self) -> set[str]:
         """The ensembles whose clients always ask for all outputs, as the project says."""
-        return set(_asked_for_all(self.answers))
+        return set(_list_asked(self.answers))
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class Served:
         return is_decoupled(self.model.name, self.repository.folders)
 
 
-def all_folders(repository: Repository) -> Iterator[Path]:
+def iter_folders(repository: Repository) -> Iterator[Path]:
     """Iterate over the repository's folder and its models' folders."""
     yield repository.folder
     yield from (each.folder for each in repository.folders.values())
@@ -110,12 +112,12 @@ def models(repository: Repository) -> Iterable[Model]:
     return repository.models.values()
 
 
-def served_models(repository: Repository) -> Iterator[Served]:
+def iter_served_models(repository: Repository) -> Iterator[Served]:
     """Iterate over the same models, each with the repository."""
     return (Served(model, repository) for model in repository.models.values())
 
 
-def backend_models(repository: Repository) -> Iterator[Model]:
+def iter_backend_models(repository: Repository) -> Iterator[Model]:
     """Iterate over the models that a backend runs: all but ensembles."""
     return (model for model in repository.models.values() if not model.is_ensemble)
 
@@ -135,9 +137,9 @@ def projects(repository: Repository) -> list[Repository]:
     return [repository] if repository.answers else []
 
 
-def _asked_for_all(answers: Answers) -> Iterator[str]:
+def _list_asked(answers: Answers) -> Iterator[str]:
     if (answers.get("ensemble") or {}).get("all_outputs"):
         yield str(answers.get("ensemble_name", answers.get("name")))
     for step in answers.get("steps") or ():
         if "steps" in step:
-            yield from _asked_for_all(step)
+            yield from _list_asked(step)

@@ -44,16 +44,16 @@ class Rule:
         """Iterate over what the rule finds in a repository."""
         for subject in self.of(repository):
             for each in self.find(subject):
-                yield as_finding(each, self.id, self.severity)
+                yield make_finding(each, self.id, self.severity)
 
 
-def as_finding(problem: Problem, rule: str, severity: str) -> Finding:
+def make_finding(problem: Problem, rule: str, severity: str) -> Finding:
     """Return a problem as a finding of a rule."""
-    words = brief(problem.what), brief(problem.instead)
+    words = shorten(problem.what), shorten(problem.instead)
     return Finding(problem.file, problem.line, rule, *words, severity, problem.missing)
 
 
-def brief(text: str) -> str:
+def shorten(text: str) -> str:
     """Return a text without the middle of what is too long to be read."""
     return text if len(text) <= 400 else f"{text[:200]} ... {text[-150:]}"
 

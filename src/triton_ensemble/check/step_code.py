@@ -10,7 +10,7 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any
 
-from triton_ensemble.check.python_code import Function, PythonFile, compiled
+from triton_ensemble.check.python_code import Function, PythonFile, compile_file
 from triton_ensemble.config import Model
 
 CLASS, METHOD = "Step", "__call__"
@@ -51,10 +51,10 @@ def step_calls(model: Model, root: Path) -> Iterator[StepCall]:
     first = ("self", "position") if model.config.HasField("sequence_batching") else ("self",)
     for version in model.loaded:
         folder = model.folder / str(version)
-        for module, arguments in _served(folder / "step.json"):
+        for module, arguments in _iter_steps(folder / "step.json"):
             file = f"steps/{module}.py"
             for path in [each for each in (folder / file, root / file) if each.is_file()][:1]:
-                yield StepCall(compiled(path), _source(path, root), first, arguments)
+                yield StepCall(compile_file(path), _source(path, root), first, arguments)
 
 
 def signature_of(function: Function) -> Signature:
@@ -81,7 +81,7 @@ def _parameter(name: str, kind: Any, has_default: bool) -> Parameter:
     return Parameter(name, kind, default=None if has_default else Parameter.empty)
 
 
-def _served(manifest: Path) -> Iterator[tuple[str, dict[str, str]]]:
+def _iter_steps(manifest: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """Iterate over module and arguments of the steps that a step.json names; of another file, over nothing."""
     try:
         content = json.loads(manifest.read_text(encoding="utf-8"))

@@ -17,14 +17,16 @@ import yaml
 from triton_ensemble.catalog import LOADER
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.repository import Repository
-from triton_ensemble.check.rule import as_finding, brief
+from triton_ensemble.check.rule import make_finding, shorten
 from triton_ensemble.config import Problem, did_you_mean
 
 FOLDER = Path("vendor", "team")
 CORRECT = "correct it in the team's template"
 
 
-def with_team(repository: Repository, findings: list[Finding], ids: list[str]) -> list[Finding]:
+def add_team_findings(
+    repository: Repository, findings: list[Finding], ids: list[str]
+) -> list[Finding]:
     """Return findings with those of the team's rules; `ids`: the rules that the team may know.
 
     Code of a team runs only for the project in the current folder, because checking a stranger's repository must
@@ -52,10 +54,10 @@ def _findings(module: Path, repository: Repository) -> Iterator[Finding]:
             yield Finding(module.resolve(), 1, "team-rule", "has no function `find`", CORRECT)
             return
         problems: list[Problem] = [*find(repository)]
-        yield from (as_finding(each, _rule(module), "warning") for each in problems)
+        yield from (make_finding(each, _rule(module), "warning") for each in problems)
     except Exception as error:  # whatever it is, it is one line
         what = f"raises {' '.join(traceback.format_exception_only(error)[-1].split())}"
-        yield Finding(module.resolve(), _line(error, module), "team-rule", brief(what), CORRECT)
+        yield Finding(module.resolve(), _line(error, module), "team-rule", shorten(what), CORRECT)
 
 
 def _line(error: Exception, module: Path) -> int:

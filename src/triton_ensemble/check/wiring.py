@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from triton_ensemble.config import Model, dims_match, enum_name
+from triton_ensemble.config import Model, enum_name, is_same_dims
 
 
 @dataclass(eq=False)
@@ -38,7 +38,7 @@ class Tensor:
 
     def matches(self, other: Tensor) -> bool:
         """Return whether Triton accepts one tensor for the other, with or without a batch dimension."""
-        return dims_match(self.dims, other.dims) or dims_match(self.full_dims, other.full_dims)
+        return is_same_dims(self.dims, other.dims) or is_same_dims(self.full_dims, other.full_dims)
 
 
 @dataclass(frozen=True)

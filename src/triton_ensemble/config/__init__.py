@@ -1,7 +1,7 @@
 """The config.pbtxt files of a model repository: parsed, with the line of each field."""
 
 from triton_ensemble.config.fields import Field, Part
-from triton_ensemble.config.message import ModelConfig, dims_match, enum_name, segments, type_name
+from triton_ensemble.config.message import ModelConfig, enum_name, is_same_dims, segments, type_name
 from triton_ensemble.config.model import Model, UnreadModel, read_model, read_models
 from triton_ensemble.config.problem import Problem, did_you_mean
 from triton_ensemble.config.syntax import ConfigSyntaxError, parse
@@ -15,8 +15,8 @@ __all__ = [
     "Problem",
     "UnreadModel",
     "did_you_mean",
-    "dims_match",
     "enum_name",
+    "is_same_dims",
     "parse",
     "read_model",
     "read_models",

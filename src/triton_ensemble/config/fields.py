@@ -23,9 +23,9 @@ class Field:
     @property
     def key(self) -> str:
         """The key of an entry of a map; empty where it has none."""
-        return next((each.value for each in self.named("key")), "")
+        return next((each.value for each in self.find_fields("key")), "")
 
-    def named(self, name: str) -> list[Field]:
+    def find_fields(self, name: str) -> list[Field]:
         """Return the fields of this name inside it."""
         return [each for each in self.inside if each.name == name]
 
@@ -34,7 +34,7 @@ class Field:
         current = self
         for part in path:
             name, which = part if isinstance(part, tuple) else (part, 0)
-            fields = current.named(name)
+            fields = current.find_fields(name)
             if isinstance(which, str):
                 fields, which = [each for each in fields if each.key == which], -1
             if not -len(fields) <= which < len(fields):

@@ -32,7 +32,7 @@ def new_config(**fields: Any) -> ModelConfig:
     return model_config_pb2.ModelConfig(**fields)
 
 
-def as_json(config: ModelConfig) -> str:
+def format_json(config: ModelConfig) -> str:
     """Return a config as the JSON that Triton hands to a model, but with dims as texts."""
     text: str = json_format.MessageToJson(
         config, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
@@ -52,7 +52,7 @@ def type_name(tensor: Any) -> str:
     return enum_name(tensor, "data_type").removeprefix("TYPE_")
 
 
-def dims_match(one: Sequence[int], two: Sequence[int]) -> bool:
+def is_same_dims(one: Sequence[int], two: Sequence[int]) -> bool:
     """Return whether two dims are the same; -1 matches any size."""
     pairs = zip(one, two, strict=False)
     return len(one) == len(two) and all(a == b or -1 in (a, b) for a, b in pairs)

@@ -96,9 +96,9 @@ class Model:
     def backend(self) -> str:
         """The backend by its own name, `ensemble`, or empty where Triton can't find one."""
         if self.config.backend or self.config.platform:
-            platforms = catalog.backends_by_platform()
+            platforms = catalog.read_backends_by_platform()
             return str(self.config.backend or platforms.get(self.config.platform, ""))
-        files = catalog.backends_by_file()
+        files = catalog.read_backends_by_file()
         if file := self.config.default_model_filename:
             return files.get(file, "")
         by_file = (backend for file, backend in files.items() if file in self.files)
@@ -138,7 +138,7 @@ def read_model(folder: Path) -> Model | UnreadModel:
         text = readable(path.read_bytes().decode(errors="replace"))
         return Model(folder, parse(text), fields_of(text))
     except FileNotFoundError:
-        return _without_config(folder)
+        return _make_config(folder)
     except OSError as error:
         what = f"can't be read: {error.strerror}"
         return UnreadModel(folder, Problem(path, 1, what, "make it a file"))
@@ -146,10 +146,10 @@ def read_model(folder: Path) -> Model | UnreadModel:
         return UnreadModel(folder, Problem(path, error.line, error.what, error.instead))
 
 
-def _without_config(folder: Path) -> Model | UnreadModel:
+def _make_config(folder: Path) -> Model | UnreadModel:
     """Make up the config of a folder that has a model file under its usual name, as Triton does."""
     model = Model(folder, new_config(), Field("", 1), has_config=False)
-    if model.files & catalog.backends_by_file().keys() or "." in model.name:
+    if model.files & catalog.read_backends_by_file().keys() or "." in model.name:
         return model
     others = sorted(path.name for path in folder.glob("*pbtxt*") if path.is_file())
     instead = "each folder of a repository must be a model: add its config, or move it away"

@@ -24,23 +24,23 @@ def model_configs(repository: Path) -> dict[str, ModelConfig]:
     return {name: model_config(repository, name) for name in names}
 
 
-def called_models(repository: Path) -> dict[str, list[str]]:
+def list_called_models(repository: Path) -> dict[str, list[str]]:
     """Return the names of the models that each model calls by BLS while it runs; empty of adopted ones."""
     called: dict[str, list[str]] = {}
     for path in repository.glob("*/*/step.json"):
         names = called.setdefault(path.parent.parent.name, [])
-        names += [name for name in in_manifest(path) if name not in names]
+        names += [name for name in read_manifest_calls(path) if name not in names]
     return called
 
 
-def in_manifest(step_json: Path) -> list[str]:
+def read_manifest_calls(step_json: Path) -> list[str]:
     """Return the names of the models that the steps of a version folder call."""
     manifest = json.loads(step_json.read_text(encoding="utf-8"))
     steps = manifest.get("steps", [manifest])
     return [called["name"] for step in steps for called in step.get("calls", {}).values()]
 
 
-def fused_steps(repository: Path) -> dict[str, list[str]]:
+def list_fused_steps(repository: Path) -> dict[str, list[str]]:
     """Return the names of the steps of each model that serves several."""
     manifests = (
         (path.parent.parent.name, json.loads(path.read_text(encoding="utf-8")))

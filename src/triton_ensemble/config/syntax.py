@@ -43,7 +43,7 @@ def readable(text: str) -> str:
     """Return a text as Python's parser reads what Triton's does; each field stays on its line."""
     parts, end = list[str](), 0
     for quoted in QUOTED.finditer(text):
-        parts += [_rewritten(text[end : quoted.start()]), _as_utf8(quoted[0])]
+        parts += [_rewritten(text[end : quoted.start()]), _to_utf8(quoted[0])]
         end = quoted.end()
     return "".join([*parts, _rewritten(text[end:])])
 
@@ -59,7 +59,7 @@ def _rewritten(bare: str) -> str:
     return bare
 
 
-def _as_utf8(quoted: str) -> str:
+def _to_utf8(quoted: str) -> str:
     """Return a string without escapes of bytes that are not UTF-8, which Triton accepts."""
     try:
         text_encoding.CUnescape(quoted).decode()
@@ -73,26 +73,26 @@ def parse(text: str) -> ModelConfig:
     try:
         config = text_format.Parse(text, new_config())
     except text_format.ParseError as error:
-        raise _syntax_error(error) from None
+        raise _make_syntax_error(error) from None
     bare = QUOTED.sub(lambda quoted: " " * len(quoted[0]), text)
     for pattern, (what, instead) in REFUSED_BY_TRITON.items():
         if refused := re.search(pattern, bare):
             line = text.count("\n", 0, refused.start()) + 1
-            raise ConfigSyntaxError(line, what.format(_visible(refused[0])), instead)
+            raise ConfigSyntaxError(line, what.format(_make_visible(refused[0])), instead)
     return config
 
 
-def _visible(word: str) -> str:
+def _make_visible(word: str) -> str:
     return word if word.isascii() and word.isprintable() else f"U+{ord(word):04X}"
 
 
-def _syntax_error(error: text_format.ParseError) -> ConfigSyntaxError:
+def _make_syntax_error(error: text_format.ParseError) -> ConfigSyntaxError:
     what = re.sub(r"^'.*?': (?=[A-Z])", "", re.sub(r"^\d+:\d+ : ", "", str(error))).rstrip(".")
     what = " ".join(what.split())
     unknown = re.search(r'(Message|Enum) type "([\w.]+)" has no .* named "?(\w+)', what)
     instead = "write it as Triton's model_config.proto has it"
     if unknown:
-        instead = _spelling(*unknown.groups())
+        instead = _suggest_spelling(*unknown.groups())
     elif re.search(r"(Couldn't parse|got|Expected) .*[${]$", what):
         instead = "fill in the placeholder first"
     elif what.endswith("\ufeff"):
@@ -100,7 +100,7 @@ def _syntax_error(error: text_format.ParseError) -> ConfigSyntaxError:
     return ConfigSyntaxError(error.GetLine() or 1, what, instead)
 
 
-def _spelling(kind: str, of: str, word: str) -> str:
+def _suggest_spelling(kind: str, of: str, word: str) -> str:
     """Return the name in Triton's schema that a word was meant to be."""
     pool = new_config().DESCRIPTOR.file.pool
     if kind == "Message":

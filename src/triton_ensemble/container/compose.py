@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_ensemble.server import log as server_log
-from triton_ensemble.server.ports import taken
+from triton_ensemble.server.ports import describe_taken
 
 DOCKER = os.environ.get("DOCKER", "docker")
 MONITORED = (
@@ -63,7 +63,7 @@ def _failure(run: subprocess.CompletedProcess[str]) -> str:
     lines = (run.stdout + run.stderr).strip().splitlines() or [f"exit status {run.returncode}"]
     errors = [line.strip() for line in lines if re.search("error|cannot|failed", line, re.I)]
     text = "\n  ".join(dict.fromkeys(errors or lines[-1:]))
-    held = _taken() if TAKEN.search(text) else ""
+    held = _describe_taken() if TAKEN.search(text) else ""
     return "\n  ".join(filter(None, [text, *remedies(text), held]))
 
 
@@ -72,12 +72,12 @@ def remedies(text: str) -> list[str]:
     return [remedy for pattern, remedy in REMEDIES.items() if re.search(pattern, text)]
 
 
-def _taken() -> str:
+def _describe_taken() -> str:
     """Return which ports that compose publishes are in use, and by what, other than containers of this folder."""
     tritons = not GATEWAY or "compose.ports.yaml" in os.environ.get("COMPOSE_FILES", "")
     usual = (PORTS if tritons else {}) | BESIDE
     ports = {api: int(os.environ.get(f"{api.upper()}_PORT") or usual[api]) for api in usual}
-    return taken(ports, ours=str(Path("deploy").resolve()))
+    return describe_taken(ports, ours=str(Path("deploy").resolve()))
 
 
 class Container:
@@ -116,14 +116,14 @@ class Container:
         while (now := self.state())[1] != "healthy" and now != ("running", ""):
             if now[0] in ended:
                 raise EndedError(self._why(now))
-            if time.monotonic() > start + timeout or self._given_up(now[1]):
+            if time.monotonic() > start + timeout or self._has_given_up(now[1]):
                 raise ContainerError(self._why(now))
             if time.monotonic() > start + PATIENCE_S and (check := self.health_check()) != shown:
                 shown = check
                 print(f"Waiting for {self.service}: {shown}", file=sys.stderr, flush=True)
             time.sleep(0.5)
 
-    def _given_up(self, health: str) -> bool:
+    def _has_given_up(self, health: str) -> bool:
         """Return whether it will not get healthy; Triton may, which its health check has started anew."""
         return health == "unhealthy" and self.service != "triton"
 
@@ -164,7 +164,7 @@ def others(triton: Container) -> list[Container]:
     return [container for container in containers if container.service != triton.service]
 
 
-def up(compose: Sequence[str], *services: str) -> Container:
+def start_services(compose: Sequence[str], *services: str) -> Container:
     """Start the compose project, or some of its services; ContainerError unless all of them run.
 
     Services that end are stopped, because Docker would restart them again and again.
@@ -189,7 +189,7 @@ def up(compose: Sequence[str], *services: str) -> Container:
 def main(compose: Sequence[str]) -> int:
     """Start the compose project of a command, print the addresses; return the exit status."""
     try:
-        triton = up(compose)
+        triton = start_services(compose)
         if triton.inspect()["HostConfig"]["PortBindings"]:
             print(f"http://{triton.address('http')}", f"grpc://{triton.address('grpc')}", sep="\n")
             print(f"http://{triton.address('metrics')}/metrics")

@@ -47,11 +47,11 @@ def digest(image: str) -> str:
             challenge = error.headers.get("WWW-Authenticate", "")
         if error.code != 401 or not challenge.startswith("Bearer "):
             raise
-        manifest = _read(url, accept | {"Authorization": f"Bearer {_token(challenge)}"})
+        manifest = _read(url, accept | {"Authorization": f"Bearer {_fetch_token(challenge)}"})
     return f"sha256:{hashlib.sha256(manifest).hexdigest()}"
 
 
-def _token(challenge: str) -> str:
+def _fetch_token(challenge: str) -> str:
     """Return a token for anybody, from where a registry's answer says."""
     fields = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
     answer = json.loads(_read(f"{fields.pop('realm')}?{urlencode(fields)}", {}))

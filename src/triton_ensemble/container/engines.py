@@ -77,7 +77,7 @@ def build(project: Project, found: list[Gpu], release: str) -> Iterator[str]:
     for name, version in versions(project, project.repository):
         onnx, flags = onnx_digest(version), project.engines[name]
         for gpu in dict.fromkeys(found):
-            folder = project.root / FOLDER / project.release / _folder_name(gpu.name)
+            folder = project.root / FOLDER / project.release / _make_folder_name(gpu.name)
             plan = folder / name / version.name / f"model.{gpu.capability}.plan"
             where = f"{name}/{version.name} on {gpu}"
             if _is_current(plan, onnx, flags):
@@ -94,7 +94,7 @@ def build(project: Project, found: list[Gpu], release: str) -> Iterator[str]:
             yield f"{where}: {plan.relative_to(project.root)}"
 
 
-def _folder_name(gpu: str) -> str:
+def _make_folder_name(gpu: str) -> str:
     return re.sub(r"\W+", "-", gpu).strip("-")
 
 

@@ -19,7 +19,7 @@ from urllib.request import Request
 
 from triton_ensemble.container import restart
 from triton_ensemble.container.inference import (
-    answered,
+    fetch_answer_count,
     keep_count,
     one_line,
     problem,
@@ -51,7 +51,7 @@ def check(options: argparse.Namespace) -> tuple[bool, str]:
     headers = dict(text.partition("=")[::2] for text in options.header) | own
     request = Request(options.url.rstrip("/") + path, body, headers)
     since = options.since
-    now = answered(project, options.metrics)
+    now = fetch_answer_count(project, options.metrics)
     before = min(now, read_count(since)) if since else now  # a new server counts from 0
     answers_others = True, f"{project.ensemble} answers others"
     if now > before:
@@ -60,7 +60,7 @@ def check(options: argparse.Namespace) -> tuple[bool, str]:
     try:
         reason = problem(project, request, options.timeout)
     except TimeoutError:
-        reason, now = f"not in {options.timeout:g} s", answered(project, options.metrics)
+        reason, now = f"not in {options.timeout:g} s", fetch_answer_count(project, options.metrics)
         if now > before:
             keep_count(since, now)
             return answers_others

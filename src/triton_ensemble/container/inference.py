@@ -22,7 +22,7 @@ def problem(project: Project, request: Request, timeout_s: float) -> str | None:
     """Return why the ensemble does not answer, in one line; None if it does. TimeoutError if not in time."""
     try:
         with DIRECT.open(request, timeout=timeout_s) as response:
-            answered = _streamed(response) if project.decoupled else _inferred(response)
+            answered = _read_first_event(response) if project.decoupled else _read_names(response)
     except HTTPError as error:
         if error.code == 400 and not project.sample_files():
             return None  # a refusal of zeros is an answer too
@@ -44,14 +44,14 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _inferred(response: Any) -> set[str]:
+def _read_names(response: Any) -> set[str]:
     """Return the names of an answer's outputs."""
     body, length = response.read(), response.headers.get(HEADER_LENGTH)
     header = json.loads(body[: int(length)] if length else body)
     return {output["name"] for output in header["outputs"]}
 
 
-def _streamed(response: Any) -> set[str] | None:
+def _read_first_event(response: Any) -> set[str] | None:
     """Return the outputs of a stream's first answer, for it may go on for long; None of an empty one.
 
     ValueError where that answer is an error.
@@ -65,18 +65,18 @@ def _streamed(response: Any) -> set[str] | None:
     return None
 
 
-def answered(project: Project, metrics_url: str) -> float:
+def fetch_answer_count(project: Project, metrics_url: str) -> float:
     """Return how many requests the ensemble has answered; 0 without metrics that can be read."""
     if not metrics_url:
         return 0
     try:
         with DIRECT.open(metrics_url, timeout=METRICS_TIMEOUT_S) as response:
-            return counted(project, response.read().decode())
+            return count_answers(project, response.read().decode())
     except OSError:
         return 0
 
 
-def counted(project: Project, metrics: str) -> float:
+def count_answers(project: Project, metrics: str) -> float:
     """Return how many requests the ensemble has answered, by the text of Triton's metrics."""
     own = [line for line in metrics.splitlines() if f'model="{project.ensemble}",' in line]
     counts = [line for line in own if line.startswith("nv_inference_request_success{")]

@@ -36,7 +36,7 @@ def pip(*arguments: str) -> str:
     return run.stdout
 
 
-def normalized(name: str) -> str:
+def normalize_name(name: str) -> str:
     """Return a package's name as the index compares names."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -46,7 +46,7 @@ def entries_of(lock: str) -> dict[str, list[str]]:
     entries: dict[str, list[str]] = {}
     for entry in lock.replace("\\\n", " ").splitlines():
         if match := re.match(r"([A-Za-z0-9._-]+)(?:\[.*?\])?==", entry):
-            entries.setdefault(normalized(match[1]), []).append(entry)
+            entries.setdefault(normalize_name(match[1]), []).append(entry)
     return entries
 
 
@@ -62,7 +62,7 @@ def main(lock: str, requirements: Sequence[str]) -> None:
         versions.write_text("\n".join(pins))
         plan = ("--dry-run", "--report", "-", "--constraint", str(versions))
         report = json.loads(pip("install", *plan, *requirements))
-        names = [normalized(item["metadata"]["name"]) for item in report["install"]]
+        names = [normalize_name(item["metadata"]["name"]) for item in report["install"]]
         if unknown := [name for name in names if name not in entries]:
             sys.exit(f"{', '.join(unknown)}: not in requirements.lock; run `make lock`")
         if names:

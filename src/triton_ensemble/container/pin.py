@@ -39,7 +39,7 @@ def pin(path: Path, name: str, by_suffix: Mapping[str, str]) -> list[str]:
     """
     text = path.read_bytes().decode()
     content = _load(text)
-    listed = _listed(path, content)
+    listed = _list_resources(path, content)
     names = {entry["name"] for entry in content["images"]}
     for needed in sorted(name + NEEDED[part] for part in listed & NEEDED.keys()):
         if needed not in names:
@@ -54,7 +54,7 @@ def pin(path: Path, name: str, by_suffix: Mapping[str, str]) -> list[str]:
     with suppress(KeyError, ValueError, yaml.YAMLError):
         for node, entry in zip(_entries(text), content["images"], strict=True):
             if image := images.get(entry["name"]):
-                edits.extend(_edits(node, image, "\r\n" if "\r\n" in text else "\n"))
+                edits.extend(_iter_edits(node, image, "\r\n" if "\r\n" in text else "\n"))
                 entry.pop("newTag", None)
                 entry["newName"], _, entry["digest"] = image.partition("@")
         for start, end, new in sorted(edits, key=lambda edit: edit[:2], reverse=True):
@@ -78,7 +78,7 @@ def _load(text: str) -> dict[str, Any]:
     return content
 
 
-def _listed(path: Path, content: Mapping[str, Any]) -> set[str]:
+def _list_resources(path: Path, content: Mapping[str, Any]) -> set[str]:
     """Return the resources and components of a kustomization.yaml, from the project's folder."""
     listed = [*(content.get("resources") or ()), *(content.get("components") or ())]
     return {os.path.normpath(path.parent / str(item)) for item in listed}
@@ -93,7 +93,9 @@ def _entries(text: str) -> Iterator[yaml.MappingNode]:
             yield from value.value
 
 
-def _edits(entry: yaml.MappingNode, image: str, line_end: str) -> Iterator[tuple[int, int, str]]:
+def _iter_edits(
+    entry: yaml.MappingNode, image: str, line_end: str
+) -> Iterator[tuple[int, int, str]]:
     """Yield the start, the end and the new text of what an entry says of its image."""
     fields = {key.value: (key, value) for key, value in entry.value}
     key, name = fields["name"]

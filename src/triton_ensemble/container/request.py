@@ -48,26 +48,26 @@ def message(project: Project) -> Message:
     if not file:
         return encode(project, {})
     try:
-        return encode(project, _inputs_of(file))
+        return encode(project, _list_inputs(file))
     except Exception as error:  # whatever it is, the file can't be sent
         raise ValueError(f"{file}: is not a sample request: {error}") from error
 
 
-def _inputs_of(file: Path) -> dict[str, Any]:
+def _list_inputs(file: Path) -> dict[str, Any]:
     """Return the inputs of a sample by name, as nested lists."""
     sample = json.loads(file.read_text(encoding="utf-8"))
     if not isinstance(sample, dict) or not isinstance(sample.get("inputs"), dict):
         raise ValueError('it has no "inputs"; write {"inputs": {NAME: [...]}}')
-    return {name: _expanded(value) for name, value in sample["inputs"].items()}
+    return {name: _expand_zeros(value) for name, value in sample["inputs"].items()}
 
 
-def _expanded(value: Any) -> Any:
+def _expand_zeros(value: Any) -> Any:
     """Return nested lists for the shape of a tensor of zeros."""
-    return _filled(0, value["zeros"]) if isinstance(value, dict) and "zeros" in value else value
+    return _fill(0, value["zeros"]) if isinstance(value, dict) and "zeros" in value else value
 
 
-def _filled(cell: Any, shape: list[int]) -> Any:
-    return [_filled(cell, shape[1:])] * shape[0] if shape else cell
+def _fill(cell: Any, shape: list[int]) -> Any:
+    return [_fill(cell, shape[1:])] * shape[0] if shape else cell
 
 
 # A decoupled model answers over HTTP by `generate_stream` alone, which takes JSON.
@@ -75,21 +75,22 @@ def _filled(cell: Any, shape: list[int]) -> Any:
 
 def _stream_message(project: Project, inputs: dict[str, Any]) -> Message:
     values = inputs or {
-        tensor.name: _zeros(tensor, _shape(project, tensor)) for tensor in project.inputs
+        tensor.name: _make_zeros(tensor, _shape(project, tensor)) for tensor in project.inputs
     }
     body = {
-        name: [_json_cell(project, cell) for cell in _flat(value)] for name, value in values.items()
+        name: [_format_json_cell(project, cell) for cell in _flat(value)]
+        for name, value in values.items()
     }
     path = f"/v2/models/{quote(project.ensemble)}/generate_stream"
     return Message(path, json.dumps(body).encode(), {"Content-Type": "application/json"})
 
 
-def _zeros(tensor: Input, shape: list[int]) -> Any:
+def _make_zeros(tensor: Input, shape: list[int]) -> Any:
     """Return zeros of a shape as nested lists; texts are empty."""
-    return _filled({"BYTES": "", "BOOL": False}.get(tensor.datatype, 0), shape)
+    return _fill({"BYTES": "", "BOOL": False}.get(tensor.datatype, 0), shape)
 
 
-def _json_cell(project: Project, cell: Any) -> Any:
+def _format_json_cell(project: Project, cell: Any) -> Any:
     return _bytes(project, cell).decode() if isinstance(cell, dict) else cell
 
 
@@ -100,7 +101,7 @@ def _json_cell(project: Project, cell: Any) -> Any:
 def _infer_message(project: Project, inputs: dict[str, Any]) -> Message:
     sent = [tensor for tensor in project.inputs if not inputs or tensor.name in inputs]
     if inputs:
-        parts = [_encoded(project, tensor, inputs[tensor.name]) for tensor in sent]
+        parts = [_encode(project, tensor, inputs[tensor.name]) for tensor in sent]
         shapes = [_sample_shape(project, tensor, inputs[tensor.name]) for tensor in sent]
     else:
         shapes = [_shape(project, tensor) for tensor in sent]
@@ -138,17 +139,17 @@ def _shape(project: Project, tensor: Input) -> list[int]:
 
 def _sample_shape(project: Project, tensor: Input, value: Any) -> list[int]:
     """Return the shape of a sample's input, which may leave out the last dim if that is 1, or be a lone value."""
-    shape, row = _nested_shape(value), _shape(project, tensor)
+    shape, row = _measure_shape(value), _shape(project, tensor)
     return [*(shape or row[:-1]), 1] if len(shape) < len(row) else shape
 
 
-def _nested_shape(value: Any) -> list[int]:
+def _measure_shape(value: Any) -> list[int]:
     if not isinstance(value, list):
         return []
-    return [len(value), *(_nested_shape(value[0]) if value else [])]
+    return [len(value), *(_measure_shape(value[0]) if value else [])]
 
 
-def _encoded(project: Project, tensor: Input, value: Any) -> bytes:
+def _encode(project: Project, tensor: Input, value: Any) -> bytes:
     try:
         return _binary(project, tensor.datatype, list(_flat(value)))
     except Exception as error:

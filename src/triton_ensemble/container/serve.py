@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> None:
     ):
         if text.startswith("s3://") and (problem := readable.problem(text, os.environ)):
             sys.exit(f"MODEL_REPOSITORY: {problem}")
-        for fatal, line in _engine_problems(Path(text)):
+        for fatal, line in _check_engines(Path(text)):
             print(line, file=sys.stderr, flush=True)
             if fatal:
                 sys.exit(1)
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> None:
     os.execvp("tritonserver", ["tritonserver", *arguments, *options])
 
 
-def _engine_problems(repository: Path) -> Iterator[tuple[bool, str]]:
+def _check_engines(repository: Path) -> Iterator[tuple[bool, str]]:
     """Yield what is wrong with engines of TensorRT here; nothing where no driver says what is here."""
     if (PROJECT / FILE).is_file() and (project := Project.load(PROJECT)).engines:
         release = os.environ.get(RELEASE, project.release)

@@ -126,14 +126,14 @@ def _read(name: str, root: Path, work: Path) -> Row:
     state = read_state(root)
     pipeline = "changed" if state.is_changed else "applied"
     row = Row(name, str(state.made.get("_commit", "")), pipeline=pipeline)
-    row.newest, row.behind = _behind(root, str(state.made.get("_src_path")), row.version)
-    row.edited, row.green = _edited(root, work), _output(root, "gh", *GREEN.split())[:10]
+    row.newest, row.behind = _find_newest(root, str(state.made.get("_src_path")), row.version)
+    row.edited, row.green = _list_edited(root, work), _output(root, "gh", *GREEN.split())[:10]
     found = RULES["known-fault"].findings(Repository.read(root / "model_repository"))
     row.faults = [each.words for each in found]
     return row
 
 
-def _behind(root: Path, source: str, version: str) -> tuple[str, int | None]:
+def _find_newest(root: Path, source: str, version: str) -> tuple[str, int | None]:
     """Return the template's newest tag, and how many are newer than a version; pre-releases count for a pre-release."""
     for short, long in SOURCES.items():
         source = re.sub(f"^{re.escape(short)}", long, source)
@@ -164,7 +164,7 @@ def _version(found: re.Match[str] | None) -> Version | None:
     return None
 
 
-def _edited(root: Path, work: Path) -> list[str] | None:
+def _list_edited(root: Path, work: Path) -> list[str] | None:
     """Return the edited managed files, as the project's own version of the template renders them."""
     for wheel in root.glob("vendor/triton_ensemble-*.whl"):
         toolkit = work / hashlib.sha256(wheel.read_bytes()).hexdigest()

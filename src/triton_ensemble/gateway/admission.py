@@ -33,7 +33,7 @@ class Admission:
     async def __aenter__(self) -> None:
         """Take one of the places that Triton's requests have; Refusal 429 where none is free in time."""
         with observe.span("queue"):
-            await (self._waited() if self._places.locked() else self._places.acquire())
+            await (self._count_wait() if self._places.locked() else self._places.acquire())
         observe.COMPUTING.inc()
 
     async def __aexit__(self, *_: object) -> None:
@@ -81,7 +81,7 @@ class Admission:
         else:
             self._watched_since = 0.0
 
-    async def _waited(self) -> None:
+    async def _count_wait(self) -> None:
         self.check()
         self._waiting += 1
         try:

@@ -27,24 +27,24 @@ class Image(NamedTuple):
     content: bytes
 
 
-def as_json(answer: Answer, names: Names) -> bytes:
+def format_json(answer: Answer, names: Names) -> bytes:
     """Return `{OUTPUT: rows}`, null for a row that failed, and with `errors` why: row, file, error.
 
     Bytes that are no text are {"base64": ...}; what is no number (NaN, infinity) is null.
     """
     if not answer.errors:
         return outputs_as_json(answer.outputs)
-    content = {name: _with_gaps(answer, _values(a)) for name, a in answer.outputs.items()}
+    content = {name: _fill_gaps(answer, _values(a)) for name, a in answer.outputs.items()}
     content[ERRORS] = [_error(row, error, names) for row, error in answer.errors.items()]
-    return _dumped(content)
+    return _dump(content)
 
 
 def outputs_as_json(outputs: Arrays) -> bytes:
     """Return `{OUTPUT: nested lists}`."""
-    return _dumped({name: _values(array) for name, array in outputs.items()})
+    return _dump({name: _values(array) for name, array in outputs.items()})
 
 
-def _dumped(content: Mapping[str, object]) -> bytes:
+def _dump(content: Mapping[str, object]) -> bytes:
     return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY, default=_plain)
 
 
@@ -59,7 +59,7 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON")
 
 
-def _with_gaps(answer: Answer, rows: Iterable[object]) -> list[object]:
+def _fill_gaps(answer: Answer, rows: Iterable[object]) -> list[object]:
     left = iter(rows)
     return [None if row in answer.errors else next(left) for row in range(answer.rows)]
 

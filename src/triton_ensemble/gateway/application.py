@@ -48,7 +48,7 @@ class Applied(Exchange):
         }
         self._is_chunked = False
 
-    def _admitted(self) -> Body:
+    def _admit(self) -> Body:
         """Let the request in. Only its route knows whether it asks for a key, so a long body without one is refused."""
         gateway: Gateway | None = self._connection.app_state.get("gateway")
         headers = self._asked.headers
@@ -67,12 +67,12 @@ class Applied(Exchange):
                 self._connection.transport.close()
                 self._end()
 
-    def gone(self) -> None:
+    def cancel(self) -> None:
         """Tell the application, if it has the request."""
         if self._task:
             self._is_over.set()
         else:
-            super().gone()
+            super().cancel()
 
     async def _receive(self) -> Message:
         if self._messages:

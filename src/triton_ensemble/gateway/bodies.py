@@ -52,10 +52,10 @@ def inputs(headers: Mapping[str, str], body: bytes, client: Package, max_rows: i
     """Return the values of a request by input, and what its rows are called; Refusal 400 or 413."""
     kind = _kind(headers)
     if kind == FORM:
-        return _of_form(headers["content-type"], body, client, max_rows)
+        return _read_form(headers["content-type"], body, client, max_rows)
     if RAW.fullmatch(kind):
         return {raw_input(client.tensors): [body] if client.tensors.MAX_BATCH_SIZE else body}, []
-    return _of_json(body, client, max_rows), []
+    return _read_json(body, client, max_rows), []
 
 
 def _kind(headers: Mapping[str, str]) -> str:
@@ -69,7 +69,7 @@ def weight(headers: Mapping[str, str], body: bytes) -> int:
     return OBJECT_BYTES * (body.count(b"[") + body.count(b"{")) + CELL_BYTES * body.count(b",")
 
 
-def _of_json(body: bytes, client: Package, max_rows: int) -> dict[str, object]:
+def _read_json(body: bytes, client: Package, max_rows: int) -> dict[str, object]:
     try:
         given = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -117,7 +117,7 @@ def _texts(value: object) -> object:
         return value  # is no text, and refused as such
 
 
-def _of_form(content_type: str, body: bytes, client: Package, max_rows: int) -> Given:
+def _read_form(content_type: str, body: bytes, client: Package, max_rows: int) -> Given:
     """Return the parts of a form: each is a row of the input of its name, or that input where there is no batch."""
     most = max_rows * len(client.tensors.INPUTS)
     given: dict[str, list[object]] = {}

@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
                 os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics
             url = f"http://{arguments.host}:{port}"
             _say(f"{project.ensemble} at {url}, where POST /predict asks it; Ctrl-C stops it")
-            app = f"{LOADING}:{'worker' if arguments.workers else 'reloaded'}"
+            app = f"{LOADING}:{'worker' if arguments.workers else 'make_reloaded'}"
             more = {"workers": arguments.workers} if arguments.workers else RELOAD
             given: dict[str, Any] = {"factory": True, "http": protocol, **more, **SERVING}
             uvicorn.run(app, host=arguments.host, port=port, **given)

@@ -56,7 +56,7 @@ async def completions(
         "model": pipeline.model,
     }
     if given.stream:
-        return await pipeline.by_events(_events(pieces, head, request.state.id))
+        return await pipeline.send_events(_events(pieces, head, request.state.id))
     async with aclosing(pieces) as texts:
         text = "".join([text async for text in texts])
     return head | _choice(text, "stop")

@@ -17,11 +17,11 @@ from triton_ensemble.gateway.gateway import Gateway
 HEADER = APIKeyHeader(name="X-API-Key", scheme_name="key", auto_error=False)  # describes it
 
 
-async def _with_key(request: Request, _: Annotated[str | None, Depends(HEADER)]) -> None:
+async def _require_key(request: Request, _: Annotated[str | None, Depends(HEADER)]) -> None:
     _gateway(request).keys.check(request.headers)
 
 
-Key = Depends(_with_key)  # asks for one of the gateway's API keys, if there are any
+Key = Depends(_require_key)  # asks for one of the gateway's API keys, if there are any
 
 
 class Asking:
@@ -54,11 +54,11 @@ class Asking:
         self, inputs: Mapping[str, ArrayLike] | None = None, /, **named: ArrayLike
     ) -> AsyncGenerator[Arrays, None]:
         """Yield the answers of a decoupled pipeline as they come; raises Refusal."""
-        return self._gateway.streamed(self._asked, {**(inputs or {}), **named})
+        return self._gateway.iter_answers(self._asked, {**(inputs or {}), **named})
 
-    async def by_events(self, events: AsyncGenerator[bytes, None]) -> Response:
+    async def send_events(self, events: AsyncGenerator[bytes, None]) -> Response:
         """Answer by server-sent events, which end for who does not read them."""
-        return await self._gateway.by_events(self._request, events)
+        return await self._gateway.send_events(self._request, events)
 
 
 def _gateway(request: Request) -> Gateway:
@@ -66,8 +66,8 @@ def _gateway(request: Request) -> Gateway:
     return gateway
 
 
-def _asking(request: Request, _: Annotated[None, Key]) -> Asking:
+def _make_asking(request: Request, _: Annotated[None, Key]) -> Asking:
     return Asking(request)
 
 
-Pipeline = Annotated[Asking, Depends(_asking)]
+Pipeline = Annotated[Asking, Depends(_make_asking)]

@@ -72,7 +72,7 @@ def predict(
     form = {"type": "object", "properties": {}, "required": body.get("required", [])}
     for name, tensor in client.tensors.INPUTS.items():
         form["properties"][name] = _parts(tensor, bool(client.tensors.MAX_BATCH_SIZE))
-    requests = _examples({sample.name: sample.inputs for sample in samples})
+    requests = _list_examples({sample.name: sample.inputs for sample in samples})
     content = {
         "application/json": {"schema": body, **requests},
         "multipart/form-data": {"schema": form},
@@ -94,7 +94,7 @@ def _outputs(client: Package, answer: type, samples: list[Sample]) -> Json:
     """Return the forms of an answer by media type: JSON, or where an output may be an image that one."""
     schema = _schema(answer)
     schema["properties"] = {**schema["properties"], ERRORS: ROW_ERRORS}
-    examples = _examples({sample.name: sample.outputs for sample in samples})
+    examples = _list_examples({sample.name: sample.outputs for sample in samples})
     texts = [t for t in client.tensors.OUTPUTS.values() if t.datatype == "BYTES"]
     image = {"image/*": {"schema": {"type": "string", "format": "binary"}}} if texts else {}
     return {"application/json": {"schema": schema, **examples}, **image}
@@ -110,7 +110,7 @@ def _events(answer: type) -> Json:
     return {"text/event-stream": {"itemSchema": item}}
 
 
-def _examples(by_name: dict[str, Arrays]) -> Json:
+def _list_examples(by_name: dict[str, Arrays]) -> Json:
     """Return the values of samples as JSON has them, of an answer what is recorded of it."""
     texts = {name: outputs_as_json(arrays) for name, arrays in by_name.items() if arrays}
     short = {name: text for name, text in texts.items() if len(text) <= EXAMPLE_BYTES}

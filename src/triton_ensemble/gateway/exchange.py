@@ -30,14 +30,14 @@ class Exchange:
     def begin(self) -> None:
         """Let the request in, or refuse it before its body comes: that costs the least."""
         try:
-            self._body = self._admitted()
+            self._body = self._admit()
         except Refusal as refusal:
             self._refuse(refusal)
             return
         if self._asked.headers.get("expect", "").lower() == "100-continue":
             self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def _admitted(self) -> Body:
+    def _admit(self) -> Body:
         raise NotImplementedError
 
     def on_body(self, part: bytes) -> None:
@@ -61,7 +61,7 @@ class Exchange:
         """Refuse the request, as its body does not come in time."""
         self._refuse(self._connection.admission.late())
 
-    def gone(self) -> None:
+    def cancel(self) -> None:
         """End it, as the client has left before all of the request was there."""
         self._refuse(bodies.cut())
 

@@ -25,7 +25,7 @@ from triton_ensemble.gateway.keys import Keys
 from triton_ensemble.gateway.observe import Asked
 from triton_ensemble.gateway.predict import Answer, Predictor, count, grpc_connection
 from triton_ensemble.gateway.readiness import Readiness
-from triton_ensemble.gateway.refusal import Refusal, of_inference
+from triton_ensemble.gateway.refusal import Refusal, make_refusal
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.gateway.triton_http import TritonHttp
 from triton_ensemble.samples.files import Sample
@@ -48,7 +48,7 @@ class Gateway:
         self._sample = sample
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def run(self) -> AsyncIterator[None]:
         """Hold the connection while the application runs; an open one would delay Triton's shutdown."""
         rows, shared = self._settings.max_rows, bool(self._settings.batch)
         if not self.keys.are_asked:
@@ -110,12 +110,12 @@ class Gateway:
         with observe.span("answer"):
             if found := answers.image(answer, asked.headers.get("accept", "")):
                 return Response(found.content, media_type=found.kind)
-            return Response(answers.as_json(answer, names), media_type="application/json")
+            return Response(answers.format_json(answer, names), media_type="application/json")
 
     async def outputs(self, asked: Asked, inputs: Mapping[str, object]) -> Arrays:
         """Return the outputs for inputs of one of the owner's routes; Refusal where a row gets none."""
         answer = await self._answer(asked, inputs)
-        with self._translated(asked):
+        with self._translate(asked):
             for error in answer.errors.values():
                 raise error
         return answer.outputs
@@ -123,7 +123,7 @@ class Gateway:
     async def _answer(self, asked: Asked, inputs: Mapping[str, object]) -> Answer:
         """Return what Triton answers; Refusal where no row gets outputs."""
         async with self.admission:
-            with observe.span("triton") as context, self._translated(asked):
+            with observe.span("triton") as context, self._translate(asked):
                 options = _options(asked, context)
                 answer = await self._predictor.answer(inputs, self._settings.timeout_s, options)
                 refused = len(answer.errors)
@@ -143,9 +143,9 @@ class Gateway:
         except Refusal:
             body.close()
             raise
-        return await self.by_events(request, self._events(asked, body))
+        return await self.send_events(request, self._events(asked, body))
 
-    async def by_events(self, request: Request, events: AsyncGenerator[bytes, None]) -> Response:
+    async def send_events(self, request: Request, events: AsyncGenerator[bytes, None]) -> Response:
         """Answer by server-sent events; Refusal where the first raises it, or the client leaves before it."""
         async with _unless_gone(request):
             first = await anext(events, b"")  # a request that is refused has a status of its own
@@ -156,7 +156,7 @@ class Gateway:
         with closing(body):
             given, _ = self._inputs(asked, body)
             try:
-                async with aclosing(self.streamed(asked, given)) as stream:
+                async with aclosing(self.iter_answers(asked, given)) as stream:
                     async for outputs in stream:
                         count += 1
                         yield b"data: " + answers.outputs_as_json(outputs) + b"\n\n"
@@ -168,12 +168,12 @@ class Gateway:
             finally:
                 asked.seen = {"answers": count}
 
-    async def streamed(
+    async def iter_answers(
         self, asked: Asked, inputs: Mapping[str, object]
     ) -> AsyncGenerator[Arrays, None]:
         """Yield the answers of a decoupled pipeline; Refusal where it fails."""
         async with self.admission:
-            with observe.span("triton") as context, self._translated(asked):
+            with observe.span("triton") as context, self._translate(asked):
                 options = _options(asked, context)
                 stream = self._predictor.stream(inputs, self._settings.timeout_s, options)
                 async with aclosing(stream):
@@ -197,14 +197,14 @@ class Gateway:
             raise self.admission.late() from None
 
     @contextmanager
-    def _translated(self, asked: Asked) -> Iterator[None]:
+    def _translate(self, asked: Asked) -> Iterator[None]:
         """Raise the client's errors as refusals; those that are not the request's are logged."""
         try:
             yield
         except self._client.InferenceError as error:
             if not isinstance(error, self._client.InvalidInput):
                 LOG.error("%s: %s", asked.id, error)
-            raise of_inference(error, self._client) from None
+            raise make_refusal(error, self._client) from None
 
 
 def _options(asked: Asked, context: Context | None) -> Options:
@@ -220,7 +220,7 @@ class _Events(StreamingResponse):
     """Server-sent events, which end where one is not read in time: they hold a place."""
 
     def __init__(self, first: bytes, events: AsyncGenerator[bytes, None], read_s: float) -> None:
-        super().__init__(_after(first, events), 200, UNBUFFERED, "text/event-stream")
+        super().__init__(_prepend(first, events), 200, UNBUFFERED, "text/event-stream")
         self._events, self._read_s = events, read_s
 
     async def stream_response(self, send: Send) -> None:
@@ -233,7 +233,7 @@ class _Events(StreamingResponse):
                 await super().stream_response(in_time)
 
 
-async def _after(first: bytes, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _prepend(first: bytes, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield first
     async for event in events:
         yield event

@@ -33,7 +33,7 @@ def application() -> FastAPI:
     except Exception as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error).partition("\n")[0]
         raise ApplicationError(f"{_where(error)}: {type(error).__name__}: {reason}") from error
-    for line in _hidden(app):
+    for line in _list_hidden(app):
         raise ApplicationError(line)
     return app
 
@@ -47,7 +47,7 @@ def worker() -> FastAPI:
         sys.exit(STARTUP_FAILURE)
 
 
-def reloaded() -> ASGIApp:
+def make_reloaded() -> ASGIApp:
     """Return it for one that is loaded anew when a file changes: until it can be, each request is told why not."""
     try:
         return application()
@@ -79,7 +79,7 @@ def _where(error: Exception) -> str:
     return own[-1] if own else "gateway/"
 
 
-def _hidden(app: FastAPI) -> Iterator[str]:
+def _list_hidden(app: FastAPI) -> Iterator[str]:
     """Yield a line for each of the owner's routes that no request would reach, since one of the gateway's takes them all."""
     ours = [route for route in app.routes if isinstance(route, Route)]
     for route in iter_route_contexts(app.routes):

@@ -116,11 +116,11 @@ class Observed:
 
 def span(name: str) -> AbstractContextManager[Context | None]:
     """Return the context of a part of the request, for what belongs to it; one that nobody records is none, and no work."""
-    return _recorded(name) if trace.get_current_span().is_recording() else nullcontext()
+    return _record_span(name) if trace.get_current_span().is_recording() else nullcontext()
 
 
 @contextmanager
-def _recorded(name: str) -> Iterator[Context]:
+def _record_span(name: str) -> Iterator[Context]:
     """Record a span. It is not the current one: that of a stream ends in another task than it begins in."""
     span = TRACER.start_span(name)
     try:

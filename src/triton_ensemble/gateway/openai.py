@@ -102,7 +102,7 @@ def embeddings(*, input: str, output: str, dimensions: str = "", tokens: str = "
             for i, vector in enumerate(vectors)
         ]
         content = {"object": "list", "data": data, "model": pipeline.model}
-        return _as_json({**content, "usage": _usage(outputs, tokens)})
+        return _to_json({**content, "usage": _usage(outputs, tokens)})
 
     return router
 
@@ -129,7 +129,7 @@ def rerank(*, query: str, document: str, score: str, tokens: str = "") -> APIRou
             for i in np.argsort(-scores, kind="stable")[: given.top_n].tolist()
         ]
         content = {"id": f"rerank-{request.state.id}", "model": pipeline.model}
-        return _as_json({**content, "results": results, "usage": _usage(outputs, tokens)})
+        return _to_json({**content, "results": results, "usage": _usage(outputs, tokens)})
 
     return router
 
@@ -165,7 +165,7 @@ def classify(*, input: str, probabilities: str, label: str = "", tokens: str = "
             "created": int(time.time()),
             "model": pipeline.model,
         }
-        return _as_json({**content, "data": data, "usage": _usage(outputs, tokens)})
+        return _to_json({**content, "data": data, "usage": _usage(outputs, tokens)})
 
     return router
 
@@ -179,11 +179,11 @@ def _usage(outputs: Arrays, tokens: str) -> dict[str, int]:
     return {"prompt_tokens": count, "total_tokens": count}
 
 
-def _as_json(content: dict[str, object]) -> Response:
-    text = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY, default=_as_number)
+def _to_json(content: dict[str, object]) -> Response:
+    text = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY, default=_to_number)
     return Response(text, media_type="application/json")
 
 
-def _as_number(value: np.generic) -> object:
+def _to_number(value: np.generic) -> object:
     """Return what orjson does not know, like float16, as a number of Python's."""
     return value.item()

@@ -57,7 +57,7 @@ class Predicted(Exchange):
         super().__init__(connection, Asked("POST", path, headers))
         self._gateway = gateway
 
-    def _admitted(self) -> Body:
+    def _admit(self) -> Body:
         return self._gateway.begin(self._asked)
 
     async def _answer(self, body: Body) -> None:
@@ -69,10 +69,10 @@ class Predicted(Exchange):
             response = self._asked.failure()
         self._send(response)
 
-    def gone(self) -> None:
+    def cancel(self) -> None:
         """Cancel what is under way, and Triton's request with it."""
         if not self._task:
-            super().gone()
+            super().cancel()
         elif self._task.cancel():
             self._asked.record(PATH, observe.GONE, 0)
             self._end()

@@ -125,12 +125,14 @@ def add(app: FastAPI, project: Project, keys: Keys) -> None:
         response_model=None,
     )
     for path, html in {"/": "page.html", "/docs": "docs.html"}.items():
-        app.api_route(path, methods=["GET", "HEAD"], include_in_schema=False)(_sent(html))
+        app.api_route(path, methods=["GET", "HEAD"], include_in_schema=False)(
+            _make_file_route(html)
+        )
     app.get("/pipeline.json", include_in_schema=False, response_model=None)(page.pipeline)
     app.get("/samples/{name:path}", include_in_schema=False, response_model=None)(page.sample)
 
 
-def _sent(file: str) -> Callable[[], Coroutine[object, object, Response]]:
+def _make_file_route(file: str) -> Callable[[], Coroutine[object, object, Response]]:
     async def sent() -> FileResponse:
         return FileResponse(STATIC / file, headers=HEADERS)
 

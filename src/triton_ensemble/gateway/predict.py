@@ -49,7 +49,7 @@ class Predictor:
     ) -> None:
         self._client, self._connection, self._max_rows = client, connection, max_rows
         batch = client.tensors.MAX_BATCH_SIZE
-        join, refused = client.runtime.batches.joined, client.InvalidInput
+        join, refused = client.runtime.batches.join_rows, client.InvalidInput
         alone = not shared or batch < 2 or client.tensors.SEQUENTIAL
         shared_calls = SharedCalls(connection.send, join, batch, refused=refused)
         self._send = self._alone if alone else shared_calls.call
@@ -70,21 +70,21 @@ class Predictor:
                 try:
                     return _Part(rows, await self._send(batches.part(arrays, rows), end, options))
                 except self._client.InvalidInput as error:
-                    of_rows = self._client.runtime.flow.of_rows
-                    return _Part(rows, error=of_rows(error, rows))
+                    shift_rows = self._client.runtime.flow.shift_rows
+                    return _Part(rows, error=shift_rows(error, rows))
 
-        parts = await _gathered([sent(rows) for rows in requests])
+        parts = await _gather([sent(rows) for rows in requests])
         refused = [part for part in parts if part.error and len(part.rows) > 1]
         alone = [sent(range(row, row + 1)) for part in refused for row in part.rows]
-        parts = [part for part in parts if part not in refused] + await _gathered(alone)
-        return _joined(batches.joined, sorted(parts, key=lambda part: part.rows.start))
+        parts = [part for part in parts if part not in refused] + await _gather(alone)
+        return _join(batches.joined, sorted(parts, key=lambda part: part.rows.start))
 
     async def stream(
         self, inputs: Mapping[str, object], timeout_s: float, options: Options
     ) -> AsyncGenerator[Arrays, None]:
         """Yield the answers of a decoupled pipeline as they come; raises InferenceError."""
         arrays = self._arrays(inputs)
-        async with aclosing(self._streamed(arrays, timeout_s, options)) as answers:
+        async with aclosing(self._stream(arrays, timeout_s, options)) as answers:
             async for answer in answers:
                 yield answer
 
@@ -93,10 +93,10 @@ class Predictor:
         if isinstance(self._connection, TritonHttp) or not self._client.tensors.DECOUPLED:
             await self._connection.send(arrays, timeout=timeout_s)
             return
-        async with aclosing(self._streamed(arrays, timeout_s, {})) as answers:
+        async with aclosing(self._stream(arrays, timeout_s, {})) as answers:
             await anext(answers, None)
 
-    def _streamed(
+    def _stream(
         self, arrays: Arrays, timeout_s: float, options: Options
     ) -> AsyncGenerator[Arrays, None]:
         assert not isinstance(self._connection, TritonHttp)
@@ -150,14 +150,14 @@ async def count(connection: Statistics) -> dict[str, dict[str, int]]:
     return {name: dict(counter) for name, counter in counted.items()}
 
 
-def _joined(join: Callable[[Sequence[Arrays]], Arrays], parts: Sequence[_Part]) -> Answer:
+def _join(join: Callable[[Sequence[Arrays]], Arrays], parts: Sequence[_Part]) -> Answer:
     errors = {part.rows.start: part.error for part in parts if part.error}
     answered = [part.outputs for part in parts if part.outputs is not None]
     outputs = join(answered) if answered else {}
     return Answer(outputs, parts[-1].rows.stop or 1, errors)
 
 
-async def _gathered(calls: Sequence[Awaitable[_Part]]) -> list[_Part]:
+async def _gather(calls: Sequence[Awaitable[_Part]]) -> list[_Part]:
     """Return what calls return that run together; where one raises, the others end too."""
     if len(calls) == 1:
         return [await calls[0]]

@@ -74,7 +74,7 @@ class Protocol(asyncio.Protocol):
         self._unlimit()
         self.resume_writing()
         if self._exchange and not self._is_answered:
-            self._exchange.gone()
+            self._exchange.cancel()
 
     def pause_writing(self) -> None:
         self.writable.clear()
@@ -113,11 +113,11 @@ class Protocol(asyncio.Protocol):
                 self._parser.feed_data(data)
                 return
             except httptools.HttpParserUpgrade as upgrade:
-                data = self._without_offer(data[upgrade.args[0] :])
+                data = self._drop_offer(data[upgrade.args[0] :])
             except httptools.HttpParserError:
                 return self._reject("Invalid HTTP request received.")
 
-    def _without_offer(self, rest: bytes) -> bytes:
+    def _drop_offer(self, rest: bytes) -> bytes:
         """Return a request that offers another protocol without the offer: the parser takes its body for that protocol.
 
         Java's client and Spring's offer HTTP/2 with each request.

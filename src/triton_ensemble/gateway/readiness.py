@@ -26,11 +26,11 @@ class Readiness:
         """Return why the pipeline does not answer; empty where it does."""
         async with self._turn:
             if time.monotonic() - self._asked_at >= KEPT_S:
-                self._problem = await self._asked()
+                self._problem = await self._find_problem()
                 self._asked_at = time.monotonic()
             return self._problem
 
-    async def _asked(self) -> str:
+    async def _find_problem(self) -> str:
         try:
             await self._ask(TIMEOUT_S)
         except self._client.InvalidInput:

@@ -38,7 +38,7 @@ class Refusal(Exception):
         return Response(body, self.status, self.headers, media_type="application/json")
 
 
-def of_inference(error: Exception, client: Package) -> Refusal:
+def make_refusal(error: Exception, client: Package) -> Refusal:
     """Return what an InferenceError of the project's `client` means to who sent the request.
 
     The texts of refused inputs are for people, and so pass; those of failures may tell what is inside, and so do not.

@@ -53,7 +53,7 @@ def service(module: ModuleType, inputs: type, answer: type) -> FastAPI:
     name = client.tensors.MODEL
     app = FastAPI(
         title=name,
-        lifespan=_running,
+        lifespan=_run_application,
         responses=describe.ANY,
         docs_url=None,
         redoc_url=None,
@@ -78,7 +78,7 @@ def service(module: ModuleType, inputs: type, answer: type) -> FastAPI:
         app.add_middleware(Predict, route=cast(Route, app.router.routes[-1]))
     page.add(app, project, gateway.keys)
     _add_probes(app, gateway)
-    app.exception_handler(Refusal)(_refused)
+    app.exception_handler(Refusal)(_answer_refusal)
     app.exception_handler(HTTPException)(_not_routed)
     app.exception_handler(RequestValidationError)(_invalid)
     app.add_middleware(observe.Observed)
@@ -99,10 +99,10 @@ def service(module: ModuleType, inputs: type, answer: type) -> FastAPI:
 
 
 @asynccontextmanager
-async def _running(app: FastAPI) -> AsyncIterator[dict[str, object]]:
+async def _run_application(app: FastAPI) -> AsyncIterator[dict[str, object]]:
     """Run the gateway with its application, and yield what the protocol has of both."""
     ordinary: Ordinary | None = getattr(app.state, "ordinary", None)
-    async with app.state.gateway.running():
+    async with app.state.gateway.run():
         is_whole = ordinary and ordinary.is_of(app)
         yield {"gateway": app.state.gateway, "ordinary": ordinary if is_whole else None}
 
@@ -166,7 +166,7 @@ async def _metrics() -> Response:
     return Response(observe.metrics(), media_type=CONTENT_TYPE_LATEST)
 
 
-async def _refused(request: Request, refusal: Exception) -> Response:
+async def _answer_refusal(request: Request, refusal: Exception) -> Response:
     assert isinstance(refusal, Refusal)
     tags = getattr(request.scope.get("route"), "tags", ())
     return refusal.response(request.state.id, as_openai=OPENAI in tags)
@@ -177,7 +177,7 @@ async def _not_routed(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     refusal = Refusal(error.status_code, error.detail)
     refusal.headers.update(error.headers or {})
-    return await _refused(request, refusal)
+    return await _answer_refusal(request, refusal)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -187,4 +187,4 @@ async def _invalid(request: Request, error: Exception) -> Response:
         f"{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}"
         for one in error.errors()
     ]
-    return await _refused(request, Refusal(422, "; ".join(lines)))
+    return await _answer_refusal(request, Refusal(422, "; ".join(lines)))

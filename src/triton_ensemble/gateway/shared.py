@@ -68,18 +68,18 @@ class SharedCalls:
         except self._refused:
             if waiting.is_alone:
                 raise
-        return await self._sent([waiting])
+        return await self._send_together([waiting])
 
     async def _run(self, kind: Kind) -> None:
         try:
-            while together := self._taken(kind):
-                await self._answered(together)
+            while together := self._take(kind):
+                await self._answer(together)
         finally:
             self._under_way[kind] -= 1
             if not self._under_way[kind]:
                 del self._under_way[kind], self._waiting[kind]
 
-    def _taken(self, kind: Kind) -> list[_Waiting]:
+    def _take(self, kind: Kind) -> list[_Waiting]:
         """Return those that wait for a call and fit into one, without those who have left."""
         waiting = [one for one in self._waiting[kind] if not one.answer.done()]
         taken, rows = 0, 0
@@ -89,15 +89,15 @@ class SharedCalls:
         self._waiting[kind] = waiting[taken:]
         return waiting[:taken]
 
-    async def _sent(self, together: list[_Waiting]) -> Arrays:
+    async def _send_together(self, together: list[_Waiting]) -> Arrays:
         first, end = together[0], max(one.end for one in together)
         first.is_alone = len(together) == 1
         joined = self._join([one.arrays for one in together])
         return await self._send(joined, timeout=end - time.monotonic(), **first.options)
 
-    async def _answered(self, together: list[_Waiting]) -> None:
+    async def _answer(self, together: list[_Waiting]) -> None:
         try:
-            outputs = await _unless_all_leave(self._sent(together), together)
+            outputs = await _unless_all_leave(self._send_together(together), together)
         except Exception as error:
             for one in together:
                 if not one.answer.done():

@@ -86,7 +86,7 @@ class TritonHttp:
         request = {"inputs": described, "outputs": self._outputs, "parameters": given}
         head = orjson.dumps(request | {"id": request_id})
         more = {**(headers or {}), LENGTH: str(len(head))}
-        answer = await self._asked("POST", f"{self._model}/infer", deadline, more, head, *contents)
+        answer = await self._ask("POST", f"{self._model}/infer", deadline, more, head, *contents)
         try:
             outputs = _outputs(answer)
             return {name: outputs[name] for name in self._client.tensors.OUTPUTS}
@@ -101,12 +101,12 @@ class TritonHttp:
         deadline = self._client.runtime.flow.Deadline(client_timeout)
         counted = service_pb2.ModelStatisticsResponse()
         try:
-            answer = await self._asked("GET", "models/stats", deadline, {})
+            answer = await self._ask("GET", "models/stats", deadline, {})
             return ParseDict(orjson.loads(answer.content), counted, ignore_unknown_fields=True)
         except (self._client.InferenceError, ParseError, ValueError) as error:
             raise InferenceServerException(str(error)) from None
 
-    async def _asked(
+    async def _ask(
         self, method: str, path: str, deadline: Deadline, headers: Mapping[str, str], *body: bytes
     ) -> _Answer:
         """Return the answer to a request; raises InferenceError."""
@@ -119,20 +119,20 @@ class TritonHttp:
         ]
         message = b"".join(["\r\n".join([*lines, "", ""]).encode(), *body])
         try:
-            async with self._lent(deadline) as connection:
+            async with self._lend(deadline) as connection:
                 answer = await asyncio.wait_for(connection.ask(message), deadline.left())
         except (TimeoutError, asyncio.TimeoutError):  # which are two in Python 3.10
-            raise deadline.exceeded() from None
+            raise deadline.make_timeout() from None
         except OSError as error:
             raise errors.Unavailable(f"{server.netloc}: {error}") from None
         except httptools.HttpParserError:
             raise errors.ServerFailure(f"{server.netloc}: the answer is not HTTP") from None
         if answer.status != 200:
-            raise errors.of_status(str(answer.status), _error(answer.content))
+            raise errors.make_error(str(answer.status), _error(answer.content))
         return answer
 
     @asynccontextmanager
-    async def _lent(self, deadline: Deadline) -> AsyncIterator[_Connection]:
+    async def _lend(self, deadline: Deadline) -> AsyncIterator[_Connection]:
         """Yield a connection that is open; it is kept unless its answer does not come."""
         while self._idle and self._idle[-1].transport.is_closing():
             self._idle.pop()

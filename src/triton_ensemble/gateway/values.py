@@ -31,7 +31,9 @@ def problem(name: str, tensor: Tensor, value: object, *, batch: bool) -> Problem
         where = name if row is None else f"{name}, row {row}"
         for cell in _cells(content):
             if not _fits(cell, tensor.datatype):
-                return Problem(f"{where}: {_shown(cell)} is no {_wanted(tensor.datatype)}", row)
+                return Problem(
+                    f"{where}: {_show(cell)} is no {_describe_wanted(tensor.datatype)}", row
+                )
         shapes.append(_shape(content))
         if shapes[-1] is None:
             text = f"its lists are not of one length; write lists of shape {list(tensor.dims)}"
@@ -72,7 +74,7 @@ def _fits(cell: object, datatype: str) -> bool:
     return isinstance(cell, int | float)
 
 
-def _wanted(datatype: str) -> str:
+def _describe_wanted(datatype: str) -> str:
     """Return what a cell must be, and what to write."""
     if datatype == "BYTES":
         return TEXT
@@ -89,6 +91,6 @@ def _limits(datatype: str) -> tuple[int, int]:
     return info.min, info.max
 
 
-def _shown(cell: object) -> str:
+def _show(cell: object) -> str:
     text = orjson.dumps(cell, default=str).decode()
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

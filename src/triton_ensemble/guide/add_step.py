@@ -11,8 +11,8 @@ import argparse
 from pathlib import Path
 
 from triton_ensemble.answers import UnreadableAnswers, read_answers
-from triton_ensemble.check.pipeline.check import of_project
-from triton_ensemble.guide.draft import Draft, accepted
+from triton_ensemble.check.pipeline.check import read_saved_answers
+from triton_ensemble.guide.draft import Draft, accept_answers
 from triton_ensemble.guide.new import check_packages
 from triton_ensemble.pipeline.file import replace
 from triton_ensemble.pipeline.rules import rules
@@ -30,30 +30,30 @@ def run(arguments: argparse.Namespace) -> int:
     check_packages()
     from triton_ensemble.guide.copying import copy_files
     from triton_ensemble.guide.prompt import TENSORS, Back, check_terminal
-    from triton_ensemble.guide.session import show, told_step
-    from triton_ensemble.guide.step_questions import files_of, with_told
-    from triton_ensemble.guide.written import with_step
+    from triton_ensemble.guide.session import ask_step, show
+    from triton_ensemble.guide.step_questions import add_described_step, files_of
+    from triton_ensemble.guide.written import add_step_text
 
     draft = _project()
     check_terminal(f"write the step into {PIPELINE}, and run: triton-ensemble check {PIPELINE}")
     print(f"Esc goes back, Ctrl-C changes nothing.\n{TENSORS}\n")
     show(draft)
     try:
-        said = told_step(draft, {})
+        said = ask_step(draft, {})
     except Back:
         return 130
     if not said["name"]:
         return 0
-    told = with_told(draft, said)
+    told = add_described_step(draft, said)
     show(told)
-    accepted(told.answers, whole=True)
+    accept_answers(told.answers, whole=True)
     copy_files(files_of(draft, said), Path("models", said["name"]))
     text = PIPELINE.read_bytes().decode()
-    written = with_step(text.replace("\r\n", "\n"), told)
+    written = add_step_text(text.replace("\r\n", "\n"), told)
     replace(PIPELINE, written.replace("\n", "\r\n") if "\r\n" in text else written)
     print(f"{PIPELINE} has step {said['name']}. Next: make infer, which applies it")
-    if gone := [name for name in _returned(draft) if name not in _returned(told)]:
-        kept = ", ".join(dict.fromkeys((*_returned(draft), *_returned(told))))
+    if gone := [name for name in _list_returned(draft) if name not in _list_returned(told)]:
+        kept = ", ".join(dict.fromkeys((*_list_returned(draft), *_list_returned(told))))
         print(
             f"The ensemble no longer returns {', '.join(gone)}; to keep it, write outputs: [{kept}]"
         )
@@ -77,9 +77,9 @@ def _project() -> Draft:
     if isinstance(given.get("outputs"), dict):
         what = "outputs is a mapping, which add-step can't change"
         raise ProjectError(f"{PIPELINE}: {what}; write the step by hand, or outputs as a list")
-    return Draft(accepted(of_project(PIPELINE, rules()) | given))
+    return Draft(accept_answers(read_saved_answers(PIPELINE, rules()) | given))
 
 
-def _returned(draft: Draft) -> list[str]:
+def _list_returned(draft: Draft) -> list[str]:
     """Return the names of the ensemble's outputs."""
-    return [each["name"] for each in rules().answered(draft.answers)["graph"]["outputs"]]
+    return [each["name"] for each in rules().answer(draft.answers)["graph"]["outputs"]]

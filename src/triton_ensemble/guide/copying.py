@@ -6,7 +6,7 @@ from pathlib import Path
 
 from triton_ensemble.adopt.files import copy_file
 from triton_ensemble.guide.draft import Draft
-from triton_ensemble.guide.given import given_model
+from triton_ensemble.guide.given import read_given_model
 from triton_ensemble.guide.origin import template
 from triton_ensemble.guide.step_questions import defaults
 from triton_ensemble.pipeline.rules import rules
@@ -20,7 +20,8 @@ def copy_project(draft: Draft, folder: Path, address: str | None, version: str |
     from plumbum.commands import ProcessExecutionError
 
     files = {
-        step: given_model(Path(path), defaults(draft)).files for step, path in draft.origins.items()
+        step: read_given_model(Path(path), defaults(draft)).files
+        for step, path in draft.origins.items()
     }
     own, commit = template()
     if address and Path(address).is_dir() and not Path(address, "copier.yml").is_file():

@@ -11,7 +11,7 @@ import yaml
 
 from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.pipeline.file import bindings, tensors_of
-from triton_ensemble.pipeline.flow import written
+from triton_ensemble.pipeline.flow import format_flow
 from triton_ensemble.pipeline.rules import Answers, problems_in, rules
 from triton_ensemble.project import ProjectError
 
@@ -55,29 +55,29 @@ class Draft:
     @property
     def text(self) -> str:
         """The pipeline, one line a step, as far as that notation goes."""
-        return written(self.answers) if self.steps else ""
+        return format_flow(self.answers) if self.steps else ""
 
-    def parsed(self, line: str) -> Answers:
+    def parse_line(self, line: str) -> Answers:
         """Return the tensors and steps that a line in the notation of `flow` adds; RefusedLine if it is none."""
         told = flow_parts(line, self.tensors)
         new = {t: spec for t, spec in told["tensors"].items() if t not in self.tensors}
         return {"tensors": new, "steps": told["steps"]}
 
-    def with_line(self, line: str, settings: Answers, origin: str = "") -> Draft:
+    def add_line(self, line: str, settings: Answers, origin: str = "") -> Draft:
         """Return the pipeline with one more step; RefusedLine where the template refuses it.
 
         `settings` are fields of the step, and of its bindings, that a line does not have.
         """
-        told = self.parsed(line)
-        step = with_settings(told["steps"][0], settings)
+        told = self.parse_line(line)
+        step = add_settings(told["steps"][0], settings)
         tensors = {**self.answers.get("tensors", {}), **told["tensors"]}
         answers = {**self.answers, "tensors": tensors, "steps": [*self.steps, step]}
         if isinstance(listed := answers.get("outputs"), list) and listed:
             answers["outputs"] = [*listed, *tensors_of(step, "outputs")]
         origins = {**self.origins, step["name"]: origin} if origin else self.origins
-        return Draft(accepted(answers), origins)
+        return Draft(accept_answers(answers), origins)
 
-    def with_text(self, text: str) -> Draft:
+    def replace_text(self, text: str) -> Draft:
         """Return the pipeline of another text; steps keep settings that a text can't express, unless their backend changes.
 
         A step with a new name continues the step that was in its place.
@@ -85,22 +85,22 @@ class Draft:
         told = flow_parts(text)
         steps, origins = [], {}
         for i, step in enumerate(told["steps"]):
-            before = self._before(step["name"], i, {each["name"] for each in told["steps"]})
+            before = self._find_earlier(step["name"], i, {each["name"] for each in told["steps"]})
             if before.get("backend") == step.get("backend"):
                 if before.get("name") in self.origins:
                     origins[step["name"]] = self.origins[before["name"]]
-                step = with_settings(step, before)
+                step = add_settings(step, before)
             steps.append(step)
         parts = {"tensors": told["tensors"], "steps": steps, "outputs": told["outputs"]}
-        return Draft(accepted({**self.answers, **parts}), origins)
+        return Draft(accept_answers({**self.answers, **parts}), origins)
 
-    def _before(self, name: str, place: int, names: set[str]) -> Answers:
+    def _find_earlier(self, name: str, place: int, names: set[str]) -> Answers:
         """Return the earlier form of a step in a new text; empty if the step is new."""
         named = [step for step in self.steps if step["name"] == name]
         there = [step for step in self.steps[place : place + 1] if step["name"] not in names]
         return next(iter(named or there), {})
 
-    def without_last(self) -> Draft:
+    def drop_last_step(self) -> Draft:
         """Return the pipeline without its last step, if it has one, and without the tensors that only this one names."""
         if not self.steps:
             return self
@@ -128,7 +128,7 @@ class Draft:
         try:
             content = yaml.safe_load(path.read_text(encoding="utf-8"))
             return cls(
-                accepted(dict(content["answers"])),
+                accept_answers(dict(content["answers"])),
                 {str(step): str(origin) for step, origin in content["models"].items()},
             )
         except (
@@ -146,7 +146,7 @@ class Draft:
             ) from error
 
 
-def with_settings(step: Answers, settings: Answers) -> Answers:
+def add_settings(step: Answers, settings: Answers) -> Answers:
     """Return a step with what a line does not say of it and of its bindings."""
     step = {**step, **{key: value for key, value in settings.items() if key not in IN_LINES}}
     for side in ("inputs", "outputs"):
@@ -172,7 +172,7 @@ def flow_parts(text: str, known: Answers | None = None) -> Answers:
     return told
 
 
-def accepted(answers: Answers, whole: bool = False) -> Answers:
+def accept_answers(answers: Answers, whole: bool = False) -> Answers:
     """Return answers that the template accepts; RefusedLine where it does not.
 
     Unless they are the `whole`, its outputs may have problems.

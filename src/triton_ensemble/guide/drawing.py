@@ -10,7 +10,7 @@ from triton_ensemble.pipeline.file import tensors_of
 from triton_ensemble.pipeline.rules import Answers
 
 
-def drawn(steps: Sequence[Answers]) -> str:
+def draw_steps(steps: Sequence[Answers]) -> str:
     """Return a drawing from the first step to the last; empty without git.
 
     A step is a commit, and the steps that read from it are its parents, because git draws the last commit first.
@@ -18,14 +18,14 @@ def drawn(steps: Sequence[Answers]) -> str:
     try:
         with TemporaryDirectory() as folder:
             _git(folder, "init", "--quiet", "--bare")
-            _git(folder, "fast-import", "--quiet", given=_history(steps))
+            _git(folder, "fast-import", "--quiet", given=_build_history(steps))
             drawing = _git(folder, "log", "--graph", "--date-order", "--all", "--format=%B")
     except (OSError, subprocess.CalledProcessError):
         return ""
     return "\n".join(line.rstrip() for line in drawing.splitlines())
 
 
-def _history(steps: Sequence[Answers]) -> str:
+def _build_history(steps: Sequence[Answers]) -> str:
     """Return commits as git imports them; the last, what clients get of the steps, comes first."""
     read = {tensor for step in steps for tensor in tensors_of(step, "inputs")}
     written = [tensor for step in steps for tensor in tensors_of(step, "outputs")]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from triton_ensemble import catalog
-from triton_ensemble.adopt.fields import Defaults, backend_of, of_model, tensor_spec
+from triton_ensemble.adopt.fields import Defaults, find_backend, read_fields, tensor_spec
 from triton_ensemble.adopt.files import files_of
 from triton_ensemble.config import Model, read_model
 from triton_ensemble.guide import onnx_file, torchscript
@@ -41,10 +41,10 @@ def models_in(path: Path) -> list[Path]:
     return sorted(config.parent for config in path.glob("*/config.pbtxt"))
 
 
-def given_model(path: Path, defaults: Defaults) -> GivenModel:
+def read_given_model(path: Path, defaults: Defaults) -> GivenModel:
     """Read a model file, or a model's folder in a repository; ProjectError where it is neither."""
     if path.is_dir():
-        return _of_repository(path, defaults)
+        return _read_repository(path, defaults)
     if path.suffix not in READERS or not path.is_file():
         what = f"is not a file of {' or '.join(READERS)}" if path.exists() else "is not there"
         raise ProjectError(f"{path} {what}; {WHAT}")
@@ -81,7 +81,7 @@ def _rows(path: Path, tensors: list[Tensor], batched: bool) -> Iterator[Tensor]:
             yield Tensor(tensor.name, tensor.type, tensor.dims[1:] or [1])
 
 
-def _of_repository(folder: Path, defaults: Defaults) -> GivenModel:
+def _read_repository(folder: Path, defaults: Defaults) -> GivenModel:
     model = read_model(folder)
     if not isinstance(model, Model):
         problem = model.problem
@@ -93,6 +93,6 @@ def _of_repository(folder: Path, defaults: Defaults) -> GivenModel:
         [Tensor(each.name, tensor_spec(each)["type"], [*each.dims]) for each in side]
         for side in (model.config.input, model.config.output)
     )
-    settings = {"adopted": True, **of_model(model.config, defaults)}
+    settings = {"adopted": True, **read_fields(model.config, defaults)}
     files = {path.as_posix(): folder / path for path in files_of(model)}
-    return GivenModel(backend_of(model.config), inputs, outputs, settings, files)
+    return GivenModel(find_backend(model.config), inputs, outputs, settings, files)

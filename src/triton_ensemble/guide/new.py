@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from triton_ensemble.guide.draft import Draft, accepted
+from triton_ensemble.guide.draft import Draft, accept_answers
 from triton_ensemble.project import ProjectError
 
 ASKS = ("questionary", "jinja2_ansible_filters", "ruamel.yaml")  # with Copier, the extra `new`
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_packages("copier")
     from triton_ensemble.guide.copying import copy_project
     from triton_ensemble.guide.prompt import KEYS, TENSORS, check_terminal
-    from triton_ensemble.guide.session import reviewed
+    from triton_ensemble.guide.session import review_pipeline
 
     folder = _free(arguments.directory)
     told = _answers(arguments.data)
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         draft = _draft(saved, told)
         print(f"{KEYS}\n{TENSORS}\n")
-        draft = reviewed(draft, lambda draft: draft.save(saved))
+        draft = review_pipeline(draft, lambda draft: draft.save(saved))
         copy_project(draft, folder, arguments.template, arguments.vcs_ref)
     except KeyboardInterrupt:
         if saved.exists():
@@ -98,9 +98,9 @@ def _free(folder: Path) -> Path:
 def _draft(saved: Path, told: dict[str, Any]) -> Draft:
     """Return what an earlier session has saved, else the beginning of a pipeline."""
     if not saved.exists():
-        return Draft(accepted({"starting_pipeline": "my-own", **told}))
+        return Draft(accept_answers({"starting_pipeline": "my-own", **told}))
     draft = Draft.load(saved)
-    draft = replace(draft, answers=accepted({**draft.answers, **told}))
+    draft = replace(draft, answers=accept_answers({**draft.answers, **told}))
     print(f"Continues with the answers in {saved}; remove it to start again.")
     return draft
 

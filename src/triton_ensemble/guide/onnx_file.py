@@ -44,7 +44,7 @@ def _tensor(path: Path, value: Any) -> Tensor:
     known[TensorProto.BFLOAT16] = "BF16"
     name = known.get(declared.elem_type) or TensorProto.DataType.Name(declared.elem_type)
     dims = [dim.dim_value if dim.HasField("dim_value") else -1 for dim in declared.shape.dim]
-    if not value.type.HasField("tensor_type") or name not in catalog.data_types():
+    if not value.type.HasField("tensor_type") or name not in catalog.read_data_types():
         what = f"its {value.name} is of a type that Triton does not have"
         raise ProjectError(f"{path}: {what}; export it without, of scikit-learn with zipmap=False")
     return Tensor(value.name, name, dims) if declared.HasField("shape") else Tensor(value.name)

@@ -28,10 +28,10 @@ def ask(question: questionary.Question) -> Any:
 
     application = question.application
     application.key_bindings = merge_key_bindings([application.key_bindings or KeyBindings(), keys])
-    return answered(question)
+    return ask_question(question)
 
 
-def answered(question: questionary.Question) -> Any:
+def ask_question(question: questionary.Question) -> Any:
     """Return the answer to a question whose keys are its own; KeyboardInterrupt at Ctrl-C, and at Ctrl-D."""
     try:
         return question.unsafe_ask()

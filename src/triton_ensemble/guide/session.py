@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 import questionary
 
-from triton_ensemble.guide.draft import Draft, accepted
-from triton_ensemble.guide.drawing import drawn
-from triton_ensemble.guide.prompt import Back, answered, ask
-from triton_ensemble.guide.step_questions import Said, check_files, questions, with_told
+from triton_ensemble.guide.draft import Draft, accept_answers
+from triton_ensemble.guide.drawing import draw_steps
+from triton_ensemble.guide.prompt import Back, ask, ask_question
+from triton_ensemble.guide.step_questions import Said, add_described_step, check_files, questions
 from triton_ensemble.project import ProjectError
 
 MAKE, CHANGE, MORE = "Yes: make the project", "Change the text", "Add a step"
 
 
-def told_step(draft: Draft, before: Said) -> Said:
+def ask_step(draft: Draft, before: Said) -> Said:
     """Ask about one step, and return what is said of it: an empty name where there is none.
 
     `before` is what was said of it already; its last question is asked again. Raises Back at the first.
@@ -37,21 +37,21 @@ def told_step(draft: Draft, before: Said) -> Said:
     return said
 
 
-def told_pipeline(draft: Draft, keep: Callable[[Draft], None]) -> Draft:
+def ask_pipeline(draft: Draft, keep: Callable[[Draft], None]) -> Draft:
     """Ask about steps until the user is done; call `keep` with the pipeline after each change."""
     show(draft)
     history: list[tuple[Draft, Said]] = []
     said: Said = {}
     while True:
         try:
-            said = told_step(draft, said)
+            said = ask_step(draft, said)
         except Back:
-            draft, said = history.pop() if history else (draft.without_last(), {})
+            draft, said = history.pop() if history else (draft.drop_last_step(), {})
         else:
             if not said["name"]:
                 return draft
             history.append((draft, said))
-            draft, said = with_told(draft, said), {}
+            draft, said = add_described_step(draft, said), {}
             show(draft)
         keep(draft)
 
@@ -59,29 +59,29 @@ def told_pipeline(draft: Draft, keep: Callable[[Draft], None]) -> Draft:
 def show(draft: Draft) -> None:
     """Print the pipeline, each line no longer than the terminal's, if there is one yet."""
     width = shutil.get_terminal_size().columns
-    for line in drawn(draft.steps).splitlines() if draft.steps else []:
+    for line in draw_steps(draft.steps).splitlines() if draft.steps else []:
         print(f"  {line}"[: width - 1])
 
 
-def edited(draft: Draft) -> Draft:
+def edit_draft(draft: Draft) -> Draft:
     """Let the text of the pipeline be changed, until the template takes it."""
     text = draft.text
     while True:
         question = questionary.text(
             "The pipeline; Esc and Enter end it.", text, multiline=True, instruction=" "
         )
-        text = answered(question)
+        text = ask_question(question)
         try:
-            changed = draft.with_text(text)
+            changed = draft.replace_text(text)
             check_files(changed)
             return changed
         except ProjectError as refused:
             print(f"  {refused}")
 
 
-def reviewed(draft: Draft, keep: Callable[[Draft], None]) -> Draft:
+def review_pipeline(draft: Draft, keep: Callable[[Draft], None]) -> Draft:
     """Ask about steps, then show the pipeline as text until it is taken as it is."""
-    draft = told_pipeline(draft, keep)
+    draft = ask_pipeline(draft, keep)
     while True:
         print(f"\n{draft.text}\n")
         try:
@@ -90,14 +90,14 @@ def reviewed(draft: Draft, keep: Callable[[Draft], None]) -> Draft:
             chosen = MORE
         if chosen == MAKE and _is_whole(draft):
             return draft
-        draft = told_pipeline(draft, keep) if chosen == MORE else edited(draft)
+        draft = ask_pipeline(draft, keep) if chosen == MORE else edit_draft(draft)
         keep(draft)
 
 
 def _is_whole(draft: Draft) -> bool:
     """Return whether the template accepts the pipeline as it is, and print why not."""
     try:
-        accepted(draft.answers, whole=True)
+        accept_answers(draft.answers, whole=True)
     except ProjectError as refused:
         print(f"  {refused}")
         return False

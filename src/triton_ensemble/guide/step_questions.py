@@ -14,7 +14,7 @@ from questionary import Choice, Question
 from triton_ensemble import catalog
 from triton_ensemble.adopt.fields import Defaults
 from triton_ensemble.guide.draft import Draft, type_of
-from triton_ensemble.guide.given import WHAT, GivenModel, given_model, models_in
+from triton_ensemble.guide.given import WHAT, GivenModel, models_in, read_given_model
 from triton_ensemble.guide.tensor import Tensor
 from triton_ensemble.pipeline.file import bindings, tensors_of
 from triton_ensemble.pipeline.flow import name as word
@@ -64,7 +64,7 @@ def model_of(draft: Draft, said: Said) -> GivenModel | None:
     backend = str(said["backend"])
     if backend.startswith(AGAIN):
         return _again(draft, backend.removeprefix(AGAIN))
-    return given_model(origin(said), defaults(draft)) if backend == FILE else None
+    return read_given_model(origin(said), defaults(draft)) if backend == FILE else None
 
 
 def origin(said: Said) -> Path:
@@ -114,7 +114,7 @@ def _name(draft: Draft) -> Asked:
             raise ValueError(f"{name}: write letters, digits, _ and -")
         if name in taken:
             raise ValueError(f"{name} is already a step; write another name")
-        draft.parsed(f"{name} python: {STAND_IN} -> _ ")
+        draft.parse_line(f"{name} python: {STAND_IN} -> _ ")
 
     return Asked(
         "name", lambda old: questionary.text(f"Step {number}: its name?{end}", old or ""), check
@@ -143,7 +143,7 @@ def _path(draft: Draft) -> Asked:
     def check(path: str) -> None:
         try:
             if not models_in(Path(path).expanduser()):
-                given_model(Path(path).expanduser(), defaults(draft))
+                read_given_model(Path(path).expanduser(), defaults(draft))
         except (OSError, RuntimeError) as error:  # RuntimeError: ~nobody
             what = getattr(error, "strerror", None) or str(error)
             raise ValueError(f"can't be read ({what}); {WHAT}") from error
@@ -162,7 +162,7 @@ def _model(draft: Draft, folders: list[Path]) -> Asked:
     return Asked(
         "model",
         lambda old: questionary.select("Which of its models?", choices, default=old),
-        lambda folder: given_model(Path(folder), defaults(draft)),
+        lambda folder: read_given_model(Path(folder), defaults(draft)),
     )
 
 
@@ -191,7 +191,7 @@ def _reads(draft: Draft, said: Said) -> Iterator[Asked]:
             lambda old: questionary.text(
                 "What does it read of a request? NAME TYPE[dims], ...", old or ""
             ),
-            lambda text: draft.parsed(f"{said['name']} python: {text} -> {STAND_IN}"),
+            lambda text: draft.parse_line(f"{said['name']} python: {text} -> {STAND_IN}"),
         )
 
 
@@ -204,12 +204,12 @@ def _feeds(draft: Draft, said: Said, model: GivenModel) -> Iterator[Asked]:
             choices = [Choice(f"{tensor} {draft.tensors[tensor]}", tensor) for tensor in fitting]
             choices.append(Choice(f"{NEW}, which requests bring", NEW))
             question = f"Its input {each.name} {each.spec}: which tensor is that?"
-            yield Asked(key, _selecting(question, choices))
+            yield Asked(key, _make_select(question, choices))
         if said.get(key, NEW) == NEW:
             yield _new_input(draft, said, each)
 
 
-def _selecting(question: str, choices: list[Choice]) -> Callable[[Any], Question]:
+def _make_select(question: str, choices: list[Choice]) -> Callable[[Any], Question]:
     return lambda old: questionary.select(question, choices, default=old)
 
 
@@ -220,13 +220,13 @@ def _new_input(draft: Draft, said: Said, tensor: Tensor) -> Asked:
         lambda old: questionary.text(
             f"Its input {tensor.name} in a request: NAME TYPE[dims]?", old or start
         ),
-        lambda text: draft.parsed(
-            f"{said['name']} python: {_bound(tensor.name, text)} -> {STAND_IN}"
+        lambda text: draft.parse_line(
+            f"{said['name']} python: {_format_use(tensor.name, text)} -> {STAND_IN}"
         ),
     )
 
 
-def _bound(own: str, text: str) -> str:
+def _format_use(own: str, text: str) -> str:
     """Return the use of a tensor by a model that has a name of its own for it."""
     return text if text.startswith(f"{word(own)} ") or text == word(own) else f"{word(own)}={text}"
 
@@ -238,16 +238,16 @@ def _read(said: Said) -> str:
     for key, answer in said.items():
         kind, _, own = key.partition(" ")
         if kind == "input" and answer != NEW:
-            uses.append(_bound(own, word(answer)))
+            uses.append(_format_use(own, word(answer)))
         elif kind == "new" and own:
-            uses.append(_bound(own, answer))
+            uses.append(_format_use(own, answer))
     return ", ".join(uses)
 
 
 def _writes(draft: Draft, said: Said, model: GivenModel | None) -> Asked:
     """Ask what a step writes, by which its whole line is known."""
     line = f"{said['name']} python: {_read(said)} -> {STAND_IN}"
-    taken = {*draft.tensors, *draft.parsed(line)["tensors"]}
+    taken = {*draft.tensors, *draft.parse_line(line)["tensors"]}
     start = ", ".join(_output(taken, each) for each in model.outputs) if model else ""
     question = "What does it write? NAME TYPE[dims], ..."
     if model:
@@ -255,7 +255,7 @@ def _writes(draft: Draft, said: Said, model: GivenModel | None) -> Asked:
     return Asked(
         "writes",
         lambda old: questionary.text(question, old or start),
-        lambda text: with_told(draft, {**said, "writes": text}),
+        lambda text: add_described_step(draft, {**said, "writes": text}),
     )
 
 
@@ -268,12 +268,12 @@ def _output(taken: set[str], tensor: Tensor) -> str:
     return f"{own}{word(free)} {tensor.spec}".rstrip()
 
 
-def with_told(draft: Draft, said: Said) -> Draft:
+def add_described_step(draft: Draft, said: Said) -> Draft:
     """Return the pipeline with the step that was told; RefusedLine where the template refuses it."""
     model = model_of(draft, said)
     origin_of = str(origin(said).resolve()) if said["backend"] == FILE else ""
     line = line_of(draft, said, said["writes"])
-    told = draft.with_line(line, model.settings if model else {}, origin_of)
+    told = draft.add_line(line, model.settings if model else {}, origin_of)
     if model:
         check_specs(told, told.steps[-1], model)
     return told
@@ -283,7 +283,7 @@ def check_files(draft: Draft) -> None:
     """Raise ProjectError where a model's file has other tensors than its step."""
     for step in draft.steps:
         if path := draft.origins.get(step["name"]):
-            check_specs(draft, step, given_model(Path(path), defaults(draft)))
+            check_specs(draft, step, read_given_model(Path(path), defaults(draft)))
 
 
 def check_specs(draft: Draft, step: Answers, model: GivenModel) -> None:

@@ -34,7 +34,7 @@ def read(path: Path) -> tuple[list[Tensor], list[Tensor], list[Path]]:
     """
     try:
         with ZipFile(path) as archive:
-            forward, traced = _forward(archive), _traced(archive)
+            forward, traced = _forward(archive), _read_traced(archive)
     except Exception as error:  # a damaged archive or pickle raises anything
         raise ProjectError(
             f"{path}: is not a TorchScript model; save it by torch.jit.save"
@@ -67,7 +67,7 @@ def _count(returns: ast.expr | None) -> int:
     return 1
 
 
-def _traced(archive: ZipFile) -> dict[int, Tensor]:
+def _read_traced(archive: ZipFile) -> dict[int, Tensor]:
     """Return the type and dims of the tensors that a model was traced with, by position; the first dim varies."""
     names = [name for name in archive.namelist() if name.endswith("/traced_inputs.pkl")]
     if not names:
@@ -82,7 +82,7 @@ class _Tensors(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if name.startswith("_rebuild_tensor"):
-            return _described
+            return _make_tensor
         if name == "restore_type_tag":
             return lambda value, _: value
         return TYPES.get(name) or _Nothing
@@ -97,5 +97,5 @@ class _Nothing:
     def __init__(self, *_: Any) -> None: ...
 
 
-def _described(kind: Any, _: int, size: tuple[int, ...], *__: Any) -> Tensor:
+def _make_tensor(kind: Any, _: int, size: tuple[int, ...], *__: Any) -> Tensor:
     return Tensor("", kind if isinstance(kind, str) else None, [-1, *size[1:]])

@@ -15,7 +15,7 @@ from ruamel.yaml.util import load_yaml_guess_indent
 from triton_ensemble.guide.draft import Draft
 
 
-def with_step(text: str, told: Draft) -> str:
+def add_step_text(text: str, told: Draft) -> str:
     """Return the text of a pipeline.yml with the last step of a pipeline, and what that changes of its tables."""
     _, sequence, offset = load_yaml_guess_indent(text)
     below = re.search(r"^tensors:.*\n(?: *(?:#.*)?\n)*( +)", text, re.MULTILINE)
@@ -47,10 +47,12 @@ def _one_line(value: Any) -> Any:
         items = CommentedSeq([_one_line(each) for each in value])
         items.fa.set_flow_style()
         return items
-    return DoubleQuotedScalarString(value) if isinstance(value, str) and _misread(value) else value
+    return (
+        DoubleQuotedScalarString(value) if isinstance(value, str) and _is_misread(value) else value
+    )
 
 
-def _misread(text: str) -> bool:
+def _is_misread(text: str) -> bool:
     try:
         return bool(yaml.safe_load(text) != text)
     except yaml.YAMLError:

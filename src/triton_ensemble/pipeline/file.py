@@ -15,16 +15,16 @@ import yaml
 Place = tuple[str | int, ...]  # keys and indexes, from the outermost on
 
 
-def with_values(text: str, edits: Mapping[Place, Any]) -> str:
+def set_values(text: str, edits: Mapping[Place, Any]) -> str:
     """Return the text of a YAML file with other values, which may be new keys of its mappings.
 
     ValueError if that changes more, as where an alias repeats a step.
     """
-    wanted = _without_aliases(text)
+    wanted = _expand_aliases(text)
     for path, value in edits.items():
         reduce(getitem, path[:-1], wanted)[path[-1]] = value
-        text = _with_value(text, path, value)
-    if _without_aliases(text) != wanted:
+        text = _set_value(text, path, value)
+    if _expand_aliases(text) != wanted:
         listed = ", ".join(f"{'.'.join(map(str, path))}: {v}" for path, v in edits.items())
         raise ValueError(f"pipeline.yml repeats parts of itself; change it by hand: {listed}")
     return text
@@ -63,20 +63,20 @@ def bindings(side: Any) -> dict[str, dict[str, Any]]:
     }
 
 
-def _without_aliases(text: str) -> Any:
+def _expand_aliases(text: str) -> Any:
     """Return the data of a YAML file in which each place has a value of its own."""
     return json.loads(json.dumps(yaml.safe_load(text), default=str))
 
 
-def _with_value(text: str, path: Place, value: Any) -> str:
+def _set_value(text: str, path: Place, value: Any) -> str:
     mapping: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     for key in path[:-1]:
         mapping = mapping.value[key] if isinstance(key, int) else _values(mapping)[key]
-    name, written = str(path[-1]), _written(value)
+    name, written = str(path[-1]), _dump_value(value)
     if name in _values(mapping):
         old = _values(mapping)[name]
         return text[: old.start_mark.index] + written + text[old.end_mark.index :]
-    at, new = _insertion(text, mapping, f"{name}: {written}")
+    at, new = _find_insertion(text, mapping, f"{name}: {written}")
     return text[:at] + new + text[at:]
 
 
@@ -84,12 +84,12 @@ def _values(mapping: Any) -> dict[str, Any]:
     return {key.value: value for key, value in mapping.value}
 
 
-def _written(value: Any) -> str:
+def _dump_value(value: Any) -> str:
     flow = yaml.safe_dump(value, default_flow_style=True, width=10_000)
     return str(flow.removesuffix("...\n").strip())
 
 
-def _insertion(text: str, mapping: Any, entry: str) -> tuple[int, str]:
+def _find_insertion(text: str, mapping: Any, entry: str) -> tuple[int, str]:
     """Return where a new key goes, below the last value of one line, and its text."""
     if mapping.flow_style:
         return mapping.value[-1][1].end_mark.index, f", {entry}"

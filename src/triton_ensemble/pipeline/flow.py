@@ -11,10 +11,10 @@ from triton_ensemble import catalog
 
 Answers = dict[str, Any]
 SEPARATORS = re.compile(r'[\x00-\x1f,=#\[\]"\x7f]|->|^-$|  |^\s|\s$|^$')
-LAST_WORDS = {"optional", "as", *catalog.data_types()}
+LAST_WORDS = {"optional", "as", *catalog.read_data_types()}
 
 
-def written(answers: Mapping[str, Any]) -> str:
+def format_flow(answers: Mapping[str, Any]) -> str:
     """Return the text of a pipeline: what the notation has of it, each type where its tensor is first named."""
     tensors = {str(name): spec for name, spec in answers["tensors"].items()}
     lines = [" ".join(step_words(step, tensors)) for step in answers["steps"]]

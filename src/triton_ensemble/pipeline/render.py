@@ -34,11 +34,11 @@ def render(rules: Rules, answers: Answers, made_from: Answers) -> dict[str, File
 
     RefusedAnswers if the template refuses the answers.
     """
-    answered = rules.answered(answers)
+    answered = rules.answer(answers)
     source = {name: made_from[name] for name in ("_commit", "_src_path") if name in made_from}
     context = {
         **answered,
-        "_copier_answers": source | rules.recorded(answered),
+        "_copier_answers": source | rules.select_recorded(answered),
         "_copier_conf": {"answers_file": ".copier-answers.yml", "data": {}, "dst_path": "."},
         "_copier_operation": "copy",
     }

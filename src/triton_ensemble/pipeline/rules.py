@@ -48,13 +48,13 @@ class Problem(NamedTuple):
     place: list[str]  # how a sentence names it
     inner: list[str] | None = None
 
-    def within(self, where: list[str | int], place: str) -> Problem:
+    def move_into(self, where: list[str | int], place: str) -> Problem:
         """Return the problem of a part as a problem of the whole: where the part is, and how a sentence names it."""
         return self._replace(where=where + self.where, place=[place, *self.place])
 
-    def of_step(self, name: str) -> Problem:
+    def move_into_step(self, name: str) -> Problem:
         """Return the problem as a problem of a step of the pipeline."""
-        return self.within(["steps", name], f"step {name}: ")
+        return self.move_into(["steps", name], f"step {name}: ")
 
 
 class RefusedAnswers(Exception):
@@ -81,23 +81,23 @@ class Rules:
     def problem(self, given: Answers) -> str:
         """Return the template's line on the first thing that it refuses of the answers; empty: it accepts them."""
         try:
-            self.answered(given)
+            self.answer(given)
         except RefusedAnswers as refused:
             return str(refused)
         return ""
 
-    def answered(self, given: Answers) -> Answers:
+    def answer(self, given: Answers) -> Answers:
         """Return the value of each question, `graph` among them, as `copier copy --defaults` has it.
 
         RefusedAnswers where the template refuses them.
         """
         problems = self.problems_of_form(given)
-        answers = {} if problems else self.unchecked(given)
+        answers = {} if problems else self.answer_unchecked(given)
         if problems := problems or self.problems_of_wiring(answers):
             raise RefusedAnswers(self.line(problems[0]))
         return answers
 
-    def answers_in(self, made: Mapping[str, Any]) -> Answers:
+    def select_answers(self, made: Mapping[str, Any]) -> Answers:
         """Return the answers to questions among what .copier-answers.yml has."""
         return {name: made[name] for name in self.questions() if name in made}
 
@@ -110,27 +110,27 @@ class Rules:
         wrong = self.macro("validate/pipeline", "pipeline_problems")
         return problems_in(wrong(answers["graph"], answers, whole))
 
-    def in_words(self, problem: Problem) -> tuple[str, str]:
+    def format_problem(self, problem: Problem) -> tuple[str, str]:
         """Return where and what is wrong, and what to write instead."""
         what, instead = json.loads(self.macro("problems", "in_words")(problem._asdict()))
         return what, instead
 
     def line(self, problem: Problem) -> str:
         """Return a problem in one line."""
-        return "; ".join(filter(None, self.in_words(problem)))
+        return "; ".join(filter(None, self.format_problem(problem)))
 
-    def unchecked(self, given: Answers) -> Answers:
-        """Return the same as `answered`, even of answers whose wiring is refused."""
+    def answer_unchecked(self, given: Answers) -> Answers:
+        """Return the same as `answer`, even of answers whose wiring is refused."""
         answers = self.values(given, CHECKS)
-        return {**answers, "graph": json.loads(self._graph(answers))}
+        return {**answers, "graph": json.loads(self._compute_graph(answers))}
 
-    def _graph(self, answers: Answers) -> str:
+    def _compute_graph(self, answers: Answers) -> str:
         """Return the graph of answers as JSON. The last one is kept, because a command asks for it several times."""
         if self._graph_of != (key := repr(answers)):
             self._graph_text, self._graph_of = self.macro("graph/graph", "graph")(answers), key
         return self._graph_text
 
-    def rendered(self, answered: Answers) -> dict[str, str]:
+    def render_configs(self, answered: Answers) -> dict[str, str]:
         """Return each config.pbtxt by its model's name, of answers with their `graph`."""
         return {
             item["name"]: self.template(template).render({**answered, word: item})
@@ -162,13 +162,13 @@ class Rules:
 
     def render(self, source: str, context: Mapping[str, Any]) -> str:
         """Return what a text of template language makes of variables."""
-        return self._compiled(source).render(context)
+        return self._compile_default(source).render(context)
 
     def evaluate(self, expression: str, context: Mapping[str, Any]) -> Any:
         """Return the value of an expression of template language."""
         return self._environment.compile_expression(expression)(**context)
 
-    def recorded(self, answered: Answers) -> Answers:
+    def select_recorded(self, answered: Answers) -> Answers:
         """Return the answers that Copier records: without questions that are computed or skipped."""
         return {
             name: answered[name]
@@ -242,7 +242,7 @@ class Rules:
     def _sources(self) -> dict[str, Template]:
         return {}
 
-    def _compiled(self, source: str) -> Template:
+    def _compile_default(self, source: str) -> Template:
         """Compile a question's default, once."""
         if source not in self._sources:
             self._sources[source] = self._environment.from_string(source)

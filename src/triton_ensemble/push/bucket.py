@@ -185,7 +185,7 @@ def _one_line(address: Address) -> Iterator[None]:
         yield
     except exceptions.ClientError as error:
         given = error.response["Error"]
-        what = problems.of_code(given.get("Code", ""), given.get("Message", ""))
+        what = problems.explain_code(given.get("Code", ""), given.get("Message", ""))
         raise PushError(f"{address}: {what}") from error
     except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
         raise PushError(f"{address}: {problems.NO_KEY}") from error

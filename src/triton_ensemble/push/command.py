@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _address(text: str | None) -> Address:
     if not text:
         raise ProjectError("push: say where to: make push TO=s3://bucket/prefix")
-    return Address.given(text)
+    return Address.parse_target(text)
 
 
 def _version(text: str | None) -> int | None:
@@ -86,10 +86,10 @@ def _push(project: Project, to: Address, wanted: int | None) -> None:
                 done[0] += count
                 progress.show(f"Pushing {there}: {done[0] / 1e6:.0f} of {total / 1e6:.0f} MB")
 
-            versions.carry_out(bucket, plan, content, project.repository, show)
-        print(f"{there}: {_summary(plan)}", flush=True)
+            versions.run_push(bucket, plan, content, project.repository, show)
+        print(f"{there}: {_format_summary(plan)}", flush=True)
     named = [*references.rewrite(project.root, to, plan.version)]
-    print(*(named or _who_could(project.root, there)), *sizes.lines(project), sep="\n")
+    print(*(named or _suggest_servers(project.root, there)), *sizes.lines(project), sep="\n")
 
 
 def _refuse_errors(project: Project) -> None:
@@ -102,7 +102,7 @@ def _refuse_errors(project: Project) -> None:
         raise PushError(FORMATS["text"](errors))
 
 
-def _summary(plan: Plan) -> str:
+def _format_summary(plan: Plan) -> str:
     counts = {
         "uploaded": len(plan.uploaded),
         "copied from the version before": len(plan.copied),
@@ -111,7 +111,7 @@ def _summary(plan: Plan) -> str:
     return "complete; " + ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 
-def _who_could(root: Path, there: Address) -> Iterator[str]:
+def _suggest_servers(root: Path, there: Address) -> Iterator[str]:
     """Yield what to write so that it is served, where nothing in deploy/ names a version."""
     yield "None of your files in deploy/ names a version of it. To serve it, write"
     yield f"  MODEL_REPOSITORY={there} for the container of `make image MODELS=mounted`"

@@ -40,7 +40,7 @@ class Content(NamedTuple):
 def files(project: Project) -> dict[str, Content]:
     """Return the content of each file by its path in the repository; PushError for what a bucket would lose."""
     found = {str(path.relative_to(project.repository)): path for path in _paths(project.repository)}
-    problems = [*_empty_files(project, found), *_empty_folders(project)]
+    problems = [*_find_empty_files(project, found), *_find_empty_folders(project)]
     if problems:
         raise PushError("\n".join(problems))
     return {name: content(path) for name, path in sorted(found.items())}
@@ -66,7 +66,7 @@ def _belongs(name: str) -> bool:
     return not any(fnmatch.fnmatchcase(name, pattern) for pattern in LEFT_OUT)
 
 
-def _empty_files(project: Project, found: dict[str, Path]) -> Iterator[str]:
+def _find_empty_files(project: Project, found: dict[str, Path]) -> Iterator[str]:
     """Yield a line for each empty file, by the name of what its owner has: KServe leaves out such objects."""
     sources = copies(project)
     for path in found.values():
@@ -75,7 +75,7 @@ def _empty_files(project: Project, found: dict[str, Path]) -> Iterator[str]:
             yield f"{own}: is empty, and KServe does not load empty files from a bucket; write a line into it"
 
 
-def _empty_folders(project: Project) -> Iterator[str]:
+def _find_empty_folders(project: Project) -> Iterator[str]:
     """Yield a line for each version folder without a file: a bucket can't have an empty folder."""
     for folder in sorted(project.repository.glob("*/[0-9]*")):
         if folder.is_dir() and next(_paths(folder), None) is None:

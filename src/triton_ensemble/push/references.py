@@ -21,7 +21,7 @@ def rewrite(root: Path, address: Address, version: int) -> Iterator[str]:
         r"(s3://(?:(?:https?://)?[\w.-]+:\d+/)?"
         rf"{re.escape(f'{address.bucket}/{address.prefix}/')})\d+(?![\w.-]|/[\w.-])"
     )
-    for path in _owned(root / "deploy"):
+    for path in _iter_owned(root / "deploy"):
         before = path.read_bytes().decode()
         after = names.sub(rf"\g<1>{version}", before)
         if after != before:
@@ -32,7 +32,7 @@ def rewrite(root: Path, address: Address, version: int) -> Iterator[str]:
                 yield f"{path.relative_to(root)}:{number}: {match[0]}{'/' if slash == '/' else ''}"
 
 
-def _owned(folder: Path) -> Iterator[Path]:
+def _iter_owned(folder: Path) -> Iterator[Path]:
     """Yield the texts in a folder that the template does not manage."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink() and path.stat().st_size < LARGEST_BYTES:

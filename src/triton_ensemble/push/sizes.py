@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         warnings = [*lines(project)]
         print(*warnings, sep="\n", end="\n" * bool(warnings))
         return 0
-    print(f"model files: {_files_mib(project)} MiB in {len(project.models)} models")
+    print(f"model files: {_sum_files_mib(project)} MiB in {len(project.models)} models")
     for file in sorted(project.repository.glob("*/*/model.json")):
         model = json.loads(file.read_text()).get("model", "")
         if not Path(model).is_absolute():
@@ -94,21 +94,21 @@ def sizes(project: Project, target: Target) -> list[Size]:
     folder = project.root / "deploy" / target.folder
     owned = yaml.load((folder / "kustomization.yaml").read_text(encoding="utf-8"), LOADER) or {}
     documents = yaml.load_all((folder / target.file).read_text(encoding="utf-8"), LOADER)
-    fields = dict(_fields(next(documents))) | _patched(owned)
+    fields = dict(_fields(next(documents))) | _read_patches(owned)
     resources = f"{target.pod}/containers/0/resources"
     shm, tmp = (f"{target.pod}/volumes/{place}/emptyDir/sizeLimit" for place in (0, 1))
-    files = _files_mib(project)
+    files = _sum_files_mib(project)
     copied = files if "components/s3" in (owned.get("components") or ()) else 0
     downloaded = files if target.folder == "kserve" else copied
     memory, storage = f"{resources}/limits/memory", f"{resources}/limits/ephemeral-storage"
     needed = {
-        "memory": (files + _mib(fields[shm]) + SERVER_MIB, memory),
+        "memory": (files + _parse_mib(fields[shm]) + SERVER_MIB, memory),
         "ephemeral-storage": (downloaded + COMPILED_MIB + LOGS_MIB, storage),
         "/tmp": (copied + COMPILED_MIB, tmp),
     }
     more = {"memory": (f"{resources}/requests/memory",)}
     return [
-        Size(name, mib, _mib(fields[path]), (path, *more.get(name, ())))
+        Size(name, mib, _parse_mib(fields[path]), (path, *more.get(name, ())))
         for name, (mib, path) in needed.items()
     ]
 
@@ -122,7 +122,7 @@ def _targets(project: Project) -> list[Target]:
     ]
 
 
-def _files_mib(project: Project) -> int:
+def _sum_files_mib(project: Project) -> int:
     files = (path for path in project.repository.rglob("*") if path.is_file())
     return -(-sum(path.stat().st_size for path in files) // MIB)
 
@@ -139,14 +139,14 @@ def _fields(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, node
 
 
-def _patched(owned: dict[str, Any]) -> dict[str, Any]:
+def _read_patches(owned: dict[str, Any]) -> dict[str, Any]:
     """Return the values of the JSON patches in a kustomization.yaml by their pointers."""
     patches = (yaml.load(each.get("patch", ""), LOADER) for each in owned.get("patches") or ())
     operations = (each for patch in patches if isinstance(patch, list) for each in patch)
     return {each["path"]: each["value"] for each in operations if "value" in each}
 
 
-def _mib(quantity: Any) -> int:
+def _parse_mib(quantity: Any) -> int:
     """Return a quantity of Kubernetes in whole MiB."""
     match = re.fullmatch(r"([\d.]+)([kMG]|[KMG]i)?", str(quantity))
     return int(float(match[1]) * UNITS[match[2] or ""] / MIB) if match else 0

@@ -40,11 +40,11 @@ def plan(bucket: Bucket, files: dict[str, Content], wanted: int | None) -> Plan:
     names, folders = bucket.names()
     complete = sorted(int(match[1]) for name in names if (match := LIST.fullmatch(name)))
     newest = complete[-1] if complete else 0
-    before = _listed(bucket, newest) if newest else {}
+    before = _read_listing(bucket, newest) if newest else {}
     if wanted in complete or (wanted is None and before == files):
         return _same(bucket, files, wanted or newest)
     for version in [wanted] if wanted else itertools.count(newest + 1):
-        there = _interrupted(bucket, version) if str(version) in folders else {}
+        there = _find_interrupted(bucket, version) if str(version) in folders else {}
         if _claim(bucket, version, files):
             break
     else:
@@ -58,7 +58,7 @@ def plan(bucket: Bucket, files: dict[str, Content], wanted: int | None) -> Plan:
     return Plan(version, False, kept, copied, uploaded, sorted(there.keys() - files.keys()))
 
 
-def carry_out(
+def run_push(
     bucket: Bucket,
     plan: Plan,
     files: dict[str, Content],
@@ -86,7 +86,7 @@ def _claim(bucket: Bucket, version: int, files: dict[str, Content]) -> bool:
     return bucket.read(name).decode(errors="replace") == own
 
 
-def _listed(bucket: Bucket, version: int) -> dict[str, Content]:
+def _read_listing(bucket: Bucket, version: int) -> dict[str, Content]:
     """Return the files of a complete version."""
     try:
         read = json.loads(bucket.read(f"{version}.json"))
@@ -99,14 +99,14 @@ def _listed(bucket: Bucket, version: int) -> dict[str, Content]:
 
 
 def _same(bucket: Bucket, files: dict[str, Content], version: int) -> Plan:
-    if _listed(bucket, version) != files:
+    if _read_listing(bucket, version) != files:
         where = bucket.address / str(version)
         what = "is complete, with other files, and a version never changes"
         raise PushError(f"{where}: {what}; name another VERSION, or leave it out for the next one")
     return Plan(version, True, [*files], {}, [], [])
 
 
-def _interrupted(bucket: Bucket, version: int) -> dict[str, Content]:
+def _find_interrupted(bucket: Bucket, version: int) -> dict[str, Content]:
     """Return what a push has left that did not end; PushError where others have put files there."""
     found = bucket.contents(str(version))
     foreign = sorted(path for path, content in found.items() if content is None)

@@ -38,13 +38,13 @@ def run(arguments: argparse.Namespace) -> int:
     )  # with it, gRPC aborts replicas that fork
     try:
         from triton_ensemble.rayserve import settings, smoke
-        from triton_ensemble.rayserve.served import served
+        from triton_ensemble.rayserve.served import serve_application
     except ImportError as error:
         raise ProjectError(f"Ray Serve needs {error.name}; run: make ray") from None
     chosen = settings.read(project)
     try:
         [port] = free_ports({"ray": arguments.port}).values()
-        with served(chosen, port, arguments.replicas) as url:
+        with serve_application(chosen, port, arguments.replicas) as url:
             if arguments.test:
                 return smoke.test(project, url)
             print(f"{project.ensemble} at {url}; Ctrl-C stops it", flush=True)

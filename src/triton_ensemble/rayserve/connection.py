@@ -35,7 +35,7 @@ class Declared(NamedTuple):
     max_batch_size: int
 
     @classmethod
-    def of_model(cls, model: Any) -> Declared:
+    def from_model(cls, model: Any) -> Declared:
         """Return what Triton says of a model that it has loaded."""
         metadata, config = model.metadata(), model.config()
         return cls(
@@ -101,7 +101,7 @@ class Connection:
         headers: object = None,
     ) -> Stream:
         """Return the answers of a decoupled model to one request."""
-        return Stream(self._streamed(inputs_iterator, stream_timeout))
+        return Stream(self._stream(inputs_iterator, stream_timeout))
 
     async def is_model_ready(
         self, model_name: str, *, client_timeout: object = None, headers: object = None
@@ -117,7 +117,7 @@ class Connection:
     async def close(self) -> None:
         """Leave the server as it is: it is the replica's."""
 
-    async def _streamed(
+    async def _stream(
         self, requests: AsyncIterator[Mapping[str, Any]], timeout_s: float
     ) -> AsyncGenerator[tuple[InferResult, None], None]:
         async for request in requests:
@@ -131,7 +131,11 @@ class Connection:
         self, name: str, inputs: Sequence[InferInput], timeout_s: float, options: Mapping[str, Any]
     ) -> AsyncGenerator[InferResult, None]:
         loop = asyncio.get_running_loop()
-        end, responses, is_over = loop.time() + timeout_s, self._sent(name, inputs, options), False
+        end, responses, is_over = (
+            loop.time() + timeout_s,
+            self._send_request(name, inputs, options),
+            False,
+        )
         try:
             while not is_over:
                 response = await self._next(responses, end - loop.time())
@@ -144,8 +148,10 @@ class Connection:
             if not is_over:
                 responses.cancel()
 
-    def _sent(self, name: str, inputs: Sequence[InferInput], options: Mapping[str, Any]) -> Any:
-        if problem := self._of(name).problem(inputs):
+    def _send_request(
+        self, name: str, inputs: Sequence[InferInput], options: Mapping[str, Any]
+    ) -> Any:
+        if problem := self._find_declared(name).problem(inputs):
             raise InferenceServerException(problem, "StatusCode.INVALID_ARGUMENT")
         starts, ends = options.get("sequence_start"), options.get("sequence_end")
         try:
@@ -162,10 +168,10 @@ class Connection:
             self.refused += 1
             raise _error(error) from None
 
-    def _of(self, name: str) -> Declared:
+    def _find_declared(self, name: str) -> Declared:
         try:
             if name not in self._declared:
-                self._declared[name] = Declared.of_model(self._server.model(name))
+                self._declared[name] = Declared.from_model(self._server.model(name))
         except tritonserver.TritonError as error:
             raise _error(error) from None
         return self._declared[name]

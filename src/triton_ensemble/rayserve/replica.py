@@ -16,7 +16,7 @@ from typing import Any
 from ray import serve
 
 from triton_ensemble.client import package
-from triton_ensemble.container.inference import counted
+from triton_ensemble.container.inference import count_answers
 from triton_ensemble.gateway.log import CONFIG
 from triton_ensemble.gateway.predict import Predictor
 from triton_ensemble.gateway.readiness import Readiness
@@ -42,7 +42,7 @@ class Replica:
     def __init__(self) -> None:
         logging.config.dictConfig(CONFIG)
         self._project = Project.load(Path.cwd())
-        self._triton = triton.of_project(self._project)
+        self._triton = triton.choose_server(self._project)
         self._triton.__enter__()
         os.environ["TRITON_URL"] = self._triton.grpc_url
         self._client = package(self._project)
@@ -52,7 +52,7 @@ class Replica:
 
     async def check_health(self) -> None:
         """Raise where the ensemble answers no inference: Serve then replaces the replica."""
-        before = await self._answered()
+        before = await self._count_answers()
         async with self._client.AsyncClient(self._triton.grpc_url) as connection:
             ask = Predictor(self._client, connection, 0, shared=False).first
             readiness = Readiness(
@@ -62,13 +62,13 @@ class Replica:
             )
             problem = await readiness.problem()
         is_busy = problem == self._client.DeadlineExceeded.__name__
-        if problem and not (is_busy and await self._answered() > before):
+        if problem and not (is_busy and await self._count_answers() > before):
             raise RuntimeError(f"{self._project.ensemble} does not answer: {problem}")
 
-    async def _answered(self) -> float:
+    async def _count_answers(self) -> float:
         """Return how many requests the ensemble has answered; 0 where Triton does not say."""
         try:
-            return counted(self._project, await asyncio.to_thread(self._triton.metrics))
+            return count_answers(self._project, await asyncio.to_thread(self._triton.metrics))
         except OSError:
             return 0
 

@@ -21,7 +21,7 @@ TRIES = 3  # starts of a replica, before what its Triton says is the answer
 
 
 @contextlib.contextmanager
-def served(settings: Mapping[str, Any], port: int, replicas: int) -> Iterator[str]:
+def serve_application(settings: Mapping[str, Any], port: int, replicas: int) -> Iterator[str]:
     """Yield the URL of the application that settings describe; ServerError where it can't start."""
     address = os.environ.get("RAY_ADDRESS", "local")
     own = {} if "RAY_ADDRESS" in os.environ else {"include_dashboard": False}
@@ -37,7 +37,7 @@ def served(settings: Mapping[str, Any], port: int, replicas: int) -> Iterator[st
             f"Ray Serve runs at {address} already; deploy it there: serve deploy deploy/ray/serve.yaml"
         )
     try:
-        yield deployed(settings, port, replicas)
+        yield deploy_application(settings, port, replicas)
     finally:
         if (name := settings["applications"][0]["name"]) in serve.status().applications:
             serve.delete(name)  # once replicas have answered what they began
@@ -46,7 +46,7 @@ def served(settings: Mapping[str, Any], port: int, replicas: int) -> Iterator[st
         ray.shutdown()
 
 
-def deployed(settings: Mapping[str, Any], port: int, replicas: int) -> str:
+def deploy_application(settings: Mapping[str, Any], port: int, replicas: int) -> str:
     """Deploy the application on the Ray that this process is connected to, and return its URL."""
     [app] = settings["applications"]
     [options] = app["deployments"]

@@ -31,7 +31,7 @@ def test(project: Project, url: str) -> int:
 
 
 def _problem(project: Project, sample: Sample, url: str) -> str:
-    body = json.dumps(package(project, "runtime.printing").as_json(sample.inputs)).encode()
+    body = json.dumps(package(project, "runtime.printing").to_json(sample.inputs)).encode()
     request = Request(f"{url}/predict", body, {"Content-Type": "application/json"})
     try:
         with DIRECT.open(request, timeout=TIMEOUT_S) as response:

@@ -52,7 +52,7 @@ class Triton(Protocol):
         """Return its metrics, in the form of Prometheus; OSError where it does not answer."""
 
 
-def of_project(project: Project) -> Triton:
+def choose_server(project: Project) -> Triton:
     """Return the server for this machine, and log which it is."""
     start = project.root / "serve.sh"
     is_image = start.is_file()

@@ -23,11 +23,11 @@ def copies(project: Project) -> Iterator[tuple[Path, Path]]:
             yield project.repository / name / source.relative_to(folder), source
 
 
-def made(project: Project) -> Iterator[tuple[Path, Path]]:
+def iter_made_files(project: Project) -> Iterator[tuple[Path, Path]]:
     """Yield each model file that models/ has only a script for, and that script."""
     for name, model in project.adopted.items():
         if script := _script(project, model):
-            for file in _missing_files(project.root / "models" / name, model):
+            for file in _find_missing_files(project.root / "models" / name, model):
                 yield project.repository / name / file, script
 
 
@@ -35,8 +35,8 @@ def problems(project: Project) -> Iterator[str]:
     """Yield a line for each file that an adopted model lacks, with where to put it."""
     for name, model in project.adopted.items():
         folder = project.root / "models" / name
-        for file in () if _script(project, model) else _missing_files(folder, model):
-            yield _where_to_put(project, model, Path(name, file))
+        for file in () if _script(project, model) else _find_missing_files(folder, model):
+            yield _suggest_place(project, model, Path(name, file))
         for file in model.data:
             if not (folder / file).is_file():
                 yield f"models/{name}/{file}: is missing, and the config of {name} names it; put it there"
@@ -59,7 +59,7 @@ def _script(project: Project, model: Adopted) -> Path | None:
     return script if model.file and script.is_file() else None
 
 
-def _missing_files(folder: Path, model: Adopted) -> Iterator[str]:
+def _find_missing_files(folder: Path, model: Adopted) -> Iterator[str]:
     """Yield the model files that a model's folder lacks; version folders, where the file's name is not known."""
     names = [path.name for path in folder.glob("[0-9]*") if path.is_dir()]
     present = [int(name) for name in names if name.isdecimal() and name == str(int(name))]
@@ -69,7 +69,7 @@ def _missing_files(folder: Path, model: Adopted) -> Iterator[str]:
             yield file
 
 
-def _where_to_put(project: Project, model: Adopted, file: Path) -> str:
+def _suggest_place(project: Project, model: Adopted, file: Path) -> str:
     path = Path("models", file)
     if (project.repository / file).exists():
         there = (project.repository / file).relative_to(project.root)

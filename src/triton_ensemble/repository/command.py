@@ -14,7 +14,7 @@ from triton_ensemble.apply.state import is_changed
 from triton_ensemble.project import Project
 from triton_ensemble.repository import RepositoryError, published
 from triton_ensemble.repository.complete import complete
-from triton_ensemble.repository.sources import working_tree
+from triton_ensemble.repository.sources import list_tree_sources
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     try:
         complete(project, lambda line: print(line, flush=True))
-        notes = [*published.notes(project, working_tree(project))]
+        notes = [*published.notes(project, list_tree_sources(project))]
     except RepositoryError as error:
         print(error, file=sys.stderr)
         return 1

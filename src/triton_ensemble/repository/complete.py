@@ -69,14 +69,14 @@ def complete(project: Project, announce: Callable[[str], None] = print) -> None:
 
     RepositoryError where a source is missing, a script fails or a folder is none of the pipeline's.
     """
-    record, managed = Record(project.repository), _managed(project)
+    record, managed = Record(project.repository), _list_managed(project)
     before = {path: built for path, built in record.read().items() if path not in managed}
     sources, makers = copies(project), scripts(project)
     problems = (
-        *_models_without_config(project),
+        *_find_unconfigured(project),
         *adopted.problems(project),
         *published.problems(project),
-        *_targets_without_source(project, _of_the_tree(project, sources), makers, before),
+        *_find_missing_sources(project, _select_tree(project, sources), makers, before),
     )
     if problems:
         raise RepositoryError("\n".join(problems))
@@ -119,25 +119,25 @@ def _take_engines(
                 record.write(built)
 
 
-def _of_the_tree(project: Project, sources: dict[Path, Path]) -> dict[Path, Path]:
+def _select_tree(project: Project, sources: dict[Path, Path]) -> dict[Path, Path]:
     """Leave out the store of published versions, of which `published.problems` says what is missing."""
     store = project.root / published.STORE
     return {t: source for t, source in sources.items() if not source.is_relative_to(store)}
 
 
-def _managed(project: Project) -> set[Path]:
+def _list_managed(project: Project) -> set[Path]:
     """Return the files that git keeps in folders with built files."""
     return {project.repository / version / "model.py" for version in project.step_modules}
 
 
-def _models_without_config(project: Project) -> Iterator[str]:
+def _find_unconfigured(project: Project) -> Iterator[str]:
     for folder in (project.repository / name for name in project.models):
         if not (folder / "config.pbtxt").is_file():
             path = folder.relative_to(project.root)
             yield f"{path}: has no config.pbtxt; restore it: `git checkout {path}`"
 
 
-def _targets_without_source(
+def _find_missing_sources(
     project: Project,
     sources: dict[Path, Path],
     makers: dict[Path, Path],

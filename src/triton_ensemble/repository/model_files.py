@@ -47,7 +47,7 @@ def make(script: Path, target: Path, root: Path) -> Iterator[Path]:
     prefix = f"{UNFINISHED}{os.getpid()}-"
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=prefix) as folder:
         unfinished = Path(folder, target.name)
-        with _interrupts():
+        with _raise_interrupts():
             _build(script, unfinished, root)
         for path in sorted(
             unfinished.parent.iterdir(), key=lambda path: (path == unfinished, path)
@@ -74,7 +74,7 @@ def _runs(process: int) -> bool:
 
 
 @contextmanager
-def _interrupts() -> Iterator[None]:
+def _raise_interrupts() -> Iterator[None]:
     """Raise KeyboardInterrupt at the end too: scikit-learn takes Ctrl-C for the end of the training."""
     interrupted: list[int] = []
 
@@ -94,7 +94,7 @@ def _interrupts() -> Iterator[None]:
 def _build(script: Path, path: Path, root: Path) -> None:
     where = script.relative_to(root)
     try:
-        with _importable(root):
+        with _make_importable(root):
             _module(script).build(path)
     except SystemExit as end:
         if isinstance(end.code, str):
@@ -102,7 +102,9 @@ def _build(script: Path, path: Path, root: Path) -> None:
         status = f"ended with exit status {end.code}, so there is no {path.name}"
         raise RepositoryError(f"{where}: {status}") from end
     except Exception as error:
-        traceback.print_exception(error.with_traceback(_since(script.parent, error.__traceback__)))
+        traceback.print_exception(
+            error.with_traceback(_cut_traceback(script.parent, error.__traceback__))
+        )
         reason = f"failed, so there is no {path.name}; it needs a build(path) that writes it"
         raise RepositoryError(f"{where}: {reason}") from error
     if not path.exists():
@@ -123,7 +125,7 @@ def _format(path: Path) -> str:
     return next((name for name, form in FORMATS.values() if form.match(begin)), "")
 
 
-def _since(folder: Path, trace: TracebackType | None) -> TracebackType | None:
+def _cut_traceback(folder: Path, trace: TracebackType | None) -> TracebackType | None:
     """Return a traceback from the owner's code on, without this program's own calls."""
     while trace and not trace.tb_frame.f_code.co_filename.startswith(str(folder)):
         trace = trace.tb_next
@@ -135,7 +137,7 @@ def _module(script: Path) -> ModuleType:
 
 
 @contextmanager
-def _importable(root: Path) -> Iterator[None]:
+def _make_importable(root: Path) -> Iterator[None]:
     """Let a script import its neighbours as `models.NAME`, as if the project were the current folder."""
     sys.path.insert(0, str(root))
     try:

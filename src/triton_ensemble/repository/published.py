@@ -43,11 +43,11 @@ def read(root: Path) -> Record:
             for version, one in model["versions"].items():
                 int(version), dict(one["files"]), str(one["sources"])
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise RepositoryError(_damage(path.read_bytes())) from None
+        raise RepositoryError(_describe_damage(path.read_bytes())) from None
     return record
 
 
-def _damage(content: bytes) -> str:
+def _describe_damage(content: bytes) -> str:
     """Return what is wrong with a file that can't be read: git's conflict, where two branches published a version."""
     before, conflict, _ = content.partition(b"<<<<<<< ")
     if not conflict:
@@ -75,7 +75,7 @@ def digest(path: Path) -> str:
 def keep(root: Path, path: Path, name: str) -> str:
     """Copy a file into the store, unless it is there; return its digest."""
     known = digest(path)
-    place = _place(root, name, known)
+    place = _find_place(root, name, known)
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         unfinished = place.with_suffix(".new")
@@ -91,7 +91,7 @@ def take(unfinished: Path, place: Path) -> None:
 
 
 @contextmanager
-def kept_if_done(root: Path) -> Iterator[None]:
+def undo_on_failure(root: Path) -> Iterator[None]:
     """Remove from the store what a block has put there, if the block fails."""
     before = {*(root / STORE).glob("*/*")}
     try:
@@ -102,15 +102,15 @@ def kept_if_done(root: Path) -> Iterator[None]:
         raise
 
 
-def _place(root: Path, name: str, known: str) -> Path:
+def _find_place(root: Path, name: str, known: str) -> Path:
     """Return the place of a file in the store: git keeps code, but not model files."""
     kind = "code" if name.startswith("steps/") or name.endswith((".py", ".json")) else "models"
     return root / STORE / kind / known
 
 
-def kept(root: Path, name: str, known: str) -> Path:
+def find_kept_file(root: Path, name: str, known: str) -> Path:
     """Return where the store has a file; RepositoryError where it is missing or is another."""
-    place = _place(root, name, known)
+    place = _find_place(root, name, known)
     if problem := _problem(Frozen(place, known, name), root):
         raise RepositoryError(problem)
     return place
@@ -142,32 +142,32 @@ def sources_digest(project: Project, folder: Path, copies: Mapping[Path, Path]) 
     return hashlib.sha256(json.dumps([code, made]).encode()).hexdigest()
 
 
-def frozen(project: Project) -> dict[Path, Frozen]:
+def list_frozen(project: Project) -> dict[Path, Frozen]:
     """Return the files of the published versions that the project serves, by their places in the model repository."""
     found = {}
-    for model, version, one in _published(project):
+    for model, version, one in _list_published(project):
         for name, known in one["files"].items():
             said = f"{name} of {model}'s version {version}"
-            place = _place(project.root, name, known)
+            place = _find_place(project.root, name, known)
             found[project.repository / model / version / name] = Frozen(place, known, said)
     return found
 
 
-def kept_files(root: Path) -> Iterator[Frozen]:
+def iter_kept_files(root: Path) -> Iterator[Frozen]:
     """Yield what the store must have, also of versions that are not served."""
     for model, entry in read(root).items():
         for version, one in entry["versions"].items():
             for name, known in one["files"].items():
                 said = f"{name} of {model}'s version {version}"
-                yield Frozen(_place(root, name, known), known, said)
+                yield Frozen(_find_place(root, name, known), known, said)
 
 
 def folders(project: Project) -> set[Path]:
     """Return the version folders that are published, and served."""
-    return {project.repository / model / version for model, version, _ in _published(project)}
+    return {project.repository / model / version for model, version, _ in _list_published(project)}
 
 
-def _published(project: Project) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _list_published(project: Project) -> Iterator[tuple[str, str, dict[str, Any]]]:
     served = {tuple(Path(path).parts[:2]) for path in (*project.step_modules, *project.model_files)}
     for model, entry in read(project.root).items():
         for version, one in entry["versions"].items():
@@ -178,7 +178,7 @@ def _published(project: Project) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 def problems(project: Project) -> Iterator[str]:
     """Yield a line for each file of a published version that is missing in the store, or is another there."""
-    for target, file in frozen(project).items():
+    for target, file in list_frozen(project).items():
         known = target.exists() and file.blob.exists() and _same(target, file.blob)
         if not known and (problem := _problem(file, project.root)):
             yield problem
@@ -207,7 +207,7 @@ def notes(project: Project, copies: Mapping[Path, Path]) -> Iterator[str]:
     """Yield a line for each model whose working tree is in none of its published versions."""
     known = read(project.root)
     of_model: dict[str, list[tuple[str, str]]] = {}
-    for model, version, one in _published(project):
+    for model, version, one in _list_published(project):
         of_model.setdefault(model, []).append((version, one["sources"]))
     for model, versions in of_model.items():
         now = sources_digest(project, project.repository / model / versions[0][0], copies)

@@ -21,15 +21,15 @@ def copies(project: Project) -> dict[Path, Path]:
 
     Of a published version it is what was frozen.
     """
-    blobs = {target: file.blob for target, file in published.frozen(project).items()}
-    return _not_frozen(project, working_tree(project)) | blobs
+    blobs = {target: file.blob for target, file in published.list_frozen(project).items()}
+    return _not_frozen(project, list_tree_sources(project)) | blobs
 
 
-def working_tree(project: Project) -> dict[Path, Path]:
+def list_tree_sources(project: Project) -> dict[Path, Path]:
     """Return the source of each file to copy, by its target, as if no version were published."""
     pairs = (
         *_step_code(project),
-        *_model_data(project),
+        *_iter_model_data(project),
         *adopted.copies(project),
     )
     return dict(pairs)
@@ -54,10 +54,10 @@ def scripts(project: Project) -> dict[Path, Path]:
         project.repository / path: project.root / "models" / f"{script}.py"
         for path, script in project.model_files.items()
     }
-    return _not_frozen(project, made | dict(adopted.made(project)))
+    return _not_frozen(project, made | dict(adopted.iter_made_files(project)))
 
 
-def adapter_files(version: Path) -> Iterator[tuple[Path, Path]]:
+def iter_adapter_files(version: Path) -> Iterator[tuple[Path, Path]]:
     """Yield target and source of what a generated model.py imports, for its version folder."""
     for name, folder in PACKAGES.items():
         for source in _files(folder, "*.py"):
@@ -70,7 +70,7 @@ def _step_code(project: Project) -> Iterator[tuple[Path, Path]]:
     modules = {module for served in project.step_modules.values() for module in served}
     for version, served in project.step_modules.items():
         folder = project.repository / version
-        yield from adapter_files(folder)
+        yield from iter_adapter_files(folder)
         for source in sorted((project.root / "src").glob("*.py")):
             yield folder / source.name, source
         for source in {*_files(steps), *(steps / f"{module}.py" for module in served)}:
@@ -79,7 +79,7 @@ def _step_code(project: Project) -> Iterator[tuple[Path, Path]]:
                 yield folder / "steps" / path, source
 
 
-def _model_data(project: Project) -> Iterator[tuple[Path, Path]]:
+def _iter_model_data(project: Project) -> Iterator[tuple[Path, Path]]:
     for path, name in project.model_data.items():
         yield project.repository / path, project.root / "models" / name
 

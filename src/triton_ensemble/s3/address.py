@@ -44,15 +44,15 @@ class Address:
             raise AddressError(f"{text}: the bucket's name {what}; write {FORMS}, of {instead}")
         scheme, host, port = match["scheme"] or "http://", match["host"], match["port"]
         address = cls(bucket, prefix.removesuffix("/"), f"{scheme}{host}:{port}" if host else "")
-        return address.with_known_characters() if host and address.prefix else address
+        return address.check_characters() if host and address.prefix else address
 
     @classmethod
-    def given(cls, text: str) -> Address:
+    def parse_target(cls, text: str) -> Address:
         """Read an address to write to; where it names no host, it is at the endpoint of the environment."""
         endpoint = next(filter(None, map(os.environ.get, ENDPOINTS)), "")
-        return cls.parse(text).at(endpoint).with_known_characters()
+        return cls.parse(text).use_endpoint(endpoint).check_characters()
 
-    def with_known_characters(self) -> Address:
+    def check_characters(self) -> Address:
         """Return this address; AddressError if Triton can't read its prefix at every endpoint."""
         if PREFIX.fullmatch(self.prefix):
             return self
@@ -61,7 +61,7 @@ class Address:
             f"{self}: {what}; write letters, digits, `.`, `-`, `_`, `/` between names"
         )
 
-    def at(self, endpoint: str) -> Address:
+    def use_endpoint(self, endpoint: str) -> Address:
         """Return the same folder at an endpoint, if the address does not name one; AddressError if that is not a URL."""
         if self.endpoint or not endpoint:
             return self

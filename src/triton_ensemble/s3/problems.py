@@ -27,7 +27,7 @@ GIVE_KEY = f"set {KEY} and {SECRET}"
 NO_KEY = f"there is no key; {GIVE_KEY}, or AWS_PROFILE"
 
 
-def of_code(code: str, message: str) -> str:
+def explain_code(code: str, message: str) -> str:
     """Return what an error's code means; its own message where the code is not known."""
     return CODES.get(code) or " ".join(f"{code}: {message}".split())
 

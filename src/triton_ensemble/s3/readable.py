@@ -45,14 +45,14 @@ def _refusal(address: Address, environment: Mapping[str, str]) -> str | None:
     request = _request(address, environment, delimiter="/")
     try:
         with urlopen(request, timeout=TIMEOUT_S) as response:
-            what = _of_list(address, response.read())
+            what = _explain_list(address, response.read())
         if not what:
             with urlopen(_request(address, environment), timeout=TIMEOUT_S) as response:
                 what = _too_large(response.read())
         return what
     except HTTPError as error:
         with error:
-            said = problems.of_code(*problems.error_of(error))
+            said = problems.explain_code(*problems.error_of(error))
         if error.code in TRANSIENT:
             return None
         if request.has_header("Authorization") or error.code not in (401, 403):
@@ -78,11 +78,11 @@ def _request(address: Address, environment: Mapping[str, str], **more: str) -> R
     key, secret = (environment.get(name, "") for name in (problems.KEY, problems.SECRET))
     headers: dict[str, str] = {}
     if key and secret and not environment.get(CREDENTIAL_FILE):
-        headers = _signed(urlsplit(endpoint).netloc, path, query, region, key, secret, environment)
+        headers = _sign(urlsplit(endpoint).netloc, path, query, region, key, secret, environment)
     return Request(f"{endpoint}{path}?{query}", headers=headers)
 
 
-def _signed(
+def _sign(
     host: str,
     path: str,
     query: str,
@@ -108,7 +108,7 @@ def _signed(
     return headers | {"Authorization": f"AWS4-HMAC-SHA256 {given}"}
 
 
-def _of_list(address: Address, body: bytes) -> str | None:
+def _explain_list(address: Address, body: bytes) -> str | None:
     """Return what is wrong with what lies at an address: nothing there, or versions of a repository."""
     start = _folder(address)
     keys = (e.text or "" for e in ElementTree.fromstring(body).iter() if _name(e) in KEYS)

@@ -71,17 +71,17 @@ def _sources(environment: Mapping[str, str]) -> Iterator[tuple[str, Source]]:
     """Yield the name of each source that the environment names, and the call that asks it."""
     if token := environment.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
         name = environment.get("AWS_ROLE_ARN", token)
-        yield name, lambda: _of_web_identity(Path(token), environment)
+        yield name, lambda: _fetch_web_identity(Path(token), environment)
     path = environment.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
     full = environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
     if url := CONTAINERS + path if path else full:
         yield url, lambda: json.loads(_ask(url, _authorization(environment)))
     elif environment.get(DISABLED, "").lower() != "true":
         machine = environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or MACHINE
-        yield machine, lambda: _of_machine(f"{machine.rstrip('/')}/latest")
+        yield machine, lambda: _fetch_machine_key(f"{machine.rstrip('/')}/latest")
 
 
-def _of_web_identity(token: Path, environment: Mapping[str, str]) -> dict[str, str]:
+def _fetch_web_identity(token: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the fields of the key that AWS gives for a token."""
     region = environment.get(problems.REGION) or "us-east-1"
     given = {
@@ -97,7 +97,7 @@ def _of_web_identity(token: Path, environment: Mapping[str, str]) -> dict[str, s
     return fields | {"Token": fields["SessionToken"]}
 
 
-def _of_machine(url: str) -> dict[str, str]:
+def _fetch_machine_key(url: str) -> dict[str, str]:
     """Return the fields of the key that the machine has; its metadata may be of version 1, which has no token."""
     headers = {}
     try:

@@ -36,12 +36,14 @@ def differences(
     lines = {}
     for name, values in want.items():
         own = tolerances.get(name, {})
-        if own is not None and (line := _difference(name, have.get(name), values, own, of_largest)):
+        if own is not None and (
+            line := _describe_difference(name, have.get(name), values, own, of_largest)
+        ):
             lines[name] = line
     return lines
 
 
-def _difference(
+def _describe_difference(
     name: str,
     have: NDArray[Any] | None,
     want: NDArray[Any],
@@ -60,7 +62,7 @@ def _difference(
     first = tuple(places[0])
     more = f"; {len(places) - 1} more differ" if len(places) > 1 else ""
     where = ", ".join(map(str, first))
-    return f"{name}[{where}]: expected {_shown(want[first])}, got {_shown(have[first])}{more}"
+    return f"{name}[{where}]: expected {_show(want[first])}, got {_show(have[first])}{more}"
 
 
 def _unlike(
@@ -74,7 +76,7 @@ def _unlike(
     return ~np.isclose(have, want, rtol, atol, equal_nan=True)
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     if not isinstance(value, bytes):
         return str(value)
     text = value.decode(errors="backslashreplace")
@@ -95,7 +97,7 @@ class Values:
         self, what: str, have: Answer, want: Answer, again: Callable[[], Sequence[Answer]]
     ) -> str:
         """Return what differs, and what to do then; "" if nothing does. `again` sends the same request."""
-        lines = self._differences(have, want)
+        lines = self._list_differences(have, want)
         if lines and (random := lines.keys() & self._random(again)):
             names = ", ".join(sorted(random))
             message = f"{names}: equal requests get different answers, so values are not compared"
@@ -108,7 +110,7 @@ class Values:
         way_out = f"if they may differ: {any_value} in tests/golden.json takes any values of them"
         return "\n".join([what, *lines.values(), way_out])
 
-    def _differences(self, have: Answer, want: Answer) -> dict[str, str]:
+    def _list_differences(self, have: Answer, want: Answer) -> dict[str, str]:
         # Another batch size is summed up in another order, and that rounds relative to the largest term.
         return differences(have, want, self._tolerances, of_largest=True)
 
@@ -120,5 +122,5 @@ class Values:
             name
             for others in last[1:]
             for one, other in zip(last[0], others, strict=False)
-            for name in self._differences(one, other)
+            for name in self._list_differences(one, other)
         }

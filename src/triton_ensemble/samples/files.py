@@ -126,16 +126,16 @@ def _content(cell: str | dict[str, str], folder: Path) -> bytes:
 
 def zeros(project: Project, rows: int = 1) -> Sample:
     """Return a request of zeros and empty texts, for a pipeline without samples."""
-    return Sample("zeros", filled(project, 0, rows), {}, made_up=True)
+    return Sample("zeros", fill_inputs(project, 0, rows), {}, made_up=True)
 
 
-def filled(project: Project, value: int, rows: int = 1) -> Arrays:
+def fill_inputs(project: Project, value: int, rows: int = 1) -> Arrays:
     """Return inputs that have one value everywhere, 0 or 1; a text has as many characters."""
     batch = (rows,) * project.batched
-    return {tensor.name: _filled(tensor, batch, value) for tensor in project.inputs}
+    return {tensor.name: _fill(tensor, batch, value) for tensor in project.inputs}
 
 
-def _filled(tensor: Input, batch: tuple[int, ...], value: int) -> NDArray[Any]:
+def _fill(tensor: Input, batch: tuple[int, ...], value: int) -> NDArray[Any]:
     shape = batch + tensor.dims
     if tensor.datatype == "BYTES":
         return np.full(shape, b"1" * value, dtype=object)
@@ -146,12 +146,12 @@ def text(
     project: Project, inputs: Arrays, files: Files | None = None, outputs: Arrays | None = None
 ) -> str:
     """Return a sample as JSON, a line for each tensor."""
-    as_json = package(project, "runtime.printing").as_json
-    values = as_json(inputs)
+    to_json = package(project, "runtime.printing").to_json
+    values = to_json(inputs)
     for (name, row), path in (files or {}).items():
         cells = values[name][row] if project.batched else values[name]
         cells[0] = {"file": path.name}
-    sides = {"inputs": values} | ({"outputs": as_json(outputs)} if outputs else {})
+    sides = {"inputs": values} | ({"outputs": to_json(outputs)} if outputs else {})
     return "{\n" + ",\n".join(_side(name, tensors) for name, tensors in sides.items()) + "\n}\n"
 
 

@@ -76,7 +76,9 @@ def problem(project: Project, sample: Sample, answers: Sequence[Arrays]) -> str:
     """Return how answers differ from the sample and the record, and what to do then; "" if they don't."""
     own = tolerances(project)
     declared = [sample.outputs] if sample.outputs else []
-    lines = [f"samples/{sample.name}.json: {line}" for line in _differences(answers, declared, own)]
+    lines = [
+        f"samples/{sample.name}.json: {line}" for line in _list_differences(answers, declared, own)
+    ]
     if gone := [name for name in sample.outputs if name not in project.outputs]:
         lines.append(f"if that is meant: remove {', '.join(gone)} from samples/{sample.name}.json")
     if changes := list(_changes(project, sample, answers, own)):
@@ -97,10 +99,10 @@ def _changes(
     pairs = zip(answers, wanted, strict=False)
     new = dict.fromkeys(name for have, want in pairs for name in have if name not in want)
     yield from (f"output {name} is new" for name in new)
-    yield from _differences(answers, wanted, own)
+    yield from _list_differences(answers, wanted, own)
 
 
-def _differences(
+def _list_differences(
     answers: Sequence[Arrays], wanted: Sequence[Arrays], own: Tolerances
 ) -> Iterator[str]:
     for have, want in zip(answers, wanted, strict=False):
@@ -118,8 +120,8 @@ def _record(project: Project, answers: Mapping[str, list[Arrays]], own: Mapping[
         for name, values in answer.items()
         if values.dtype.kind == "f"
     }
-    as_json = package(project, "runtime.printing").as_json
-    recorded = {name: [as_json(answer) for answer in each] for name, each in answers.items()}
+    to_json = package(project, "runtime.printing").to_json
+    recorded = {name: [to_json(answer) for answer in each] for name, each in answers.items()}
     content = {"tolerances": {**floats, **own}, "answers": recorded}
     text = json.dumps(content, indent=1, ensure_ascii=False)
     (project.root / FILE).write_text(text + "\n")

@@ -99,13 +99,13 @@ def _print_answers(project: Project, sample: Sample, client: Client) -> None:
     print(f"{sample.name}:")
     for answer in client.answers(sample.inputs):
         for name, array in answer.items():
-            for number, row in enumerate(printing.by_row(array)):
+            for number, row in enumerate(printing.split_rows(array)):
                 print(
-                    f"  {name}: {printing.cells(row)}{_written(f'{sample.name}-{name}-{number}', row)}"
+                    f"  {name}: {printing.cells(row)}{_write_row(f'{sample.name}-{name}-{number}', row)}"
                 )
 
 
-def _written(name: str, row: NDArray[Any]) -> str:
+def _write_row(name: str, row: NDArray[Any]) -> str:
     """Write the bytes of a row to a file for viewing, if they are not text; return where, in words."""
     content = row.item() if row.dtype == object and row.size == 1 else b""
     try:

@@ -61,12 +61,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _record(project: Project, arguments: argparse.Namespace) -> None:
     files: Files = {}
     if arguments.request:
-        given = _of_request(Path(arguments.request.removeprefix("@")))
+        given = _read_request(Path(arguments.request.removeprefix("@")))
     else:
-        given = _of_values(project, arguments.inputs, files)
+        given = _read_values(project, arguments.inputs, files)
     inputs: Arrays = package(project, "runtime.batches").arrays(given)
     path = _path(project, arguments.name, files)
-    copies = _copies(project, files.values())
+    copies = _plan_copies(project, files.values())
     outputs = _answer(project, inputs) if arguments.outputs else {}
     project.samples.mkdir(exist_ok=True)
     for source, copy in copies.items():
@@ -75,7 +75,7 @@ def _record(project: Project, arguments: argparse.Namespace) -> None:
     _report(project, path, inputs, outputs, [*copies.values()])
 
 
-def _of_values(project: Project, words: Iterable[str], files: Files) -> dict[str, Any]:
+def _read_values(project: Project, words: Iterable[str], files: Files) -> dict[str, Any]:
     """Return the rows of each input, and put rows that are the content of a file into `files`."""
     main, tensors = package(project, "__main__"), package(project, "tensors").INPUTS
     rows: dict[str, list[Any]] = {}
@@ -109,7 +109,7 @@ def _input(word: str, tensors: Mapping[str, Any]) -> str:
     return max(found, key=len)
 
 
-def _of_request(path: Path) -> dict[str, Any]:
+def _read_request(path: Path) -> dict[str, Any]:
     """Return the inputs of a request's JSON body."""
     try:
         return {
@@ -142,7 +142,7 @@ def _path(project: Project, name: str | None, files: Files) -> Path:
     return path
 
 
-def _copies(project: Project, sources: Iterable[Path]) -> dict[Path, Path]:
+def _plan_copies(project: Project, sources: Iterable[Path]) -> dict[Path, Path]:
     """Return the targets of files to copy, by file, without files that samples/ has."""
     copies: dict[Path, Path] = {}
     for source in sources:

@@ -54,7 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
                 project = Project.load(Path.cwd())
                 repository, model = project.repository, project.ensemble
             with LocalTriton(repository, model, **ports, **more) as triton:
-                meanwhile = _reloading(project, triton) if arguments.reload else _watching(triton)
+                meanwhile = (
+                    _make_reload(project, triton) if arguments.reload else _make_watch(triton)
+                )
                 ready = f"{triton.model} is ready; Ctrl-C stops it; log: {triton.log}"
                 urls = triton.http_url, triton.grpc_url, triton.metrics_url
                 print(*triton.notes, ready, *urls, sep="\n", flush=True)
@@ -74,12 +76,12 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
 
 
-def _watching(triton: LocalTriton) -> Callable[[], object]:
+def _make_watch(triton: LocalTriton) -> Callable[[], object]:
     deaths = Deaths(triton)
     return lambda: deaths.look("Triton restarts")
 
 
-def _reloading(project: Project, triton: LocalTriton) -> Callable[[], object]:
+def _make_reload(project: Project, triton: LocalTriton) -> Callable[[], object]:
     deaths, follower, reloader = Deaths(triton), Follower(triton), Reloader(project, triton)
 
     def look() -> bool:

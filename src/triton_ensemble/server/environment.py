@@ -34,7 +34,7 @@ def problems() -> Iterator[str]:
         yield "the local Triton is not installed; run `pip install nvidia-pytriton==0.7.0`"
     if not numpy.startswith("1."):
         yield f"the local Triton needs numpy<2, not {numpy}; run `pip install 'numpy<2'`"
-    if not _libpython_folder():
+    if not _find_libpython():
         yield f"{sys.base_prefix} has no {LIBPYTHON}; use the Python of uv, conda or Debian"
 
 
@@ -50,7 +50,7 @@ def site_packages() -> Path:
     return Path(str(importlib.metadata.distribution("nvidia-pytriton").locate_file("")))
 
 
-def _libpython_folder() -> str | None:
+def _find_libpython() -> str | None:
     libdir, multiarch = sysconfig.get_config_vars("LIBDIR", "MULTIARCH")
     folders = (libdir, f"{libdir}/{multiarch}", f"{sys.base_prefix}/lib")
     return next((folder for folder in folders if os.path.exists(f"{folder}/{LIBPYTHON}")), None)
@@ -63,7 +63,7 @@ def variables() -> dict[str, str]:
     first = {
         # A Python model runs in the environment of the first `python3` in PATH.
         "PATH": str(Path(sys.executable).parent),
-        "LD_LIBRARY_PATH": f"{_libpython_folder()}:{site_packages() / 'nvidia_pytriton.libs'}",
+        "LD_LIBRARY_PATH": f"{_find_libpython()}:{site_packages() / 'nvidia_pytriton.libs'}",
     }
     for name, folders in first.items():
         environment[name] = ":".join(filter(None, (folders, environment.get(name))))

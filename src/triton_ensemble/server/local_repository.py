@@ -40,11 +40,11 @@ class LocalRepository:
         caches = any(config.response_cache.enable for config in configs.values())
         self.flags = [f"--cache-config=local,size={CACHE_BYTES}"] if caches else []
         before = {name: _bytes(config) for name, config in configs.items()}
-        gpus, wanted = gpu_count(), _gpus_wanted(repository, configs.values())
-        project = Project.of(repository)
+        gpus, wanted = gpu_count(), _count_wanted_gpus(repository, configs.values())
+        project = Project.find(repository)
         undeclared = project.undeclared if project else {}
         adapted = {
-            name: list(_adapted(config, gpus, undeclared.get(name, ""), repository / name))
+            name: list(_adapt(config, gpus, undeclared.get(name, ""), repository / name))
             for name, config in configs.items()
         }
         stand_ins = {"", *project.stand_ins} if project else {""}  # or it is known by its file
@@ -68,7 +68,7 @@ def _problems(
 ) -> Iterator[str]:
     """Iterate over what keeps models from being served here: a line each."""
     for name, config in configs.items():
-        backend = _backend_by_file(repository / name, config)
+        backend = _find_backend_by_file(repository / name, config)
         if backend not in {None, *backends}:
             what = f"Triton takes the backend {backend} for its file, which the local Triton does not have"
             yield f"{name}: {what}; write `backend: {backend}` in pipeline.yml"
@@ -93,7 +93,7 @@ def gpu_count() -> int:
     return count if visible is None else min(count, len(chosen))
 
 
-def _gpus_wanted(repository: Path, configs: Iterable[Any]) -> int:
+def _count_wanted_gpus(repository: Path, configs: Iterable[Any]) -> int:
     """Return the project's number of GPUs, or in another repository the highest GPU in a config plus one."""
     listed = [gpu for config in configs for group in config.instance_group for gpu in group.gpus]
     return int(answers_of(repository).get("gpu_count") or 0) or max(listed, default=-1) + 1
@@ -109,25 +109,26 @@ def _bytes(config: Any) -> bytes:
     return bytes(config.SerializeToString(deterministic=True))
 
 
-def _backend_by_file(model: Path, config: Any) -> str | None:
+def _find_backend_by_file(model: Path, config: Any) -> str | None:
     if config.backend or config.platform:
         return None
     files = {path.name for path in model.glob("[1-9]*/*")} | {config.default_model_filename}
     return next(
-        (backend for file, backend in catalog.backends_by_file().items() if file in files), None
+        (backend for file, backend in catalog.read_backends_by_file().items() if file in files),
+        None,
     )
 
 
-def _adapted(config: Any, gpus: int, undeclared: str, model: Path) -> Iterator[str]:
+def _adapt(config: Any, gpus: int, undeclared: str, model: Path) -> Iterator[str]:
     """Adapt a config to the local Triton; yield what was changed, in words."""
-    yield from _without_engine(config, model)
+    yield from _replace_engine(config, model)
     _hide_file_name(config)
-    yield from _without_newer_fields(config)
-    yield from _with_tensors(config, undeclared)
-    yield from _with_instances(config, gpus)
+    yield from _drop_newer_fields(config)
+    yield from _declare_tensors(config, undeclared)
+    yield from _set_instances(config, gpus)
 
 
-def _without_newer_fields(config: Any) -> Iterator[str]:
+def _drop_newer_fields(config: Any) -> Iterator[str]:
     for place, field in NEWER:
         message = getattr(config, place) if place and config.HasField(place) else config
         if field in message.DESCRIPTOR.fields_by_name and _has(message, field):
@@ -135,7 +136,7 @@ def _without_newer_fields(config: Any) -> Iterator[str]:
             yield f"{field} is left out here, Triton 24.10 does not have it"
 
 
-def _without_engine(config: Any, model: Path) -> Iterator[str]:
+def _replace_engine(config: Any, model: Path) -> Iterator[str]:
     """Replace a TensorRT engine, which is built for a GPU, by the model from which it is built."""
     if config.backend == "tensorrt" and config.cc_model_filenames and [*model.glob("*/model.onnx")]:
         config.backend, config.default_model_filename = "onnxruntime", "model.onnx"
@@ -155,7 +156,7 @@ def _has(message: Any, field: str) -> bool:
     return field in {descriptor.name for descriptor, _ in message.ListFields()}
 
 
-def _with_tensors(config: Any, undeclared: str) -> Iterator[str]:
+def _declare_tensors(config: Any, undeclared: str) -> Iterator[str]:
     """Declare the tensors that the container's backend reads from the model file, as the pipeline has them."""
     if config.input or config.output or not undeclared:
         return
@@ -167,7 +168,7 @@ def _with_tensors(config: Any, undeclared: str) -> Iterator[str]:
     yield "its inputs and outputs are those of pipeline.yml here"
 
 
-def _with_instances(config: Any, gpus: int) -> Iterator[str]:
+def _set_instances(config: Any, gpus: int) -> Iterator[str]:
     most = 2 * len(os.sched_getaffinity(0))
     for group in config.instance_group:
         if (group.kind == group.KIND_GPU or group.gpus) and not gpus:

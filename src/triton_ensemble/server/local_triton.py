@@ -30,7 +30,7 @@ from triton_ensemble.server import log as server_log
 from triton_ensemble.server.guard import Guard
 from triton_ensemble.server.local_repository import LocalRepository
 from triton_ensemble.server.own_paths import own_paths
-from triton_ensemble.server.ports import taken
+from triton_ensemble.server.ports import describe_taken
 
 HOST = "127.0.0.1"
 EXIT_TIMEOUT_S = 5  # one idle client connection holds Triton up for all of it
@@ -93,7 +93,7 @@ class LocalTriton:
             except ServerError as error:
                 # Another program may take a free port before Triton does.
                 taken_since = free and "already in use" in str(error)
-                if not (tries_left and (taken_since or self._lost_a_race())):
+                if not (tries_left and (taken_since or self._has_lost_race())):
                     raise
                 shutil.rmtree(self._folder, True)
         return self
@@ -141,7 +141,7 @@ class LocalTriton:
         assert self._process, "wait() belongs inside the `with` block"
         wait_alive(self._process, meanwhile, f"\nlog: {self.log}")
 
-    def _lost_a_race(self) -> bool:
+    def _has_lost_race(self) -> bool:
         """Return whether the Python backend killed Triton: models that start together may collide on a busy machine."""
         log = self.log.read_bytes() if self.log.exists() else b""
         return b"boost::interprocess::lock_exception" in log
@@ -154,7 +154,7 @@ class LocalTriton:
 
     def _launch(self, backends: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
         wheel = environment.site_packages() / "pytriton" / "tritonserver"
-        project = Project.of(self.repository)
+        project = Project.find(self.repository)
         names = environment.copy_backends(wheel, backends, project.stand_ins if project else ())
         local = LocalRepository(self.repository, self._folder / "repository", names)
         if local.problems:
@@ -196,9 +196,11 @@ class LocalTriton:
             if code is not None or ("Failed to preinitialize Python stub" in log and not goes_on):
                 raise self._error(server_log.reasons(log) or [f"it ended with exit code {code}"])
             if time.monotonic() > deadline:
-                raise self._error([f"not ready after {self.timeout:g} s{server_log.loading(log)}"])
+                raise self._error(
+                    [f"not ready after {self.timeout:g} s{server_log.describe_loading(log)}"]
+                )
             time.sleep(0.05)
-        self.notes += server_log.of_backends(self.log.read_text(errors="replace"))
+        self.notes += server_log.read_backend_notes(self.log.read_text(errors="replace"))
 
     def _is_ready(self) -> bool:
         try:
@@ -290,7 +292,7 @@ def free_ports(wanted: dict[str, int]) -> dict[str, int]:
     for number, (api, port) in enumerate(wanted.items()):
         if not 0 <= port < 2**16 or port in {*[*wanted.values()][:number]} - {0}:
             raise ServerError(f"{api} can't have port {port}; choose another, or 0 for a free one")
-    if held := taken(wanted):
+    if held := describe_taken(wanted):
         raise ServerError(held)
     ports: dict[str, int] = {}
     with contextlib.ExitStack() as stack:  # all are held until the last is chosen, so they differ

@@ -30,7 +30,7 @@ def last_traceback(log: str) -> str:
     return str(json.loads(errors[-1])) if errors else ""
 
 
-def of_step(line: str) -> str | None:
+def read_step_line(line: str) -> str | None:
     """Return what a step has logged or printed in a line of the log; None where the line is Triton's own."""
     if match := re.match(r'[IWE]\d{4} \S+ \d+ context\.py:\d+\] (".*")$', line):
         return str(json.loads(match[1]))
@@ -46,14 +46,14 @@ def one_line(text: str) -> str:
     return " ".join(message.split()) + (f" ({place[1]}, line {place[2]})" if place else "")
 
 
-def loading(log: str) -> str:
+def describe_loading(log: str) -> str:
     """Return half a sentence with the models that neither loaded nor failed to, if there are any."""
     ended = re.findall(r"(?:successfully loaded|failed to load) '(.*?)'", log)
     names = [name for name in re.findall(r'"loading: (.*):\d+"', log) if name not in ended]
     return f"; still loading: {', '.join(names)}" if names else ""
 
 
-def of_backends(log: str) -> list[str]:
+def read_backend_notes(log: str) -> list[str]:
     """Return the notes of the local backends from their start: that they make up answers, or run without the GPU."""
     said = r'\] "(.*: (?:a stand-in for \S+ (?:answers with zeros and empty texts|makes up words .*)|this \S+ has no CUDA, .*))"$'
     return list(dict.fromkeys(re.findall(said, log, re.MULTILINE)))

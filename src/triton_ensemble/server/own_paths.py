@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from triton_ensemble.project import Project
-from triton_ensemble.repository.sources import copies, working_tree
+from triton_ensemble.repository.sources import copies, list_tree_sources
 
 # A place in a traceback, and the lines of code that are shown of it.
 OF_THE_ADAPTER = re.compile(
@@ -21,11 +21,11 @@ SYNTAX = re.compile(r"(?<=\()(\w+\.py)(?=, line \d+\))")
 
 def own_paths(text: str, repository: Path) -> str:
     """Return a text without the adapter's part of tracebacks, and with paths that begin in the project of a repository."""
-    project = Project.of(repository)
+    project = Project.find(repository)
     if not project:
         return text
     root = project.root
-    tree = working_tree(project)
+    tree = list_tree_sources(project)
     own = {
         str(copy): str(_source(copy, source, tree).relative_to(root))
         for copy, source in copies(project).items()

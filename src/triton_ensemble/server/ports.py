@@ -37,7 +37,7 @@ def not_asked(api: str) -> str:
     return f"; that at port {port}, {server_at(port)}, is not asked" if is_taken(port) else ""
 
 
-def taken(ports: Mapping[str, int], ours: str = "") -> str:
+def describe_taken(ports: Mapping[str, int], ours: str = "") -> str:
     """Return which ports are in use, by what, and what takes free ones, in a line; empty where none is.
 
     `ports` are by API, as their variables are named; 0 is a free one. Containers of the folder `ours` may have them.
@@ -46,12 +46,12 @@ def taken(ports: Mapping[str, int], ours: str = "") -> str:
     for api, port in ports.items():
         if port and is_taken(port) and not (by := holder(port)).endswith(f" of {ours}"):
             holders.setdefault(by, []).append(api)
-    parts = [_held([ports[api] for api in apis], by) for by, apis in holders.items()]
+    parts = [_format_held([ports[api] for api in apis], by) for by, apis in holders.items()]
     free = " ".join(f"{api.upper()}_PORT=0" for apis in holders.values() for api in apis)
     return "; ".join([*parts, f"choose others, or free ones: {free}"]) if parts else ""
 
 
-def _held(ports: Sequence[int], by: str) -> str:
+def _format_held(ports: Sequence[int], by: str) -> str:
     are = f"port {ports[0]} is" if len(ports) == 1 else f"ports {', '.join(map(str, ports))} are"
     return f"{are} in use, by {by}"
 
@@ -63,15 +63,15 @@ def holder(port: int) -> str:
     """
     if container := _container(port):
         return container
-    pid = _listener(port)
+    pid = _find_listener(port)
     return f"process {pid} ({_command(pid)})" if pid else "another program"
 
 
 def server_at(port: int) -> str:
     """Return the holder of a port, and since when it runs: `process 123 (tritonserver) since 14:02:11`."""
-    if _container(port) or not (pid := _listener(port)):
+    if _container(port) or not (pid := _find_listener(port)):
         return holder(port)
-    return f"process {pid} ({_command(pid).split()[0]}) since {_started(pid)}"
+    return f"process {pid} ({_command(pid).split()[0]}) since {_read_start_time(pid)}"
 
 
 def _container(port: int) -> str:
@@ -85,9 +85,9 @@ def _container(port: int) -> str:
     return ""
 
 
-def _listener(port: int) -> int:
+def _find_listener(port: int) -> int:
     """Return the process that listens on a port; 0 where none can be seen."""
-    sockets = {f"socket:[{inode}]" for inode in _listening(port)}
+    sockets = {f"socket:[{inode}]" for inode in _iter_listening(port)}
     for folder in PROC.glob("[0-9]*") if sockets else ():
         with suppress(OSError):  # it has ended meanwhile, or is another user's
             if any(os.readlink(file) in sockets for file in (folder / "fd").iterdir()):
@@ -101,7 +101,7 @@ def _command(pid: int) -> str:
     return " ".join([Path(program).name, *arguments])[:SHOWN]
 
 
-def _started(pid: int) -> str:
+def _read_start_time(pid: int) -> str:
     """Return the time of day at which a process was started."""
     fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     [boot] = _values((PROC / "stat").read_text().splitlines(), "btime")
@@ -113,7 +113,7 @@ def _values(lines: Iterable[str], name: str) -> Iterator[str]:
     return (line.split()[1] for line in lines if line.startswith(f"{name} "))
 
 
-def _listening(port: int) -> Iterator[str]:
+def _iter_listening(port: int) -> Iterator[str]:
     """Yield the inodes of the sockets that listen on a port."""
     for table in ("tcp", "tcp6"):
         with suppress(OSError):

@@ -26,7 +26,7 @@ class Reloader:
     def __init__(self, project: Project, triton: LocalTriton) -> None:
         self._project, self._triton = project, triton
         self._client = grpc.InferenceServerClient(triton.grpc_url.partition("://")[2])
-        self._seen, self._next = self._watched(), 0.0
+        self._seen, self._next = self._read_watched(), 0.0
 
     def look(self) -> bool:
         """Complete the model repository after a change, and load the models that it changes; once a second.
@@ -36,7 +36,7 @@ class Reloader:
         if time.monotonic() < self._next:
             return False
         self._next = time.monotonic() + EACH_S
-        seen, now = self._seen, self._watched()
+        seen, now = self._seen, self._read_watched()
         changed = [path for path in seen | now if seen.get(path) != now.get(path)]
         self._seen = now
         if changed:
@@ -45,14 +45,14 @@ class Reloader:
                 "changed",
                 flush=True,
             )
-            before, configs = self._served(), self._configs()
+            before, configs = self._read_files(), self._configs()
             # In a process of its own: models/ may import what has changed.
             command = [sys.executable, "-m", "triton_ensemble", "repository"]
             if subprocess.run(command, cwd=self._project.root).returncode == 0:
                 if self._configs() != configs:
                     self._client.close()  # an idle connection holds Triton's end up
                     return True
-                after = self._served()
+                after = self._read_files()
                 self.load(name for name in after if after[name] != before.get(name))
         return False
 
@@ -73,7 +73,7 @@ class Reloader:
                 text = f"can't be loaded, so the former version stays: {reason}"
             print(f"{model}: {text}", flush=True)
 
-    def _watched(self) -> Files:
+    def _read_watched(self) -> Files:
         root = self._project.root
         return _files(
             [
@@ -87,7 +87,7 @@ class Reloader:
     def _configs(self) -> Files:
         return _files(self._project.repository.glob("*/config.pbtxt"))
 
-    def _served(self) -> dict[str, Files]:
+    def _read_files(self) -> dict[str, Files]:
         repository = self._project.repository
         return {name: _files((repository / name).rglob("*")) for name in self._project.models}
 

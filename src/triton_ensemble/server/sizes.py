@@ -15,7 +15,7 @@ def sizes(configs: Configs, model: str) -> dict[str, list[int]]:
     config = configs[model]
     batches = config.max_batch_size > 0
     return {
-        output.name: _closed(_full(config, output), _read(configs, model, output.name, set()))[
+        output.name: _close_dims(_full(config, output), _read(configs, model, output.name, set()))[
             batches:
         ]
         for output in config.output
@@ -27,7 +27,7 @@ def _full(config: Any, tensor: Any) -> list[int]:
     return [ROWS] * (config.max_batch_size > 0) + list(tensor.dims)
 
 
-def _closed(dims: list[int], read: Iterator[list[int]]) -> list[int]:
+def _close_dims(dims: list[int], read: Iterator[list[int]]) -> list[int]:
     """Replace open dims by the readers' dims. For a single row, Triton adds the batch dimension or removes it."""
     forms = [form for full in read for form in (full, full[1:] if ROWS in full else [ROWS, *full])]
     alike = [form for form in forms if len(form) == len(dims)]
@@ -44,10 +44,10 @@ def _read(
         for step in config.ensemble_scheduling.step:
             tensor = step.output_map.get(output) if step.model_name == model else None
             if tensor and (name, tensor) not in seen:
-                yield from _of_tensor(configs, name, tensor, seen | {(name, tensor)})
+                yield from _iter_tensor_dims(configs, name, tensor, seen | {(name, tensor)})
 
 
-def _of_tensor(
+def _iter_tensor_dims(
     configs: Configs, ensemble: str, tensor: str, seen: set[tuple[str, str]]
 ) -> Iterator[list[int]]:
     """Yield dims of a tensor of an ensemble: of its outputs and of its steps, also in ensembles around it or inside."""
@@ -62,4 +62,4 @@ def _of_tensor(
                 continue
             yield from (_full(config, spec) for spec in config.input if spec.name == name)
             if place not in seen:
-                yield from _of_tensor(configs, *place, seen | {place})
+                yield from _iter_tensor_dims(configs, *place, seen | {place})

@@ -23,12 +23,12 @@ class Stubs:
         self._server = server
         self._models: dict[int, str] = {}
         self._suspected: set[int] = set()
-        list(self.died())  # those that run now are known from now on
+        list(self.find_dead())  # those that run now are known from now on
 
-    def died(self) -> Iterator[tuple[str, str]]:
+    def find_dead(self) -> Iterator[tuple[str, str]]:
         """Yield model and cause of each process that was found dead in two calls; Triton takes leave of others at once."""
         dead = set()
-        for pid in _children(self._server):
+        for pid in _list_children(self._server):
             state, status = _state(pid)
             if state == "Z":
                 dead.add(pid)
@@ -39,7 +39,7 @@ class Stubs:
         self._suspected = dead
 
 
-def _children(process: int) -> list[int]:
+def _list_children(process: int) -> list[int]:
     """Return the child processes of all threads of a process."""
     found: list[int] = []
     for file in (PROC / str(process) / "task").glob("*/children"):

@@ -17,7 +17,7 @@ class Deaths:
 
     def look(self, remedy: str) -> list[str]:
         """Return the models of which a process died since the last look; the line ends with what to do."""
-        dead = dict(self._stubs.died())
+        dead = dict(self._stubs.find_dead())
         for model, cause in dead.items():
             print(
                 f"{model}: its process has died ({cause}); {remedy}{self._why(model)}", flush=True
@@ -42,6 +42,6 @@ class Follower:
     def look(self) -> None:
         """Print what is new."""
         *lines, self._rest = (self._rest + self._log.read()).split("\n")
-        texts = [text for line in lines if (text := server_log.of_step(line)) is not None]
+        texts = [text for line in lines if (text := server_log.read_step_line(line)) is not None]
         if texts:
             print(self._triton.ours("\n".join(texts)), flush=True)

@@ -21,7 +21,7 @@ from triton_ensemble.samples.files import Sample, samples
 from triton_ensemble.server.local_triton import ServerError
 from triton_ensemble.step import StepError
 from triton_ensemble.step.foreground import ForegroundStep, from_owner
-from triton_ensemble.step.manifests import Served, served
+from triton_ensemble.step.manifests import Served, find_served
 from triton_ensemble.step.recorded import Recorded
 from triton_ensemble.step.upstream import Upstream, sample_of_file
 
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the step; 1 where it fails, 2 where it can't be run."""
     project = Project.load(Path.cwd())
     try:
-        step = served(project, arguments.name)
+        step = find_served(project, arguments.name)
         sample = _sample(project, step, arguments.sample)
         recorded = Recorded(project, step, sample)
         kept = None if Path(arguments.sample or "").is_file() else recorded.read()
@@ -78,7 +78,7 @@ def _run(
     tensors: Arrays,
     debug: bool,
 ) -> int:
-    inputs = upstream.seen(tensors)
+    inputs = upstream.select_inputs(tensors)
     print(f"step {step.name}, steps/{step.module}.py, on sample {sample.name}")
     try:
         foreground = ForegroundStep(project, step, upstream.call)
@@ -87,7 +87,7 @@ def _run(
     except bdb.BdbQuit:  # the owner has seen enough
         return 0
     except Exception as error:
-        return _failed(project, step, error, debug)
+        return _report_failure(project, step, error, debug)
     for answer in answers:
         print("returned:")
         _show(project, answer)
@@ -100,7 +100,7 @@ def _show(project: Project, arrays: Arrays) -> None:
     for name, array in arrays.items():
         kind = "bytes" if array.dtype == object else array.dtype
         print(f"  {name} {kind}{list(array.shape)}")
-        rows = printing.by_row(array)
+        rows = printing.split_rows(array)
         for row in rows[:SHOWN_ROWS]:
             text = printing.cells(row)
             print(f"    {text[:SHOWN_CHARACTERS]}{' ...' * (len(text) > SHOWN_CHARACTERS)}")
@@ -108,7 +108,7 @@ def _show(project: Project, arrays: Arrays) -> None:
             print(f"    ... {len(rows)} rows")
 
 
-def _failed(project: Project, step: Served, error: Exception, debug: bool) -> int:
+def _report_failure(project: Project, step: Served, error: Exception, debug: bool) -> int:
     """Say what went wrong; with a traceback where the step's code raised what it did not mean to."""
     kind = type(error).__name__
     trace = from_owner(project, error.__traceback__)

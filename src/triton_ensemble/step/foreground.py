@@ -41,9 +41,9 @@ class ForegroundStep:
         self._adapter = importlib.import_module("triton_adapter.user_step")
         library = importlib.import_module("triton_adapter.arrays").LIBRARIES
         self._arrays = library[step.manifest["arrays"]]("cpu")
-        self._parts = [(part, self._made(part)) for part in step.parts]
+        self._parts = [(part, self._make_adapter(part)) for part in step.parts]
 
-    def _made(self, part: StepManifest) -> Any:
+    def _make_adapter(self, part: StepManifest) -> Any:
         """Return the adapter's object for a step, whose constructor it calls."""
         name, config = self._folder.parent.name, self._config
         if self._fused:
@@ -71,23 +71,23 @@ class ForegroundStep:
         if not debug:
             return self._answers(part, step, known)
         code = self._adapter.step_class(part).__call__.__code__
-        return _debugged(code, lambda: self._answers(part, step, known))
+        return _debug(code, lambda: self._answers(part, step, known))
 
     def _answers(self, part: StepManifest, step: Any, known: Arrays) -> list[Arrays]:
         given = self._read(part, known)
         rows = self._adapter.rows_of(given) if self._config["max_batch_size"] else None
         returned = step.start(given, self._first())
         if isasyncgen(returned):
-            returned = asyncio.run(_listed(returned))
+            returned = asyncio.run(_collect(returned))
         elif isawaitable(returned):
-            returned = asyncio.run(_awaited(returned))
+            returned = asyncio.run(_run_awaitable(returned))
         decoupled = self._config.get("model_transaction_policy", {}).get("decoupled", False)
         checked = (
-            [step.checked(one, None) for one in returned]
+            [step.check_outputs(one, None) for one in returned]
             if decoupled
-            else [step.checked(returned, rows)]
+            else [step.check_outputs(returned, rows)]
         )
-        return [self._written(outputs) for outputs in checked]
+        return [self._convert(outputs) for outputs in checked]
 
     def _read(self, part: StepManifest, known: Arrays) -> list[Any]:
         """Return the arrays of a step's arguments, in its library; None for an optional input that is left out."""
@@ -102,19 +102,19 @@ class ForegroundStep:
             return ()
         return (importlib.import_module("triton_step").SequencePosition(1, True, True),)
 
-    def _written(self, outputs: Mapping[str, Any]) -> Arrays:
+    def _convert(self, outputs: Mapping[str, Any]) -> Arrays:
         return {n: self._arrays.tensor(n, array).as_numpy() for n, array in outputs.items()}
 
 
-async def _listed(returned: AsyncIterator[Any]) -> list[Any]:
+async def _collect(returned: AsyncIterator[Any]) -> list[Any]:
     return [one async for one in returned]
 
 
-async def _awaited(returned: Any) -> Any:
+async def _run_awaitable(returned: Any) -> Any:
     return await returned
 
 
-def _debugged(code: Any, run: Callable[[], list[Arrays]]) -> list[Arrays]:
+def _debug(code: Any, run: Callable[[], list[Arrays]]) -> list[Arrays]:
     """Call `run` in the debugger, which stops where `code` begins."""
     lines = [line for _, line in dis.findlinestarts(code) if line]
     first = next((line for line in lines if line > code.co_firstlineno), code.co_firstlineno)

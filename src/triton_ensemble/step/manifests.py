@@ -36,7 +36,7 @@ class Served(NamedTuple):
         return self.parts[-1]["module"]
 
 
-def served(project: Project, name: str | None) -> Served:
+def find_served(project: Project, name: str | None) -> Served:
     """Return the Python step of a name; StepError for an unknown name, with the known ones."""
     known = {step.name: step for step in _all(project)}
     listed = ", ".join(known) or "none"

@@ -19,7 +19,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]
 from triton_ensemble.bench.server import target
 from triton_ensemble.client import Arrays, package
 from triton_ensemble.config.message import type_name
-from triton_ensemble.config.repository import called_models, model_configs
+from triton_ensemble.config.repository import list_called_models, model_configs
 from triton_ensemble.project import Project
 from triton_ensemble.samples.ask import answer, ask, tensors
 from triton_ensemble.samples.files import Sample, read
@@ -36,17 +36,17 @@ def sample_of_file(project: Project, step: Served, path: Path) -> Sample:
     """Read a request of the pipeline, or of the model that serves a step, from a file; ValueError if it is neither."""
     config = model_configs(project.repository)[step.model]
 
-    def typed(arrays: Arrays) -> Arrays:
-        types = {tensor.name: _numpy_type(tensor) for tensor in config.input}
+    def convert(arrays: Arrays) -> Arrays:
+        types = {tensor.name: _find_numpy_type(tensor) for tensor in config.input}
         if types.keys() != arrays.keys():
             of_the_pipeline: Arrays = package(project, "runtime.batches").arrays(arrays)
             return of_the_pipeline
         return {name: array.astype(types[name]) for name, array in arrays.items()}
 
-    return read(path, typed)
+    return read(path, convert)
 
 
-def _numpy_type(tensor: Any) -> Any:
+def _find_numpy_type(tensor: Any) -> Any:
     name = type_name(tensor)
     return triton_to_np_dtype("BYTES" if name == "STRING" else name)
 
@@ -69,16 +69,18 @@ class Upstream:
     def __enter__(self) -> Upstream:
         calls = [model["name"] for model in self._step.parts[-1]["calls"].values()]
         before = (
-            () if self.own else _before(self._configs, self._project.ensemble, self._step.model)
+            ()
+            if self.own
+            else _iter_models_before(self._configs, self._project.ensemble, self._step.model)
         )
-        if models := _loaded(self._project, [*before, *calls]):
-            self._client = self._stack.enter_context(self._connected(models))
+        if models := _list_loaded(self._project, [*before, *calls]):
+            self._client = self._stack.enter_context(self._connect(models))
         return self
 
     def __exit__(self, *raised: Any) -> None:
         self._stack.__exit__(*raised)
 
-    def _connected(self, models: list[str]) -> Any:
+    def _connect(self, models: list[str]) -> Any:
         """Return a client of a server that has the models."""
         if url := os.environ.get("TRITON_GRPC_URL") or os.environ.get("TRITON_URL"):
             return grpc.InferenceServerClient(target(url), ssl=url.startswith(("https", "grpcs")))
@@ -98,7 +100,7 @@ class Upstream:
         """Return the inputs of the step's model, as a request has them; StepError where none of the pipeline leads to them."""
         if self.own:
             return self._inputs
-        found = self._reaching(self._project.ensemble, self._inputs)
+        found = self._find_reaching(self._project.ensemble, self._inputs)
         if found is None:
             names = ", ".join(sorted(_names(self._configs[self._step.model].input)))
             raise StepError(
@@ -110,23 +112,23 @@ class Upstream:
         """Return whether these are all inputs of the step's model, optional ones too."""
         return tensors.keys() == _names(self._configs[self._step.model].input)
 
-    def seen(self, tensors: Arrays) -> Arrays:
+    def select_inputs(self, tensors: Arrays) -> Arrays:
         """Return the inputs of the step's model as it sees them."""
-        return _reshaped(self._configs[self._step.model], tensors)
+        return _reshape(self._configs[self._step.model], tensors)
 
-    def _reaching(self, model: str, inputs: Arrays) -> Arrays | None:
+    def _find_reaching(self, model: str, inputs: Arrays) -> Arrays | None:
         """Return what reaches the step's model if `model` is asked; None where that does not lead to it."""
         config = self._configs[model]
         if model == self._step.model:
             return inputs
-        tensors = _reshaped(config, inputs)
+        tensors = _reshape(config, inputs)
         path = _path(self._configs, model, self._step.model)
         for called in path:
             given = {
                 own: tensors[name] for own, name in called.input_map.items() if name in tensors
             }
             if called is path[-1]:
-                return self._reaching(called.model_name, given)
+                return self._find_reaching(called.model_name, given)
             outputs = self.call(called.model_name, given)
             tensors |= {
                 name: outputs[own] for own, name in called.output_map.items() if own in outputs
@@ -138,7 +140,7 @@ class Upstream:
         config = self._configs[model]
         one = config.HasField("sequence_batching")
         position = {"sequence_id": 1, "sequence_start": True, "sequence_end": True} if one else {}
-        asked = _streamed if config.model_transaction_policy.decoupled else ask
+        asked = _take_first if config.model_transaction_policy.decoupled else ask
         try:
             return asked(self._client, model, inputs, client_timeout=TIMEOUT_S, **position)
         except InferenceServerException as error:
@@ -146,7 +148,7 @@ class Upstream:
             raise StepError(f"{model}, which runs before, has no answer: {text}") from None
 
 
-def _streamed(
+def _take_first(
     client: Any, model: str, inputs: Arrays, client_timeout: int, **position: Any
 ) -> Arrays:
     """Return the first answer of a decoupled model."""
@@ -164,19 +166,19 @@ def _streamed(
     return answer(result)
 
 
-def _before(configs: Configs, model: str, wanted: str) -> Iterator[str]:
+def _iter_models_before(configs: Configs, model: str, wanted: str) -> Iterator[str]:
     """Yield the models that must be asked before what reaches `wanted` is known."""
     if model != wanted:
         for called in (path := _path(configs, model, wanted)):
             if called is path[-1]:
-                yield from _before(configs, called.model_name, wanted)
+                yield from _iter_models_before(configs, called.model_name, wanted)
             else:
                 yield called.model_name
 
 
-def _loaded(project: Project, models: list[str]) -> list[str]:
+def _list_loaded(project: Project, models: list[str]) -> list[str]:
     """Return models and the models that their steps call, each once; Triton loads what an ensemble needs."""
-    called = called_models(project.repository)
+    called = list_called_models(project.repository)
     for model in models:  # grows meanwhile
         models += [name for name in called.get(model, []) if name not in models]
     return list(dict.fromkeys(models))
@@ -201,7 +203,7 @@ def _leads_to(configs: Configs, model: str, wanted: str) -> bool:
     return model == wanted or any(_leads_to(configs, step.model_name, wanted) for step in inner)
 
 
-def _reshaped(config: Any, arrays: Arrays) -> Arrays:
+def _reshape(config: Any, arrays: Arrays) -> Arrays:
     """Return inputs of a model as it sees them: `reshape` in its config says how."""
     seen = dict(arrays)
     for tensor in config.input:

@@ -23,7 +23,7 @@ from triton_ensemble.samples.golden import tolerances
 from triton_ensemble.testing.causes import Cause, tell
 from triton_ensemble.testing.fixtures import LOGGED
 from triton_ensemble.testing.harness import Harness, HarnessError, Refusal, standalone
-from triton_ensemble.testing.imports import undeclared
+from triton_ensemble.testing.imports import iter_undeclared
 from triton_ensemble.testing.python_model import PythonModel, reads, reads_of_step, version_folders
 from triton_ensemble.testing.under_test import PROJECT
 
@@ -92,7 +92,7 @@ def ask(request: pytest.FixtureRequest, model: PythonModel, harness: Harness) ->
     return answers
 
 
-def within(seconds: float, items: Iterable[Item]) -> Iterator[Item]:
+def take_within(seconds: float, items: Iterable[Item]) -> Iterator[Item]:
     """Yield as many items as there is time for, and one at least."""
     end = time.monotonic() + seconds
     for done, item in enumerate(items):
@@ -113,7 +113,7 @@ def in_time(model: PythonModel, budget_s: float) -> InTime:
 
     def some(items: list[Any]) -> Iterator[Any]:
         done = 0
-        for item in within(budget_s, items):
+        for item in take_within(budget_s, items):
             yield item
             done += 1
         if done < len(items):
@@ -178,8 +178,8 @@ def test_answers_rows_together_as_alone(
         for together in ask(what, request):
             for i in range(model.max_rows):
                 alone = ask(what, row(request, i))
-                answers = [without_filling(row(together, i), one) for one in alone]
-                wanted = [without_filling(one, row(together, i)) for one in alone]
+                answers = [drop_filling(row(together, i), one) for one in alone]
+                wanted = [drop_filling(one, row(together, i)) for one in alone]
                 same(f"as row {i} of {model.max_rows}", what, row(request, i), answers, wanted)
 
 
@@ -188,7 +188,7 @@ def row(arrays: Arrays, i: int) -> Arrays:
     return {name: array[i : i + 1] for name, array in arrays.items()}
 
 
-def without_filling(arrays: Arrays, others: Arrays) -> Arrays:
+def drop_filling(arrays: Arrays, others: Arrays) -> Arrays:
     """Return the arrays that have the same size in both: where that is open, other rows may fill it up."""
     return {n: array for n, array in arrays.items() if array.shape == others[n].shape}
 
@@ -196,7 +196,7 @@ def without_filling(arrays: Arrays, others: Arrays) -> Arrays:
 def test_prints_nothing(model: PythonModel, harness: Harness, ask: Ask, in_time: InTime) -> None:
     for what, request in in_time([*model.requests(SAMPLES).items()]):
         ask(what, request)
-    printed = harness.printed()
+    printed = harness.read_stdout()
     assert not printed, f"step {model.name} prints {printed[:80]!r}; use context.logger"
 
 
@@ -204,10 +204,10 @@ def test_leaks_no_memory(model: PythonModel, harness: Harness, ask: Ask, budget_
     if not harness.shows_memory():
         pytest.skip("what a process holds in memory is seen on Linux alone")
     requests = cycle(model.requests(SAMPLES).items())
-    for _ in within(budget_s / 2, range(60)):  # caches fill
+    for _ in take_within(budget_s / 2, range(60)):  # caches fill
         ask(*next(requests))
     before, asked = harness.memory_bytes(), 0
-    for _ in within(budget_s / 2, range(60)):
+    for _ in take_within(budget_s / 2, range(60)):
         ask(*next(requests))
         asked += 1
     if asked < ENOUGH_CALLS:
@@ -218,5 +218,5 @@ def test_leaks_no_memory(model: PythonModel, harness: Harness, ask: Ask, budget_
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_declares_what_it_imports(path: Path) -> None:
-    if lines := list(undeclared(PROJECT, path)):
+    if lines := list(iter_undeclared(PROJECT, path)):
         pytest.fail("\n".join(lines), pytrace=False)

@@ -20,7 +20,7 @@ from triton_ensemble.container.compose import (
     Container,
     ContainerError,
     output,
-    up,
+    start_services,
 )
 from triton_ensemble.testing.under_test import PROJECT, only_where
 
@@ -135,7 +135,7 @@ def test_shared_memory_that_is_too_small_is_named(
     command = (*compose, f"--project-name={docker_compose_project_name}-small")
     try:
         with pytest.raises(ContainerError, match=r"(?i)shared memory"):
-            up(command, "triton")
+            start_services(command, "triton")
     finally:
         output(*command, "down", "--volumes", "--remove-orphans")
 

@@ -51,7 +51,7 @@ class Tensor:
         self._name = name
         self._array = np.ascontiguousarray(array).reshape(array.shape)
         if array.dtype == object:
-            self._array = _as_bytes(array)
+            self._array = _to_bytes(array)
 
     def name(self) -> str:
         return self._name
@@ -72,7 +72,7 @@ class Tensor:
         return Tensor(name, np.from_dlpack(array).copy())
 
 
-def _as_bytes(array: Array) -> Array:
+def _to_bytes(array: Array) -> Array:
     encoded = np.empty_like(array)
     for position, item in np.ndenumerate(array):
         encoded[position] = item if type(item) is bytes else str(item).encode()
@@ -110,7 +110,7 @@ class ResponseSender:
         return False
 
 
-def unanswered(model: str, inputs: object) -> Arrays:
+def refuse_call(model: str, inputs: object) -> Arrays:
     """Raise RuntimeError: what a step asks of another model, only a server can answer."""
     raise RuntimeError(f"{model} needs a server")
 
@@ -118,7 +118,7 @@ def unanswered(model: str, inputs: object) -> Arrays:
 class InferenceRequest:
     """A request to the model; or, made by a step, one to another model, which `call` answers."""
 
-    call: ClassVar[Call] = staticmethod(unanswered)
+    call: ClassVar[Call] = staticmethod(refuse_call)
 
     def __init__(self, inputs: Iterable[Tensor] = (), model_name: str = "", **_: object) -> None:
         self._inputs, self._model = list(inputs), model_name

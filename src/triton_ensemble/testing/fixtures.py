@@ -27,7 +27,7 @@ LOGGED = "the server's log says why"
 PROTOCOLS = protocols(PROJECT)
 
 
-def given_urls() -> dict[str, str]:
+def read_given_urls() -> dict[str, str]:
     """Return the URLs of the environment by protocol; ValueError for one that no client can call."""
     urls: dict[str, str] = {}
     if url := os.environ.get("TRITON_URL"):
@@ -46,14 +46,14 @@ def given_urls() -> dict[str, str]:
 def pytest_configure() -> None:
     """Refuse URLs of the environment that no client can call."""
     try:
-        given_urls()
+        read_given_urls()
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
 
 
 def pytest_report_header() -> str:
     """Say which server is tested, and that one that runs at the usual port is not."""
-    if given := given_urls():
+    if given := read_given_urls():
         return f"triton: {', '.join(given.values())}, as the environment names it"
     return f"triton: a local one, started for these tests{not_asked('http')}"
 
@@ -76,7 +76,7 @@ def sample_rows() -> Arrays:
 @pytest.fixture(scope="session")
 def triton() -> Iterator[LocalTriton | None]:
     """Return the local Triton; None where TRITON_URL names another server."""
-    if given_urls():
+    if read_given_urls():
         yield None
         return
     if problem := next(environment.problems(), None):
@@ -91,7 +91,7 @@ def urls(triton: LocalTriton | None) -> dict[str, str]:
     if triton:
         return {"http": triton.http_url, "grpc": triton.grpc_url, "metrics": triton.metrics_url}
     metrics = f"http://{urlsplit(os.environ['TRITON_URL']).hostname}:8002/metrics"
-    return {**given_urls(), "metrics": os.environ.get("TRITON_METRICS_URL") or metrics}
+    return {**read_given_urls(), "metrics": os.environ.get("TRITON_METRICS_URL") or metrics}
 
 
 @pytest.fixture(scope="session", params=PROTOCOLS)

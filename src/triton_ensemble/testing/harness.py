@@ -21,7 +21,7 @@ from google.protobuf import json_format, text_format  # type: ignore[import-unty
 from triton_ensemble.adapter.seams import read_manifest
 from triton_ensemble.client import Arrays
 from triton_ensemble.config import parse
-from triton_ensemble.config.message import as_json
+from triton_ensemble.config.message import format_json
 from triton_ensemble.testing import fake_triton
 
 PACKAGES = Path(__file__).parents[2]  # where this package is imported from
@@ -99,7 +99,7 @@ class Harness:
         """Return what the model wrote to Triton's log."""
         return _content(self._log)
 
-    def printed(self) -> str:
+    def read_stdout(self) -> str:
         """Return what the model wrote to stdout."""
         return _content(self._printed)
 
@@ -146,4 +146,4 @@ def standalone(version: Path, step: str, folder: Path) -> Path:
 
 def config_json(path: Path) -> str:
     """Return a config.pbtxt as the JSON that Triton hands to a model."""
-    return as_json(parse(path.read_text()))
+    return format_json(parse(path.read_text()))

@@ -17,11 +17,11 @@ from triton_ensemble.project import Project
 FIRST_PARTY = {"numpy", "steps", "step_types", "triton_step"}
 
 
-def undeclared(project: Project, path: Path) -> Iterator[str]:
+def iter_undeclared(project: Project, path: Path) -> Iterator[str]:
     """Yield a line for each package that a file of steps/ imports undeclared, with what to do."""
     declared = {canonicalize_name(Requirement(text).name) for text in project.requirements}
     distributions = importlib.metadata.packages_distributions()
-    for name in sorted(_imported(path) - FIRST_PARTY - sys.stdlib_module_names):
+    for name in sorted(_list_imported(path) - FIRST_PARTY - sys.stdlib_module_names):
         owners = {canonicalize_name(owner) for owner in distributions.get(name, [name])}
         if not owners & declared:
             yield (
@@ -30,7 +30,7 @@ def undeclared(project: Project, path: Path) -> Iterator[str]:
             )
 
 
-def gone_types(project: Project, path: Path) -> Iterator[str]:
+def find_gone_types(project: Project, path: Path) -> Iterator[str]:
     """Yield a line for code in steps/ that no step has, and whose types are gone: it can't be imported."""
     steps = {module for served in project.step_modules.values() for module in served}
     types = (project.root / "src" / "step_types.py").read_text(encoding="utf-8")
@@ -43,7 +43,7 @@ def gone_types(project: Project, path: Path) -> Iterator[str]:
         )
 
 
-def _imported(path: Path) -> set[str]:
+def _list_imported(path: Path) -> set[str]:
     """Return the top-level packages that a file imports; of one that is no Python, none."""
     try:
         tree = ast.parse(path.read_bytes())

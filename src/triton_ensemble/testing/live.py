@@ -17,7 +17,7 @@ from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped
 from triton_ensemble.client import Array, Arrays, Client, Tensor, package
 from triton_ensemble.samples import golden
 from triton_ensemble.samples.compare import Values
-from triton_ensemble.samples.files import Sample, filled, samples, way_out
+from triton_ensemble.samples.files import Sample, fill_inputs, samples, way_out
 from triton_ensemble.testing.under_test import PROJECT, only_where
 
 Count = Callable[[str, str], float]
@@ -42,7 +42,7 @@ def one_row(sample: Sample) -> Arrays:
     return {name: array[:1] for name, array in sample.inputs.items()}
 
 
-def repeated(row: Arrays, rows: int) -> Arrays:
+def repeat_row(row: Arrays, rows: int) -> Arrays:
     """Return a row as often as `rows` says, as one request."""
     return {name: np.repeat(array, rows, axis=0) for name, array in row.items()}
 
@@ -54,11 +54,11 @@ ROW_BYTES = sum(array.nbytes for array in ROW.values())
 MOST_BYTES = 256 << 20  # of a request, of which client and server make copies
 MOST_ROWS = max(1, min(MAX_BATCH_SIZE, 256, MOST_BYTES // max(1, ROW_BYTES)))
 FILLS_A_BATCH = MOST_ROWS >= MAX_BATCH_SIZE
-OTHERS = [one_row(sample) for sample in SAMPLES[1:4]] or [filled(PROJECT, i) for i in (0, 1)]
+OTHERS = [one_row(sample) for sample in SAMPLES[1:4]] or [fill_inputs(PROJECT, i) for i in (0, 1)]
 VALUES = Values(golden.tolerances(PROJECT))
 
 
-def sent(client: Client, inputs: Arrays) -> list[Arrays]:
+def send_unchecked(client: Client, inputs: Arrays) -> list[Arrays]:
     """Return the answers to a request as it is: the client neither checks nor cuts it."""
     return list(client.send_stream(inputs)) if PROJECT.decoupled else [client.send(inputs)]
 
@@ -89,7 +89,7 @@ def fits(name: str, array: Array) -> bool:
 def alone(client: Client) -> list[Arrays] | Exception:
     """Return the answers to the first row of the first sample, or why there are none."""
     try:
-        return sent(client, ROW)
+        return send_unchecked(client, ROW)
     except InferenceError as error:
         return error
 
@@ -135,7 +135,7 @@ def test_answers_each_output_alone(client: Client, name: str) -> None:
 
 def same(what: str, answer: Arrays, wanted: Arrays, client: Client) -> None:
     """Fail unless an answer is the wanted one, but for outputs that differ between equal requests."""
-    if problem := VALUES.problem(what, answer, wanted, lambda: sent(client, ROW)):
+    if problem := VALUES.problem(what, answer, wanted, lambda: send_unchecked(client, ROW)):
         pytest.fail(problem, pytrace=False)
 
 
@@ -148,8 +148,8 @@ def test_answers_a_request_whatever_came_before(client: Client, alone: list[Arra
             return
         for other in OTHERS * times:
             with suppress(InferenceError):
-                sent(client, other)
-        [answer] = sent(client, ROW)
+                send_unchecked(client, other)
+        [answer] = send_unchecked(client, ROW)
         same("after other requests a row is answered otherwise:", answer, alone[0], client)
 
 
@@ -159,15 +159,15 @@ def test_answers_as_many_rows_as_it_gets(client: Client, alone: list[Arrays], ro
     if rows == MOST_ROWS and not FILLS_A_BATCH:
         message = f"max_batch_size is {MAX_BATCH_SIZE}; no test sends more than {rows} rows"
         warnings.warn(message, stacklevel=2)
-    [answer] = not_refused(f"{rows} rows", lambda: sent(client, repeated(ROW, rows)))
-    same(f"{rows} equal rows are answered unlike one:", answer, repeated(alone[0], rows), client)
+    [answer] = not_refused(f"{rows} rows", lambda: send_unchecked(client, repeat_row(ROW, rows)))
+    same(f"{rows} equal rows are answered unlike one:", answer, repeat_row(alone[0], rows), client)
 
 
 @only_where(CUT and FILLS_A_BATCH)
 def test_more_rows_are_several_requests(client: Client, alone: list[Arrays]) -> None:
     rows = MAX_BATCH_SIZE + 1
-    answer = not_refused(f"{rows} rows", lambda: client.infer(repeated(ROW, rows)))
-    same(f"{rows} equal rows are answered unlike one:", answer, repeated(alone[0], rows), client)
+    answer = not_refused(f"{rows} rows", lambda: client.infer(repeat_row(ROW, rows)))
+    same(f"{rows} equal rows are answered unlike one:", answer, repeat_row(alone[0], rows), client)
 
 
 def other_type(array: Array) -> Array:
@@ -184,16 +184,16 @@ if REQUIRED:
     # Without optional ones too: Triton counts inputs, and one of those would stand for what is missing.
     WRONG["missing"] = lambda: {name: ROW[name] for name in REQUIRED[1:]}
 if MAX_BATCH_SIZE:
-    WRONG["no rows"] = lambda: repeated(ROW, 0)
+    WRONG["no rows"] = lambda: repeat_row(ROW, 0)
 if MAX_BATCH_SIZE and FILLS_A_BATCH:
-    WRONG["too many rows"] = lambda: repeated(ROW, MAX_BATCH_SIZE + 1)
+    WRONG["too many rows"] = lambda: repeat_row(ROW, MAX_BATCH_SIZE + 1)
 
 
 @pytest.mark.parametrize("what", WRONG)
 def test_refuses_what_is_wrong_and_goes_on(client: Client, what: str) -> None:
     with pytest.raises(InvalidInput):
-        sent(client, WRONG[what]())
-    sent(client, ROW)
+        send_unchecked(client, WRONG[what]())
+    send_unchecked(client, ROW)
 
 
 @only_where(bool(TEXTS))
@@ -205,8 +205,8 @@ def test_answers_or_refuses_any_text_and_goes_on(client: Client, text: bytes) ->
         name: np.full_like(array, text) if name in TEXTS else array for name, array in ROW.items()
     }
     with suppress(InvalidInput):
-        sent(client, inputs)
-    sent(client, ROW)
+        send_unchecked(client, inputs)
+    send_unchecked(client, ROW)
 
 
 def rises(counter: Callable[[], float], above: float) -> bool:
@@ -219,7 +219,7 @@ def rises(counter: Callable[[], float], above: float) -> bool:
 
 def test_metrics_count_requests(client: Client, count: Count) -> None:
     before = count("nv_inference_request_success", PROJECT.ensemble)
-    sent(client, ROW)
+    send_unchecked(client, ROW)
     assert rises(lambda: count("nv_inference_request_success", PROJECT.ensemble), before)
 
 
@@ -232,7 +232,7 @@ def test_an_equal_request_is_found_in_a_cache(client: Client, count: Count) -> N
 
     before = hits()
     for _ in range(2):
-        sent(client, ROW)
+        send_unchecked(client, ROW)
     assert rises(hits, before)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from triton_ensemble.project import Project, ProjectError
 from triton_ensemble.testing import under_test
-from triton_ensemble.testing.imports import gone_types, undeclared
+from triton_ensemble.testing.imports import find_gone_types, iter_undeclared
 
 pytest.register_assert_rewrite(
     "triton_ensemble.testing.contract",
@@ -32,7 +32,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
     if exitstatus == pytest.ExitCode.INTERRUPTED:
         project = under_test.PROJECT
         for path in sorted((project.root / "steps").rglob("*.py")):
-            for line in [*undeclared(project, path), *gone_types(project, path)]:
+            for line in [*iter_undeclared(project, path), *find_gone_types(project, path)]:
                 terminalreporter.write_line(line)
 
 

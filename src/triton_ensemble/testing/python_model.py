@@ -50,15 +50,15 @@ class PythonModel:
         requests = {
             f"sample {sample.name}": inputs
             for sample in samples
-            if (inputs := self._of_sample(sample, rows))
+            if (inputs := self._repeat_sample(sample, rows))
         }
         if requests and any(t["data_type"] == "TYPE_STRING" for t in self.config["input"]):
             return requests
-        requests["zeros"] = self._filled(rows, None)
-        requests["random values"] = self._filled(rows, np.random.default_rng(0))
+        requests["zeros"] = self._fill(rows, None)
+        requests["random values"] = self._fill(rows, np.random.default_rng(0))
         return requests
 
-    def _of_sample(self, sample: Sample, rows: int) -> Arrays | None:
+    def _repeat_sample(self, sample: Sample, rows: int) -> Arrays | None:
         """Return the first row of a sample's inputs, `rows` times; None where the model reads other tensors."""
         inputs = {}
         for tensor in self.config["input"]:
@@ -71,7 +71,7 @@ class PythonModel:
             return inputs
         return {name: array[:1].repeat(rows, 0) for name, array in inputs.items()}
 
-    def _filled(self, rows: int, random: np.random.Generator | None) -> Arrays:
+    def _fill(self, rows: int, random: np.random.Generator | None) -> Arrays:
         return {
             tensor["name"]: self._array(tensor, rows, random) for tensor in self.config["input"]
         }

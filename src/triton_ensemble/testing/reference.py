@@ -36,7 +36,7 @@ InferenceError: type[Exception] = package(PROJECT).InferenceError
 InvalidInput: type[Exception] = package(PROJECT).InvalidInput
 
 
-def compared() -> Iterator[object]:
+def iter_references() -> Iterator[object]:
     """Yield model, script and rows for each model file that is served alone and has a reference."""
     for path, script in PROJECT.model_files.items():
         source = PROJECT.root / "models" / f"{script}.py"
@@ -67,12 +67,12 @@ def test_the_pipeline_answers_as_the_original(
     same(heading, answer, wanted, tolerances(request.module))
 
 
-@pytest.mark.parametrize(("model", "script", "rows"), list(compared()))
+@pytest.mark.parametrize(("model", "script", "rows"), list(iter_references()))
 def test_a_model_file_answers_as_its_original(
     request: pytest.FixtureRequest, urls: dict[str, str], model: str, script: str, rows: int
 ) -> None:
     config = model_config(PROJECT.repository, model)
-    if problem := unasked(config, urls):
+    if problem := explain_unasked(config, urls):
         pytest.skip(f"{model}: {problem}")
     module = importlib.import_module(f"models.{script}")
     ranges, random = getattr(module, "RANGES", {}), np.random.default_rng(0)
@@ -82,10 +82,10 @@ def test_a_model_file_answers_as_its_original(
         wanted = module.reference({name: array.copy() for name, array in inputs.items()})
         size = f"{rows or 'no'} rows{f', length {length}' if is_open else ''}"
         heading = f"models/{script}.py, {size}: its file answers unlike its reference():"
-        same(heading, answered(urls["grpc"], model, inputs), wanted, tolerances(request.module))
+        same(heading, ask_model(urls["grpc"], model, inputs), wanted, tolerances(request.module))
 
 
-def unasked(config: ModelConfig, urls: Mapping[str, str]) -> str:
+def explain_unasked(config: ModelConfig, urls: Mapping[str, str]) -> str:
     """Return why a model can't be compared on this server; empty where it can."""
     types = {type_name(tensor) for tensor in config.input}
     if "grpc" not in urls:
@@ -115,7 +115,7 @@ def values(
     return drawn.astype(NUMPY_TYPES.get(kind, kind.lower()))
 
 
-def answered(url: str, model: str, inputs: Arrays) -> Arrays:
+def ask_model(url: str, model: str, inputs: Arrays) -> Arrays:
     """Return the answer of a model; a failed test where there is none."""
     address = urlsplit(url)
     with grpc.InferenceServerClient(address.netloc, ssl=address.scheme == "grpcs") as client:

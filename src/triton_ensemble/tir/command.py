@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.print:
             print(json.dumps({method: given}, indent=2))
             return 0
-        answer = _made(method, given)
+        answer = _call_sdk(method, given)
     except EndpointError as error:
         print(error, file=sys.stderr)
         return 1
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _made(method: str, arguments: dict[str, Any]) -> Any:
+def _call_sdk(method: str, arguments: dict[str, Any]) -> Any:
     """Return what TIR answers; EndpointError for a refusal, and where the SDK lacks something."""
     said = io.StringIO()  # the SDK prints each address, with the key in it
     try:

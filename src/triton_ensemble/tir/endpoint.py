@@ -100,11 +100,11 @@ def call(fields: dict[str, Any], ensemble: str) -> tuple[str, dict[str, Any]]:
         "value": fields["scale.value"],
     }
     if "image" in fields:
-        return "create", both | _of_image(fields, ensemble)
-    return "create_triton", both | _of_bucket(fields)
+        return "create", both | _read_image(fields, ensemble)
+    return "create_triton", both | _read_bucket(fields)
 
 
-def _of_bucket(fields: dict[str, Any]) -> dict[str, Any]:
+def _read_bucket(fields: dict[str, Any]) -> dict[str, Any]:
     path = re.sub(MODELS, r"\1", fields["models"])
     return {
         "container_name": OWN_IMAGE,
@@ -114,7 +114,7 @@ def _of_bucket(fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _of_image(fields: dict[str, Any], ensemble: str) -> dict[str, Any]:
+def _read_image(fields: dict[str, Any], ensemble: str) -> dict[str, Any]:
     namespace = fields.get("registry_namespace")
     return {
         "framework": "custom",

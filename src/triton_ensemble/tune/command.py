@@ -23,9 +23,9 @@ from triton_ensemble.bench import options
 from triton_ensemble.bench.figures import Load
 from triton_ensemble.bench.levels import Bench, cores
 from triton_ensemble.bench.requests import sample_rows
-from triton_ensemble.bench.server import ServerUnderLoad, under_load
-from triton_ensemble.config.repository import fused_steps, model_configs
-from triton_ensemble.pipeline.file import replace, with_values
+from triton_ensemble.bench.server import ServerUnderLoad, serve_for_load
+from triton_ensemble.config.repository import list_fused_steps, model_configs
+from triton_ensemble.pipeline.file import replace, set_values
 from triton_ensemble.progress import Progress
 from triton_ensemble.project import Project
 from triton_ensemble.server.local_triton import interruptible
@@ -61,7 +61,7 @@ def run(arguments: Namespace) -> int:
     try:
         if project.decoupled:
             raise ValueError(DECOUPLED)
-        with under_load(project, *explicit) as server:
+        with serve_for_load(project, *explicit) as server:
             _tune(server, arguments, start + arguments.time)
     except TooShortError as error:
         enough = math.ceil(max(DEFAULT_S, 2 * arguments.time, error.needed_s))
@@ -79,7 +79,7 @@ def _tune(server: ServerUnderLoad, arguments: Namespace, deadline: float) -> Non
     project = server.project
     path, written = project.root / "pipeline.yml", model_configs(project.repository)
     text = path.read_bytes().decode()
-    pipeline, fused = yaml.safe_load(text), fused_steps(project.repository)
+    pipeline, fused = yaml.safe_load(text), list_fused_steps(project.repository)
     settings = tunable(pipeline, written, fused, cores() if server.local else REMOTE_CORES)
     if not settings:
         raise RuntimeError(
@@ -101,7 +101,7 @@ def _search(
     progress: Progress,
 ) -> tuple[Search, Settings]:
     """Return the search and the best settings; TooShortError if it could compare nothing."""
-    deadline -= _smoke_test_s(tuned)  # better settings have to pass it too
+    deadline -= _time_smoke_test(tuned)  # better settings have to pass it too
     objective = Objective(arguments.p99 and arguments.p99 * 1000)
     probe = Probe(lambda n, s: tuned.measure({}, n, s), deadline, min(arguments.time / LEVELS, 1.0))
     level = level_to_tune(probe, objective, arguments.concurrency)
@@ -119,7 +119,7 @@ def _search(
     return search, best
 
 
-def _smoke_test_s(tuned: TunedServer) -> float:
+def _time_smoke_test(tuned: TunedServer) -> float:
     """Return the seconds of the smoke tests; RuntimeError if the present settings fail them."""
     start = time.monotonic()
     try:
@@ -133,7 +133,7 @@ def _report(
     search: Search, best: Settings, settings: Sequence[Setting], arguments: Namespace
 ) -> None:
     print("", *table(search.trials, best), "", sep="\n")
-    if arguments.p99 and not search.objective.met(*search.trial(best).loads):
+    if arguments.p99 and not search.objective.is_met(*search.trial(best).loads):
         print(f"The best settings do not keep to a p99 of {arguments.p99:g} ms.")
     if untried := [setting for setting in settings if setting not in search.tried]:
         enough = math.ceil((arguments.time + search.seconds(untried)) / 10) * 10
@@ -151,6 +151,6 @@ def _write(path: Path, best: Settings, text: str) -> None:
         raise ValueError(
             f"pipeline.yml has changed in the meantime; write into it: {describe(best)}"
         )
-    replace(path, with_values(text, edits(best)))
+    replace(path, set_values(text, edits(best)))
     print(f"Written into pipeline.yml: {describe(best)}")
     print("The next command applies it.")

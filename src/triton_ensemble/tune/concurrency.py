@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from triton_ensemble.bench.figures import Level
-from triton_ensemble.bench.saturation import saturation_point, until_saturation
+from triton_ensemble.bench.saturation import measure_saturation, saturation_point
 from triton_ensemble.tune.trials import Objective, TooShortError
 
 LATENCIES = 3  # a measurement takes as long as so many requests of a caller, one after the other
@@ -43,8 +43,10 @@ def level_to_tune(probe: Probe, objective: Objective, concurrency: int | None) -
     With a limit of the p99, these are the most callers within it; otherwise the fewest that reach the highest throughput.
     RuntimeError if requests fail there.
     """
-    levels = [probe(concurrency)] if concurrency else list(until_saturation(probe, objective.met))
-    within = [level for level in levels if objective.met(level.load)] or levels[:1]
+    levels = (
+        [probe(concurrency)] if concurrency else list(measure_saturation(probe, objective.is_met))
+    )
+    within = [level for level in levels if objective.is_met(level.load)] or levels[:1]
     chosen = within[-1] if objective.p99_us else saturation_point(within)
     for error, count in chosen.load.errors.items():
         raise RuntimeError(f"{count} requests failed: {error}; see `make bench`")

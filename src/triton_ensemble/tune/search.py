@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from triton_ensemble.bench.figures import Load
-from triton_ensemble.tune.settings import Setting, Settings, changed, word
-from triton_ensemble.tune.trials import Objective, RefusedError, Trial, beyond_noise
+from triton_ensemble.tune.settings import Setting, Settings, change_setting, word
+from triton_ensemble.tune.trials import Objective, RefusedError, Trial, is_beyond_noise
 
 PAIRS = 4
 LONGEST_S = 5.0
@@ -53,10 +53,10 @@ class Search:
         while improved:
             improved, self._window = False, LONGEST_S
             for i, setting in enumerate(settings):
-                self._window = min(self._window, self._fitting(settings[i:]))
-                if not self._in_time(len(setting.values), self._least):
+                self._window = min(self._window, self._find_fitting(settings[i:]))
+                if not self._has_time(len(setting.values), self._least):
                     continue
-                before, best = best, self._best_value(setting, best)
+                before, best = best, self._find_best_value(setting, best)
                 self.tried.add(setting)
                 improved |= before != best
         return best if best and self._beats(best, {}) else {}
@@ -66,7 +66,7 @@ class Search:
         measurements, windows = _work(settings)
         return measurements * self._overhead_s() + windows * self._least
 
-    def _fitting(self, settings: Sequence[Setting]) -> float:
+    def _find_fitting(self, settings: Sequence[Setting]) -> float:
         """Return the window with which settings take all the time that is left."""
         measurements, windows = _work(settings)
         left_s = self._deadline - time.monotonic() - measurements * self._overhead_s()
@@ -75,30 +75,30 @@ class Search:
     def _overhead_s(self) -> float:
         return sum(self._overheads_s) / max(len(self._overheads_s), 1)
 
-    def _in_time(self, windows: int, window: float) -> bool:
+    def _has_time(self, windows: int, window: float) -> bool:
         """Return whether there is time for so many windows, a comparison with the best, and one with the present."""
         overhead = self._overhead_s()
         comparison_s = 2 * PAIRS * (overhead + 2 * window)
         needed_s = windows * (overhead + window) + 2 * comparison_s
         return time.monotonic() + needed_s < self._deadline
 
-    def _best_value(self, setting: Setting, best: Settings) -> Settings:
+    def _find_best_value(self, setting: Setting, best: Settings) -> Settings:
         now = best.get(setting, setting.present)
-        others = [changed(best, setting, value) for value in setting.values if value != now]
-        challenger = self._halved(best, others)
+        others = [change_setting(best, setting, value) for value in setting.values if value != now]
+        challenger = self._halve(best, others)
         if challenger is None or not self._wins(challenger, best):
             self._say(f"{setting}: stays {word(now)}")
             return best
         self._say(f"{setting}: {word(now)} -> {word(challenger.get(setting, setting.present))}")
         return challenger
 
-    def _halved(self, best: Settings, others: list[Settings]) -> Settings | None:
+    def _halve(self, best: Settings, others: list[Settings]) -> Settings | None:
         """Return the setting among `others` that is ahead of `best` in the last of growing windows, or None."""
         window = self._window
         while others:
             ahead = self._ahead(best, others, window)
             half = math.ceil(len(others) / 2)
-            if len(ahead) <= 1 or half == 1 or not self._in_time(2 * (half + 1), window):
+            if len(ahead) <= 1 or half == 1 or not self._has_time(2 * (half + 1), window):
                 return ahead[0] if ahead else None
             others, window = ahead[:half], window * 2
         return None
@@ -136,7 +136,7 @@ class Search:
             if i and max(self.objective.gains(new, old)) <= 0:
                 break  # it won't win any more
         self.trial(challenger).behind = self.objective.why_not(new, old)
-        return beyond_noise(self.objective.gains(new, old))
+        return is_beyond_noise(self.objective.gains(new, old))
 
     def trial(self, settings: Settings) -> Trial:
         """Return the trial of settings, a new one if there is none yet."""

@@ -62,7 +62,7 @@ def word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def changed(settings: Settings, setting: Setting, value: Any) -> Settings:
+def change_setting(settings: Settings, setting: Setting, value: Any) -> Settings:
     """Return the settings with one value changed."""
     others = {other: kept for other, kept in settings.items() if other != setting}
     return others if value == setting.present else {**others, setting: value}
@@ -76,7 +76,7 @@ def tunable(
     `fused` are the names of the steps of each model that serves several. A setting whose config
     says otherwise than pipeline.yml was edited by hand, and is left out.
     """
-    served = _served(pipeline, fused)
+    served = _list_steps(pipeline, fused)
     settings = [
         setting
         for of_kind in (_instances, _batching, _max_batch_size)
@@ -87,7 +87,7 @@ def tunable(
     return [*settings, *_delay(pipeline, served, configs)]
 
 
-def _served(pipeline: Any, fused: Mapping[str, Collection[str]]) -> dict[str, dict[Path, Any]]:
+def _list_steps(pipeline: Any, fused: Mapping[str, Collection[str]]) -> dict[str, dict[Path, Any]]:
     """Return the steps of each model."""
     models = {step: model for model, steps in fused.items() for step in steps}
     served: dict[str, dict[Path, Any]] = {}
@@ -152,7 +152,7 @@ def _own_delay(step: Any) -> bool:
     return "sequence" in step or (isinstance(batching, dict) and "max_queue_delay_us" in batching)
 
 
-def configured(
+def configure(
     name: str, config: ModelConfig, settings: Settings, own_parameters: bool
 ) -> ModelConfig:
     """Return the config of a model with the settings; `own_parameters`: its step has some in pipeline.yml."""

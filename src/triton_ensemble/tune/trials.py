@@ -32,22 +32,22 @@ class Objective:
 
     p99_us: float | None = None
 
-    def met(self, *loads: Load) -> bool:
+    def is_met(self, *loads: Load) -> bool:
         """Return whether all requests succeeded, and the median p99 is within the limit."""
         p99_us = statistics.median(load.p99_us for load in loads)
-        return all(map(_succeeded, loads)) and p99_us <= (self.p99_us or math.inf)
+        return all(map(_has_succeeded, loads)) and p99_us <= (self.p99_us or math.inf)
 
     def gains(self, new: Sequence[Load], old: Sequence[Load]) -> list[float]:
         """Return how much better each of `new` is than its partner in `old`, as logarithms of ratios.
 
         The limit comes first: if either exceeds it, their p99 are compared.
         """
-        within = self.met(*new) and self.met(*old)
+        within = self.is_met(*new) and self.is_met(*old)
         pairs = zip(new, old, strict=True)
         return [math.log(self._value(n, within) / self._value(o, within)) for n, o in pairs]
 
     def _value(self, load: Load, within: bool) -> float:
-        if not _succeeded(load):
+        if not _has_succeeded(load):
             return FAILED
         if self.p99_us is None:
             return load.throughput
@@ -56,9 +56,9 @@ class Objective:
     def why_not(self, new: Sequence[Load], old: Sequence[Load]) -> str:
         """Return why `new` does not replace `old`."""
         in_one_run = " in one run" * (len(new) == 1)
-        if not all(map(_succeeded, new)):
+        if not all(map(_has_succeeded, new)):
             return f"requests failed{in_one_run}"
-        if not self.met(*new):
+        if not self.is_met(*new):
             return f"p99 over the limit{in_one_run}"
         gain = math.expm1(statistics.fmean(self.gains(new, old)))
         if gain <= 0:
@@ -70,11 +70,11 @@ class Objective:
         return "highest throughput" if limit is None else f"lowest p50, p99 <= {limit / 1000:g} ms"
 
 
-def _succeeded(load: Load) -> bool:
+def _has_succeeded(load: Load) -> bool:
     return not load.failed and load.throughput > 0
 
 
-def beyond_noise(gains: Sequence[float]) -> bool:
+def is_beyond_noise(gains: Sequence[float]) -> bool:
     """Return whether the mean of logarithms of ratios is a gain, by about two standard errors."""
     error = statistics.stdev(gains) / math.sqrt(len(gains))
     return statistics.fmean(gains) > max(math.log(LEAST_GAIN), 2 * error)

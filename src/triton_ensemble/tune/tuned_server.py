@@ -13,7 +13,7 @@ from triton_ensemble.bench.levels import Bench
 from triton_ensemble.config.message import ModelConfig, new_config
 from triton_ensemble.pipeline.file import steps_of
 from triton_ensemble.testing import smoke
-from triton_ensemble.tune.settings import Configs, Setting, Settings, configured
+from triton_ensemble.tune.settings import Configs, Setting, Settings, configure
 from triton_ensemble.tune.trials import RefusedError
 
 LOAD_TIMEOUT_S = 300
@@ -76,7 +76,7 @@ class TunedServer:
     def _apply(self, settings: Settings) -> None:
         """Load the models whose config changes."""
         for name in self._models:
-            config = configured(name, self._written[name], settings, name in self._own_parameters)
+            config = configure(name, self._written[name], settings, name in self._own_parameters)
             if config != self._loaded[name]:
                 self._load(name, config)
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from triton_ensemble.answers import FILE
-from triton_ensemble.update.git import UpdateError, aside_environment, git, git_aside
+from triton_ensemble.update.git import UpdateError, git, git_aside, make_aside_environment
 
 KEPT = ".before-update"  # a folder of what the owner wrote and the update has no place for
 COPIER_SAYS = ("Keeping template version", "Updating to template version")  # before it is so
@@ -46,13 +46,13 @@ class Aside:
             path = self.project / ".git" / name
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(text)
-        self.git("reset", "--quiet", "--hard", self._committed(tree))
+        self.git("reset", "--quiet", "--hard", self._commit_tree(tree))
 
     def git(self, *arguments: str, given: bytes = b"") -> bytes:
         """Return what git prints in this repository."""
         return git_aside(self.project, *arguments, given=given)
 
-    def _committed(self, tree: str) -> str:
+    def _commit_tree(self, tree: str) -> str:
         return self.git("commit-tree", tree, "-m", "The project").decode().strip()
 
     def update(self, version: str, prereleases: bool) -> str:
@@ -64,7 +64,7 @@ class Aside:
     @cached_property
     def last_update(self) -> Path:
         """A folder with what the project was made from: the files as no owner has edited them."""
-        self._render("copy", str(self.work / "last"), given=self.before(FILE))
+        self._render("copy", str(self.work / "last"), given=self.read_before(FILE))
         return self.work / "last"
 
     def _render(self, *arguments: str, given: bytes = b"") -> str:
@@ -72,7 +72,7 @@ class Aside:
         process = subprocess.run(
             command,
             cwd=self.root,
-            env=aside_environment() | {"TMPDIR": str(self.work)},
+            env=make_aside_environment() | {"TMPDIR": str(self.work)},
             input=given,
             capture_output=True,
         )
@@ -91,7 +91,7 @@ class Aside:
             problem = f"{FILE}: does not have answers in YAML; restore it from an older commit"
             raise UpdateError(problem) from error
 
-    def before(self, path: str) -> bytes:
+    def read_before(self, path: str) -> bytes:
         """Return a file of the last commit; empty where there is none."""
         found = self.git("ls-tree", "-z", "HEAD", path)
         return self.git("cat-file", "blob", f"HEAD:{path}") if b" blob " in found else b""
@@ -114,14 +114,14 @@ class Aside:
         words = iter(found.decode(errors="surrogateescape").split("\0")[:-1])
         return {path: status for status, path in zip(words, words, strict=True)}
 
-    def moved(self, files: Iterable[str]) -> dict[str, str]:
+    def find_moved(self, files: Iterable[str]) -> dict[str, str]:
         """Return the new paths of files of the last commit that are elsewhere now, by the old ones."""
         paths = list(files)
         return self.moves("HEAD", self.tree(self.project), paths) if paths else {}
 
     def conflicts(self) -> set[str]:
         """Return the files with conflicts."""
-        return {entry.path for entry in self.unmerged()}
+        return {entry.path for entry in self.list_unmerged()}
 
     def moves(self, old: str, new: str, paths: Iterable[str]) -> dict[str, str]:
         """Return the new names of files that have another in the tree `new`, as git detects renames."""
@@ -130,7 +130,7 @@ class Aside:
         words = iter(found.decode(errors="surrogateescape").split("\0")[:-1])
         return {before: after for _, before, after in zip(words, words, words, strict=True)}
 
-    def unmerged(self) -> list[Unmerged]:
+    def list_unmerged(self) -> list[Unmerged]:
         """Return the versions of the files with conflicts."""
         entries = self.git("ls-files", "--unmerged", "-z").decode(errors="surrogateescape")
         halves = (entry.split("\t", 1) for entry in entries.split("\0")[:-1])

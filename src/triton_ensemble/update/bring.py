@@ -12,7 +12,7 @@ from types import FrameType
 
 from triton_ensemble.update.aside import Aside
 from triton_ensemble.update.git import UpdateError, git
-from triton_ensemble.update.stage import Stage, remove_empty_folders, staged
+from triton_ensemble.update.stage import Stage, make_stage, remove_empty_folders
 
 # Windows has no SIGHUP.
 STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -51,14 +51,14 @@ def bring(copy: Aside, changes: Mapping[str, str]) -> list[str]:
     New files are written beside the project's, then all are renamed. Where a step fails, the steps
     before it are undone, by renames: this needs no space on the disk.
     """
-    with staged(copy.root) as stage:
+    with make_stage(copy.root) as stage:
         for number, path in enumerate(changes):
             if changes[path] != "D":
                 shutil.copy2(copy.project / path, stage.new(number), follow_symlinks=False)
-        skipped = _skipped(copy) & changes.keys()
+        skipped = _list_skipped(copy) & changes.keys()
         dropped = {path for path in skipped if changes[path] == "D"}
-        conflicts = _conflicts(copy)
-        stage.begin(changes, dropped | {entry.path for entry in copy.unmerged()})
+        conflicts = _write_conflicts(copy)
+        stage.begin(changes, dropped | {entry.path for entry in copy.list_unmerged()})
         try:
             for number, path in enumerate(changes):
                 swap(copy.root / path, stage.new(number), stage.old(number))
@@ -75,7 +75,7 @@ def bring(copy: Aside, changes: Mapping[str, str]) -> list[str]:
     return [SPARSE] if skipped else []
 
 
-def bring_contents(stage: Stage, root: Path, contents: Mapping[str, bytes | None]) -> None:
+def write_contents(stage: Stage, root: Path, contents: Mapping[str, bytes | None]) -> None:
     """Give a project other contents of files, None for a file that goes; undo it and raise OSError if that fails.
 
     They can be undone from then on, until the stage ends or is removed.
@@ -102,14 +102,14 @@ def swap(target: Path, new: Path, old: Path) -> None:
     if target.is_dir() and not target.is_symlink():
         raise UpdateError(f"{target}: is a folder, and the update has a file there; move it")
     target.parent.mkdir(parents=True, exist_ok=True)
-    stays = os.path.lexists(new) and _linked(target, old)
+    stays = os.path.lexists(new) and _link(target, old)
     if os.path.lexists(target) and not stays:
         target.rename(old)
     if os.path.lexists(new):
         new.rename(target)
 
 
-def _linked(target: Path, old: Path) -> bool:
+def _link(target: Path, old: Path) -> bool:
     """Give a file a second name; False on a file system without hard links."""
     try:
         os.link(target, old, follow_symlinks=False)
@@ -118,10 +118,10 @@ def _linked(target: Path, old: Path) -> bool:
     return True
 
 
-def _conflicts(copy: Aside) -> bytes:
+def _write_conflicts(copy: Aside) -> bytes:
     """Return entries for the project's index, after writing what they name into its repository."""
     lines: dict[str, list[str]] = {}
-    for mode, blob, stage, path in copy.unmerged():
+    for mode, blob, stage, path in copy.list_unmerged():
         content = copy.git("cat-file", "blob", blob)
         git(copy.root, "hash-object", "-w", "--stdin", given=content)
         lines.setdefault(path, [f"0 {'0' * len(blob)}\t{copy.prefix}{path}"])
@@ -130,7 +130,7 @@ def _conflicts(copy: Aside) -> bytes:
     return "".join(f"{entry}\0" for entry in entries).encode(errors="surrogateescape")
 
 
-def _skipped(copy: Aside) -> set[str]:
+def _list_skipped(copy: Aside) -> set[str]:
     """Return the files that a sparse checkout leaves out."""
     listed = git(copy.root, "ls-files", "-t", "-z").decode(errors="surrogateescape")
     return {entry[2:] for entry in listed.split("\0") if entry.startswith("S ")}

@@ -20,7 +20,7 @@ from triton_ensemble.answers import (
     LEFT_OUT,
     Answers,
     UnreadableAnswers,
-    changed_answers,
+    list_changed_answers,
     read_answers,
 )
 from triton_ensemble.check.pipeline.problems import list_problems
@@ -32,7 +32,7 @@ from triton_ensemble.update.edits import MAKEFILE, keep_edits, keep_unknown
 from triton_ensemble.update.git import UpdateError, git
 from triton_ensemble.update.news import read_news
 from triton_ensemble.update.stage import file_problem, undo_killed
-from triton_ensemble.update.table import owned_code, renaming, table
+from triton_ensemble.update.table import compare_owned_code, suggest_renames, table
 
 BACK = "git restore --source=HEAD --staged --worktree . && git clean -fd ."
 
@@ -79,7 +79,7 @@ def _update(
             notes = [copy.update(chosen.vcs_ref, chosen.prereleases), *keep_edits(copy)]
             notes += keep_unknown(copy, copy.changes())
             changes = copy.changes()
-        is_applied = bool(changed_answers(given, before))
+        is_applied = bool(list_changed_answers(given, before))
         interruptions.ignore()  # what follows takes no time, and is done or undone
         notes += bring(copy, changes)
         return _report(copy, before, changes, notes, is_applied, chosen.summary)
@@ -87,7 +87,7 @@ def _update(
 
 def _check_answers(given: Answers, made: Answers) -> None:
     """Raise UpdateError for what is wrong with answers, of which Copier refuses what a prompt can lead to."""
-    if problem := next(list_problems(rules().answers_in(made) | given, rules()), None):
+    if problem := next(list_problems(rules().select_answers(made) | given, rules()), None):
         raise UpdateError(rules().line(problem))
 
 
@@ -103,7 +103,7 @@ def _report(
     old, answers = before.get("_commit"), copy.answers()
     name, new = answers.get("project_name"), answers.get("_commit")
     count = sum(not path.startswith(f"{KEPT}/") for path in changes)
-    owned = owned_code(copy, before, answers)
+    owned = compare_owned_code(copy, before, answers)
     if not count:
         headline = f"{name}: is up to date with pipeline.yml and the template's {new}"
         print(headline)
@@ -115,7 +115,7 @@ def _report(
     then = "" if conflicts else "; see `git status` and `git diff`, then `make test`"
     headline = f"{name}: {', '.join([*done, f'{count} files changed'])}"
     news, rows = read_news(copy, changes), [*table(copy, changes, owned)]
-    notes = [*notes, *renaming(owned, changes)]
+    notes = [*notes, *suggest_renames(owned, changes)]
     print(headline + then, *news, *rows, *[""] * any(notes), sep="\n", flush=True)
     _print_notes(notes)
     _write(summary, [headline, "", *news], rows, notes)

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 
 from triton_ensemble.update.aside import Aside
-from triton_ensemble.update.git import aside_environment
+from triton_ensemble.update.git import make_aside_environment
 
 MAKEFILE = "Makefile"
 LOOKED_AT = 8000  # bytes, for a NUL that tells what is no text, as git does
@@ -18,13 +18,13 @@ def keep_edits(copy: Aside) -> Iterator[str]:
     """Yield a line for each managed file whose edits are elsewhere now, after putting them there."""
     changes = copy.changes()
     gone = [path for path, status in changes.items() if status == "D"]
-    edited = [path for path in gone if _edited(copy, path)]
-    moves = _moves(copy, gone, [p for p, s in changes.items() if s == "A"]) if edited else {}
+    edited = [path for path in gone if _is_edited(copy, path)]
+    moves = _find_moves(copy, gone, [p for p, s in changes.items() if s == "A"]) if edited else {}
     for path in edited:
         if (new := moves.get(path)) and _merge(copy, path, new):
             yield f"{path}: is {new} now, with your edits"
         else:
-            place = copy.save(path, copy.before(path))
+            place = copy.save(path, copy.read_before(path))
             yield f"{path}: is gone; yours, with your edits, is {place}"
     yield from _keep_binaries(copy, changes)
     yield from _keep_makefile(copy)
@@ -40,17 +40,17 @@ def keep_unknown(copy: Aside, changes: Mapping[str, str]) -> Iterator[str]:
         if file.is_symlink() or not file.is_file():
             continue
         content = file.read_bytes()
-        if content != copy.before(path) and (status == "D" or content != new.read_bytes()):
+        if content != copy.read_before(path) and (status == "D" or content != new.read_bytes()):
             place = copy.save(path, content)
             yield f"{path}: git did not know this file as it was; yours is {place}"
 
 
-def _edited(copy: Aside, path: str) -> bool:
+def _is_edited(copy: Aside, path: str) -> bool:
     last = copy.last_update / path
-    return not last.is_file() or last.read_bytes() != copy.before(path)
+    return not last.is_file() or last.read_bytes() != copy.read_before(path)
 
 
-def _moves(copy: Aside, gone: list[str], added: list[str]) -> dict[str, str]:
+def _find_moves(copy: Aside, gone: list[str], added: list[str]) -> dict[str, str]:
     """Return the new names of files that the template has under another name."""
     trees = copy.tree(copy.last_update), copy.tree(copy.project)
     return copy.moves(*trees, [*gone, *added])
@@ -64,9 +64,11 @@ def _merge(copy: Aside, old: str, new: str) -> bool:
     mine, base, target = copy.work / "mine", copy.last_update / old, copy.project / new
     if not base.is_file() or not target.is_file() or target.is_symlink():
         return False
-    mine.write_bytes(copy.before(old))
+    mine.write_bytes(copy.read_before(old))
     command = ["git", "merge-file", "-p", *LABELS, str(mine), str(base), str(target)]
-    merged = subprocess.run(command, cwd=copy.work, env=aside_environment(), capture_output=True)
+    merged = subprocess.run(
+        command, cwd=copy.work, env=make_aside_environment(), capture_output=True
+    )
     if merged.returncode not in range(128):
         return False
     if merged.returncode:
@@ -85,8 +87,8 @@ def _keep_binaries(copy: Aside, changes: Mapping[str, str]) -> Iterator[str]:
     If the template did not change such a file, the owner's stays.
     """
     for path in [path for path, status in changes.items() if status == "M"]:
-        mine, new = copy.before(path), copy.project / path
-        if b"\0" not in mine[:LOOKED_AT] or not _edited(copy, path):
+        mine, new = copy.read_before(path), copy.project / path
+        if b"\0" not in mine[:LOOKED_AT] or not _is_edited(copy, path):
             continue
         last = copy.last_update / path
         if last.is_file() and last.read_bytes() == new.read_bytes():
@@ -98,8 +100,8 @@ def _keep_binaries(copy: Aside, changes: Mapping[str, str]) -> Iterator[str]:
 
 def _keep_makefile(copy: Aside) -> Iterator[str]:
     """Take the template's Makefile where it has conflicts: with `<<<<<<<` in it, `make` does nothing."""
-    if any(entry.path == MAKEFILE for entry in copy.unmerged()):
-        place = copy.save(MAKEFILE, copy.before(MAKEFILE))
+    if any(entry.path == MAKEFILE for entry in copy.list_unmerged()):
+        place = copy.save(MAKEFILE, copy.read_before(MAKEFILE))
         (copy.project / MAKEFILE).write_bytes(copy.git("cat-file", "blob", f":3:{MAKEFILE}"))
         yield (
             "Makefile: both you and the template changed the same lines; it is the template's, so that `make` works, "

@@ -37,10 +37,10 @@ def git(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
 
 def git_aside(folder: Path, *arguments: str, given: bytes = b"", where: Where = NOWHERE) -> bytes:
     """Return what git prints in a temporary repository; `where` is added to its environment."""
-    return _run(folder, ["git", *arguments], given, aside_environment() | where)
+    return _run(folder, ["git", *arguments], given, make_aside_environment() | where)
 
 
-def aside_environment() -> dict[str, str]:
+def make_aside_environment() -> dict[str, str]:
     """Return the environment of commands in temporary repositories."""
     environment = {name: value for name, value in os.environ.items() if name not in LOCAL}
     first = int(environment.get("GIT_CONFIG_COUNT") or 0)

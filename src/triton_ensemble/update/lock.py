@@ -44,7 +44,7 @@ class Facts(TypedDict):
     gpu_count: int
 
 
-def lacking(lock: str, requirements: Iterable[str]) -> list[str]:
+def list_lacking(lock: str, requirements: Iterable[str]) -> list[str]:
     """Return the requirements for which a lock lacks a package.
 
     A package with another version does not count if `packaging` is installed, as beside Copier.
@@ -52,7 +52,7 @@ def lacking(lock: str, requirements: Iterable[str]) -> list[str]:
     found = re.findall(r"^([\w.-]+)(?:\[.*?\])?==([^\s;]+)", lock, re.MULTILINE)
     versions: dict[str, list[str]] = {}
     for name, version in found:
-        versions.setdefault(_normalized(name), []).append(version)
+        versions.setdefault(_normalize(name), []).append(version)
     return [each for each in requirements if not _fits(each, versions)]
 
 
@@ -64,14 +64,14 @@ def read_facts(path: Path) -> Facts:
         raise LockError(f"{path}: {error}; restore it: git checkout {FACTS}") from None
 
 
-def missing(lock: Path, facts: Facts) -> list[str]:
+def list_missing(lock: Path, facts: Facts) -> list[str]:
     """Return a project's declared requirements that its lock lacks; nothing if its owner removed the lock."""
     declared = dict.fromkeys(each for task in facts["packages"].values() for each in task)
-    return lacking(lock.read_text(encoding="utf-8"), declared) if lock.exists() else []
+    return list_lacking(lock.read_text(encoding="utf-8"), declared) if lock.exists() else []
 
 
 def _fits(requirement: str, versions: dict[str, list[str]]) -> bool:
-    locked = versions.get(_normalized(re.split(r"[^\w.-]", requirement)[0]), [])
+    locked = versions.get(_normalize(re.split(r"[^\w.-]", requirement)[0]), [])
     try:
         from packaging.requirements import Requirement
     except ImportError:  # set-up asks before it has installed anything
@@ -80,7 +80,7 @@ def _fits(requirement: str, versions: dict[str, list[str]]) -> bool:
     return any(specifier.contains(version, prereleases=True) for version in locked)
 
 
-def _normalized(name: str) -> str:
+def _normalize(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -95,7 +95,7 @@ def renew() -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, PYPROJECT.name)
         own = PYPROJECT.read_text(encoding="utf-8")
-        source.write_text(own + _torch_index(own), encoding="utf-8")
+        source.write_text(own + _choose_torch_index(own), encoding="utf-8")
         toolkit = ("--no-emit-package", "triton-ensemble", "vendor/requirements.txt")
         _compile(command, source, LOCK, *extras, *toolkit)
         _compile(command, source, DEV_LOCK, "--extra", "dev", "--constraints", str(LOCK))
@@ -113,7 +113,7 @@ def _run(name: str, *command: str) -> None:
         raise LockError(f"{LOCK}: is not renewed, as {name} says above; then run: make lock")
 
 
-def _torch_index(pyproject: str) -> str:
+def _choose_torch_index(pyproject: str) -> str:
     """Return what tells uv of the index, and that it is for no other package; empty where the owner has such tables."""
     url = os.environ.get("TORCH_INDEX")
     if not url or "[tool.uv.sources]" in pyproject:
@@ -152,7 +152,7 @@ def main(arguments: Sequence[str]) -> int:
 def _is_needed() -> bool:
     """Say what the lock lacks; return whether it is anything. LockError where packages for GPUs were not chosen."""
     facts = read_facts(FACTS)
-    lacked = missing(LOCK, facts)
+    lacked = list_missing(LOCK, facts)
     if not lacked:
         return False
     lacks = f"{LOCK}: lacks {', '.join(lacked)}"

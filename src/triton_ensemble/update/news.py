@@ -15,13 +15,13 @@ CHANGELOG = "triton_ensemble/CHANGELOG.md"
 def read_news(copy: Aside, changed: Iterable[str]) -> list[str]:
     """Return the lines of the changelog that only the new wheel of an update has, under their headings."""
     wheels = [path for path in changed if PurePath(path).match("vendor/*.whl")]
-    known = {line for path in wheels for line in _read_changelog(copy.before(path))}
+    known = {line for path in wheels for line in _read_changelog(copy.read_before(path))}
     new = [copy.project / path for path in wheels if (copy.project / path).is_file()]
     lines = [line for path in new for line in _read_changelog(path.read_bytes())]
-    return _with_headings(lines, known) if known else []
+    return _add_headings(lines, known) if known else []
 
 
-def _with_headings(lines: list[str], known: set[str]) -> list[str]:
+def _add_headings(lines: list[str], known: set[str]) -> list[str]:
     """Return the lines that are not known, and the headings above them."""
     kept: list[str] = []
     for line in reversed(lines):

@@ -21,14 +21,14 @@ def main() -> int:
     """Finish the environment that runs this; 1 if it lacks what all commands of the toolkit need."""
     site_packages = Path(sysconfig.get_path("purelib"))
     site_packages.joinpath("project.pth").write_text(f"{Path(sys.argv[1]).resolve()}\n")
-    missing = dict(_missing_requirements())
+    missing = dict(_find_missing_requirements())
     if missing:
         names = ", ".join(missing)
         print(f"requirements.lock: lacks {names}, which the toolkit needs; run: make lock")
     return int(any(missing.values()))
 
 
-def _missing_requirements() -> Iterator[tuple[str, bool]]:
+def _find_missing_requirements() -> Iterator[tuple[str, bool]]:
     """Yield packages that are not installed, and whether all commands need them.
 
     Packages of the extras that vendor/requirements.txt names are for some commands.

@@ -51,7 +51,7 @@ class Stage:
 
     def begin(self, paths: Iterable[str], indexed: Iterable[str]) -> None:
         """Write the journal: from here on the update can be undone."""
-        files = [(path, _digest(self.new(number))) for number, path in enumerate(paths)]
+        files = [(path, _compute_digest(self.new(number))) for number, path in enumerate(paths)]
         self._journal.write_text(json.dumps([files, sorted(indexed)]))
 
     def end(self) -> None:
@@ -76,7 +76,7 @@ class Stage:
     def check(self, root: Path) -> None:
         """Raise UpdateError if a file was changed since."""
         for number, (path, digest) in enumerate(self._read()[0]):
-            if _digest(root / path) not in ("", digest, _digest(self.old(number))):
+            if _compute_digest(root / path) not in ("", digest, _compute_digest(self.old(number))):
                 raise UpdateError(f"{path}: was changed since then; undo that first")
 
     def remove(self) -> None:
@@ -95,25 +95,25 @@ class Stage:
     def _put_back(self, root: Path, path: str, digest: str, number: int) -> None:
         target, old, new = root / path, self.old(number), self.new(number)
         if os.path.lexists(old):
-            if _digest(target) not in ("", digest, _digest(old)):
+            if _compute_digest(target) not in ("", digest, _compute_digest(old)):
                 raise UpdateError(
                     f"{path}: was changed since a `make update` that was killed; `git restore {path}` takes it back, "
                     f"or remove {self.folder.name}, and all stays as it is"
                 )
             target.parent.mkdir(parents=True, exist_ok=True)
             old.replace(target)
-        elif digest and not os.path.lexists(new) and _digest(target) == digest:
+        elif digest and not os.path.lexists(new) and _compute_digest(target) == digest:
             target.unlink()
         if not os.path.lexists(target):
             remove_empty_folders(root, [path])
 
 
 @contextmanager
-def staged(root: Path) -> Iterator[Stage]:
+def make_stage(root: Path) -> Iterator[Stage]:
     """Make a folder for an update, and remove it in the end."""
     stage = Stage(Path(tempfile.mkdtemp(prefix=PREFIX, dir=root)))
     try:
-        with _locked(stage.folder):
+        with _lock(stage.folder):
             (stage.folder / ".gitignore").write_text("*\n")
             yield stage
     finally:
@@ -123,7 +123,7 @@ def staged(root: Path) -> Iterator[Stage]:
 @contextmanager
 def take_up(root: Path, kept: Path) -> Iterator[Stage]:
     """Prepare the stage of a kept change, so that the next command undoes it; remove it in the end."""
-    with _locked(kept):
+    with _lock(kept):
         stage = Stage(kept.rename(root / f"{PREFIX}undo"))
         yield stage
         stage.remove()
@@ -133,7 +133,7 @@ def undo_killed(root: Path) -> Iterator[str]:
     """Undo updates that were killed, with a line for each; UpdateError where one still runs."""
     for folder in sorted(root.glob(f"{PREFIX}*")):
         stage = Stage(folder)
-        with _locked(folder):
+        with _lock(folder):
             count = stage.undo(root)
             stage.remove()
         undone = f"is undone; {count} files are as they were before it"
@@ -162,7 +162,7 @@ def alone(root: Path, *, wait: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     with (folder / JOURNAL).open("a") as file:
         try:
             if fcntl:
@@ -189,7 +189,7 @@ def remove_empty_folders(root: Path, removed: Iterable[str]) -> None:
                 (root / folder).rmdir()
 
 
-def _digest(path: Path) -> str:
+def _compute_digest(path: Path) -> str:
     """Return a digest that differs between files, links and executable files; empty if there is none."""
     if not os.path.lexists(path):
         return ""

@@ -36,13 +36,13 @@ class Change(Protocol):
     def project(self) -> Path:
         """The folder with the files as they are now."""
 
-    def before(self, path: str) -> bytes:
+    def read_before(self, path: str) -> bytes:
         """Return a file as it was; empty if there was none."""
 
     def conflicts(self) -> set[str]:
         """Return the files in which the owner and the template changed the same lines."""
 
-    def moved(self, files: Iterable[str]) -> dict[str, str]:
+    def find_moved(self, files: Iterable[str]) -> dict[str, str]:
         """Return the new paths of files that were elsewhere before, by the old ones."""
 
 
@@ -64,8 +64,8 @@ class Owned(NamedTuple):
 
 def table(copy: Change, changes: Mapping[str, str], owned: Owned) -> Iterator[str]:
     """Yield the lines of the table, of at most 80 columns where the paths are that short."""
-    rows = [*_changed(copy, changes), *_yours(copy, owned)]
-    rows = sorted(_grouped(rows), key=lambda row: (ORDER.index(row.what), row.path))
+    rows = [*_iter_changed(copy, changes), *_yours(copy, owned)]
+    rows = sorted(_group_rows(rows), key=lambda row: (ORDER.index(row.what), row.path))
     width = max((len(row.what) for row in rows), default=0)
     for what, path, note in rows:
         yield from textwrap.wrap(
@@ -78,10 +78,10 @@ def table(copy: Change, changes: Mapping[str, str], owned: Owned) -> Iterator[st
         )
 
 
-def owned_code(copy: Change, before: Mapping[str, Any], after: Mapping[str, Any]) -> Owned:
+def compare_owned_code(copy: Change, before: Mapping[str, Any], after: Mapping[str, Any]) -> Owned:
     """Compare the owned files of two versions of the answers, and of the owner's last commit."""
     old, now = ({p for p in a.get("owned") or [] if p.startswith(CODE)} for a in (before, after))
-    moved = {new: was for new, was in _renames(copy.root).items() if new in now - old}
+    moved = {new: was for new, was in _find_renames(copy.root).items() if new in now - old}
     of_steps = {
         path.removesuffix(".py") + "/" for path in now
     }  # a folder that has the name of a step
@@ -89,7 +89,7 @@ def owned_code(copy: Change, before: Mapping[str, Any], after: Mapping[str, Any]
     return Owned(sorted(now - old), sorted(left), moved)
 
 
-def renaming(owned: Owned, changes: Mapping[str, str]) -> Iterator[str]:
+def suggest_renames(owned: Owned, changes: Mapping[str, str]) -> Iterator[str]:
     """Yield what to run where a step was renamed and its code was not."""
     for folder in CODE:
         old, new = (
@@ -105,7 +105,7 @@ def _is_code(path: str) -> bool:
     return path.startswith(CODE) and path.endswith(".py")
 
 
-def _renames(root: Path) -> dict[str, str]:
+def _find_renames(root: Path) -> dict[str, str]:
     """Return the former names of code that its owner has moved, as git detects renames."""
     options = ("-M", "--diff-filter=R", "--name-status", "--format=", "--relative", "-n50", "-z")
     try:
@@ -120,11 +120,11 @@ def _renames(root: Path) -> dict[str, str]:
     return found
 
 
-def _changed(copy: Change, changes: Mapping[str, str]) -> Iterator[Row]:
+def _iter_changed(copy: Change, changes: Mapping[str, str]) -> Iterator[Row]:
     """Yield a row for each changed file, one for a file that is elsewhere now."""
     files = {path: s for path, s in changes.items() if not path.startswith(f"{KEPT}/")}
     conflicts = copy.conflicts()
-    moves = {old: new for old, new in copy.moved(files).items() if new not in conflicts}
+    moves = {old: new for old, new in copy.find_moved(files).items() if new not in conflicts}
     for path, status in files.items():
         if path in conflicts:
             yield Row("conflict", path)
@@ -152,24 +152,24 @@ def _is_stub(path: Path) -> bool:
 def _yours(copy: Change, owned: Owned) -> Iterator[Row]:
     """Yield rows of owned code that the update has not touched."""
     for new, old in owned.moved.items():
-        yield Row("moved", f"{old} -> {new}", "by you" + _other_types(copy, new))
+        yield Row("moved", f"{old} -> {new}", "by you" + _find_other_types(copy, new))
     imports = _imports(copy.project)
-    for path in _unneeded(imports, owned.left):
+    for path in _find_unneeded(imports, owned.left):
         importers = sorted(by for by, modules in imports.items() if path in modules)
         verb = "imports" if len(importers) == 1 else "import"
         by = f"{', '.join(importers)} {verb} it" if importers else "no file imports it"
         was, now = _types(copy)
         note = "yours, but no step uses it now"
         if _is_code(path):
-            lost = ", ".join(sorted(_words(copy.before(path)) & (was - now)))
+            lost = ", ".join(sorted(_words(copy.read_before(path)) & (was - now)))
             note += f"; {by}" + f", and {lost} in it is gone" * bool(lost)
         yield Row("kept", path, note)
 
 
-def _other_types(copy: Change, path: str) -> str:
+def _find_other_types(copy: Change, path: str) -> str:
     """Return which types a moved step imports that have another name now; empty for none."""
     was, now = _types(copy)
-    used = sorted(_words(copy.before(path)) & (was - now))
+    used = sorted(_words(copy.read_before(path)) & (was - now))
     renamed = " or ".join(sorted(now - was))
     return f"; {', '.join(used)} in it is {renamed} now" if used and renamed else ""
 
@@ -177,7 +177,7 @@ def _other_types(copy: Change, path: str) -> str:
 def _types(copy: Change) -> tuple[set[str], set[str]]:
     """Return the names of the types of steps' outputs before the update, and after it."""
     new = copy.project / TYPES
-    before, after = copy.before(TYPES), new.read_bytes() if new.is_file() else b""
+    before, after = copy.read_before(TYPES), new.read_bytes() if new.is_file() else b""
     was, now = ({w for w in _words(text) if w.endswith("Outputs")} for text in (before, after))
     return was, now
 
@@ -186,7 +186,7 @@ def _words(source: bytes) -> set[str]:
     return set(re.findall(r"\w+", source.decode(errors="replace")))
 
 
-def _unneeded(imports: Mapping[str, set[str]], left: Iterable[str]) -> list[str]:
+def _find_unneeded(imports: Mapping[str, set[str]], left: Iterable[str]) -> list[str]:
     """Return what of the code that no step has is not imported by code that the pipeline needs, also over several."""
     waiting = [path for path in imports if _is_code(path) and path not in left]
     needed = set(waiting)
@@ -203,12 +203,12 @@ def _imports(root: Path) -> dict[str, set[str]]:
     files = {".".join(p.relative_to(root).with_suffix("").parts): p for p in sorted(paths)}
     names = {module: str(path.relative_to(root)) for module, path in files.items()}
     return {
-        names[module]: {names[other] for other in _imported(path, module) & names.keys()}
+        names[module]: {names[other] for other in _list_imported(path, module) & names.keys()}
         for module, path in files.items()
     }
 
 
-def _imported(source: Path, module: str) -> set[str]:
+def _list_imported(source: Path, module: str) -> set[str]:
     """Return the modules that a module imports, and the names that it takes from them; nothing if it is not Python."""
     modules: set[str] = set()
     try:
@@ -225,7 +225,7 @@ def _imported(source: Path, module: str) -> set[str]:
     return modules
 
 
-def _grouped(rows: Sequence[Row]) -> Iterator[Row]:
+def _group_rows(rows: Sequence[Row]) -> Iterator[Row]:
     """Yield one row for many files of a folder with the same change and no remark."""
     count = Counter(map(_kind, rows))
     for row in rows:

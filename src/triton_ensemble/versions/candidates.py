@@ -16,7 +16,7 @@ GOLDEN = str(golden.FILE)
 
 
 @contextmanager
-def served(project: Project) -> Iterator[LocalTriton]:
+def serve_candidate(project: Project) -> Iterator[LocalTriton]:
     """Serve a candidate on free ports; VersionError with Triton's reason, in a line, where it does not load."""
     try:
         with LocalTriton(project.repository, project.ensemble) as triton:

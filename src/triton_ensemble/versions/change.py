@@ -7,10 +7,10 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from triton_ensemble.apply.changes import changes_between
+from triton_ensemble.apply.changes import compare_renderings
 from triton_ensemble.project import Project
 from triton_ensemble.repository.complete import complete
-from triton_ensemble.update.bring import bring_contents
+from triton_ensemble.update.bring import write_contents
 from triton_ensemble.update.stage import Stage
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.pipeline import Pipeline
@@ -20,7 +20,7 @@ Changes = Mapping[str, bytes | None]  # new contents by path; None: the file goe
 OWN = ("model_repository", "tests", "vendor")
 
 
-def changes_to(before: Pipeline, after: Pipeline) -> dict[str, bytes | None]:
+def compute_changes(before: Pipeline, after: Pipeline) -> dict[str, bytes | None]:
     """Return what becomes of the project's files that versions change, edits of their owner kept.
 
     VersionError where that needs other models, as where fused steps are parted, or edits are in the way.
@@ -29,7 +29,7 @@ def changes_to(before: Pipeline, after: Pipeline) -> dict[str, bytes | None]:
         gone = ", ".join(sorted(before.models.keys() ^ after.models.keys()))
         what = f"other steps would be fused then ({gone}); write `fuse: false` at them and run `make apply` first"
         raise VersionError(f"pipeline.yml: {what}")
-    changes = changes_between(before.root, before.files(), after.files(), before.owned)
+    changes = compare_renderings(before.root, before.files(), after.files(), before.owned)
     for path in (*changes.conflicts, *changes.replaced):
         what = f"{path}: has edits of yours in lines that versions change"
         raise VersionError(f"{what}; take them back: git checkout {path}")
@@ -42,14 +42,14 @@ def candidate(stage: Stage, root: Path, changes: Changes) -> Project:
     folder.mkdir()
     for entry in root.iterdir():
         if entry.name in OWN:
-            shutil.copytree(entry, folder / entry.name, copy_function=_linked)
+            shutil.copytree(entry, folder / entry.name, copy_function=_link)
         elif entry.name != ".git" and not entry.name.startswith(".make-update-"):
             (folder / entry.name).symlink_to(entry)
     write(folder, changes)
     return Project.load(folder)
 
 
-def _linked(source: str, target: str) -> None:
+def _link(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except OSError:
@@ -71,7 +71,7 @@ def bring(stage: Stage, root: Path, changes: Changes, then: Callable[[], None]) 
 
     Where any of this fails or is interrupted, the files are as they were.
     """
-    bring_contents(stage, root, changes)
+    write_contents(stage, root, changes)
     try:
         complete(Project.load(root))
         then()

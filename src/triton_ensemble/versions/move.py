@@ -48,11 +48,11 @@ def follow(stage: Stage, pipeline: Pipeline, name: str, changes: Changes, roll: 
             stage,
             pipeline.root,
             changes,
-            lambda: lines.append(_moved(pipeline, name, changes, roll)),
+            lambda: lines.append(_move(pipeline, name, changes, roll)),
         )
     except RollError as error:
         try:
-            _rolled(pipeline.root, roll)
+            _roll(pipeline.root, roll)
         except RollError:
             back = "it fails with them too, so check what the servers serve"
         else:
@@ -61,18 +61,18 @@ def follow(stage: Stage, pipeline: Pipeline, name: str, changes: Changes, roll: 
     return lines[0]
 
 
-def _moved(pipeline: Pipeline, name: str, changes: Iterable[str], roll: str) -> str:
+def _move(pipeline: Pipeline, name: str, changes: Iterable[str], roll: str) -> str:
     try:
-        return _told(pipeline, name, changes)
+        return _tell_server(pipeline, name, changes)
     except NotMoved as reason:
         if not roll:
             return f"{reason}; {HOW}"
         print(f"{reason}; so ROLL restarts it: {roll}", flush=True)
-    _rolled(pipeline.root, roll)
+    _roll(pipeline.root, roll)
     return "ROLL succeeded: the servers serve it"
 
 
-def _told(pipeline: Pipeline, name: str, changes: Iterable[str]) -> str:
+def _tell_server(pipeline: Pipeline, name: str, changes: Iterable[str]) -> str:
     """Let the server load what has changed, by the model control API; NotMoved where that is not for it."""
     graph = pipeline.answered["graph"]
     ensembles = [each["name"] for each in reversed(graph["ensembles"])]  # those inside come first
@@ -83,14 +83,14 @@ def _told(pipeline: Pipeline, name: str, changes: Iterable[str]) -> str:
         raise NotMoved(f"{', '.join(cached)}: has a cache, which would keep old answers")
 
     def holds(server: Running) -> bool:
-        asked, loaded = server.asked(ensembles, name), server.versions(name)
-        return asked <= pipeline.asked(name) | {-1} and loaded == {*pipeline.versions(name)}
+        asked, loaded = server.list_asked(ensembles, name), server.versions(name)
+        return asked <= pipeline.list_asked(name) | {-1} and loaded == {*pipeline.versions(name)}
 
     project = Project.load(pipeline.root)
     return Running(project).load([name, *callers, *(e for e in ensembles if e in changed)], holds)
 
 
-def _rolled(root: Path, roll: str) -> None:
+def _roll(root: Path, roll: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in OURS}
     try:
         status = subprocess.run(roll, shell=True, cwd=root, env=environment).returncode

@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from triton_ensemble.answers import FILE, UnreadableAnswers, read_answers
-from triton_ensemble.check.pipeline.check import of_project
-from triton_ensemble.pipeline.file import Place, steps_of, with_values
+from triton_ensemble.check.pipeline.check import read_saved_answers
+from triton_ensemble.pipeline.file import Place, set_values, steps_of
 from triton_ensemble.pipeline.render import File, render
 from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, rules
 from triton_ensemble.versions import VersionError
@@ -39,7 +39,7 @@ class Pipeline:
             what = "is the ensemble, which does not have versions" if name == self._ensemble else ""
             wrong = f"{name}: {what or 'is not a step'}" if name else "no NAME is given"
             raise VersionError(f"{wrong}; write NAME=one of {known}")
-        if why := self._unversioned(steps[name]):
+        if why := self._drop_versions(steps[name]):
             raise VersionError(f"step {name}: {why}")
         return steps[name]
 
@@ -47,7 +47,7 @@ class Pipeline:
     def _ensemble(self) -> Any:
         return self.answered["graph"]["name"]
 
-    def _unversioned(self, step: Answers) -> str:
+    def _drop_versions(self, step: Answers) -> str:
         if "model" in step:
             return f"is served by the model of {step['model']}; write NAME={step['model']}"
         if step.get("backend") == "ensemble":
@@ -71,24 +71,24 @@ class Pipeline:
     def versions(self, name: str) -> list[int]:
         """Return the versions of a step's model that Triton loads."""
         step = self.step(name)
-        return [int(each) for each in step.get("versions") or [self.served(name)]]
+        return [int(each) for each in step.get("versions") or [self.find_served(name)]]
 
-    def served(self, name: str) -> int:
+    def find_served(self, name: str) -> int:
         """Return the version that the ensemble asks for; where it asks for the latest, the latest."""
         step = self.step(name)
         version = int(step.get("version", -1))
         return version if version != -1 else max(step.get("versions") or [1])
 
-    def asked(self, name: str) -> set[int]:
+    def list_asked(self, name: str) -> set[int]:
         """Return the versions of a model that steps ask for."""
         asking = [
             step for _, step in steps_of(self.given) if name in (step["name"], step.get("model"))
         ]
-        latest = self.served(name) if len(asking) == 1 else max(self.versions(name))
+        latest = self.find_served(name) if len(asking) == 1 else max(self.versions(name))
         said = {int(step.get("version", -1)) for step in asking}
         return {latest if version == -1 else version for version in said}
 
-    def with_versions(self, name: str, versions: Sequence[int], version: int) -> Pipeline:
+    def set_versions(self, name: str, versions: Sequence[int], version: int) -> Pipeline:
         """Return a pipeline in which a step has these versions and asks for `version`, like other steps of its model."""
         edits: dict[Place, Any] = {}
         for place, step in steps_of(self.given):
@@ -97,7 +97,7 @@ class Pipeline:
             if name in (step["name"], step.get("model")):
                 edits |= {(*place, "version"): version}
         try:
-            return Pipeline(self.root, with_values(self.text, edits))
+            return Pipeline(self.root, set_values(self.text, edits))
         except ValueError as error:
             raise VersionError(str(error)) from error
 
@@ -105,13 +105,13 @@ class Pipeline:
     def answered(self) -> Answers:
         """All answers, with `graph`; VersionError with the template's line where it refuses them."""
         try:
-            return self._rules.answered(self._kept | self.given)
+            return self._rules.answer(self._kept | self.given)
         except RefusedAnswers as refused:
             raise VersionError(f"{PIPELINE}: {refused}") from refused
 
     @property
     def _kept(self) -> Answers:
-        return of_project(self.root / PIPELINE, self._rules)
+        return read_saved_answers(self.root / PIPELINE, self._rules)
 
     @property
     def _made(self) -> Answers:

@@ -19,13 +19,13 @@ from typing import Any
 from triton_ensemble.project import Project
 from triton_ensemble.repository import published
 from triton_ensemble.repository.complete import complete
-from triton_ensemble.repository.sources import working_tree
+from triton_ensemble.repository.sources import list_tree_sources
 from triton_ensemble.update.git import git
-from triton_ensemble.update.stage import Stage, staged
+from triton_ensemble.update.stage import Stage, make_stage
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.attempt import attempt, version
-from triton_ensemble.versions.candidates import served
-from triton_ensemble.versions.change import bring, candidate, changes_to, write
+from triton_ensemble.versions.candidates import serve_candidate
+from triton_ensemble.versions.change import bring, candidate, compute_changes, write
 from triton_ensemble.versions.pipeline import Pipeline
 
 
@@ -56,19 +56,19 @@ def _publish(root: Path, arguments: Namespace) -> None:
     known = record.get(name, {}).get("versions", {})
     if str(number) not in known:
         _check_others(before, name, number, known)
-    with staged(root) as stage, published.kept_if_done(root):
+    with make_stage(root) as stage, published.undo_on_failure(root):
         if arguments.commit:
-            built = _of_commit(stage, root, name, arguments.commit)
+            built = _build_commit(stage, root, name, arguments.commit)
         else:
-            built = _of_working_tree(stage, before, name, number, arguments.file)
-        one = _frozen(root, *built)
+            built = _build_working_tree(stage, before, name, number, arguments.file)
+        one = _freeze(root, *built)
         if str(number) in known:
-            _already(name, number, known, one)
+            _check_existing(name, number, known, one)
             return
-        _bring(stage, before, name, number, _with(record, name, number, one))
+        _bring(stage, before, name, number, _replace(record, name, number, one))
     files = ", ".join(f"{path} {digest[:12]}" for path, digest in one["files"].items())
     print(f"{name}: version {number} is published: {files}")
-    served_now = before.served(name)
+    served_now = before.find_served(name)
     if number != served_now:
         print(
             f"The ensemble asks for version {served_now}; next: make shift NAME={name} VERSION={number}"
@@ -86,15 +86,15 @@ def _check_others(before: Pipeline, name: str, number: int, known: dict[str, Any
             )
 
 
-def _of_working_tree(
+def _build_working_tree(
     stage: Stage, before: Pipeline, name: str, number: int, file: Path | None
 ) -> tuple[Project, Path]:
     """Build the version in a candidate; return it and the version's folder."""
     versions = sorted({*before.versions(name), number})
-    after = before.with_versions(name, versions, before.served(name))
+    after = before.set_versions(name, versions, before.find_served(name))
     record = published.read(before.root)
     record.get(name, {}).get("versions", {}).pop(str(number), None)
-    changes = changes_to(before, after) | {published.FILE: published.text(record).encode()}
+    changes = compute_changes(before, after) | {published.FILE: published.text(record).encode()}
     project = candidate(stage, before.root, changes)
     folder = project.repository / name / str(number)
     if number in before.versions(name) and str(number) in published.read(before.root).get(
@@ -134,7 +134,7 @@ def _put(project: Project, folder: Path, file: Path) -> None:
     shutil.copyfile(file, target)
 
 
-def _of_commit(stage: Stage, root: Path, name: str, commit: str) -> tuple[Project, Path]:
+def _build_commit(stage: Stage, root: Path, name: str, commit: str) -> tuple[Project, Path]:
     """Build a commit's project; return it and the folder of the version that its ensemble asked for."""
     folder = stage.folder / "commit"
     with tarfile.open(fileobj=io.BytesIO(git(root, "archive", commit))) as archive:
@@ -142,24 +142,24 @@ def _of_commit(stage: Stage, root: Path, name: str, commit: str) -> tuple[Projec
         archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
         archive.extractall(folder)
     pipeline, project = Pipeline(folder), Project.load(folder)
-    number = pipeline.served(name)
+    number = pipeline.find_served(name)
     if str(number) in published.read(folder).get(name, {}).get("versions", {}):
         raise VersionError(f"{name}: {commit} has version {number} published; name an older commit")
     complete(project, lambda line: print(line, flush=True))
     return project, project.repository / name / str(number)
 
 
-def _frozen(root: Path, project: Project, folder: Path) -> dict[str, Any]:
+def _freeze(root: Path, project: Project, folder: Path) -> dict[str, Any]:
     """Copy the files of a version to the project's store; return what versions.json says of it."""
     files = published.freeze(root, folder)
     if not files:
         where = f"model_repository/{folder.parent.name}/{folder.name}"
         raise VersionError(f"{where}: does not have a file of yours; put the model's files there")
-    sources = published.sources_digest(project, folder, working_tree(project))
+    sources = published.sources_digest(project, folder, list_tree_sources(project))
     return {"files": files, "sources": sources}
 
 
-def _already(name: str, number: int, known: dict[str, Any], one: dict[str, Any]) -> None:
+def _check_existing(name: str, number: int, known: dict[str, Any], one: dict[str, Any]) -> None:
     if known[str(number)]["files"] != one["files"]:
         new = max(map(int, known)) + 1
         raise VersionError(
@@ -168,7 +168,7 @@ def _already(name: str, number: int, known: dict[str, Any], one: dict[str, Any])
     print(f"{name}: version {number} is already published, with the same files")
 
 
-def _with(
+def _replace(
     record: published.Record, name: str, number: int, one: dict[str, Any]
 ) -> published.Record:
     entry = record.get(name, {"versions": {}})
@@ -181,11 +181,11 @@ def _bring(
 ) -> None:
     """Let the local Triton load the version beside the others, then write it."""
     versions = sorted({*before.versions(name), number})
-    after = before.with_versions(name, versions, before.served(name))
-    changes = changes_to(before, after) | {published.FILE: published.text(record).encode()}
+    after = before.set_versions(name, versions, before.find_served(name))
+    changes = compute_changes(before, after) | {published.FILE: published.text(record).encode()}
     shutil.rmtree(stage.folder / "candidate", ignore_errors=True)
     project = candidate(stage, before.root, changes)
     complete(project)
-    with served(project):
+    with serve_candidate(project):
         pass
     bring(stage, before.root, changes, lambda: None)

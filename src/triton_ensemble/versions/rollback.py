@@ -14,7 +14,7 @@ from triton_ensemble.project import Project
 from triton_ensemble.repository import published
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.attempt import attempt
-from triton_ensemble.versions.candidates import GOLDEN, failures, served
+from triton_ensemble.versions.candidates import GOLDEN, failures, serve_candidate
 from triton_ensemble.versions.change import Changes
 from triton_ensemble.versions.move import add_roll
 from triton_ensemble.versions.pipeline import Pipeline
@@ -44,17 +44,17 @@ def _rollback(root: Path, name: str | None, roll: str) -> None:
             f"{name}: was not shifted; write NAME=one of {', '.join(shifted) or 'none'}"
         )
     previous = record[name]["previous"]
-    number, was = int(previous["version"]), Pipeline(root).served(name)
-    shift(root, name, number, tested=False, more=_golden(root, previous), roll=roll)
-    if failing := _failing(root, f"make shift NAME={name} VERSION={was}"):
+    number, was = int(previous["version"]), Pipeline(root).find_served(name)
+    shift(root, name, number, tested=False, more=_read_golden(root, previous), roll=roll)
+    if failing := _list_failing(root, f"make shift NAME={name} VERSION={was}"):
         print(*failing, sep="\n")
 
 
-def _failing(root: Path, forth: str) -> list[str]:
+def _list_failing(root: Path, forth: str) -> list[str]:
     """Return lines on the live tests that fail now, or why they did not run: the version is served already."""
     project = Project.load(root)
     try:
-        with served(project) as triton:
+        with serve_candidate(project) as triton:
             failing = failures(project, triton)
     except VersionError as error:
         return [str(error)]
@@ -64,9 +64,9 @@ def _failing(root: Path, forth: str) -> list[str]:
     return [then, *failing] if failing else []
 
 
-def _golden(root: Path, previous: dict[str, Any]) -> Changes:
+def _read_golden(root: Path, previous: dict[str, Any]) -> Changes:
     """Return the golden answers before the shift, where it recorded others; None where there were none."""
     if "golden" not in previous:
         return {}
     digest = previous["golden"]
-    return {GOLDEN: published.kept(root, GOLDEN, digest).read_bytes() if digest else None}
+    return {GOLDEN: published.find_kept_file(root, GOLDEN, digest).read_bytes() if digest else None}

@@ -87,7 +87,7 @@ class Running:
         found = self._client.get_model_metadata(model, headers=_key(), client_timeout=TIMEOUT_S)
         return set(map(int, found.versions))
 
-    def asked(self, ensembles: Iterable[str], model: str) -> set[int]:
+    def list_asked(self, ensembles: Iterable[str], model: str) -> set[int]:
         """Return the versions of a model that ensembles ask for, as they are served."""
         return {
             int(step.model_version)

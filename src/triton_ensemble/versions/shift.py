@@ -18,11 +18,11 @@ from typing import Any
 
 from triton_ensemble.repository import published
 from triton_ensemble.repository.complete import complete
-from triton_ensemble.update.stage import Stage, staged
+from triton_ensemble.update.stage import Stage, make_stage
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.attempt import attempt, version
-from triton_ensemble.versions.candidates import GOLDEN, failures, record_golden, served
-from triton_ensemble.versions.change import Changes, candidate, changes_to, write
+from triton_ensemble.versions.candidates import GOLDEN, failures, record_golden, serve_candidate
+from triton_ensemble.versions.change import Changes, candidate, compute_changes, write
 from triton_ensemble.versions.move import add_roll, follow
 from triton_ensemble.versions.pipeline import Pipeline
 
@@ -64,18 +64,18 @@ def shift(
     before.step(name)
     known = published.read(root)
     _check(before, name, number, known)
-    after = before.with_versions(name, sorted({*before.versions(name), number}), number)
-    changes = changes_to(before, after) | {**more}
+    after = before.set_versions(name, sorted({*before.versions(name), number}), number)
+    changes = compute_changes(before, after) | {**more}
     recorded = ""
-    with staged(root) as stage, published.kept_if_done(root):
+    with make_stage(root) as stage, published.undo_on_failure(root):
         if tested:
-            golden, recorded = _checked(stage, root, name, number, changes, record=record)
+            golden, recorded = _test_candidate(stage, root, name, number, changes, record=record)
             changes |= golden
-        previous = _previous(root, before.served(name), changes)
+        previous = _previous(root, before.find_served(name), changes)
         known[name] = {**known[name], "previous": previous}
         changes[published.FILE] = published.text(known).encode()
         line = follow(stage, after, name, changes, roll)
-    was = before.served(name)
+    was = before.find_served(name)
     print(
         f"{name}: the ensemble asks for version {number}; it was {was}, to which `make rollback NAME={name}` goes back"
     )
@@ -101,15 +101,15 @@ def _check(before: Pipeline, name: str, number: int, known: published.Record) ->
         raise VersionError(
             f"{name}: version {number} is not published (published: {listed}); {then}"
         )
-    if before.asked(name) == {number}:
+    if before.list_asked(name) == {number}:
         raise VersionError(f"{name}: the ensemble already asks for version {number}")
-    if str(before.served(name)) not in versions:
+    if str(before.find_served(name)) not in versions:
         raise VersionError(
-            f"{name}: version {before.served(name)}, which is served, is not published; make publish NAME={name} VERSION={before.served(name)} FROM=HEAD"
+            f"{name}: version {before.find_served(name)}, which is served, is not published; make publish NAME={name} VERSION={before.find_served(name)} FROM=HEAD"
         )
 
 
-def _checked(
+def _test_candidate(
     stage: Stage,
     root: Path,
     name: str,
@@ -125,7 +125,7 @@ def _checked(
         golden = project.root / GOLDEN
         if golden.exists():
             write(project.root, {GOLDEN: golden.read_bytes()})  # it is a link to the project's
-        with served(project) as triton:
+        with serve_candidate(project) as triton:
             said = record_golden(project, triton) if record else ""
             failing = failures(project, triton)
         if failing:

@@ -31,7 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Copy what is missing; 1 and a line where that can't be."""
     try:
-        _copy(Path.cwd(), Address.given(arguments.store), send=arguments.send)
+        _copy(Path.cwd(), Address.parse_target(arguments.store), send=arguments.send)
     except (PushError, AddressError, RepositoryError, OSError) as error:
         print(error, file=sys.stderr)
     except ModuleNotFoundError:
@@ -42,7 +42,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _copy(root: Path, store: Address, *, send: bool) -> None:
-    files = {each.digest: each for each in published.kept_files(root)}
+    files = {each.digest: each for each in published.iter_kept_files(root)}
     missing = [each for each in files.values() if not each.blob.exists()]
     if not missing and not send:
         return

@@ -9,10 +9,10 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from triton_ensemble.update.stage import staged
+from triton_ensemble.update.stage import make_stage
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.attempt import attempt, version
-from triton_ensemble.versions.change import changes_to
+from triton_ensemble.versions.change import compute_changes
 from triton_ensemble.versions.move import add_roll, follow
 from triton_ensemble.versions.pipeline import Pipeline
 
@@ -36,13 +36,13 @@ def _unload(root: Path, name: str, number: int, roll: str) -> None:
     if number not in versions:
         listed = ", ".join(map(str, versions))
         raise VersionError(f"{name}: version {number} is not loaded (loaded: {listed})")
-    if number in before.asked(name):
+    if number in before.list_asked(name):
         raise VersionError(
             f"{name}: the ensemble asks for version {number}; shift it to another first"
         )
     left = [each for each in versions if each != number]
-    after = before.with_versions(name, left, before.served(name))
-    with staged(root) as stage:
-        line = follow(stage, after, name, changes_to(before, after), roll)
+    after = before.set_versions(name, left, before.find_served(name))
+    with make_stage(root) as stage:
+        line = follow(stage, after, name, compute_changes(before, after), roll)
     print(f"{name}: version {number} is no longer loaded; {', '.join(map(str, left))} is left")
     print(line)

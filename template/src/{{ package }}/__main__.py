@@ -15,7 +15,7 @@ import numpy as np
 
 from .client import Client
 from .runtime.errors import InferenceError
-from .runtime.printing import as_json, table
+from .runtime.printing import table, to_json
 from .runtime.transport import Tls
 from .tensors import INPUTS, MAX_BATCH_SIZE, MODEL, URL, Tensor
 
@@ -117,7 +117,7 @@ def main() -> None:
         with Client(arguments.url, timeout=arguments.timeout, headers=headers, tls=tls) as client:
             for answer in client.answers(inputs(arguments)):
                 in_json = arguments.format == "json"
-                print(json.dumps(as_json(answer), ensure_ascii=False) if in_json else table(answer))
+                print(json.dumps(to_json(answer), ensure_ascii=False) if in_json else table(answer))
     except (InferenceError, OSError, ValueError) as error:
         sys.exit(str(error))
 

@@ -22,7 +22,7 @@ from support import SOURCES, Generate, Project, step, succeed
 
 from triton_ensemble.project import Project as Facts
 from triton_ensemble.rayserve import settings
-from triton_ensemble.rayserve.served import deployed
+from triton_ensemble.rayserve.served import deploy_application
 from triton_ensemble.server.local_triton import free_ports
 
 # What it answers says which replica's Triton answered: PROCESS is that of the step.
@@ -77,7 +77,7 @@ class Service:
         [app] = self.settings["applications"]
         [own] = app["deployments"]
         changed = {**app, "deployments": [{**own, **options}]}
-        deployed({**self.settings, "applications": [changed]}, self.port, replicas)
+        deploy_application({**self.settings, "applications": [changed]}, self.port, replicas)
 
     def ask(self, *milliseconds: float, path: str = "/predict", timeout: float = 60) -> Answer:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=timeout)

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from triton_ensemble.answers import LEFT_OUT, UnreadableAnswers, answers_of, read_answers
 from triton_ensemble.check.finding import Finding
-from triton_ensemble.check.pipeline.findings import findings_in, generated_repository
+from triton_ensemble.check.pipeline.findings import findings_in, write_repository
 from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.config import Field, Model
@@ -32,8 +32,8 @@ def check_pipeline(path: Path) -> list[Finding]:
     if refused := check_answers(path):
         return refused
     (given, root), rules = read_answers(path), template_rules(path.parent)
-    answered = rules.unchecked(of_project(path, rules) | given)
-    return sorted(set(_of_configs(path, answered, rules, PipelineLines(root))))
+    answered = rules.answer_unchecked(read_saved_answers(path, rules) | given)
+    return sorted(set(_check_configs(path, answered, rules, PipelineLines(root))))
 
 
 def check_answers(path: Path) -> list[Finding]:
@@ -43,26 +43,26 @@ def check_answers(path: Path) -> list[Finding]:
     except UnreadableAnswers as error:
         return [Finding(path, error.line, RULE, error.what, error.instead)]
     rules, lines = template_rules(path.parent), PipelineLines(root)
-    problems = list_problems(of_project(path, rules) | given, rules)
+    problems = list_problems(read_saved_answers(path, rules) | given, rules)
     return sorted(_finding(path, lines, each, rules) for each in islice(problems, MOST))
 
 
 def _finding(path: Path, lines: PipelineLines, problem: Problem, rules: Rules) -> Finding:
-    return Finding(path, lines.of_path(problem.where), RULE, *rules.in_words(problem))
+    return Finding(path, lines.find_line(problem.where), RULE, *rules.format_problem(problem))
 
 
-def of_project(path: Path, rules: Rules) -> Answers:
+def read_saved_answers(path: Path, rules: Rules) -> Answers:
     """Return the answers that an update keeps where a pipeline.yml does not have them."""
     kept = set(rules.questions()) - LEFT_OUT.keys()
     return {name: value for name, value in answers_of(path).items() if name in kept}
 
 
-def _of_configs(
+def _check_configs(
     path: Path, answered: Answers, rules: Rules, lines: PipelineLines
 ) -> Iterator[Finding]:
     with TemporaryDirectory() as folder:
-        configs = rules.rendered(answered)
-        repository = generated_repository(Path(folder), answered, configs)
+        configs = rules.render_configs(answered)
+        repository = write_repository(Path(folder), answered, configs)
         repository.project = path.parent
         for manifest, content in rules.manifests(answered).items():
             (repository.folder / manifest).write_text(content, encoding="utf-8")
@@ -71,14 +71,14 @@ def _of_configs(
                 yield each
                 continue
             name = each.file.parent.name
-            fields = _path_to(each.line, repository.models.get(name))
+            fields = _find_path(each.line, repository.models.get(name))
             where = ".".join(field.name for field in fields)
-            line = lines.of_model(_step_names(name, answered["graph"]), fields)
+            line = lines.find_config_line(_step_names(name, answered["graph"]), fields)
             what = f"model {name}{', ' * bool(where)}{where}: {each.what}"
             yield Finding(path, line, each.rule, what, each.instead, each.severity)
 
 
-def _path_to(line: int, model: Model | None) -> list[Field]:
+def _find_path(line: int, model: Model | None) -> list[Field]:
     """Return the fields around a line of a model's config, from the outermost on."""
     path: list[Field] = []
     inside = model.fields.inside if model else []

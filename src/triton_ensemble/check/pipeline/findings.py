@@ -15,12 +15,12 @@ from triton_ensemble.pipeline.rules import Answers
 OF_CODE = {"python-arguments", "python-class", "python-execute", "python-syntax"}
 
 
-def on_configs(findings: Iterable[Finding]) -> list[Finding]:
+def check_configs(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings that would be the same with all files in their places, and all placeholders filled in."""
     return [each for each in findings if each.rule not in OF_CODE and not each.missing]
 
 
-def generated_repository(folder: Path, answered: Answers, configs: dict[str, str]) -> Repository:
+def write_repository(folder: Path, answered: Answers, configs: dict[str, str]) -> Repository:
     """Write configs to an empty folder, with the version folders that each model has.
 
     `answered` are the answers they are rendered from, with `graph`.
@@ -36,4 +36,4 @@ def generated_repository(folder: Path, answered: Answers, configs: dict[str, str
 
 def findings_in(repository: Repository) -> list[Finding]:
     """Return what the check finds in generated configs, by file and line."""
-    return on_configs(engine.findings_in(repository))
+    return check_configs(engine.findings_in(repository))

@@ -42,7 +42,7 @@ class PipelineLines:
     def __init__(self, root: Node) -> None:
         self.root = root
 
-    def of_path(self, path: Iterable[str | int]) -> int:
+    def find_line(self, path: Iterable[str | int]) -> int:
         """Return the line of an answer, or of the part around it that the file has."""
         at = node = self.root
         for part in path:
@@ -51,7 +51,7 @@ class PipelineLines:
             _, at, node = entry
         return _line(at)
 
-    def of_model(self, names: Iterable[str], path: Iterable[Field]) -> int:
+    def find_config_line(self, names: Iterable[str], path: Iterable[Field]) -> int:
         """Return the line of a config's field: `path` leads to it from the config's outermost field.
 
         `names` are the possible names of the step from which the model is made.
@@ -63,24 +63,26 @@ class PipelineLines:
                 break
         for field in path:
             name = ANSWERS.get(field.name, field.name)
-            wanted = {name, name.replace("_microseconds", "_us"), *_names_in(field)}
+            wanted = {name, name.replace("_microseconds", "_us"), *_list_names_in(field)}
             if entry := _entry(node, wanted):
                 _, at, node = entry
-            elif verbatim := _in_config(node, field.name):
+            elif verbatim := _find_config_line(node, field.name):
                 return verbatim
         return _line(at)
 
 
 def _entries(node: Node) -> Iterator[Entry]:
     if isinstance(node, yaml.MappingNode):
-        said = {_said(key): (key, value) for key, value in node.value}  # first what is merged in
+        said = {
+            _read_scalar(key): (key, value) for key, value in node.value
+        }  # first what is merged in
         yield from ((name, *entry) for name, entry in said.items())
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
             yield _name(value), value, value
 
 
-def _said(node: Node) -> str:
+def _read_scalar(node: Node) -> str:
     """Return a scalar as the answers have it: of `1_000` that is 1000, and of `on` True."""
     return str(_Scalars("").construct_object(node))
 
@@ -96,7 +98,7 @@ def _name(node: Node) -> str:
     """Return the name of an item; empty without one."""
     inside = {name: value for name, _, value in _entries(node)}
     known_by = [node, *(inside[name] for name in NAMES if name in inside)]
-    return next((_said(each) for each in known_by if isinstance(each, yaml.ScalarNode)), "")
+    return next((_read_scalar(each) for each in known_by if isinstance(each, yaml.ScalarNode)), "")
 
 
 def _part(node: Node, part: str | int) -> Entry | None:
@@ -121,7 +123,7 @@ def _steps(node: Node) -> Iterator[Entry]:
         yield from _steps(entry[2])
 
 
-def _visible(node: Node) -> Iterator[Entry]:
+def _iter_visible(node: Node) -> Iterator[Entry]:
     """Iterate over the entries of a node, and over the entries of parts that messages do not name."""
     for key, at, value in _entries(node):
         yield key, at, value
@@ -130,10 +132,10 @@ def _visible(node: Node) -> Iterator[Entry]:
 
 
 def _entry(node: Node, names: set[str]) -> Entry | None:
-    return next((entry for entry in _visible(node) if entry[0] in names), None)
+    return next((entry for entry in _iter_visible(node) if entry[0] in names), None)
 
 
-def _in_config(node: Node, field: str) -> int:
+def _find_config_line(node: Node, field: str) -> int:
     """Return the line of a field in the text of `config`; 0 where it is not there."""
     text = _child(node, "config")
     if not isinstance(text, yaml.ScalarNode) or field not in text.value:
@@ -142,7 +144,7 @@ def _in_config(node: Node, field: str) -> int:
     return _line(text) + (above + 1 if text.style in ("|", ">") else 0)
 
 
-def _names_in(field: Field) -> set[str]:
+def _list_names_in(field: Field) -> set[str]:
     """Return the name and the key of a field, by which its tensor is known."""
     return {each.value for each in field.inside if each.name in ("name", "key")} - {""}
 

@@ -28,12 +28,12 @@ def list_problems(answers: Answers, rules: Rules) -> Iterator[Problem]:
         each.near for each in of_form if each.rule == "no-question"
     }
     if not missing & NEEDED and (not gone or answers.keys() >= TABLES):
-        sound = _without(gone, answers) if gone else answers
+        sound = _drop_places(gone, answers) if gone else answers
         if sound.get("steps") != []:
-            yield from _of_wiring(rules.unchecked(sound), rules, whole=not gone)
+            yield from _check_wiring(rules.answer_unchecked(sound), rules, whole=not gone)
 
 
-def _of_wiring(answers: Answers, rules: Rules, whole: bool) -> Iterator[Problem]:
+def _check_wiring(answers: Answers, rules: Rules, whole: bool) -> Iterator[Problem]:
     """Yield what is wrong with how steps hang together, and then what only a file says, in steps without such a problem."""
     graph = answers["graph"]
     own = [*problems_of_ensemble(graph, answers)] if whole else []
@@ -54,7 +54,7 @@ def _step(problem: Problem) -> Place:
     return tuple(problem.where[:depth])
 
 
-def _without(gone: set[Place], answers: Answers) -> Answers:
+def _drop_places(gone: set[Place], answers: Answers) -> Answers:
     """Return answers without those at some places, and without the steps that need what is there."""
     tensors, steps = _table(answers["tensors"]), _table(answers["steps"])
     kept = [

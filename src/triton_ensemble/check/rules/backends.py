@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from os.path import normpath
 
 from triton_ensemble import catalog
-from triton_ensemble.check.data_files import missing_file
-from triton_ensemble.check.repository import backend_models, models
+from triton_ensemble.check.data_files import check_named_file
+from triton_ensemble.check.repository import iter_backend_models, models
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.config import Model, Problem, did_you_mean
 from triton_ensemble.config.versions import folder_of_version
@@ -28,14 +28,14 @@ output { name: "Y" data_type: TYPE_FP32 dims: [2] label_filename: "labels.txt" }
 """
 
 
-def known_backends() -> list[str]:
+def list_known_backends() -> list[str]:
     """Return the backends of Triton's containers."""
     return [*(catalog.backends().keys() - {"auto", "ensemble"}), *TEST_BACKENDS]
 
 
 @error(
     "backend",
-    of=backend_models,
+    of=iter_backend_models,
     triton="`unexpected platform type 'x' for y`, `unexpected 'platform' and 'backend' pair, got:x, "
     "y`, `unable to find backend library 'x'`",
     fails='platform: "python"\n',
@@ -44,7 +44,7 @@ def known_backends() -> list[str]:
 def backend(model: Model) -> Iterator[Problem]:
     """A config, or the model's file, names a backend that Triton finds."""
     name, platform = model.config.backend, model.config.platform
-    platforms = catalog.backends_by_platform()
+    platforms = catalog.read_backends_by_platform()
     if platform and not name and platform not in platforms:
         what = f"unexpected platform type '{platform}' for {model.name}"
         instead = did_you_mean(platform, platforms, f'write backend: "{platform}" instead')
@@ -73,13 +73,13 @@ def backend(model: Model) -> Iterator[Problem]:
 
 def _is_own(name: str) -> bool:
     """Return whether a backend is a known one, or named after one with a number or `_more` behind it."""
-    after = re.compile(rf"({'|'.join(map(re.escape, known_backends()))})([0-9]+|_.+)?")
+    after = re.compile(rf"({'|'.join(map(re.escape, list_known_backends()))})([0-9]+|_.+)?")
     return bool(after.fullmatch(name))
 
 
 @error(
     "backend-misspelt",
-    of=backend_models,
+    of=iter_backend_models,
     triton="`unable to find backend library for backend 'x'`; a name that is near none of Triton's, of "
     "a model with no file of theirs, may be a backend of your own and is let through; `ModuleNotFoundError: "
     "No module named 'model'` for one like ${backend}, which was not filled in",
@@ -88,7 +88,7 @@ def _is_own(name: str) -> bool:
 )
 def backend_misspelt(model: Model) -> Iterator[Problem]:
     """A backend is spelt as one of Triton's, or is one of your own."""
-    name, known = model.config.backend, known_backends()
+    name, known = model.config.backend, list_known_backends()
     if not name or name == "ensemble" or _is_own(name):
         return
     if re.fullmatch(r"\$\{\w+\}", name):
@@ -97,7 +97,7 @@ def backend_misspelt(model: Model) -> Iterator[Problem]:
         return
     by_file = (
         f'write backend: "{backend}", as {file} is its file'
-        for file, backend in catalog.backends_by_file().items()
+        for file, backend in catalog.read_backends_by_file().items()
         if file in model.files
     )
     if meant := did_you_mean(name, known, next(by_file, "")):
@@ -118,7 +118,7 @@ def backend_misspelt(model: Model) -> Iterator[Problem]:
 )
 def model_file(model: Model) -> Iterator[Problem]:
     """The file that the backend loads is in each version's folder."""
-    wanted = wanted_file(model)
+    wanted = find_wanted_file(model)
     is_python = model.backend == "python"  # which does not read cc_model_filenames
     if not wanted or (model.config.cc_model_filenames and not is_python):
         return
@@ -137,7 +137,7 @@ def model_file(model: Model) -> Iterator[Problem]:
             yield model.problem(what, "put it there", "default_model_filename", missing=True)
 
 
-def wanted_file(model: Model) -> str:
+def find_wanted_file(model: Model) -> str:
     """Return the name of the file in a version's folder; empty where it is not known."""
     known = catalog.backends().get(model.backend)
     default = known.file if known and model.backend not in FILE_VARIES else ""
@@ -186,7 +186,7 @@ def execution_environment(model: Model) -> Iterator[Problem]:
 
 @error(
     "cpu-only-inputs",
-    of=backend_models,
+    of=iter_backend_models,
     triton="`Incorrect value for FORCE_CPU_ONLY_INPUT_TENSORS: maybe`",
     fails='backend: "python"\nparameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value { string_value: "maybe" } }\n',
     passes='backend: "python"\nparameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value { string_value: "no" } }\n',
@@ -237,7 +237,7 @@ def label_file(model: Model) -> Iterator[Problem]:
             yield model.problem(what, "drop the / at the end", *place)
             continue
         file = model.file(tensor.label_filename)
-        yield from missing_file(model, file, *place, instead="put it next to the config")
+        yield from check_named_file(model, file, *place, instead="put it next to the config")
         if file.is_file() and normpath(tensor.label_filename).startswith(".."):
             what = (
                 f"the label file {tensor.label_filename} lies outside the model's folder, "

@@ -10,14 +10,14 @@ from triton_ensemble.check.ensemble import Ensemble
 from triton_ensemble.check.examples import BATCHES, A, E
 from triton_ensemble.check.repository import (
     Served,
-    backend_models,
     ensembles,
+    iter_backend_models,
+    iter_served_models,
     models,
-    served_models,
 )
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.check.wiring import Tensor
-from triton_ensemble.config import Model, Problem, dims_match, enum_name
+from triton_ensemble.config import Model, Problem, enum_name, is_same_dims
 
 BATCHING = "dynamic_batching"
 SHORTEST_TIMEOUT_US = 5  # up to 7 us, no request of 15 reached an idle instance of Triton 2.51
@@ -50,8 +50,8 @@ def batching_lost(ensemble: Ensemble) -> Iterator[Problem]:
     steps = set[int]()
     meetings = ensemble.wiring.meetings if ensemble.config.max_batch_size > 1 else []
     for at in meetings if all(each.first.matches(each.own) for each in meetings) else ():
-        alike = at.first.type == at.own.type and dims_match(at.first.dims, at.own.dims)
-        with_rows = dims_match(at.first.full_dims, at.own.full_dims)
+        alike = at.first.type == at.own.type and is_same_dims(at.first.dims, at.own.dims)
+        with_rows = is_same_dims(at.first.full_dims, at.own.full_dims)
         if alike and not with_rows and at.step not in steps:
             steps.add(at.step)
             what = (
@@ -107,7 +107,7 @@ def batching_timeout(model: Model) -> Iterator[Problem]:
 )
 def batching_rows(ensemble: Ensemble) -> Iterator[Problem]:
     """A tensor without a batch dimension has no more rows than a model takes that batches."""
-    models = {i: model.config for i, _, model in ensemble.composing_models()}
+    models = {i: model.config for i, _, model in ensemble.iter_composing_models()}
     meetings = ensemble.wiring.meetings
     for at in meetings:
         forms = [at.first, *(other.own for other in meetings if other.name == at.name)]
@@ -125,7 +125,7 @@ def batching_rows(ensemble: Ensemble) -> Iterator[Problem]:
 def _has_rows(tensor: Tensor, batched: Tensor) -> bool:
     """Whether the first dim of a tensor is the batch dimension of another."""
     without = batched.batches and not tensor.batches
-    return without and dims_match(tensor.dims, batched.full_dims)
+    return without and is_same_dims(tensor.dims, batched.full_dims)
 
 
 @error(
@@ -191,7 +191,7 @@ def batching_order(model: Model) -> Iterator[Problem]:
 
 @error(
     "cache",
-    of=served_models,
+    of=iter_served_models,
     triton="`Response Cache does not currently support model x with 'decoupled' transaction policy`, "
     "`... with sequence batching scheduler`",
     fails=f"{BATCHES}sequence_batching {{ }}\nresponse_cache {{ enable: true }}\n",
@@ -265,7 +265,7 @@ def metric_tags(model: Model) -> Iterator[Problem]:
             yield model.problem(what, "write letters, digits and _", "metric_tags")
 
 
-def _groups(model: Model) -> Iterator[tuple[int, Any, str]]:
+def _iter_groups(model: Model) -> Iterator[tuple[int, Any, str]]:
     """Iterate over the index of each instance group, the group, and Triton's words for it."""
     for i, group in enumerate(model.config.instance_group):
         name = group.name or f"{model.name}_{i}"
@@ -274,7 +274,7 @@ def _groups(model: Model) -> Iterator[tuple[int, Any, str]]:
 
 @error(
     "instance-gpus",
-    of=backend_models,
+    of=iter_backend_models,
     triton="`instance group x of model y has kind KIND_CPU but specifies one or more GPUs`, `... specifies "
     "invalid or unsupported gpu id -1`",
     fails=f"{A}instance_group {{ kind: KIND_CPU gpus: [0] }}\n",
@@ -282,7 +282,7 @@ def _groups(model: Model) -> Iterator[tuple[int, Any, str]]:
 )
 def instance_gpus(model: Model) -> Iterator[Problem]:
     """Only instances that run on GPUs list them, by numbers from 0 on."""
-    for i, group, who in _groups(model):
+    for i, group, who in _iter_groups(model):
         kind = enum_name(group, "kind")
         if min(group.gpus, default=0) < 0:
             what = f"{who} specifies invalid or unsupported gpu id {min(group.gpus)}"
@@ -296,14 +296,14 @@ def instance_gpus(model: Model) -> Iterator[Problem]:
 
 @error(
     "instance-kind",
-    of=backend_models,
+    of=iter_backend_models,
     triton="`instance group x of model y has unexpected kind KIND_AUTO`",
     fails=f"{A}instance_group {{ kind: 9 }}\n",
     passes=f"{A}instance_group {{ kind: KIND_CPU }}\n",
 )
 def instance_kind(model: Model) -> Iterator[Problem]:
     """The kind of an instance group has a name."""
-    for i, group, who in _groups(model):
+    for i, group, who in _iter_groups(model):
         kind = enum_name(group, "kind")
         if kind.isdecimal():
             what = f"{who} has unexpected kind {kind}"
@@ -313,7 +313,7 @@ def instance_kind(model: Model) -> Iterator[Problem]:
 
 @error(
     "instance-passive",
-    of=backend_models,
+    of=iter_backend_models,
     triton="loads a model without an active instance, and ends at the first request",
     fails=f"{A}instance_group {{ kind: KIND_CPU passive: true }}\n",
     passes=f"{A}instance_group {{ kind: KIND_CPU }}\n",
@@ -331,14 +331,14 @@ def instance_passive(model: Model) -> Iterator[Problem]:
 
 @error(
     "instance-profile",
-    of=backend_models,
+    of=iter_backend_models,
     triton="`specifies profile field which is only supported for TensorRT models`",
     fails=f'{A}instance_group {{ kind: KIND_CPU profile: "1" }}\n',
     passes=f"{A}instance_group {{ kind: KIND_CPU }}\n",
 )
 def instance_profile(model: Model) -> Iterator[Problem]:
     """Only models of TensorRT have optimization profiles."""
-    for i, group, who in _groups(model):
+    for i, group, who in _iter_groups(model):
         if group.profile and model.backend != "tensorrt":
             what = f"{who} specifies profile field which is only supported for TensorRT models"
             yield model.problem(what, "take it out", ("instance_group", i), "profile")

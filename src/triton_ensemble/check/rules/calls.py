@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble.check.calls import Call, called, cycles
+from triton_ensemble.check.calls import Call, find_called_models, iter_call_cycles
 from triton_ensemble.check.ensemble import is_decoupled
 from triton_ensemble.check.examples import MODEL, A, Files
 from triton_ensemble.check.repository import Repository
@@ -12,15 +12,15 @@ from triton_ensemble.check.rule import error, warning
 from triton_ensemble.config import Model, Problem, did_you_mean
 
 
-def calling(name: str) -> str:
+def write_caller(name: str) -> str:
     """Return the code of a model that may call another one."""
     body = f"request = pb_utils.InferenceRequest(model_name='{name}')\n        "
     return MODEL.replace("return", f"{body}return")
 
 
-def executing(name: str, *arguments: str, given: str = "") -> Files:
+def list_executing(name: str, *arguments: str, given: str = "") -> Files:
     """Return the files of a model `m` that calls another one for each batch of requests."""
-    code = calling(name).replace("')\n", f"'{given}).exec({', '.join(arguments)})\n")
+    code = write_caller(name).replace("')\n", f"'{given}).exec({', '.join(arguments)})\n")
     return {"m": PYTHON, "m/1/model.py": code, "other": A}
 
 
@@ -28,12 +28,12 @@ PYTHON = 'backend: "python"\n'
 DECOUPLED = f"{PYTHON}model_transaction_policy {{ decoupled: true }}\n"
 
 
-def of_named_models(repository: Repository) -> Iterator[tuple[Call, Repository]]:
+def iter_named_calls(repository: Repository) -> Iterator[tuple[Call, Repository]]:
     """Iterate over the calls of models that the code names."""
     return ((call, repository) for call in repository.bls_calls if call.model)
 
 
-def in_sure_cycles(repository: Repository) -> Iterator[tuple[Call, list[str]]]:
+def find_sure_cycles(repository: Repository) -> Iterator[tuple[Call, list[str]]]:
     """Iterate over calls that lead to their own model again, once for each cycle, with the names on the way."""
     models = repository.models
     calls = {
@@ -47,27 +47,29 @@ def in_sure_cycles(repository: Repository) -> Iterator[tuple[Call, list[str]]]:
     ]
     for call in certain:
         calls[call.caller] |= {call.model} & models.keys()
-    for way in cycles(calls):
+    for way in iter_call_cycles(calls):
         calls_on_it = (call for call in certain if {call.caller, call.model} <= {*way})
         yield from ((call, way) for call in [*calls_on_it][:1])
 
 
-def in_cycles(repository: Repository) -> Iterator[tuple[Model, list[str]]]:
+def find_cycles(repository: Repository) -> Iterator[tuple[Model, list[str]]]:
     """Iterate over the models that may call themselves over others, once for each cycle, with the names on the way."""
     models = repository.models
-    sure = [{*way} for _, way in in_sure_cycles(repository)]
-    for way in cycles({name: called(model, models) for name, model in models.items()}):
+    sure = [{*way} for _, way in find_sure_cycles(repository)]
+    for way in iter_call_cycles(
+        {name: find_called_models(model, models) for name, model in models.items()}
+    ):
         if {*way} not in sure:
             yield models[way[0]], way
 
 
 @error(
     "calls-unknown",
-    of=of_named_models,
+    of=iter_named_calls,
     triton="loads it, and the call fails for each request: `Failed for execute the inference request. Model 'x' is "
     "not ready.`",
-    fails=executing("another"),
-    passes=executing("other"),
+    fails=list_executing("another"),
+    passes=list_executing("other"),
 )
 def calls_unknown(found: tuple[Call, Repository]) -> Iterator[Problem]:
     """A model that a Python model always calls is in the repository."""
@@ -80,11 +82,11 @@ def calls_unknown(found: tuple[Call, Repository]) -> Iterator[Problem]:
 
 @error(
     "calls-version",
-    of=of_named_models,
+    of=iter_named_calls,
     triton="loads it, and the call fails for each request: `Failed for execute the inference request. Model 'x' is "
     "not ready.`",
-    fails=executing("other", given=", model_version=2"),
-    passes=executing("other", given=", model_version=1"),
+    fails=list_executing("other", given=", model_version=2"),
+    passes=list_executing("other", given=", model_version=1"),
 )
 def calls_version(found: tuple[Call, Repository]) -> Iterator[Problem]:
     """A version that a Python model calls is loaded, or it is -1, the latest."""
@@ -99,10 +101,10 @@ def calls_version(found: tuple[Call, Repository]) -> Iterator[Problem]:
 
 @error(
     "calls-tensor",
-    of=of_named_models,
+    of=iter_named_calls,
     triton="loads it, and the call fails for each request: `unexpected inference input 'x' for model 'm'`, or `output`",
-    fails=executing("other", given=", requested_output_names=['Z']"),
-    passes=executing("other", given=", requested_output_names=['Y']"),
+    fails=list_executing("other", given=", requested_output_names=['Z']"),
+    passes=list_executing("other", given=", requested_output_names=['Y']"),
 )
 def calls_tensor(found: tuple[Call, Repository]) -> Iterator[Problem]:
     """The tensors that a call names are inputs and outputs of the called model."""
@@ -120,11 +122,11 @@ def calls_tensor(found: tuple[Call, Repository]) -> Iterator[Problem]:
 
 @error(
     "calls-decoupled",
-    of=of_named_models,
+    of=iter_named_calls,
     triton="loads it, and the call fails for each request: `The current BLS request call doesn't support models using "
     "the decoupled transaction policy`",
-    fails={**executing("other"), "other": DECOUPLED},
-    passes={**executing("other", "decoupled=True"), "other": DECOUPLED},
+    fails={**list_executing("other"), "other": DECOUPLED},
+    passes={**list_executing("other", "decoupled=True"), "other": DECOUPLED},
 )
 def calls_decoupled(found: tuple[Call, Repository]) -> Iterator[Problem]:
     """A call of a decoupled model says that it is one."""
@@ -139,10 +141,10 @@ def calls_decoupled(found: tuple[Call, Repository]) -> Iterator[Problem]:
 
 @error(
     "calls-itself",
-    of=in_sure_cycles,
+    of=find_sure_cycles,
     triton="loads it, and waits for ever with each request",
-    fails=executing("m"),
-    passes=executing("other"),
+    fails=list_executing("m"),
+    passes=list_executing("other"),
 )
 def calls_itself(found: tuple[Call, list[str]]) -> Iterator[Problem]:
     """A Python model does not always call itself, or an ensemble that it is a part of."""
@@ -156,14 +158,14 @@ def calls_itself(found: tuple[Call, list[str]]) -> Iterator[Problem]:
     of=lambda repository: repository.bls_calls,
     triton="`BLS is only supported during the 'execute' function.`",
     fails={
-        **executing("other"),
+        **list_executing("other"),
         "m/1/model.py": MODEL
         + """
     def initialize(self, args):
         self.answer = pb_utils.InferenceRequest(model_name="other").exec()
 """,
     },
-    passes=executing("other"),
+    passes=list_executing("other"),
 )
 def calls_initialize(call: Call) -> Iterator[Problem]:
     """A Python model does not call others while it loads."""
@@ -174,17 +176,17 @@ def calls_initialize(call: Call) -> Iterator[Problem]:
 
 @warning(
     "calls-cycle",
-    of=in_cycles,
+    of=find_cycles,
     triton="loads them; once all instances wait for each other, requests wait for ever",
     fails={
         "a": 'backend: "python"\n',
-        "a/1/model.py": calling("b"),
+        "a/1/model.py": write_caller("b"),
         "b": 'backend: "python"\n',
-        "b/1/model.py": calling("a"),
+        "b/1/model.py": write_caller("a"),
     },
     passes={
         "a": 'backend: "python"\n',
-        "a/1/model.py": calling("b"),
+        "a/1/model.py": write_caller("b"),
         "b": 'backend: "python"\n',
         "b/1/model.py": MODEL,
     },

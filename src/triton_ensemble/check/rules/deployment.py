@@ -65,7 +65,7 @@ POLLING: Files = {
 }
 
 
-def _calling(release: str) -> Files:
+def _write_caller(release: str) -> Files:
     answers = f'triton_release: "{release}"\nsteps: [{{name: m, calls: [n]}}]\n'
     return {**PROJECT, FILE: answers, "pipeline.yml": answers}
 
@@ -82,7 +82,7 @@ def cache_off(repository: Repository) -> Iterator[Problem]:
     """Triton is started with a cache where a model has one."""
     serve = repository.root / "deploy" / "serve.sh"
     cached = [each.name for each in repository.models.values() if each.config.response_cache.enable]
-    if cached and serve.exists() and not _line_of(serve, r"--cache-(config|directory)\b"):
+    if cached and serve.exists() and not _find_line(serve, r"--cache-(config|directory)\b"):
         what = f"{cached[0]} caches its answers, and Triton is started without a cache"
         yield Problem(serve, 1, what, "add `--cache-config=local,size=67108864`")
 
@@ -92,13 +92,13 @@ def cache_off(repository: Repository) -> Iterator[Problem]:
     of=projects,
     triton="the release has [a known fault](#known-faults-of-releases) of every project, or of what a step of this one "
     "has; of several with one cause, the worst is named",
-    fails=_calling("26.05"),
-    passes=_calling("26.09"),
+    fails=_write_caller("26.05"),
+    passes=_write_caller("26.09"),
 )
 def known_fault(repository: Repository) -> Iterator[Problem]:
     """The release has no known fault that the project would meet."""
     path = (repository.project or repository.root) / "pipeline.yml"
-    line, release = _line_of(path, "^triton_release:"), repository.release
+    line, release = _find_line(path, "^triton_release:"), repository.release
     table, told = catalog.table("faults"), set()
     newest = max(row["before"] for row in table["faults"])
     steps = {step["name"]: json.dumps(step) for step in repository.answers["steps"]}
@@ -125,10 +125,10 @@ def shared_memory(repository: Repository) -> Iterator[Problem]:
     """Python models have the shared memory that they need."""
     path = repository.root / "deploy" / "compose.yaml"
     python = [each.name for each in repository.models.values() if each.config.backend == "python"]
-    service = _triton_service(path)
+    service = _find_triton_service(path)
     if python and service and not {"shm_size", "ipc"} & service.keys():
         what = f"Triton and the Python model {python[0]} share 64 MiB of memory at most"
-        yield Problem(path, _line_of(path, r"^  triton:"), what, "write `shm_size`, as 1g")
+        yield Problem(path, _find_line(path, r"^  triton:"), what, "write `shm_size`, as 1g")
 
 
 @warning(
@@ -143,10 +143,10 @@ def repository_writable(repository: Repository) -> Iterator[Problem]:
     """A server that loads models while it runs can't write to the repository."""
     deploy = repository.root / "deploy"
     serve = deploy / "serve.sh"
-    if not (line := _line_of(serve, r"--model-control-mode[= ](explicit|poll)")):
+    if not (line := _find_line(serve, r"--model-control-mode[= ](explicit|poll)")):
         return
     for path in sorted(deploy.glob("compose*.yaml")):
-        for volume in (_triton_service(path) or {}).get("volumes", []):
+        for volume in (_find_triton_service(path) or {}).get("volumes", []):
             if isinstance(volume, str) and re.search(r":/models(:(?!.*\bro\b).*)?$", volume):
                 what = f"loads models while it runs, from a folder that {path.name} lets it write"
                 instead = f"mount it read-only, {volume.split(':')[0]}:/models:ro"
@@ -163,7 +163,7 @@ def repository_writable(repository: Repository) -> Iterator[Problem]:
 def placeholder(repository: Repository) -> Iterator[Problem]:
     """The images in `deploy/` are in a registry that exists."""
     for path in sorted(repository.root.glob("deploy/*/kustomization.yaml")):
-        if line := _line_of(path, r"^\s*newName: registry\.example\.com/"):
+        if line := _find_line(path, r"^\s*newName: registry\.example\.com/"):
             what = "there is no registry at registry.example.com"
             yield Problem(path, line, what, "write the name of the image that you pushed")
 
@@ -194,7 +194,9 @@ def components(repository: Repository) -> Iterator[Problem]:
                 what = f"{own} uses the entry NAME{end} of {key}, which is missing"
                 yield Problem(path, line, what, f"add it under `{key}:`")
             serve = path.with_name("serve.yaml")
-            if name == "ray/availability" and (at := _line_of(serve, r"^\s*min_replicas: [01]\b")):
+            if name == "ray/availability" and (
+                at := _find_line(serve, r"^\s*min_replicas: [01]\b")
+            ):
                 what = "availability lets nobody drain the node of a single replica"
                 yield Problem(serve, at, what, "write min_replicas: 2")
 
@@ -210,7 +212,7 @@ def components(repository: Repository) -> Iterator[Problem]:
 def tir_image(repository: Repository) -> Iterator[Problem]:
     """TIR's own image has what the models need."""
     path = repository.root / TIR
-    if not path.exists() or _line_of(path, "^image:"):
+    if not path.exists() or _find_line(path, "^image:"):
         return
     instead = f"make a custom image, and name it as `image` in {TIR}"
     for model in repository.models.values():
@@ -239,11 +241,11 @@ def _kustomization(path: Path) -> tuple[dict[str, int], set[str]]:
     except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError):
         return {}, set()  # kubectl says what is wrong
     found = [match for p in listed if (match := re.search(r"(\w+/)components/([\w-]+)$", p))]
-    lines = {m[1] + m[2]: _line_of(path, rf"^[^#]*components/{m[2]}(?![\w-])") for m in found}
+    lines = {m[1] + m[2]: _find_line(path, rf"^[^#]*components/{m[2]}(?![\w-])") for m in found}
     return lines, entries
 
 
-def _triton_service(path: Path) -> dict[str, Any] | None:
+def _find_triton_service(path: Path) -> dict[str, Any] | None:
     """Return the service of a compose file; None where there is none."""
     try:
         service = yaml.safe_load(path.read_bytes())["services"]["triton"]
@@ -252,7 +254,7 @@ def _triton_service(path: Path) -> dict[str, Any] | None:
     return service if isinstance(service, dict) else None
 
 
-def _line_of(path: Path, pattern: str) -> int:
+def _find_line(path: Path, pattern: str) -> int:
     """Return the first line of a file that has the pattern, from 1 on; 0: none."""
     try:
         lines = path.read_text(errors="replace").splitlines()

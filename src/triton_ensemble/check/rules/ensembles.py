@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from triton_ensemble import catalog
 from triton_ensemble.check.ensemble import SCHEDULING, Ensemble
-from triton_ensemble.check.examples import ENSEMBLE, STEP, A, changed, ensemble_text, step_text
+from triton_ensemble.check.examples import ENSEMBLE, STEP, A, ensemble_text, replace_in, step_text
 from triton_ensemble.check.repository import Repository, ensembles
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.config import Problem, did_you_mean
@@ -25,7 +25,7 @@ CHAIN = (step_text("a", "X=X", "Y=M"), step_text("a", "X=M", "Y=Y"))
     of=ensembles,
     triton="`Ensemble model 'x' must have platform type 'ensemble' and empty backend type`, `ensemble "
     "scheduling cannot be set for model 'x' whose platform is not ensemble`",
-    fails=changed(ENSEMBLE, "e", "platform:", "backend:"),
+    fails=replace_in(ENSEMBLE, "e", "platform:", "backend:"),
     passes=ENSEMBLE,
 )
 def ensemble_platform(ensemble: Ensemble) -> Iterator[Problem]:
@@ -40,7 +40,10 @@ def ensemble_platform(ensemble: Ensemble) -> Iterator[Problem]:
     what = f"Ensemble model '{ensemble.name}' must have platform type 'ensemble' and empty backend type"
     if ensemble.config.backend:
         yield ensemble.problem(what, "take the backend out", "backend")
-    elif catalog.backends_by_file().get(ensemble.config.default_model_filename) not in BY_PLATFORM:
+    elif (
+        catalog.read_backends_by_file().get(ensemble.config.default_model_filename)
+        not in BY_PLATFORM
+    ):
         instead = "take the file name out, by which Triton takes it for a backend's"
         yield ensemble.problem(what, instead, "default_model_filename")
 
@@ -50,7 +53,7 @@ def ensemble_platform(ensemble: Ensemble) -> Iterator[Problem]:
     of=ensembles,
     triton="`instance group should not be specified for ensemble 'x'`, `optimization should not ...`, "
     "`model_warmup can not be specified for ensemble 'x'`",
-    fails=changed(ENSEMBLE, "e", "ensemble_s", "instance_group { kind: KIND_CPU }\nensemble_s"),
+    fails=replace_in(ENSEMBLE, "e", "ensemble_s", "instance_group { kind: KIND_CPU }\nensemble_s"),
     passes=ENSEMBLE,
 )
 def ensemble_field(ensemble: Ensemble) -> Iterator[Problem]:
@@ -67,7 +70,7 @@ def ensemble_field(ensemble: Ensemble) -> Iterator[Problem]:
     of=ensembles,
     triton="`must specify 'input_map' in step 0 of ensemble 'x'`, `must specify 'step' for ensemble 'x'`, "
     "`ensemble scheduling must be set for ensemble x whose platform is ensemble`",
-    fails=changed(ENSEMBLE, "e", '    model_name: "a"\n', ""),
+    fails=replace_in(ENSEMBLE, "e", '    model_name: "a"\n', ""),
     passes=ENSEMBLE,
 )
 def step_incomplete(ensemble: Ensemble) -> Iterator[Problem]:
@@ -204,9 +207,9 @@ def _is_sound(ensemble: Ensemble) -> bool:
     return not any(problem for rule in SOUND for problem in rule(ensemble))
 
 
-def _stuck_steps(ensemble: Ensemble) -> Iterator[tuple[int, str, str]]:
+def _find_stuck_steps(ensemble: Ensemble) -> Iterator[tuple[int, str, str]]:
     """Iterate over the steps by which each request deadlocks: the index, the ensemble that it calls and a tensor."""
-    for i, step, model in ensemble.composing_models():
+    for i, step, model in ensemble.iter_composing_models():
         inner = Ensemble(model, ensemble.models)
         is_known = model.is_ensemble and _is_sound(inner)
         if tensor := inner.stuck_tensor({*step.output_map}) if is_known else "":
@@ -215,7 +218,7 @@ def _stuck_steps(ensemble: Ensemble) -> Iterator[tuple[int, str, str]]:
 
 def sound_ensembles(repository: Repository) -> Iterator[Ensemble]:
     """Iterate over those without such errors, but for those whose clients ask for all outputs."""
-    stuck = {name for each in repository.ensembles for _, name, _ in _stuck_steps(each)}
+    stuck = {name for each in repository.ensembles for _, name, _ in _find_stuck_steps(each)}
     for ensemble in repository.ensembles:
         if ensemble.name not in repository.asks_for_all_outputs | stuck and _is_sound(ensemble):
             yield ensemble
@@ -238,7 +241,7 @@ INNER = {
 )
 def outputs_asked(ensemble: Ensemble) -> Iterator[Problem]:
     """A step that asks an ensemble for some of its outputs gets them (server#7482)."""
-    for i, model, tensor in _stuck_steps(ensemble):
+    for i, model, tensor in _find_stuck_steps(ensemble):
         what = f"step {i} does not ask {model} for all outputs, and each request deadlocks"
         instead = (
             f"map all of them, or write '{tensor}' by a step of its own that copies the tensor"
@@ -294,19 +297,19 @@ def outputs_apart(ensemble: Ensemble) -> Iterator[Problem]:
             return
 
 
-OPTIONAL = changed(ENSEMBLE, "a", "[4] }\noutput", "[4] optional: true }\noutput")
+OPTIONAL = replace_in(ENSEMBLE, "a", "[4] }\noutput", "[4] optional: true }\noutput")
 
 
 @warning(
     "optional-alone",
     of=ensembles,
     triton="refuses a request without the input: `out of bounds index 0: request has 0 inputs`",
-    fails=changed(OPTIONAL, "e", "[4] }\noutput", "[4] optional: true }\noutput"),
+    fails=replace_in(OPTIONAL, "e", "[4] }\noutput", "[4] optional: true }\noutput"),
     passes=OPTIONAL,
 )
 def optional_alone(ensemble: Ensemble) -> Iterator[Problem]:
     """An input that requests may leave out is not all that a step reads."""
-    for i, step, model in ensemble.composing_models():
+    for i, step, model in ensemble.iter_composing_models():
         read = {step.input_map[t.name] for t in model.config.input if t.name in step.input_map}
         needed = any(not t.optional for t in model.config.input)
         if len(read) == 1 and read <= ensemble.optional_inputs and not needed:

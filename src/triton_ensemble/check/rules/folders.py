@@ -11,11 +11,11 @@ from triton_ensemble.check.examples import MODEL, A, Files
 from triton_ensemble.check.repository import (
     Repository,
     Served,
-    all_folders,
+    iter_folders,
+    iter_served_models,
     itself,
     models,
     projects,
-    served_models,
     unread_models,
 )
 from triton_ensemble.check.rule import error, warning
@@ -31,7 +31,7 @@ PROJECT: Files = {
 
 @error(
     "broken-link",
-    of=all_folders,
+    of=iter_folders,
     triton="`failed to stat file x`: a link to nothing, in a model's folder or beside the models",
     fails={"m": A, "m/2": Path("nowhere")},
     passes={"m": A, "m/2": Path("1")},
@@ -57,7 +57,7 @@ def config_missing(repository: Repository) -> Iterator[Problem]:
     for model in unread_models(repository):
         if not model.has_config:
             yield model.problem
-    for orphan in _orphans(repository):
+    for orphan in _find_orphans(repository):
         if not orphan.has_config:
             name = orphan.folder.name
             what = f"{name} is a folder of no step, and Triton ends at one without a config"
@@ -66,7 +66,7 @@ def config_missing(repository: Repository) -> Iterator[Problem]:
 
 @warning(
     "config-made-up",
-    of=served_models,
+    of=iter_served_models,
     triton="makes a config up by the model file; with `--disable-auto-complete-config` it fails to "
     "open the file",
     fails={"m/1/model.py": MODEL},
@@ -125,7 +125,7 @@ def folder_name(model: Model) -> Iterator[Problem]:
 )
 def folder_of_no_step(repository: Repository) -> Iterator[Problem]:
     """Each model of a project's repository is of a step in pipeline.yml."""
-    for model in _orphans(repository):
+    for model in _find_orphans(repository):
         if isinstance(model, Model) and model.has_config:
             what = (
                 f"{model.name} is a model of no step of the pipeline, "
@@ -134,9 +134,9 @@ def folder_of_no_step(repository: Repository) -> Iterator[Problem]:
             yield model.problem(what, "remove the folder, or add the step to pipeline.yml")
 
 
-def _orphans(repository: Repository) -> Iterator[Model | UnreadModel]:
+def _find_orphans(repository: Repository) -> Iterator[Model | UnreadModel]:
     """Iterate over the folders of no step; none while an error may be why they look so."""
-    used = _used(repository)
+    used = _list_used(repository)
     faulty = {each.file for each in repository.findings if each.severity == "error"}
     checked = {repository.root / "pipeline.yml", *(each.path for each in used.values())}
     unread = any(isinstance(each, UnreadModel) for each in used.values())
@@ -147,7 +147,7 @@ def _orphans(repository: Repository) -> Iterator[Model | UnreadModel]:
         yield from (repository.folders[name] for name in names)
 
 
-def _used(repository: Repository) -> dict[str, Model | UnreadModel]:
+def _list_used(repository: Repository) -> dict[str, Model | UnreadModel]:
     """Return the folders that the pipeline names, and the folders of models that its ensembles name."""
     used: dict[str, Model | UnreadModel] = {}
     names = [*_step_names(repository.answers)]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triton_ensemble.check.ensemble import Ensemble
-from triton_ensemble.check.examples import A, Files, changed, ensemble_text, step_text
+from triton_ensemble.check.examples import A, Files, ensemble_text, replace_in, step_text
 from triton_ensemble.check.repository import ensembles
 from triton_ensemble.check.rule import error
 from triton_ensemble.check.wiring import Meeting, Tensor
-from triton_ensemble.config import Model, Problem, dims_match
+from triton_ensemble.config import Model, Problem, is_same_dims
 
 # An ensemble that leaves the size of its output open, and a step that reads it.
 NESTED: Files = {
@@ -28,7 +28,7 @@ NESTED: Files = {
     of=ensembles,
     triton="loads it, and refuses each request: `unexpected shape for input 'x' for model 'y'`. It "
     "compares both with the ensemble's own dims, or those of an inner ensemble, where -1 matches any",
-    fails=changed(
+    fails=replace_in(
         NESTED,
         "b",
         'input { name: "X" data_type: TYPE_FP32 dims: [4]',
@@ -42,9 +42,9 @@ def hidden_shape(ensemble: Ensemble) -> Iterator[Problem]:
     for at in meetings:
         if at.side == "input":
             others = [each for each in meetings if each.side == "output" and each.name == at.name]
-            written = [each for other in others for each in _declared(ensemble, other)]
+            written = [each for other in others for each in _iter_declared(ensemble, other)]
             written += [at.first] if at.name in ensemble.inputs else []
-            read = [*_declared(ensemble, at)]
+            read = [*_iter_declared(ensemble, at)]
             for reader, writer in ((r, w) for r in read for w in written):
                 if reader.batches == writer.batches and _never_match(reader.dims, writer.dims):
                     what = f"ensemble tensor {at.name}: {writer.shown} and {reader.shown}"
@@ -53,10 +53,10 @@ def hidden_shape(ensemble: Ensemble) -> Iterator[Problem]:
 
 
 def _never_match(one: list[int], two: list[int]) -> bool:
-    return len(one) == len(two) and not dims_match(one, two)
+    return len(one) == len(two) and not is_same_dims(one, two)
 
 
-def _declared(ensemble: Ensemble, at: Meeting) -> Iterator[Tensor]:
+def _iter_declared(ensemble: Ensemble, at: Meeting) -> Iterator[Tensor]:
     """Iterate over what a composing model declares of a tensor, and the models inside it, if it is an ensemble."""
     yield at.own
     inner = ensemble.models.get(at.own.owner)
@@ -64,4 +64,4 @@ def _declared(ensemble: Ensemble, at: Meeting) -> Iterator[Tensor]:
         inside = Ensemble(inner, ensemble.models)
         for each in inside.wiring.meetings:
             if (each.side, each.name) == (at.side, at.key):
-                yield from _declared(inside, each)
+                yield from _iter_declared(inside, each)

@@ -15,17 +15,17 @@ from triton_ensemble.answers import (
     UNMERGED,
     Answers,
     UnreadableAnswers,
-    changed_answers,
     is_unmerged,
+    list_changed_answers,
     read_answers,
     yaml_problem,
 )
 from triton_ensemble.catalog import LOADER
 from triton_ensemble.check.examples import A, Files
-from triton_ensemble.check.python_code import compiled
+from triton_ensemble.check.python_code import compile_file
 from triton_ensemble.check.repository import Repository, itself, projects
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.check.rules.backends import wanted_file
+from triton_ensemble.check.rules.backends import find_wanted_file
 from triton_ensemble.config import Problem
 
 PROJECT: Files = {
@@ -97,7 +97,7 @@ def pipeline_changed(repository: Repository) -> Iterator[Problem]:
     except (OSError, UnreadableAnswers):
         return
     lines = {key.value: key.start_mark.line + 1 for key, _ in node.value}
-    for name in changed_answers(given, repository.answers) if repository.answers else ():
+    for name in list_changed_answers(given, repository.answers) if repository.answers else ():
         how = "changed" if name in given else "was left out"
         yield Problem(path, lines.get(name, 1), f"{name} {how} and is not applied yet", APPLY)
 
@@ -131,10 +131,10 @@ def apply_conflict(repository: Repository) -> Iterator[Problem]:
 def model_script(repository: Repository) -> Iterator[Problem]:
     """Where calls of `build(path)` in models/NAME.py are known to write one format, it is the backend's."""
     for model in repository.models.values():
-        file = Path(wanted_file(model))
+        file = Path(find_wanted_file(model))
         wanted = FORMATS.get(file.suffix)
         script = repository.owned / "models" / f"{model.name}.py"
-        calls = _calls_with_path(script) if wanted and script.is_file() else []
+        calls = _find_calls_with_path(script) if wanted and script.is_file() else []
         formats = {CALLS.get(ast.unparse(call.func)) for call in calls}
         if len(formats) == 1 and (wrote := formats.pop()) not in (None, wanted):
             what = f"build(path) writes {wrote} into {file.name}"
@@ -142,20 +142,23 @@ def model_script(repository: Repository) -> Iterator[Problem]:
             yield Problem(script, calls[0].lineno, what, instead)
 
 
-def _calls_with_path(script: Path) -> list[ast.Call]:
+def _find_calls_with_path(script: Path) -> list[ast.Call]:
     """Return the calls that build(path) gives its path to; none if it does something else with the path."""
-    match [node for node in compiled(script).tree.body if getattr(node, "name", "") == "build"]:
+    match [node for node in compile_file(script).tree.body if getattr(node, "name", "") == "build"]:
         case [ast.FunctionDef(args=ast.arguments(args=[ast.arg(arg=path)])) as build]:
             nodes = [*ast.walk(build)]
             uses = [node.id for node in nodes if isinstance(node, ast.Name)].count(path)
             found = [
-                node for node in nodes if isinstance(node, ast.Call) for _ in _given(node, path)
+                node
+                for node in nodes
+                if isinstance(node, ast.Call)
+                for _ in _iter_arguments(node, path)
             ]
             return found if len(found) == uses else []
     return []
 
 
-def _given(call: ast.Call, path: str) -> Iterator[ast.expr]:
+def _iter_arguments(call: ast.Call, path: str) -> Iterator[ast.expr]:
     """Iterate over the arguments of a call that are the path, or its text."""
     for each in call.args + [keyword.value for keyword in call.keywords]:
         match each:

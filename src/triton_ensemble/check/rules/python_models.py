@@ -28,7 +28,7 @@ def python_files(repository: Repository) -> Iterator[PythonFile]:
     yield from (replace(step.file, path=step.source) for step in repository.step_calls)
 
 
-def compiled_files(repository: Repository) -> Iterator[PythonFile]:
+def iter_compiled_files(repository: Repository) -> Iterator[PythonFile]:
     """Iterate over the files that compile."""
     return (file for file in repository.python_files if not file.error)
 
@@ -50,7 +50,7 @@ def python_syntax(file: PythonFile) -> Iterator[Problem]:
 
 @error(
     "python-class",
-    of=compiled_files,
+    of=iter_compiled_files,
     triton="`AttributeError: module 'model' has no attribute 'TritonPythonModel'`",
     fails=code(MODEL.replace(CLASS, "Model")),
     passes=GOOD,
@@ -69,21 +69,21 @@ def python_class(file: PythonFile) -> Iterator[Problem]:
 
 @error(
     "python-name",
-    of=compiled_files,
+    of=iter_compiled_files,
     triton="`NameError: name 'np' is not defined`, of `execute` at each request",
     fails=code(MODEL.replace("return ", "np.zeros(1); return ")),
     passes=code("import numpy as np\n" + MODEL.replace("return ", "np.zeros(1); return ")),
 )
 def python_name(file: PythonFile) -> Iterator[Problem]:
     """Names in the bases of classes, in initialize and in execute are bound somewhere."""
-    for node in file.undefined_names():
+    for node in file.find_undefined_names():
         what = f"NameError: name '{node.id}' is not defined"
         yield file.problem(node, what, "import it, or correct its name")
 
 
 @error(
     "python-arguments",
-    of=compiled_files,
+    of=iter_compiled_files,
     triton="`TypeError: TritonPythonModel.initialize() takes 1 positional argument but 2 were given`; "
     "for `execute` it loads it, and fails each request",
     fails=code(
@@ -120,7 +120,7 @@ def _takes(function: Function, count: int) -> bool:
 
 @error(
     "python-execute",
-    of=compiled_files,
+    of=iter_compiled_files,
     triton="loads it, and fails each request",
     fails=code(MODEL.replace("def execute", "def run")),
     passes=GOOD,
@@ -158,7 +158,7 @@ def _own_attributes(method: Function | None, use: type[ast.expr_context]) -> set
 
 @error(
     "python-async",
-    of=compiled_files,
+    of=iter_compiled_files,
     triton="loads it, never runs what stands in `initialize`, and fails each request for what is not set there",
     fails=code(
         MODEL.replace(
@@ -179,7 +179,7 @@ def python_async(file: PythonFile) -> Iterator[Problem]:
 
 @error(
     "python-list",
-    of=compiled_files,
+    of=iter_compiled_files,
     triton="loads it, and fails each request: `Expected a list in the execute return, found type '<class "
     "'tuple'>'.`, `Number of InferenceResponse objects do not match the number of InferenceRequest "
     "objects.`, `Task got bad yield: x`",
@@ -191,7 +191,7 @@ def python_list(file: PythonFile) -> Iterator[Problem]:
     node = file.only_class(CLASS)
     execute = node and file.only_method(node, "execute")
     if execute and not file.is_decoupled:
-        own = [*_without_inner(execute)]
+        own = [*_iter_outer_nodes(execute)]
         returned = [each for each in own if isinstance(each, ast.Return) and each.value]
         yields = [each for each in own if isinstance(each, ast.Yield) and each.value]
         is_generator = yields and isinstance(execute, ast.FunctionDef)
@@ -201,12 +201,12 @@ def python_list(file: PythonFile) -> Iterator[Problem]:
             yield file.problem(first, what, "return a list with a response for each request")
 
 
-def _without_inner(node: ast.AST) -> Iterator[ast.AST]:
+def _iter_outer_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """Iterate over the nodes of a function, without the functions and classes inside it."""
     for each in ast.iter_child_nodes(node):
         if not isinstance(each, Function | ast.ClassDef | ast.Lambda):
             yield each
-            yield from _without_inner(each)
+            yield from _iter_outer_nodes(each)
 
 
 def _is_no_answer(value: ast.expr | None) -> bool:
@@ -227,7 +227,7 @@ def _is_no_answer(value: ast.expr | None) -> bool:
 
 @error(
     "python-decoupled",
-    of=compiled_files,
+    of=iter_compiled_files,
     triton="loads it, and fails each request: `Python model 'x' is using the decoupled mode and the execute "
     "function must return None.`",
     fails={"m/1/model.py": MODEL, "m": f"{CONFIG}model_transaction_policy {{ decoupled: true }}\n"},
@@ -252,7 +252,7 @@ def _is_value(value: ast.expr | None) -> bool:
 
 @warning(
     "python-return",
-    of=compiled_files,
+    of=iter_compiled_files,
     triton="waits for ever for an answer",
     fails=code(MODEL.replace("return [", "responses = [")),
     passes=GOOD,
@@ -279,7 +279,7 @@ def _answers(execute: Function) -> bool:
 
 @warning(
     "python-print",
-    of=compiled_files,
+    of=iter_compiled_files,
     triton="mixes the text into its log",
     fails=code(MODEL.replace("        return", "        print(len(requests))\n        return")),
     passes=GOOD,

@@ -46,10 +46,10 @@ def step_signature(step: StepCall) -> Iterator[Problem]:
     if method and not step.suits(signature := signature_of(method)):
         kind = "async def" if isinstance(method, ast.AsyncFunctionDef) else "def"
         instead = f"write {kind} {method.name}({step.written})"
-        yield Problem(step.source, method.lineno, _difference(step, signature), instead)
+        yield Problem(step.source, method.lineno, _describe_difference(step, signature), instead)
 
 
-def _difference(step: StepCall, signature: Signature) -> str:
+def _describe_difference(step: StepCall, signature: Signature) -> str:
     found = signature.parameters
     takes_any = any(each.kind is Parameter.VAR_KEYWORD for each in found.values())
     lacks = [name for argument, name in step.arguments.items() if argument not in found]

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from triton_ensemble import catalog
-from triton_ensemble.check.data_files import missing_file, row_bytes
+from triton_ensemble.check.data_files import check_named_file, row_bytes
 from triton_ensemble.check.examples import BATCHES
 from triton_ensemble.check.repository import models
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Model, Part, Problem, dims_match, enum_name, type_name
+from triton_ensemble.config import Model, Part, Problem, enum_name, is_same_dims, type_name
 
 SEQUENCE = "sequence_batching"
 VALUES = ("int32_false_true", "fp32_false_true", "bool_false_true")
@@ -77,19 +77,19 @@ def sequence_control(model: Model) -> Iterator[Problem]:
     for i, tensor in enumerate(model.config.sequence_batching.control_input):
         place: tuple[Part, ...] = (SEQUENCE, ("control_input", i))
         if why := _name_problem(tensor.name, names):
-            yield _control_problem(model, why, *place)
+            yield _check_control(model, why, *place)
         names.add(tensor.name)
         for j, control in enumerate(tensor.control):
             kind = enum_name(control, "kind")
             if kind in kinds:
                 why = f"sequence batching specifies multiple {kind} tensors"
-                yield _control_problem(model, why, *place, ("control", j))
+                yield _check_control(model, why, *place, ("control", j))
             kinds.add(kind)
-            if why := _value_problem(control, kind):
-                yield _control_problem(model, why, *place, ("control", j))
+            if why := _check_value(control, kind):
+                yield _check_control(model, why, *place, ("control", j))
 
 
-def _control_problem(model: Model, why: str, *place: Part) -> Problem:
+def _check_control(model: Model, why: str, *place: Part) -> Problem:
     instead = "see ModelSequenceBatching in Triton's model_config.proto"
     return model.problem(f"{why} for {model.name}", instead, *place)
 
@@ -101,13 +101,13 @@ def _name_problem(name: str, others: set[str]) -> str:
     return twice if name in others else ""
 
 
-def _value_problem(control: Any, kind: str) -> str:
+def _check_value(control: Any, kind: str) -> str:
     given = [field for field in VALUES if getattr(control, field)]
     either = "either 'int32_false_true', 'fp32_false_true' or 'bool_false_true'"
     if kind == CORRELATION_ID:
         if given:
             return f"sequence batching must not specify {either} for {kind}"
-        allowed = [f"TYPE_{name}" for name in catalog.correlation_id_types()]
+        allowed = [f"TYPE_{name}" for name in catalog.read_correlation_id_types()]
         if enum_name(control, "data_type") in allowed:
             return ""
         return (
@@ -160,7 +160,7 @@ def _takes_the_place(model: Model, state: Any) -> bool:
     return any(
         tensor.name == state.input_name
         and type_name(tensor) == type_name(state)
-        and dims_match(tensor.dims, state.dims)
+        and is_same_dims(tensor.dims, state.dims)
         for tensor in model.config.input
     )
 
@@ -215,11 +215,11 @@ def sequence_state(model: Model) -> Iterator[Problem]:
         for part, what, instead in _state_problems(state):
             yield model.problem(what, instead, *where, part)
         for first in state.initial_state[:1]:
-            for part, what, instead in (*_initial_problems(state, first), *_data(model, first)):
+            for part, what, instead in (*_check_initial(state, first), *_data(model, first)):
                 yield model.problem(what, instead, *where, "initial_state", part)
             if first.data_file:
                 file = model.file("initial_state", first.data_file)
-                yield from missing_file(model, file, *where, "initial_state", "data_file")
+                yield from check_named_file(model, file, *where, "initial_state", "data_file")
 
 
 def _state_problems(state: Any) -> Iterator[tuple[Part, str, str]]:
@@ -227,7 +227,7 @@ def _state_problems(state: Any) -> Iterator[tuple[Part, str, str]]:
     name, dies = state.input_name, "the model dies of its first request"
     if not name and not state.use_growable_memory:
         yield "input_name", "a state must have an input_name: Triton dies of its first request", ADD
-    if type_name(state) not in catalog.data_types() and not state.use_growable_memory:
+    if type_name(state) not in catalog.read_data_types() and not state.use_growable_memory:
         yield "data_type", f"the state of input '{name}' must have a data_type: {dies}", ADD
     if any(dim < -1 for dim in state.dims):
         what = f"the state of input '{name}' has the dims {list(state.dims)}: {dies}"
@@ -240,7 +240,7 @@ def _state_problems(state: Any) -> Iterator[tuple[Part, str, str]]:
         yield ("initial_state", 1), what, "drop all but one"
 
 
-def _initial_problems(state: Any, first: Any) -> Iterator[tuple[Part, str, str]]:
+def _check_initial(state: Any, first: Any) -> Iterator[tuple[Part, str, str]]:
     name, same = state.input_name, "make them the same"
     if not first.name:
         what = f"Field 'name' must be set when using initial_state for state input '{name}'"
@@ -260,7 +260,7 @@ def _initial_problems(state: Any, first: Any) -> Iterator[tuple[Part, str, str]]
     elif any(dim < 0 for dim in first.dims):
         what = f"'initial_state' field for state input name '{name}' contains variable dimensions"
         yield "dims", what, "write a size instead of -1"
-    elif not dims_match(first.dims, state.dims):
+    elif not is_same_dims(first.dims, state.dims):
         what = f"'initial_state' dim for input name '{name}' doesn't match 'state' dim description"
         yield "dims", what, same
     if not first.WhichOneof("state_data"):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from triton_ensemble import catalog
 from triton_ensemble.check.ensemble import SCHEDULING, Ensemble
 from triton_ensemble.check.examples import BATCHES, A, E, ensemble_text, step_text
-from triton_ensemble.check.repository import Served, served_models
+from triton_ensemble.check.repository import Served, iter_served_models
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.config import Part, Problem, enum_name, type_name
 
@@ -19,7 +19,7 @@ SEQUENCE = 'sequence_batching { control_input { name: "I" control { kind: CONTRO
 STRING_IDS = f"{BATCHES}{SEQUENCE}TYPE_STRING }} }} }}\n"
 
 
-def _repeated(served: Served, side: str) -> Iterator[tuple[str, Problem]]:
+def _find_repeated(served: Served, side: str) -> Iterator[tuple[str, Problem]]:
     """Yield the name of each tensor that is declared again, and the problem."""
     seen: set[str] = set()
     for i, tensor in enumerate(getattr(served.model.config, side)):
@@ -41,21 +41,21 @@ def _refuses_twice(served: Served, output: str) -> bool:
 
 @error(
     "input-twice",
-    of=served_models,
+    of=iter_served_models,
     triton="loads it, and refuses each request: `expected 2 inputs but got 1 inputs for model 'x'`",
     fails='input { name: "X" data_type: TYPE_INT32 dims: [1] }\n' + A,
     passes='input { name: "N" data_type: TYPE_INT32 dims: [1] }\n' + A,
 )
 def input_twice(served: Served) -> Iterator[Problem]:
     """An input that requests must have is declared once."""
-    for name, problem in _repeated(served, "input"):
+    for name, problem in _find_repeated(served, "input"):
         if not _is_optional(served, name):
             yield problem
 
 
 @warning(
     "tensor-twice",
-    of=served_models,
+    of=iter_served_models,
     triton="takes one of two outputs before 26.05; of two optional inputs, requests may have neither",
     fails={
         ".copier-answers.yml": 'triton_release: "25.10"\nsteps: []\n',
@@ -66,10 +66,10 @@ def input_twice(served: Served) -> Iterator[Problem]:
 )
 def tensor_twice(served: Served) -> Iterator[Problem]:
     """A tensor is declared once, also where Triton does not refuse it, or not yet."""
-    for name, problem in _repeated(served, "input"):
+    for name, problem in _find_repeated(served, "input"):
         if _is_optional(served, name):
             yield problem
-    for name, problem in _repeated(served, "output"):
+    for name, problem in _find_repeated(served, "output"):
         if not _refuses_twice(served, name):
             yield problem
 
@@ -80,7 +80,7 @@ def _is_optional(served: Served, name: str) -> bool:
 
 @error(
     "output-twice",
-    of=served_models,
+    of=iter_served_models,
     triton="refuses it since 26.05; before, the ensemble that maps it: `multiple outputs in model 'm' mapped to the "
     "same ensemble tensor`",
     fails='output { name: "Y" data_type: TYPE_INT32 dims: [1] }\n' + A,
@@ -88,14 +88,14 @@ def _is_optional(served: Served, name: str) -> bool:
 )
 def output_twice(served: Served) -> Iterator[Problem]:
     """An output is declared once."""
-    for name, problem in _repeated(served, "output"):
+    for name, problem in _find_repeated(served, "output"):
         if _refuses_twice(served, name):
             yield problem
 
 
 @error(
     "too-new",
-    of=served_models,
+    of=iter_served_models,
     triton='`Message type "inference.ModelEnsembling" has no field named "max_inflight_requests"` in '
     "older releases",
     fails={
@@ -141,13 +141,13 @@ def _begin_together(ensemble: Ensemble) -> list[str]:
     ]
     by_event: dict[int | None, list[str]] = {}
     for step, before in zip(ensemble.steps, writers, strict=True):
-        last: set[int | None] = {*(before - _all_before(before, writers))}
+        last: set[int | None] = {*(before - _list_all_before(before, writers))}
         for event in last or {None}:
             by_event.setdefault(event, []).append(step.model_name)
     return next((models for models in by_event.values() if len(models) > 1), [])
 
 
-def _all_before(steps: set[int], writers: list[set[int]]) -> set[int]:
+def _list_all_before(steps: set[int], writers: list[set[int]]) -> set[int]:
     """The steps that these wait for, directly or not."""
     before, waiting = set[int](), [*steps]
     while waiting:
@@ -159,7 +159,7 @@ def _all_before(steps: set[int], writers: list[set[int]]) -> set[int]:
 
 @warning(
     "steps-together",
-    of=served_models,
+    of=iter_served_models,
     triton="may die (signal 11) or hang before 26.05: one fails, if only by a bad request, before the next is scheduled",
     fails={
         ".copier-answers.yml": 'triton_release: "26.04"\nsteps: []\n',
@@ -190,7 +190,7 @@ def steps_together(served: Served) -> Iterator[Problem]:
 
 @error(
     "correlation-id-text",
-    of=served_models,
+    of=iter_served_models,
     triton="`unexpected number of string elements 2 for inference input 'x', expecting 1`, for each request, in 24.10",
     fails={
         ".copier-answers.yml": 'triton_release: "24.10"\nsteps: []\n',
@@ -215,7 +215,7 @@ def correlation_id_text(served: Served) -> Iterator[Problem]:
 
 @error(
     "backend-gone",
-    of=served_models,
+    of=iter_served_models,
     triton="`unable to find backend library for backend 'tensorflow'` since 25.03",
     fails={
         ".copier-answers.yml": 'triton_release: "25.03"\nsteps: []\n',
@@ -237,7 +237,7 @@ def backend_gone(served: Served) -> Iterator[Problem]:
 
 @warning(
     "instance-gpu-count",
-    of=served_models,
+    of=iter_served_models,
     triton="`instance group x of model y specifies invalid or unsupported gpu id 2`, if the server has "
     "no more than the project's `gpu_count`",
     fails={

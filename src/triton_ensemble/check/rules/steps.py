@@ -11,14 +11,14 @@ from triton_ensemble.check.examples import (
     TWO_INPUTS,
     A,
     Files,
-    changed,
     ensemble_text,
+    replace_in,
     step_text,
 )
 from triton_ensemble.check.repository import ensembles
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.check.wiring import Tensor
-from triton_ensemble.config import Problem, did_you_mean, dims_match
+from triton_ensemble.config import Problem, did_you_mean, is_same_dims
 
 # Two steps read what the first writes.
 FORK: Files = {
@@ -44,7 +44,7 @@ JOIN: Files = {
     "ensemble-cycle",
     of=ensembles,
     triton="`circular dependency between ensembles: x -> y -> x`",
-    fails=changed(ENSEMBLE, "e", '"a"', '"e"'),
+    fails=replace_in(ENSEMBLE, "e", '"a"', '"e"'),
     passes=ENSEMBLE,
 )
 def ensemble_cycle(ensemble: Ensemble) -> Iterator[Problem]:
@@ -60,7 +60,7 @@ def ensemble_cycle(ensemble: Ensemble) -> Iterator[Problem]:
     "step-model",
     of=ensembles,
     triton="`ensemble x contains models that are not available or ambiguous: y`",
-    fails=changed(ENSEMBLE, "e", '"a"', '"b"'),
+    fails=replace_in(ENSEMBLE, "e", '"a"', '"b"'),
     passes=ENSEMBLE,
 )
 def step_model(ensemble: Ensemble) -> Iterator[Problem]:
@@ -82,12 +82,12 @@ def step_model(ensemble: Ensemble) -> Iterator[Problem]:
     of=ensembles,
     triton="`ensemble 'x' depends on 'y' whose required version 0 is not loaded` (0 is a `model_version` "
     "that is not written)",
-    fails=changed(ENSEMBLE, "e", "    model_version: -1\n", ""),
+    fails=replace_in(ENSEMBLE, "e", "    model_version: -1\n", ""),
     passes=ENSEMBLE,
 )
 def step_version(ensemble: Ensemble) -> Iterator[Problem]:
     """The version that a step names is loaded, or it is -1, the latest."""
-    for i, step, model in ensemble.composing_models():
+    for i, step, model in ensemble.iter_composing_models():
         if step.model_version != -1 and model.loaded and step.model_version not in model.loaded:
             what = (
                 f"ensemble '{ensemble.name}' depends on '{model.name}' "
@@ -108,7 +108,7 @@ def step_version(ensemble: Ensemble) -> Iterator[Problem]:
 def step_batch_size(ensemble: Ensemble) -> Iterator[Problem]:
     """A composing model takes as many rows as the ensemble, or has no batch dimension."""
     most = ensemble.config.max_batch_size
-    for i, _, model in ensemble.composing_models():
+    for i, _, model in ensemble.iter_composing_models():
         if 0 < model.config.max_batch_size < most:
             what = (
                 f"ensemble {ensemble.name} allows maximum batch size {most}, but it contains model "
@@ -124,12 +124,12 @@ def step_batch_size(ensemble: Ensemble) -> Iterator[Problem]:
     of=ensembles,
     triton="`in ensemble x, ensemble tensor y is mapping to non-existing input z in model m`, `... is "
     "mapped from non-existing output z in model m`",
-    fails=changed(ENSEMBLE, "e", 'output_map { key: "Y"', 'output_map { key: "OUT"'),
+    fails=replace_in(ENSEMBLE, "e", 'output_map { key: "Y"', 'output_map { key: "OUT"'),
     passes=ENSEMBLE,
 )
 def map_unknown_tensor(ensemble: Ensemble) -> Iterator[Problem]:
     """The keys of a step's maps are inputs and outputs of its model."""
-    for i, step, model in ensemble.composing_models():
+    for i, step, model in ensemble.iter_composing_models():
         for side, how, mapped, tensors in (
             ("input", "is mapping to", step.input_map, model.config.input),
             ("output", "is mapped from", step.output_map, model.config.output),
@@ -158,7 +158,7 @@ def map_unknown_tensor(ensemble: Ensemble) -> Iterator[Problem]:
 )
 def step_input_missing(ensemble: Ensemble) -> Iterator[Problem]:
     """A step maps all inputs of its model that are not optional."""
-    for i, step, model in ensemble.composing_models():
+    for i, step, model in ensemble.iter_composing_models():
         for tensor in model.config.input:
             if not tensor.optional and tensor.name not in step.input_map:
                 what = (
@@ -173,12 +173,12 @@ def step_input_missing(ensemble: Ensemble) -> Iterator[Problem]:
     "optional-chain",
     of=ensembles,
     triton="refuses a request without the input: `missing required input`",
-    fails=changed(ENSEMBLE, "e", "[4] }\noutput", "[4] optional: true }\noutput"),
+    fails=replace_in(ENSEMBLE, "e", "[4] }\noutput", "[4] optional: true }\noutput"),
     passes=ENSEMBLE,
 )
 def optional_chain(ensemble: Ensemble) -> Iterator[Problem]:
     """An input that requests may leave out is optional for the steps that read it."""
-    for i, step, model in ensemble.composing_models():
+    for i, step, model in ensemble.iter_composing_models():
         for tensor in model.config.input:
             source = step.input_map.get(tensor.name, "")
             if not tensor.optional and source in ensemble.optional_inputs:
@@ -195,7 +195,7 @@ def optional_chain(ensemble: Ensemble) -> Iterator[Problem]:
     of=ensembles,
     triton="`in ensemble x, ensemble tensor y: inconsistent data type: TYPE_FP32 is inferred from model a "
     "while TYPE_INT32 is inferred from model b`",
-    fails=changed(
+    fails=replace_in(
         ENSEMBLE, "e", 'name: "X" data_type: TYPE_FP32', 'name: "X" data_type: TYPE_INT32'
     ),
     passes=ENSEMBLE,
@@ -217,7 +217,7 @@ def tensor_types_differ(ensemble: Ensemble) -> Iterator[Problem]:
     of=ensembles,
     triton="`in ensemble x, ensemble tensor y: inconsistent shape: [-1,4] is inferred from model a while "
     "[-1,5] is inferred from model b`",
-    fails=changed(
+    fails=replace_in(
         ENSEMBLE,
         "e",
         'name: "X" data_type: TYPE_FP32 dims: [4]',
@@ -241,7 +241,7 @@ def tensor_shape(ensemble: Ensemble) -> Iterator[Problem]:
     of=ensembles,
     triton="loads it, and refuses each request: two steps read a tensor with an open dim in different "
     "sizes",
-    fails=changed(
+    fails=replace_in(
         FORK, "c", '"X" data_type: TYPE_FP32 dims: [4]', '"X" data_type: TYPE_FP32 dims: [5]'
     ),
     passes=FORK,
@@ -264,7 +264,7 @@ def readers_differ(ensemble: Ensemble) -> Iterator[Problem]:
 
 def _differ(one: Tensor, two: Tensor) -> bool:
     same_rank = one.batches == two.batches and len(one.dims) == len(two.dims)
-    return same_rank and not dims_match(one.dims, two.dims)
+    return same_rank and not is_same_dims(one.dims, two.dims)
 
 
 @error(

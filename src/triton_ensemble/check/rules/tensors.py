@@ -103,12 +103,12 @@ def tensor_reshape(model: Model) -> Iterator[Problem]:
     """A reshape has as many values as the dims have, between each two dims that vary."""
     for tensor, place, who in tensors(model):
         checkable = tensor.name and tensor.HasField("reshape") and _are_sizes(tensor.dims)
-        if checkable and (why := _reshape_problem(tensor, model.config.max_batch_size)):
+        if checkable and (why := _check_reshape(tensor, model.config.max_batch_size)):
             instead = "let both hold as many values"
             yield model.problem(f"{who} {why}", instead, place, "reshape")
 
 
-def _reshape_problem(tensor: Any, max_batch_size: int) -> str:
+def _check_reshape(tensor: Any, max_batch_size: int) -> str:
     shape = tensor.reshape.shape
     if not shape and not max_batch_size:
         return (
@@ -208,13 +208,13 @@ def tensor_optional(model: Model) -> Iterator[Problem]:
 def batch_io(model: Model) -> Iterator[Problem]:
     """Batch inputs and outputs name tensors that the model has."""
     instead = "name an input and outputs that the model has"
-    for side, problems in (("input", _batch_input_problems), ("output", _batch_output_problems)):
+    for side, problems in (("input", _check_batch_inputs), ("output", _check_batch_outputs)):
         for i, each in enumerate(getattr(model.config, f"batch_{side}")):
-            for what in (*_source_problems(model, side, each), *problems(model, each)):
+            for what in (*_check_sources(model, side, each), *problems(model, each)):
                 yield model.problem(what, instead, (f"batch_{side}", i))
 
 
-def _source_problems(model: Model, side: str, each: Any) -> Iterator[str]:
+def _check_sources(model: Model, side: str, each: Any) -> Iterator[str]:
     inputs = {tensor.name for tensor in model.config.input}
     for name in each.source_input:
         if name not in inputs:
@@ -224,12 +224,12 @@ def _source_problems(model: Model, side: str, each: Any) -> Iterator[str]:
         yield f"batch {side} kind '{kind}' expects 1 source input, got {count}"
 
 
-def _batch_input_problems(model: Model, each: Any) -> Iterator[str]:
+def _check_batch_inputs(model: Model, each: Any) -> Iterator[str]:
     if enum_name(each, "data_type") not in BATCH_TYPES:
         yield "batch input data type must be TYPE_INT32 or TYPE_FP32"
 
 
-def _batch_output_problems(model: Model, each: Any) -> Iterator[str]:
+def _check_batch_outputs(model: Model, each: Any) -> Iterator[str]:
     outputs = {tensor.name for tensor in model.config.output}
     targets = list(each.target_name)
     if not targets:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from triton_ensemble.check.examples import ENSEMBLE, changed
+from triton_ensemble.check.examples import ENSEMBLE, replace_in
 from triton_ensemble.check.repository import models, unread_models
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.config import Field, Model, Problem, UnreadModel
@@ -36,12 +36,12 @@ def parse(model: UnreadModel) -> Iterator[Problem]:
     "map-key-twice",
     of=models,
     triton="takes the last of the two",
-    fails=changed(ENSEMBLE, "e", ENTRY, ENTRY * 2),
+    fails=replace_in(ENSEMBLE, "e", ENTRY, ENTRY * 2),
     passes=ENSEMBLE,
 )
 def map_key_twice(model: Model) -> Iterator[Problem]:
     """A map has each key once."""
-    for first, entry in _repeated_entries(model):
+    for first, entry in _find_repeated_entries(model):
         if not _is_lost(first, entry):
             yield _problem(model, first, entry)
 
@@ -50,22 +50,22 @@ def map_key_twice(model: Model) -> Iterator[Problem]:
     "map-key-lost",
     of=models,
     triton="takes the last of two entries of a map that differ, and says nothing",
-    fails=changed(ENSEMBLE, "e", ENTRY, ENTRY.replace('value: "X"', 'value: "Z"') + ENTRY),
+    fails=replace_in(ENSEMBLE, "e", ENTRY, ENTRY.replace('value: "X"', 'value: "Z"') + ENTRY),
     passes=ENSEMBLE,
 )
 def map_key_lost(model: Model) -> Iterator[Problem]:
     """A step maps each input and output of its model once."""
-    for first, entry in _repeated_entries(model):
+    for first, entry in _find_repeated_entries(model):
         if _is_lost(first, entry):
             yield _problem(model, first, entry)
 
 
-def _repeated_entries(model: Model) -> Iterator[tuple[Field, Field]]:
+def _find_repeated_entries(model: Model) -> Iterator[tuple[Field, Field]]:
     """Iterate over entries whose keys stand in their maps before, after the first of that key."""
     for owner in model.fields.walk():
         firsts: dict[tuple[str, str], Field] = {}
         for entry in owner.inside:
-            if entry.name in MAPS and entry.named("key"):
+            if entry.name in MAPS and entry.find_fields("key"):
                 first = firsts.setdefault((entry.name, entry.key), entry)
                 if first is not entry:
                     yield first, entry

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from triton_ensemble.check.data_files import missing_file, row_bytes, texts_problem
+from triton_ensemble.check.data_files import check_named_file, row_bytes, texts_problem
 from triton_ensemble.check.examples import A
-from triton_ensemble.check.repository import backend_models
+from triton_ensemble.check.repository import iter_backend_models
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Model, Part, Problem, did_you_mean, dims_match, type_name
+from triton_ensemble.config import Model, Part, Problem, did_you_mean, is_same_dims, type_name
 
 SAME = "make them the same"
 WARMUP = f"""{A}model_warmup {{
@@ -33,7 +33,7 @@ def _samples(model: Model) -> Iterator[tuple[Any, Part]]:
 
 @warning(
     "warmup-skipped",
-    of=backend_models,
+    of=iter_backend_models,
     triton="`Skipping batch 0 warmup sample 'x'`",
     fails=WARMUP.replace("  batch_size: 1\n", ""),
     passes=WARMUP,
@@ -48,7 +48,7 @@ def warmup_skipped(model: Model) -> Iterator[Problem]:
 
 @error(
     "warmup-batch",
-    of=backend_models,
+    of=iter_backend_models,
     triton="`failed to run warmup sample 'x': batch size 9 for 'y', max allowed is 8`; 24.10 may die of "
     "it, with signal 11",
     fails=WARMUP.replace("batch_size: 1", "batch_size: 2"),
@@ -68,7 +68,7 @@ def warmup_batch(model: Model) -> Iterator[Problem]:
 
 @error(
     "warmup-input",
-    of=backend_models,
+    of=iter_backend_models,
     triton="`expected 1 inputs but got 0 inputs for model 'x'. Got input(s) [], but missing required "
     "input(s) ['y']`",
     fails=f'{A}model_warmup {{ name: "w" batch_size: 1 }}\n',
@@ -77,7 +77,7 @@ def warmup_batch(model: Model) -> Iterator[Problem]:
 def warmup_input(model: Model) -> Iterator[Problem]:
     """A warmup request has all inputs that are not optional."""
     for sample, place in _samples(model):
-        for name, tensor in _declared(model).items():
+        for name, tensor in _map_inputs(model).items():
             if name not in sample.inputs and not tensor.optional:
                 what = f"model_warmup '{sample.name}' lacks the required input '{name}'"
                 yield model.problem(what, "add it", place)
@@ -85,7 +85,7 @@ def warmup_input(model: Model) -> Iterator[Problem]:
 
 @warning(
     "warmup-unknown",
-    of=backend_models,
+    of=iter_backend_models,
     triton="leaves the input out, or ends with a segmentation fault while it loads the model",
     fails=WARMUP.replace(
         "  inputs",
@@ -95,7 +95,7 @@ def warmup_input(model: Model) -> Iterator[Problem]:
 )
 def warmup_unknown(model: Model) -> Iterator[Problem]:
     """A warmup request has only inputs of the model."""
-    declared = _declared(model)
+    declared = _map_inputs(model)
     for sample, place in _samples(model):
         for name in sorted(sample.inputs):
             if declared and name not in declared:
@@ -109,7 +109,7 @@ def warmup_unknown(model: Model) -> Iterator[Problem]:
 
 @error(
     "warmup-data",
-    of=backend_models,
+    of=iter_backend_models,
     triton="`warmup setting expects all variable-size dimensions are specified for input 'x'`, "
     "`unexpected shape for input 'x' for model 'y'. Expected [4], got [5]`, `inference input 'x' "
     "data-type is 'FP64', but model 'y' expects 'FP32'`, `warmup setting expects input 'x' to have "
@@ -120,7 +120,7 @@ def warmup_unknown(model: Model) -> Iterator[Problem]:
 )
 def warmup_data(model: Model) -> Iterator[Problem]:
     """The data of a warmup request have the type and the size of the input."""
-    declared = _declared(model)
+    declared = _map_inputs(model)
     for sample, place in _samples(model):
         for name in sorted(sample.inputs):
             if declared and name not in declared:
@@ -128,20 +128,20 @@ def warmup_data(model: Model) -> Iterator[Problem]:
             data = sample.inputs[name]
             if data.input_data_file:
                 file, at = model.file("warmup", data.input_data_file), (place, ("inputs", name))
-                yield from missing_file(model, file, *at, "value", "input_data_file")
+                yield from check_named_file(model, file, *at, "value", "input_data_file")
             for problems in (
-                _tensor_problems(model, name, data, declared.get(name)),
-                _source_problems(model, name, data, sample.batch_size),
+                _check_tensors(model, name, data, declared.get(name)),
+                _check_sources(model, name, data, sample.batch_size),
             ):
                 for parts, what, instead in problems:
                     yield model.problem(what, instead, place, ("inputs", name), *parts)
 
 
-def _declared(model: Model) -> dict[str, Any]:
+def _map_inputs(model: Model) -> dict[str, Any]:
     return {tensor.name: tensor for tensor in model.config.input}
 
 
-def _tensor_problems(
+def _check_tensors(
     model: Model, name: str, data: Any, declared: Any
 ) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Iterate over the place in an input, what is wrong there, and what to write instead."""
@@ -150,7 +150,7 @@ def _tensor_problems(
             f"warmup setting expects all variable-size dimensions are specified for input '{name}'"
         )
         yield ("value", "dims"), what, "write a size instead of -1"
-    elif declared is not None and not dims_match(data.dims, declared.dims):
+    elif declared is not None and not is_same_dims(data.dims, declared.dims):
         what = (
             f"unexpected shape for input '{name}' for model '{model.name}'. "
             f"Expected {list(declared.dims)}, got {list(data.dims)}"
@@ -164,7 +164,7 @@ def _tensor_problems(
         yield ("value", "data_type"), what, SAME
 
 
-def _source_problems(
+def _check_sources(
     model: Model, name: str, data: Any, rows: int
 ) -> Iterator[tuple[tuple[str, ...], str, str]]:
     if not data.WhichOneof("input_data_type"):

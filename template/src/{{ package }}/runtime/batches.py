@@ -32,7 +32,7 @@ def arrays(inputs: Inputs) -> Arrays:
     """
     given = {name: value for name, value in inputs.items() if value is not None}
     for name in given:
-        _known("input", name, INPUTS)
+        _require_known("input", name, INPUTS)
     for name, tensor in INPUTS.items():
         if name not in given and not tensor.optional:
             raise InvalidInput(f"{name} is missing; it is an input of {MODEL}")
@@ -46,17 +46,17 @@ def arrays(inputs: Inputs) -> Arrays:
     return converted
 
 
-def requested(outputs: Sequence[str] | None) -> tuple[str, ...]:
+def select_outputs(outputs: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of the outputs, all of them for None; raise InvalidInput for an unknown name."""
     names = tuple(OUTPUTS if outputs is None else outputs)
     for name in names:
-        _known("output", name, OUTPUTS)
+        _require_known("output", name, OUTPUTS)
     if not names:
         raise InvalidInput("outputs: name one or more, or leave it out for all")
     return names
 
 
-def _known(side: str, name: str, tensors: Mapping[str, Tensor]) -> None:
+def _require_known(side: str, name: str, tensors: Mapping[str, Tensor]) -> None:
     if name not in tensors:
         known = ", ".join(tensors)
         raise InvalidInput(f"{name} is no {side} of {MODEL}; its {side}s are {known}")
@@ -133,7 +133,7 @@ def part(given: Arrays, rows: range) -> Arrays:
     return {name: array[rows.start : rows.stop] for name, array in given.items()}
 
 
-def joined(answers: Sequence[Arrays]) -> Arrays:
+def join_rows(answers: Sequence[Arrays]) -> Arrays:
     """Return the rows of all answers, in order; raise ServerFailure if their shapes differ."""
     if len(answers) == 1:
         return answers[0]

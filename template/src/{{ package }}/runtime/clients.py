@@ -2,7 +2,7 @@
 """The clients without the types of the ensemble: one for asyncio, one for threads.
 
 Both share the same coroutines. In BaseAsyncClient they wait for the event loop. In BaseClient they block
-instead, so that they end at their first step, and `blocking` turns them into methods.
+instead, so that they end at their first step, and `make_blocking` turns them into methods.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.grpc import aio  # type: ignore[import-untyped]
 
 from ..tensors import MAX_BATCH_SIZE, OUTPUTS, URL
-from .batches import Arrays, Inputs, arrays, joined, part, requested, split
+from .batches import Arrays, Inputs, arrays, join_rows, part, select_outputs, split
 from .errors import InferenceError
 from .flow import Answer, Deadline, flow
 from .grpc_transport import GrpcTransport, lose_connections
-from .shared_memory import Regions, explained
+from .shared_memory import Regions, explain_mapping
 from .transport import Request, Tls, is_grpc, server
 
 if TYPE_CHECKING:
@@ -102,10 +102,10 @@ class Calls(ABC):
     async def _pause(self, seconds: float) -> None: ...
 
     @abstractmethod
-    async def _gathered(self, calls: Sequence[Call]) -> list[Arrays]:
+    async def _gather(self, calls: Sequence[Call]) -> list[Arrays]:
         """Return the answers to requests, of which `in_flight` run at once; raise the first error."""
 
-    def _begun(self, timeout: float | None) -> Deadline:
+    def _begin(self, timeout: float | None) -> Deadline:
         """Return the deadline of a new call; raise InferenceError if the client is closed."""
         if self._closed:
             raise InferenceError(CLOSED)
@@ -119,28 +119,28 @@ class Calls(ABC):
                 step = steps.send(answer)
             except StopIteration as end:
                 return dict(end.value)
-            answer = await self._done(step, request)
+            answer = await self._answer_part(step, request)
 
-    async def _done(self, step: range | float, request: Request) -> Answer:
+    async def _answer_part(self, step: range | float, request: Request) -> Answer:
         if not isinstance(step, range):
             await self._pause(step)
             return None
         try:
-            return await self._sent(request._replace(inputs=part(request.inputs, step)))
+            return await self._send_request(request._replace(inputs=part(request.inputs, step)))
         except InferenceError as error:
             if self._closed:
                 raise InferenceError(CLOSED) from None
             return error
 
-    async def _sent(self, request: Request) -> Arrays:
+    async def _send_request(self, request: Request) -> Arrays:
         infer = self._transport.infer
         if self._regions is None:
             return await infer(request)
-        with self._regions.lent(request.inputs) as region:
+        with self._regions.lend(request.inputs) as region:
             if region.registered:
-                with region.forgotten():
+                with region.suppress_forgotten():
                     return await infer(request, region)
-            with explained():
+            with explain_mapping():
                 await self._transport.register(region, request.deadline)
             region.registered = True
             return await infer(request, region)
@@ -170,7 +170,7 @@ class BaseAsyncClient(Calls):
     async def ready(self, timeout: float | None = None) -> bool:
         """Return whether the server answers and has loaded the ensemble."""
         try:
-            return await self._transport.ready(self._begun(timeout))
+            return await self._transport.ready(self._begin(timeout))
         except InferenceError:
             return False
 
@@ -184,9 +184,9 @@ class BaseAsyncClient(Calls):
 
         Raises InferenceError.
         """
-        request = Request(arrays(inputs), requested(outputs), self._begun(timeout))
+        request = Request(arrays(inputs), select_outputs(outputs), self._begin(timeout))
         calls = [functools.partial(self._answer, request, rows) for rows in split(request.inputs)]
-        return joined(await self._gathered(calls))
+        return join_rows(await self._gather(calls))
 
     async def send(
         self,
@@ -202,8 +202,8 @@ class BaseAsyncClient(Calls):
         `request_id` is for the server's log and traces; only this request has `headers`.
         """
         options = {"request_id": request_id}
-        return await self._sent(
-            Request(inputs, outputs, self._begun(timeout), options, headers or {})
+        return await self._send_request(
+            Request(inputs, outputs, self._begin(timeout), options, headers or {})
         )
 
     async def close(self) -> None:
@@ -211,7 +211,7 @@ class BaseAsyncClient(Calls):
         self._closed = True
         if self._regions:
             deadline = Deadline(self.timeout)
-            for region in self._regions.registered():
+            for region in self._regions.iter_registered():
                 try:
                     await self._transport.unregister(region, deadline)
                 except InferenceError:
@@ -228,14 +228,14 @@ class BaseAsyncClient(Calls):
     async def _pause(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
-    async def _gathered(self, calls: Sequence[Call]) -> list[Arrays]:
+    async def _gather(self, calls: Sequence[Call]) -> list[Arrays]:
         turns = asyncio.Semaphore(self._in_flight)
 
-        async def in_turn(call: Call) -> Arrays:
+        async def run_in_turn(call: Call) -> Arrays:
             async with turns:
                 return await call()
 
-        tasks = [asyncio.ensure_future(in_turn(call)) for call in calls]
+        tasks = [asyncio.ensure_future(run_in_turn(call)) for call in calls]
         try:
             return [await task for task in tasks]
         finally:
@@ -244,7 +244,7 @@ class BaseAsyncClient(Calls):
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def completed(coroutine: Coroutine[Any, Any, T]) -> T:
+def run_to_end(coroutine: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine that does not wait for an event loop."""
     try:
         coroutine.send(None)
@@ -254,14 +254,14 @@ def completed(coroutine: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a coroutine of the synchronous client waits for an event loop")
 
 
-def blocking(
+def make_blocking(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Any, P], T]:
     """Make a method of the synchronous client from a method of the asynchronous client."""
 
     @functools.wraps(method)
     def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
-        return completed(method(self, *arguments, **options))
+        return run_to_end(method(self, *arguments, **options))
 
     return call
 
@@ -279,10 +279,10 @@ class BaseClient(Calls):
 
     _default_url, _api = URL, grpc
 
-    ready = blocking(BaseAsyncClient.ready)
-    infer = blocking(BaseAsyncClient.infer)
-    send = blocking(BaseAsyncClient.send)
-    _shut = blocking(BaseAsyncClient.close)
+    ready = make_blocking(BaseAsyncClient.ready)
+    infer = make_blocking(BaseAsyncClient.infer)
+    send = make_blocking(BaseAsyncClient.send)
+    _shut = make_blocking(BaseAsyncClient.close)
 
     def answers(self, inputs: Inputs, *, timeout: float | None = None) -> Iterator[Arrays]:
         """Yield all answers to a call, whether the ensemble is decoupled or not: here, one."""
@@ -304,10 +304,10 @@ class BaseClient(Calls):
     async def _pause(self, seconds: float) -> None:
         time.sleep(seconds)
 
-    async def _gathered(self, calls: Sequence[Call]) -> list[Arrays]:
+    async def _gather(self, calls: Sequence[Call]) -> list[Arrays]:
         if len(calls) == 1:
             return [await calls[0]()]
-        futures = [self._pool.submit(lambda call: completed(call()), call) for call in calls]
+        futures = [self._pool.submit(lambda call: run_to_end(call()), call) for call in calls]
         try:
             return [future.result() for future in futures]
         except CancelledError:

@@ -55,7 +55,7 @@ OF_ANOTHER = "incomplete string data for inference input"
 NOT_LOADED = "has no available versions"
 
 
-def of_status(status: str | None, text: str | None) -> InferenceError:
+def make_error(status: str | None, text: str | None) -> InferenceError:
     """Return the error of a status, such as `503` or `StatusCode.UNAVAILABLE`; ServerFailure for an unknown one."""
     if text and (OF_ANOTHER in text or NOT_LOADED in text):
         return Unavailable(text)

@@ -36,14 +36,14 @@ class Deadline:
         """Return the seconds that are left; raise DeadlineExceeded if none are."""
         left = self._end - time.monotonic()
         if left <= 0:
-            raise self.exceeded()
+            raise self.make_timeout()
         return left
 
     def left_us(self) -> int:
         """Return the same for Triton, in microseconds: it does not tell an ensemble's steps that the client has left."""
         return round(self.left() * 1e6)
 
-    def exceeded(self) -> DeadlineExceeded:
+    def make_timeout(self) -> DeadlineExceeded:
         return DeadlineExceeded(f"no answer in {self._seconds:g} s")
 
     def pauses(self, retries: int) -> Iterator[float]:
@@ -68,14 +68,14 @@ def flow(rows: range, deadline: Deadline, retries: int) -> Flow:
         yield pause
         answer = yield rows
     if isinstance(answer, InvalidInput) and len(rows) > 1:
-        rows, answer = yield from _first_refused(rows, answer)
+        rows, answer = yield from _find_first_make_refusal(rows, answer)
     if isinstance(answer, InferenceError):
-        raise of_rows(answer, rows)
+        raise shift_rows(answer, rows)
     assert answer is not None
     return answer
 
 
-def _first_refused(
+def _find_first_make_refusal(
     rows: range, error: InvalidInput
 ) -> Generator[range | float, Answer, tuple[range, InferenceError]]:
     """Find the first refused row and its own error, by halving: Triton refuses all rows together."""
@@ -90,7 +90,7 @@ def _first_refused(
     return (suspects, answer) if isinstance(answer, InvalidInput) else (rows, error)
 
 
-def of_rows(error: InferenceError, rows: range) -> InferenceError:
+def shift_rows(error: InferenceError, rows: range) -> InferenceError:
     """Return the same error for the `rows` of the call; "row 0" of a request of one row becomes the call's row."""
     text = str(error)
     if len(rows) == 1 and rows.start:

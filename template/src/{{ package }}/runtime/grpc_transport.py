@@ -14,10 +14,10 @@ from tritonclient.utils import InferenceServerException  # type: ignore[import-u
 
 from ..tensors import MODEL
 from .batches import Arrays
-from .errors import InferenceError, of_status
+from .errors import InferenceError, make_error
 from .flow import Deadline
 from .shared_memory import Region
-from .transport import Request, Tls, decoded, encoded, is_secure
+from .transport import Request, Tls, decode_result, encode_request, is_secure
 
 FORKED = (
     "gRPC does not survive a fork, and this process was forked while a gRPC client had a connection; "
@@ -47,12 +47,12 @@ def refuse_lost() -> None:
 def grpc_error(status: str | None, text: str | None, deadline: Deadline) -> InferenceError:
     """Return the error of a gRPC status, such as `StatusCode.UNAVAILABLE`."""
     if status == "StatusCode.DEADLINE_EXCEEDED":
-        return deadline.exceeded()
-    return of_status(status, text)
+        return deadline.make_timeout()
+    return make_error(status, text)
 
 
 @contextmanager
-def translated(deadline: Deadline) -> Iterator[None]:
+def translate_errors(deadline: Deadline) -> Iterator[None]:
     """Raise tritonclient's error as an InferenceError."""
     try:
         yield
@@ -86,7 +86,7 @@ class GrpcTransport:
         return made
 
     @contextmanager
-    def connected(self) -> Iterator[Any]:
+    def lend_connection(self) -> Iterator[Any]:
         """Yield a connection for one stream."""
         connection = self.connect()
         try:
@@ -102,25 +102,25 @@ class GrpcTransport:
         return self.connect()
 
     async def infer(self, request: Request, region: Region | None = None) -> Arrays:
-        with translated(request.deadline):
-            inputs, outputs = encoded(grpc, request, region)
+        with translate_errors(request.deadline):
+            inputs, outputs = encode_request(grpc, request, region)
             more = {"headers": request.headers, "timeout": request.deadline.left_us()}
             options = {"outputs": outputs, **more, **request.options}
             call = self.connection.infer
             result = await self._call(call, request.deadline, MODEL, inputs, **options)
-            return decoded(result, request.outputs)
+            return decode_result(result, request.outputs)
 
     async def ready(self, deadline: Deadline) -> bool:
-        with translated(deadline):
+        with translate_errors(deadline):
             return bool(await self._call(self.connection.is_model_ready, deadline, MODEL))
 
     async def register(self, region: Region, deadline: Deadline) -> None:
         call = self.connection.register_system_shared_memory
-        with translated(deadline):
+        with translate_errors(deadline):
             await self._call(call, deadline, region.name, region.key, region.size_bytes)
 
     async def unregister(self, region: Region, deadline: Deadline) -> None:
-        with translated(deadline):
+        with translate_errors(deadline):
             call = self.connection.unregister_system_shared_memory
             await self._call(call, deadline, region.name)
 
@@ -130,15 +130,15 @@ class GrpcTransport:
 
     async def close(self) -> None:
         if "connection" in vars(self):
-            await _settled(self.connection.close())
+            await _settle(self.connection.close())
             _open.discard(self.connection)
 
     async def _call(self, method: Any, deadline: Deadline, *arguments: Any, **options: Any) -> Any:
         options["headers"] = {**self.headers, **options.get("headers", {})}
         options["client_timeout"] = deadline.left()
-        return await _settled(method(*arguments, **options))
+        return await _settle(method(*arguments, **options))
 
 
-async def _settled(result: Any) -> Any:
+async def _settle(result: Any) -> Any:
     """Return a result, or a coroutine's result: tritonclient's two modules differ only in this."""
     return await result if isawaitable(result) else result

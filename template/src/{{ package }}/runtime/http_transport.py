@@ -24,10 +24,10 @@ from tritonclient import http  # type: ignore[import-untyped]
 
 from ..tensors import MODEL
 from .batches import Arrays
-from .errors import InferenceError, ServerFailure, Unavailable, of_status
+from .errors import InferenceError, ServerFailure, Unavailable, make_error
 from .flow import Deadline
 from .shared_memory import Region
-from .transport import Request, Tls, decoded, encoded, is_secure
+from .transport import Request, Tls, decode_result, encode_request, is_secure
 
 LENGTH = "Inference-Header-Content-Length"
 PATH = f"models/{quote(MODEL)}"
@@ -54,34 +54,34 @@ class HttpTransport:
         self._busy: set[HTTPConnection] = set()
 
     async def infer(self, request: Request, region: Region | None = None) -> Arrays:
-        inputs, outputs = encoded(http, request, region)
+        inputs, outputs = encode_request(http, request, region)
         body, length = http.InferenceServerClient.generate_request_body(
             inputs, outputs=outputs, timeout=request.deadline.left_us(), **request.options
         )
         headers = {**request.headers, **({} if length is None else {LENGTH: str(length)})}
-        response, content = self._sent(f"{PATH}/infer", request.deadline, body, headers)
+        response, content = self._send_request(f"{PATH}/infer", request.deadline, body, headers)
         length = response[LENGTH]
         try:
             result = http.InferenceServerClient.parse_response_body(
                 content, header_length=length and int(length)
             )
-            return decoded(result, request.outputs)
+            return decode_result(result, request.outputs)
         except InferenceError:
             raise
         except Exception:  # tritonclient raises many kinds for a body that it does not expect
             reason = f"{self._server.netloc} answers what is not Triton's"
-            raise ServerFailure(f"{reason}: {_first_words(content)}") from None
+            raise ServerFailure(f"{reason}: {_cut_words(content)}") from None
 
     async def ready(self, deadline: Deadline) -> bool:
-        self._sent(f"{PATH}/ready", deadline)
+        self._send_request(f"{PATH}/ready", deadline)
         return True
 
     async def register(self, region: Region, deadline: Deadline) -> None:
         body = json.dumps({"key": region.key, "offset": 0, "byte_size": region.size_bytes})
-        self._sent(f"{REGIONS}/{region.name}/register", deadline, body.encode())
+        self._send_request(f"{REGIONS}/{region.name}/register", deadline, body.encode())
 
     async def unregister(self, region: Region, deadline: Deadline) -> None:
-        self._sent(f"{REGIONS}/{region.name}/unregister", deadline, b"")
+        self._send_request(f"{REGIONS}/{region.name}/unregister", deadline, b"")
 
     def forget(self) -> None:
         """Drop the connections of the parent process: an answer on one of them may be the parent's.
@@ -103,13 +103,13 @@ class HttpTransport:
                 with suppress(OSError):
                     connection.sock.shutdown(socket.SHUT_RDWR)
 
-    def _sent(
+    def _send_request(
         self, path: str, deadline: Deadline, body: bytes | None = None, more: Headers | None = None
     ) -> tuple[HTTPMessage, bytes]:
         """Return the headers and the content of a response; raise InferenceError for an error or a late response."""
         method, path = "GET" if body is None else "POST", f"{self._server.path}/v2/{path}"
         headers = {**self._headers, **(more or {})}
-        with self._translated(deadline), self._lent() as connection:
+        with self._translate(deadline), self._lend() as connection:
             connection.timeout = deadline.left()
             if connection.sock:
                 connection.sock.settimeout(connection.timeout)
@@ -118,12 +118,12 @@ class HttpTransport:
             response = connection.getresponse()
             content = response.read()
         if response.status != 200:
-            raise of_status(str(response.status), _error_text(content))
+            raise make_error(str(response.status), _read_error_text(content))
         return response.headers, content
 
     @contextmanager
-    def _lent(self) -> Iterator[HTTPConnection]:
-        connection = self._kept() or self._connect()
+    def _lend(self) -> Iterator[HTTPConnection]:
+        connection = self._reuse_connection() or self._connect()
         self._busy.add(connection)
         try:
             yield connection
@@ -134,7 +134,7 @@ class HttpTransport:
         finally:
             self._busy.discard(connection)
 
-    def _kept(self) -> HTTPConnection | None:
+    def _reuse_connection(self) -> HTTPConnection | None:
         """Return a connection of an earlier request that the server has not closed since."""
         with suppress(Empty):
             while True:
@@ -145,13 +145,13 @@ class HttpTransport:
         return None
 
     @contextmanager
-    def _translated(self, deadline: Deadline) -> Iterator[None]:
+    def _translate(self, deadline: Deadline) -> Iterator[None]:
         """Raise the errors of sockets and of http.client as an InferenceError."""
         address = self._server.netloc
         try:
             yield
         except TimeoutError:
-            raise deadline.exceeded() from None
+            raise deadline.make_timeout() from None
         except ssl.SSLError as error:
             raise ServerFailure(f"{address}: {error}") from None
         except OSError as error:
@@ -194,13 +194,13 @@ def _has_input(sock: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
-def _error_text(content: bytes) -> str:
+def _read_error_text(content: bytes) -> str:
     """Return Triton's error message, or the first words of a message of a proxy in front of it."""
     try:
         return str(json.loads(content)["error"])
     except (KeyError, TypeError, ValueError):
-        return _first_words(content)
+        return _cut_words(content)
 
 
-def _first_words(content: bytes) -> str:
+def _cut_words(content: bytes) -> str:
     return str(content[:200], "utf-8", "replace")

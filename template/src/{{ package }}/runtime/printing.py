@@ -14,7 +14,7 @@ from .batches import Arrays
 CELLS = 8  # the most values of a row in a table
 
 
-def as_json(answer: Arrays) -> dict[str, Any]:
+def to_json(answer: Arrays) -> dict[str, Any]:
     """Return an answer as nested lists: bytes that are not UTF-8 as {"base64": ...}, NaN and infinity as None."""
     return {name: _value(array.tolist()) for name, array in answer.items()}
 
@@ -34,12 +34,12 @@ def _value(value: Any) -> Any:
 
 def table(answer: Arrays) -> str:
     """Return a table with a line for each row and a column for each output; one line without a batch dimension."""
-    columns = [[name, *map(cells, by_row(array))] for name, array in answer.items()]
+    columns = [[name, *map(cells, split_rows(array))] for name, array in answer.items()]
     padded = [[f"{cell:{max(map(len, column))}}" for cell in column] for column in columns]
     return "\n".join("  ".join(line).rstrip() for line in zip(*padded, strict=True))
 
 
-def by_row(array: NDArray[Any]) -> list[NDArray[Any]]:
+def split_rows(array: NDArray[Any]) -> list[NDArray[Any]]:
     """Return the rows of an array, or the array itself without a batch dimension."""
     return list(array) if MAX_BATCH_SIZE else [array]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..tensors import OUTPUTS
-from .batches import Arrays, Inputs, arrays, requested
-from .clients import BaseAsyncClient, BaseClient, blocking
+from .batches import Arrays, Inputs, arrays, select_outputs
+from .clients import BaseAsyncClient, BaseClient, make_blocking
 from .transport import Request
 
 
@@ -41,8 +41,8 @@ class AsyncSequenceClient(BaseAsyncClient):
         Raises InferenceError.
         """
         place = position(sequence, start, end)
-        request = Request(arrays(inputs), requested(outputs), self._begun(timeout), place)
-        return await self._sent(request)
+        request = Request(arrays(inputs), select_outputs(outputs), self._begin(timeout), place)
+        return await self._send_request(request)
 
     async def send(
         self,
@@ -55,17 +55,17 @@ class AsyncSequenceClient(BaseAsyncClient):
     ) -> Arrays:
         """Send one request as it is, as its own sequence; see BaseAsyncClient.send."""
         options = {"request_id": request_id, **position(0, True, True)}
-        return await self._sent(
-            Request(inputs, outputs, self._begun(timeout), options, headers or {})
+        return await self._send_request(
+            Request(inputs, outputs, self._begin(timeout), options, headers or {})
         )
 
 
 class SequenceClient(BaseClient):
     """The client for threads; see BaseClient."""
 
-    send = blocking(AsyncSequenceClient.send)
+    send = make_blocking(AsyncSequenceClient.send)
 
-    @blocking
+    @make_blocking
     async def infer(
         self,
         inputs: Inputs,
@@ -78,5 +78,5 @@ class SequenceClient(BaseClient):
     ) -> Arrays:
         """Return the outputs for one request of a sequence: see AsyncSequenceClient.infer."""
         place = position(sequence, start, end)
-        request = Request(arrays(inputs), requested(outputs), self._begun(timeout), place)
-        return await self._sent(request)
+        request = Request(arrays(inputs), select_outputs(outputs), self._begin(timeout), place)
+        return await self._send_request(request)

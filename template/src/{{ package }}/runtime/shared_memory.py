@@ -43,10 +43,10 @@ class Region:
         for name, content in contents.items():
             system.set_shared_memory_region(self._handle, [content], offset)
             self.places[name] = (offset, content.nbytes)
-            offset += _aligned(content.nbytes)
+            offset += _align(content.nbytes)
 
     @contextmanager
-    def forgotten(self) -> Iterator[None]:
+    def suppress_forgotten(self) -> Iterator[None]:
         """Suppress the error of a server that restarted and so no longer knows the region."""
         try:
             yield
@@ -65,12 +65,12 @@ def _content(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(array)
 
 
-def _aligned(size_bytes: int) -> int:
+def _align(size_bytes: int) -> int:
     return -(-size_bytes // ALIGNED_BYTES) * ALIGNED_BYTES
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def explain_mapping() -> Iterator[None]:
     """Add to an error how to make a server of release 26.04 or newer map memory."""
     try:
         yield
@@ -86,10 +86,10 @@ class Regions:
         self._lock = threading.Lock()
 
     @contextmanager
-    def lent(self, arrays: Arrays) -> Iterator[Region]:
+    def lend(self, arrays: Arrays) -> Iterator[Region]:
         """Yield a region that holds the arrays. If the request is given up, a registered region rests for a while."""
         contents = {name: _content(array) for name, array in arrays.items() if array.size}
-        region = self._with_room(sum(_aligned(content.nbytes) for content in contents.values()))
+        region = self._find_room(sum(_align(content.nbytes) for content in contents.values()))
         given_up = True
         try:
             region.write(contents)
@@ -102,7 +102,7 @@ class Regions:
             rest = REST_S if given_up and region.registered else 0.0
             region.free_at = time.monotonic() + rest
 
-    def _with_room(self, needed: int) -> Region:
+    def _find_room(self, needed: int) -> Region:
         """Return a free region with enough room. Drop a region that is too small, so that they do not pile up."""
         with self._lock:
             now = time.monotonic()
@@ -115,7 +115,7 @@ class Regions:
         self._all.append(region)
         return region
 
-    def registered(self) -> Iterator[Region]:
+    def iter_registered(self) -> Iterator[Region]:
         return (region for region in self._all if region.registered)
 
     def close(self) -> None:

@@ -16,8 +16,8 @@ from .batches import Arrays, Inputs, arrays
 from .clients import BaseAsyncClient, BaseClient
 from .errors import InferenceError
 from .flow import Deadline
-from .grpc_transport import GrpcTransport, grpc_error, is_lost, refuse_lost, translated
-from .transport import Request, decoded, encoded
+from .grpc_transport import GrpcTransport, grpc_error, is_lost, refuse_lost, translate_errors
+from .transport import Request, decode_result, encode_request
 
 # With this header, a stream whose request fails while it runs ends with a status. A request that the server refuses
 # earlier has only a text. Without the header, both have only a text.
@@ -50,13 +50,13 @@ class StreamClient(BaseClient):
         if not isinstance(self._transport, GrpcTransport):
             raise ValueError("a decoupled ensemble answers over gRPC; write grpc://host:port")
         options = {"request_id": request_id}
-        request = Request(inputs, tuple(OUTPUTS), self._begun(timeout), options, headers or {})
-        return _streamed(self._transport, request)
+        request = Request(inputs, tuple(OUTPUTS), self._begin(timeout), options, headers or {})
+        return _stream(self._transport, request)
 
 
-def _streamed(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
+def _stream(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
     answers: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
-    with translated(request.deadline), transport.connected() as stream:
+    with translate_errors(request.deadline), transport.lend_connection() as stream:
         stream.start_stream(
             lambda result, error: answers.put((result, error)),
             stream_timeout=request.deadline.left(),
@@ -64,7 +64,7 @@ def _streamed(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
         )
         is_over = False
         try:
-            tensors, outputs = encoded(grpc, request, None)
+            tensors, outputs = encode_request(grpc, request, None)
             stream.async_stream_infer(
                 MODEL,
                 tensors,
@@ -78,11 +78,11 @@ def _streamed(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
                 result, error = answers.get()
                 if error:
                     is_over = True
-                    raise _refused(error, request.deadline)
+                    raise _make_refusal(error, request.deadline)
                 response = result.get_response()
                 is_over = response.parameters["triton_final_response"].bool_param
                 if response.outputs:
-                    yield decoded(result, request.outputs)
+                    yield decode_result(result, request.outputs)
         finally:
             # A stream that is cancelled holds up the server's shutdown.
             if not is_lost():
@@ -109,9 +109,9 @@ class AsyncStreamClient(BaseAsyncClient):
     ) -> AsyncGenerator[Arrays]:
         """The same for a request as it is, not checked; see BaseAsyncClient.send."""
         assert isinstance(self._transport, GrpcTransport)
-        deadline = self._begun(timeout)
-        with translated(deadline):
-            tensors, outputs = encoded(grpc, Request(inputs, tuple(OUTPUTS), deadline), None)
+        deadline = self._begin(timeout)
+        with translate_errors(deadline):
+            tensors, outputs = encode_request(grpc, Request(inputs, tuple(OUTPUTS), deadline), None)
             answers = self._transport.connection.stream_infer(
                 _once(
                     {
@@ -130,16 +130,16 @@ class AsyncStreamClient(BaseAsyncClient):
                 async for result, error in answers:
                     failed = failed or error
                     if result:
-                        yield decoded(result, tuple(OUTPUTS))
+                        yield decode_result(result, tuple(OUTPUTS))
             except RpcError as error:
                 raise grpc_error(str(error.code()), error.details(), deadline) from None
             finally:
                 answers.cancel()  # nothing, where the server has ended the stream
             if failed:
-                raise _refused(failed, deadline)
+                raise _make_refusal(failed, deadline)
 
 
-def _refused(error: Any, deadline: Deadline) -> InferenceError:
+def _make_refusal(error: Any, deadline: Deadline) -> InferenceError:
     return grpc_error(error.status() or "INVALID_ARGUMENT", error.message(), deadline)
 
 

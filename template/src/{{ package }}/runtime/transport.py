@@ -81,7 +81,9 @@ def _is_address(parts: SplitResult) -> bool:
         return False
 
 
-def encoded(api: Any, request: Request, region: Region | None) -> tuple[list[Any], list[Any]]:
+def encode_request(
+    api: Any, request: Request, region: Region | None
+) -> tuple[list[Any], list[Any]]:
     """Return the inputs and outputs as tritonclient's; `api` is its module for HTTP or gRPC."""
     tensors = []
     for name, array in request.inputs.items():
@@ -95,7 +97,7 @@ def encoded(api: Any, request: Request, region: Region | None) -> tuple[list[Any
     return tensors, [api.InferRequestedOutput(name) for name in request.outputs]
 
 
-def decoded(result: Any, outputs: Sequence[str]) -> Arrays:
+def decode_result(result: Any, outputs: Sequence[str]) -> Arrays:
     """Return the outputs of an answer of tritonclient; raise ServerFailure if one is missing."""
     arrays = {}
     for name in outputs:

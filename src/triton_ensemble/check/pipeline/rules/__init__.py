@@ -47,7 +47,7 @@ def problems_of_ensemble(graph: Answers, answers: Answers) -> Iterator[Problem]:
     """Yield the first problem of the tensors of an ensemble, each alone."""
     own = {**graph, "adopted": graph["given"].get("adopted")}
     for problem in _first((tensors,), own, graph, answers):
-        yield problem.within([], "the ensemble ")
+        yield problem.move_into([], "the ensemble ")
 
 
 def problems_of_file(graph: Answers, answers: Answers, whole: bool) -> Iterator[Problem]:
@@ -56,19 +56,19 @@ def problems_of_file(graph: Answers, answers: Answers, whole: bool) -> Iterator[
     `whole`: all steps are there, and nothing else is wrong, so that these have to hang together.
     """
     for problem in _first(OF_ENSEMBLES, graph["given"], graph, answers):
-        yield problem.within(["ensemble"], "ensemble: ")
+        yield problem.move_into(["ensemble"], "ensemble: ")
     for step in graph["steps"]:
         # One that shares a model has the problems of that one's; of a model that there is not, none is known.
         rules = OF_MODELS if "base" not in step else (use,) if step["base"] else ()
         for problem in _first(rules, step, graph, answers):
-            yield problem.of_step(step["name"])
+            yield problem.move_into_step(step["name"])
     if whole:
         yield from chain.from_iterable(rule(graph) for rule in OF_PIPELINES)
     for inner in graph["inner"]:
         for problem in chain(
             problems_of_ensemble(inner, answers), problems_of_file(inner, answers, whole)
         ):
-            yield problem.within(["steps", inner["name"]], f"step {inner['name']}, inside: ")
+            yield problem.move_into(["steps", inner["name"]], f"step {inner['name']}, inside: ")
 
 
 def _first(rules: Iterable[Rule], *of: Answers) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from triton_ensemble import catalog
-from triton_ensemble.config import dims_match
+from triton_ensemble.config import is_same_dims
 from triton_ensemble.pipeline.rules import Answers, Problem, problem
 
 CORRELATION_IDS = [f"TYPE_{name}" for name in catalog.table("sequences")["correlation_id"]]
@@ -36,7 +36,7 @@ def batching(step: Answers, graph: Answers, answers: Answers) -> Iterator[Proble
     if settings.get("preserve_ordering"):
         if levels > 1:
             yield problem("ordering-levels", "batching", "preserve_ordering", levels=levels)
-        if any(map(_delays, [settings.get("default_queue_policy", {}), *by_level.values()])):
+        if any(map(_is_delaying, [settings.get("default_queue_policy", {}), *by_level.values()])):
             yield problem("ordering-delay", "batching", "preserve_ordering")
     if levels and not 1 <= settings.get("default_priority_level", 0) <= levels:
         yield problem("default-level", "batching", "default_priority_level", levels=levels)
@@ -44,7 +44,7 @@ def batching(step: Answers, graph: Answers, answers: Answers) -> Iterator[Proble
         yield problem("policy-level", "batching", "priority_queue_policy", levels=levels)
 
 
-def _delays(policy: Answers) -> bool:
+def _is_delaying(policy: Answers) -> bool:
     return policy.get("timeout_action") == "DELAY" and policy.get("default_timeout_us", 0) > 0
 
 
@@ -92,7 +92,7 @@ def _initial(state: Answers, first: Answers) -> Iterator[Problem]:
     if first["data_type"] != state["data_type"]:
         types = {"own": state["data_type"], "data_type": first["data_type"]}
         yield problem("initial-type", *place, **words, **types)
-    if not dims_match(dims, own):
+    if not is_same_dims(dims, own):
         yield problem("initial-dims", *place, **words, own=own, dims=dims)
     if ("data_file" in first) == ("zero_data" in first):
         yield problem("initial-data", *place, name=first["name"])

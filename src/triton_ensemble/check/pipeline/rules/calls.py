@@ -15,14 +15,14 @@ def calls(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
     for name in step["calls"]:
         if name not in by_name:
             yield problem("calls-unknown", "calls", name, near=nearest(name, by_name), name=name)
-    if cycle := _cycle(step, by_name):
+    if cycle := _find_cycle(step, by_name):
         yield problem("calls-cycle", "calls", cycle=" -> ".join(cycle))
     for name in step["calls"]:
         if "sequence" in by_name.get(name, {}) and name != step["name"] and not step["adopted"]:
             yield problem("calls-sequence", "calls", name, name=name)
 
 
-def _cycle(step: Answers, by_name: Mapping[str, Answers]) -> list[str]:
+def _find_cycle(step: Answers, by_name: Mapping[str, Answers]) -> list[str]:
     """Return the shortest way from a step back to its own model; empty where there is none.
 
     Models that call each other wait for each other without end, once each instance of one does. The

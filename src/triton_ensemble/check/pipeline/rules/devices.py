@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble.config import dims_match
+from triton_ensemble.config import is_same_dims
 from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
 
 
@@ -43,16 +43,16 @@ def engine(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]
             yield problem("trtexec-unknown", *place, name, **words)
     for each in step["inputs"]:
         dims = each["dims"] if each["reshape"] is None else each["reshape"]
-        yield from _of_shape(each["name"], dims, shapes.get(each["name"], {}))
+        yield from _check_shape(each["name"], dims, shapes.get(each["name"], {}))
 
 
-def _of_shape(name: str, dims: list[int], span: Answers) -> Iterator[Problem]:
+def _check_shape(name: str, dims: list[int], span: Answers) -> Iterator[Problem]:
     place = ["trtexec", "shapes", name]
     if -1 in dims and not span:
         least = [abs(dim) for dim in dims]
         yield problem("trtexec-open", *place[:2], name=name, dims=dims, least=least)
     for at, given in span.items():
-        if not dims_match(given, dims):
+        if not is_same_dims(given, dims):
             yield problem("trtexec-dims", *place, at, name=name, dims=dims, at=at, given=given)
     if span and len({len(sizes) for sizes in span.values()}) == 1:
         spans = zip(span["min"], span["opt"], span["max"], strict=True)

@@ -40,7 +40,7 @@ ROLES = {
 def openai(graph: Answers, answers: Answers) -> Iterator[Problem]:
     """Each tensor that a route names is one of the pipeline's, of a type and dims that the route can fill or return."""
     routes = answers.get("openai") or {}
-    if routes and (why := _why_not(graph, answers)):
+    if routes and (why := _explain_why_not(graph, answers)):
         yield problem("openai-without", "openai", why=why[0], write=why[1])
         return
     sides = {side: {each["name"]: each for each in graph[side]} for side in ("inputs", "outputs")}
@@ -64,7 +64,7 @@ def openai(graph: Answers, answers: Answers) -> Iterator[Problem]:
                 yield problem("openai-needed", "openai", route, route=route, name=name)
 
 
-def _why_not(graph: Answers, answers: Answers) -> tuple[str, str] | None:
+def _explain_why_not(graph: Answers, answers: Answers) -> tuple[str, str] | None:
     """Return why no route can be served, and what to write instead."""
     if "gateway" not in answers["extras"]:
         return "the project has no gateway", "add `gateway` to `extras`, or drop `openai`"

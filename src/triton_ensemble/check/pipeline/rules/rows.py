@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, permutations
 from typing import NamedTuple
 
-from triton_ensemble.config import dims_match
+from triton_ensemble.config import is_same_dims
 from triton_ensemble.pipeline.rules import Answers, Problem, problem
 
 USES = (("has", "inputs"), ("has", "outputs"), ("writes", "outputs"), ("reads", "inputs"))
@@ -51,12 +51,12 @@ def rows(graph: Answers) -> Iterator[Problem]:
                     dims = each["dims"] if reshape is None else reshape
                     uses[each["tensor"]].append(Use(owner, verb, side, each, dims))
     found: dict[str, Problem] = {}
-    for step, each in chain(_lost(graph, uses), _kept(graph, uses)):
+    for step, each in chain(_find_lost_rows(graph, uses), _find_changed_rows(graph, uses)):
         found.setdefault(step, each)
-    yield from (each.of_step(step) for step, each in found.items())
+    yield from (each.move_into_step(step) for step, each in found.items())
 
 
-def _lost(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]:
+def _find_lost_rows(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]:
     """Triton takes the batch dimension off for a model that has none, and of several rows answers none."""
     pairs = chain.from_iterable(permutations(each, 2) for each in uses.values())
     for one, two in sorted(pairs, key=lambda pair: pair[0].side):
@@ -65,7 +65,7 @@ def _lost(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]:
         flat, batched = (two, one) if one.batches else (one, two)
         if step is graph or one.batches == two.batches:
             continue
-        if not dims_match(flat.dims, [-1, *batched.dims]):
+        if not is_same_dims(flat.dims, [-1, *batched.dims]):
             if two.verb != "reads" and not step["adopted"] and graph["max_batch_size"] > 1:
                 words |= {"verb": one.verb, "own": str(one)}
                 yield step["name"], problem("single-rows", *at, **words)
@@ -76,7 +76,7 @@ def _lost(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]:
             yield step["name"], problem("more-rows", *at, **words)
 
 
-def _kept(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]:
+def _find_changed_rows(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]:
     """A Python step that batches writes as many rows as it reads, also where the dims of others have the rows."""
     written: dict[str, int] = {}
     for step in graph["steps"]:
@@ -96,6 +96,6 @@ def _kept(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]:
 
 def _count(use: Use, dims: list[int]) -> int:
     """Return how many rows of these dims a use without a batch dimension has; -1: any, or it is unknown."""
-    if not use.batches and dims_match(use.dims, [-1, *dims]):
+    if not use.batches and is_same_dims(use.dims, [-1, *dims]):
         return use.dims[0]
-    return 1 if not use.batches and dims_match(use.dims, dims) else -1
+    return 1 if not use.batches and is_same_dims(use.dims, dims) else -1

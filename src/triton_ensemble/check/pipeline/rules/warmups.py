@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble.config import dims_match
+from triton_ensemble.config import is_same_dims
 from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
 
 
@@ -27,6 +27,6 @@ def warmup(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]
             dims = said.get("dims", []) if isinstance(said, dict) else []
             if name not in given and not own["optional"]:
                 yield problem("warmup-missing", *place, "inputs", name=name)
-            if dims and own["dims"] and not dims_match(dims, own["dims"]):
+            if dims and own["dims"] and not is_same_dims(dims, own["dims"]):
                 at, words = [*place, "inputs", name, "dims"], {"name": name, "dims": own["dims"]}
                 yield problem("warmup-dims", *at, given=dims, **words)

@@ -41,11 +41,11 @@ def decoupled(graph: Answers) -> Iterator[Problem]:
                 yield problem("decoupled-outputs", "outputs", first[other], **words)
             else:
                 found = problem("decoupled-step", "inputs", first[other], **words)
-                yield found.of_step(step["name"])
+                yield found.move_into_step(step["name"])
         origin |= dict.fromkeys(step["written"], step["name"] if step.get("decoupled") else source)
 
 
 def fused(graph: Answers) -> Iterator[Problem]:
     """A step that asks to be fused is."""
     for name, why in graph["unfused"]:
-        yield problem("unfused", "fuse", why=why).of_step(name)
+        yield problem("unfused", "fuse", why=why).move_into_step(name)

@@ -40,7 +40,7 @@ class TritonPythonModel(LocalBackend):
         path = file / "model.onnx" if file.is_dir() else file
         self.session = ort.InferenceSession(path, self._options(), self._providers())
         if self.on_gpu and CUDA not in self.session.get_providers():
-            self.without_cuda("onnxruntime")
+            self.warn_without_cuda("onnxruntime")
         required = _tensors(self.session.get_inputs())
         self._compare_optional(required)
         defaults = _tensors(self.session.get_overridable_initializers())

@@ -57,7 +57,7 @@ class LocalBackend(ABC):
             raise ValueError(f"there is no model file {version.name}/{name}")
         return version / name
 
-    def without_cuda(self, package: str) -> None:
+    def warn_without_cuda(self, package: str) -> None:
         """Say that instances for a GPU run on the CPU; `make serve` prints it."""
         text = f"this {package} has no CUDA, so its GPU instances run on the CPU; see README.md"
         pb_utils.Logger.log_warn(f"{self.config['name']}: {text}")

@@ -59,17 +59,17 @@ class Generator(StandIn):
         if self.answers_with not in self.tensors:
             return super().execute(requests)
         if not self.decoupled:
-            return [next(self._responses_to(request)) for request in requests]
+            return [next(self._list_responses(request)) for request in requests]
         for request in requests:
             sender = request.get_response_sender()
-            for response in self._responses_to(request):
+            for response in self._list_responses(request):
                 if sender.is_cancelled():
                     break
                 sender.send(response)
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
         return None
 
-    def _responses_to(self, request: Any) -> Iterator[Any]:
+    def _list_responses(self, request: Any) -> Iterator[Any]:
         wanted = request.requested_output_names()
         try:
             inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}

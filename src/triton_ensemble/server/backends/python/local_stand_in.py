@@ -49,7 +49,7 @@ class StandIn(LocalBackend):
                 self._check_input(name, array)
         rows = self._rows(inputs)
         pb_utils.Logger.log_warn(f"{self.warning}: {rows} rows of {', '.join(outputs)}")
-        return {name: self._blank(name, rows) for name in outputs}
+        return {name: self._make_blank(name, rows) for name in outputs}
 
     def _check_input(self, name: str, array: NDArray[Any]) -> None:
         spec = self.tensors[name]
@@ -68,7 +68,7 @@ class StandIn(LocalBackend):
         counted = (len(a) for name, a in inputs.items() if self.batches or name in open_first)
         return next(counted, 1)
 
-    def _blank(self, name: str, rows: int) -> NDArray[Any]:
+    def _make_blank(self, name: str, rows: int) -> NDArray[Any]:
         """Return zeros or empty texts; a dim that varies has the size that its readers declare, or 1."""
         spec = self.tensors[name]
         sizes = [-1] * self.batches + self.sizes.get(name, model_dims(spec))

@@ -31,7 +31,7 @@ class TritonPythonModel(LocalBackend):
             torch.set_num_threads(1)
         cuda = self.on_gpu and torch.cuda.is_available()
         if self.on_gpu and not cuda:
-            self.without_cuda("torch")
+            self.warn_without_cuda("torch")
         self.device = torch.device("cuda", self.device_id) if cuda else torch.device("cpu")
         module = torch.jit.load(file, self.device)  # type: ignore[no-untyped-call, unused-ignore]
         self.module = module.eval()

@@ -44,4 +44,4 @@ class TritonPythonModel(Generator):
             "sequence_length": np.full((*rows, 1), len(tokens), np.int32),
         }
         names = [spec["name"] for spec in self.config["output"]]
-        return {name: known[name] if name in known else self._blank(name, 1) for name in names}
+        return {name: known[name] if name in known else self._make_blank(name, 1) for name in names}
