@@ -77,7 +77,7 @@ class Predictor:
         refused = [part for part in parts if part.error and len(part.rows) > 1]
         alone = [sent(range(row, row + 1)) for part in refused for row in part.rows]
         parts = [part for part in parts if part not in refused] + await _gather(alone)
-        return _join(batches.joined, sorted(parts, key=lambda part: part.rows.start))
+        return _join(batches.join_rows, sorted(parts, key=lambda part: part.rows.start))
 
     async def stream(
         self, inputs: Mapping[str, object], timeout_s: float, options: Options
