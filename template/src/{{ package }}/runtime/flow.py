@@ -68,14 +68,14 @@ def flow(rows: range, deadline: Deadline, retries: int) -> Flow:
         yield pause
         answer = yield rows
     if isinstance(answer, InvalidInput) and len(rows) > 1:
-        rows, answer = yield from _find_first_make_refusal(rows, answer)
+        rows, answer = yield from _find_first_refused(rows, answer)
     if isinstance(answer, InferenceError):
         raise shift_rows(answer, rows)
     assert answer is not None
     return answer
 
 
-def _find_first_make_refusal(
+def _find_first_refused(
     rows: range, error: InvalidInput
 ) -> Generator[range | float, Answer, tuple[range, InferenceError]]:
     """Find the first refused row and its own error, by halving: Triton refuses all rows together."""
