@@ -45,9 +45,10 @@ options.
 ALERTS = f"""{WRITTEN}\
 # Alerts
 
-`deploy/monitoring/alerts.yml` tells Prometheus to watch this, here of an ensemble `digits` with a gateway. `severity`
-is critical where clients get no answers or wrong ones, else warning. Each is tried by promtool, in trouble and after
-it, and Triton's own metrics of such a trouble are what it is tried on.
+For you if an alert reached you, or if you route alerts: here you find what each means and how it is computed.
+`deploy/monitoring/alerts.yml` has them; these are the alerts of an ensemble `digits` with a gateway. `severity` is
+critical if clients get no answers or wrong ones, otherwise warning. promtool tests whether each alert fires and clears,
+with metrics that Triton itself had in such trouble.
 
 """
 # A pipeline that has all alerts: a queue with an end, and a gateway.
