@@ -100,7 +100,7 @@ def test_a_step_that_waits(generate: Generate) -> None:
 @pytest.mark.slow
 def test_a_step_with_many_answers(generate: Generate) -> None:
     text = {"TEXT": np.array([["one grüße".encode()], [b"three"]], dtype=object)}
-    with served(generate, "A step with many answers") as triton:
+    with served(generate, "A step with many responses") as triton:
         answers = streamed(triton, "docs", text)
     words = [answer["WORD"].item().decode() for answer in answers if isinstance(answer, dict)]
     assert words == ["one", "grüße", "three"]
