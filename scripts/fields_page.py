@@ -29,8 +29,8 @@ HEAD = """\
 
 # Fields of pipeline.yml
 
-Each field, what it may be, and what it is where it is not written. Below a table: parts of a `pipeline.yml`, each with
-the lines that it adds to configs. They are added to this pipeline:
+For you if you look up a field: here you find the values that each field may have, its default, and its meaning. Below a
+table are parts of a `pipeline.yml`, each with the lines that it adds to configs, if you add it to this pipeline:
 
 """
 
