@@ -38,8 +38,8 @@ DRAWN = '<!-- skip: next "drawn by scripts/reference.py" -->\n'
 CLI = f"""{WRITTEN}\
 # The command
 
-In a project, `make` calls `triton-ensemble`. You can also call `.venv/bin/triton-ensemble COMMAND` yourself, with these
-options.
+For you if you call the toolkit without make: here you find each command and its options. In a project, call
+`.venv/bin/triton-ensemble COMMAND`, as `make` does.
 
 """
 ALERTS = f"""{WRITTEN}\
