@@ -10,6 +10,7 @@ from pathlib import Path
 from triton_ensemble.adapter.typed import MissingField, read_json
 
 FILE = Path("vendor", "project.json")
+STAGE = "STAGE"  # the environment variable that names a stage of the pipeline, for commands and in the container
 PROBE = "probe"  # the sample that health checks send, if there is one
 STUB = "stub"  # the key of a sample that the template made up
 
@@ -74,6 +75,7 @@ class Facts:
     ]  # config.pbtxt text of inputs and outputs that only the model file declares
     release: str  # of Triton's container
     engines: dict[str, list[str]]  # flags of trtexec by the model whose engines it builds
+    stages: tuple[str, ...]  # that pipeline.yml declares
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,13 @@ class Project(Facts):
         except (OSError, ValueError) as error:
             raise ProjectError(f"{path}: {error}; restore it: git checkout {FILE}") from error
         return cls(root=root.resolve(), **vars(facts))
+
+    def check_stage(self, stage: str) -> None:
+        """Raise ProjectError for a name that is not a stage of the pipeline; the empty one means no stage."""
+        if stage and stage not in self.stages:
+            known = ", ".join(self.stages)
+            instead = f"write one of {known}" if known else "declare it in `stages`"
+            raise ProjectError(f"pipeline.yml has no stage {stage}; {instead}")
 
     @classmethod
     def find(cls, repository: Path) -> Project | None:

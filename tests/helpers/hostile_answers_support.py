@@ -112,6 +112,15 @@ RICH: Answers = {
         "adopted": True,
         "config": "# more",
     },
+    "stages": {
+        "prod": {
+            "gpu_count": 2,
+            "replicas": 2,
+            "cpu": "1",
+            "memory": "4Gi",
+            "steps": {"net": {"instances": 2}},
+        }
+    },
     "steps": [
         step(
             "one",

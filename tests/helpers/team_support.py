@@ -23,6 +23,9 @@ settings:
   runner: self-hosted, cpu
   package_index: https://pypi.example.com/simple
   license: Apache-2.0
+  header: |
+    Copyright Example Ltd.
+    SPDX-License-Identifier: Apache-2.0
   labels: {example.com/team: fraud}
   annotations: {example.com/contact: fraud@example.com}
   resources: {cpu: "2", memory: 16Gi}
@@ -81,6 +84,7 @@ WORDS = {
     "deploy/Dockerfile": "ARG TRITON_IMAGE=harbor.example.com/nvcr/nvidia/tritonserver:26.08-py3",
     "deploy/kubernetes/base/deployment.yaml": 'requests: { cpu: "2", memory: 16Gi',
     "deploy/kubernetes/base/kustomization.yaml": '- pairs: {"example.com/team": "fraud"}',
+    "steps/score.py": "# Copyright Example Ltd.\n# SPDX-License-Identifier: Apache-2.0\n# Yours: the team",
     "pyproject.toml": 'license = "Apache-2.0"',
 }
 

@@ -82,7 +82,7 @@ def test_what_the_system_does_not_let_read(
     line = "m/config.pbtxt:1: error: parse: can't be read: Permission denied; "
     assert line in reported(capsys, tmp_path / "r")
     monkeypatch.setattr(
-        "triton_ensemble.check.repository.read_models", lambda folder: read_bytes(folder / "m")
+        "triton_ensemble.check.repository.read_models", lambda folder, _: read_bytes(folder / "m")
     )
     assert f"{tmp_path}/r/m: can't be read: Permission denied" in refused(capsys, f"{tmp_path}/r")
 

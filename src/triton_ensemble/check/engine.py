@@ -11,12 +11,15 @@ from triton_ensemble.check.team import add_team_findings
 
 
 def check(folder: Path, release: str = "") -> list[Finding]:
-    """Return all findings in a model repository, by file and line.
+    """Return all findings in a model repository, by file and line, those of its stages too.
 
     `release` (YY.MM) is the Triton to serve it: without one the project's, or the newest. Raises
     OSError where a folder can't be read.
     """
-    return findings_in(Repository.read(folder, release))
+    base = Repository.read(folder, release)
+    stages = [Repository.read(folder, release, stage) for stage in base.answers.get("stages", {})]
+    found = findings_in(base)
+    return sorted({*found, *(each for stage in stages for each in findings_in(stage))})
 
 
 def findings_in(repository: Repository) -> list[Finding]:

@@ -26,13 +26,14 @@ class Repository:
     release: str = ""  # of the Triton to serve it, YY.MM; empty: the newest
     project: Path | None = None  # whose files its owner has; None: the folder around the repository
     findings: list[Finding] = field(default_factory=list)  # of the rules that were asked before
+    stage: str = ""  # of the project, whose configs these are; empty: the usual ones
 
     @classmethod
-    def read(cls, folder: Path, release: str = "") -> Repository:
-        """Read a repository; OSError for a folder that can't be read."""
+    def read(cls, folder: Path, release: str = "", stage: str = "") -> Repository:
+        """Read a repository, as it is in a stage; OSError for a folder that can't be read."""
         answers = answers_of(folder)
         release = release or str(answers.get("triton_release", ""))
-        return cls(folder, read_models(folder), answers, release)
+        return cls(folder, read_models(folder, stage), answers, release, stage=stage)
 
     @cached_property
     def models(self) -> dict[str, Model]:
@@ -75,7 +76,9 @@ class Repository:
     @property
     def gpu_count(self) -> int | None:
         """The GPUs of the server; None where they are not known."""
-        return self.answers.get("gpu_count")
+        there: Answers = self.answers.get("stages", {}).get(self.stage, {})
+        count: int | None = {**self.answers, **there}.get("gpu_count")
+        return count
 
     @cached_property
     def asks_for_all_outputs(self) -> set[str]:

@@ -44,6 +44,7 @@ class Model:
     fields: Field
     has_config: bool = True  # else Triton makes one up by the model file
     assumed_versions: tuple[int, ...] = ()  # where git has dropped the empty version folders
+    stage: str = ""  # whose config this is; empty: the model's usual one
 
     @property
     def name(self) -> str:
@@ -53,7 +54,7 @@ class Model:
     @property
     def path(self) -> Path:
         """The path of the config."""
-        return self.folder / CONFIG
+        return stage_config(self.folder, self.stage) if self.stage else self.folder / CONFIG
 
     def problem(self, what: str, instead: str, *place: Part, missing: bool = False) -> Problem:
         """Return a problem at a field of the config."""
@@ -125,18 +126,24 @@ class Model:
         return not (known and known.must_declare)
 
 
-def read_models(repository: Path) -> dict[str, Model | UnreadModel]:
-    """Read each folder of a repository, by its name; OSError where a folder can't be read."""
+def stage_config(folder: Path, stage: str) -> Path:
+    """Return the config that Triton's `--model-config-name` takes instead of config.pbtxt, if the model has it."""
+    return folder / "configs" / f"{stage}.pbtxt"
+
+
+def read_models(repository: Path, stage: str = "") -> dict[str, Model | UnreadModel]:
+    """Read each folder of a repository, by its name, with its config in a stage; OSError where a folder can't be read."""
     folders = sorted(path for path in repository.iterdir() if path.is_dir())
-    return {folder.name: read_model(folder) for folder in folders}
+    return {folder.name: read_model(folder, stage) for folder in folders}
 
 
-def read_model(folder: Path) -> Model | UnreadModel:
+def read_model(folder: Path, stage: str = "") -> Model | UnreadModel:
     """Read a model's config; OSError where the folder can't be read."""
-    path = folder / CONFIG
+    own = stage if stage and stage_config(folder, stage).is_file() else ""
+    path = stage_config(folder, own) if own else folder / CONFIG
     try:
         text = readable(path.read_bytes().decode(errors="replace"))
-        return Model(folder, parse(text), fields_of(text))
+        return Model(folder, parse(text), fields_of(text), stage=own)
     except FileNotFoundError:
         return _make_config(folder)
     except OSError as error:

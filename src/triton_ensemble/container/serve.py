@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from triton_ensemble.container.engines import RELEASE, gpus
-from triton_ensemble.project import FILE, Project
+from triton_ensemble.project import FILE, STAGE, Project, ProjectError
 from triton_ensemble.repository import engines
 from triton_ensemble.s3 import readable
 
@@ -56,6 +56,12 @@ def main(arguments: Sequence[str]) -> None:
     closed = f"{APIS}:admin-key={key or uuid.uuid4()}"
     _start_hiding(os.getpid())
     options = [f"{option}={closed}" for option in OPTIONS]
+    if stage := os.environ.get(STAGE, ""):
+        try:
+            Project.load(PROJECT).check_stage(stage)
+        except ProjectError as error:
+            sys.exit(f"{STAGE}: {error}")
+        options.append(f"--model-config-name={stage}")
     os.execvp("tritonserver", ["tritonserver", *arguments, *options])
 
 

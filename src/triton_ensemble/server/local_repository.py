@@ -19,8 +19,8 @@ from google.protobuf import text_format  # type: ignore[import-untyped, unused-i
 
 from triton_ensemble import catalog
 from triton_ensemble.answers import answers_of
-from triton_ensemble.config import Model, ModelConfig, read_models
-from triton_ensemble.project import Project
+from triton_ensemble.config import Model, read_models
+from triton_ensemble.project import STAGE, Project
 from triton_ensemble.server.sizes import sizes
 
 # Fields that came after 24.10, as the two versions of model_config.proto differ.
@@ -35,13 +35,16 @@ class LocalRepository:
     """
 
     def __init__(self, repository: Path, folder: Path, backends: Collection[str]) -> None:
-        configs = _configs(repository)
+        stage, project = os.environ.get(STAGE, ""), Project.find(repository)
+        if project:
+            project.check_stage(stage)
+        models = _models(repository, stage)
+        configs = {name: model.config for name, model in models.items()}
         self.problems = [*_problems(repository, configs, backends)]
         caches = any(config.response_cache.enable for config in configs.values())
         self.flags = [f"--cache-config=local,size={CACHE_BYTES}"] if caches else []
         before = {name: _bytes(config) for name, config in configs.items()}
         gpus, wanted = gpu_count(), _count_wanted_gpus(repository, configs.values())
-        project = Project.find(repository)
         undeclared = project.undeclared if project else {}
         adapted = {
             name: list(_adapt(config, gpus, undeclared.get(name, ""), repository / name))
@@ -59,7 +62,11 @@ class LocalRepository:
             theirs = "it serves" if gpus == 1 else "they serve"
             line = f"this machine has {gpus} of {wanted} GPUs; {theirs} what is for the others too"
             self.notes.insert(0, line)
-        changed = {n: config for n, config in configs.items() if _bytes(config) != before[n]}
+        changed = {
+            name: config
+            for name, config in configs.items()
+            if models[name].stage or _bytes(config) != before[name]
+        }
         _link(repository, folder, changed)
 
 
@@ -99,10 +106,10 @@ def _count_wanted_gpus(repository: Path, configs: Iterable[Any]) -> int:
     return int(answers_of(repository).get("gpu_count") or 0) or max(listed, default=-1) + 1
 
 
-def _configs(repository: Path) -> dict[str, ModelConfig]:
-    """Return the configs that can be parsed; Triton says what is wrong with the others."""
-    models = read_models(repository).values()
-    return {m.name: m.config for m in models if isinstance(m, Model) and m.has_config}
+def _models(repository: Path, stage: str) -> dict[str, Model]:
+    """Return the models whose configs can be parsed; Triton says what is wrong with the others."""
+    models = read_models(repository, stage).values()
+    return {m.name: m for m in models if isinstance(m, Model) and m.has_config}
 
 
 def _bytes(config: Any) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any
@@ -10,6 +11,7 @@ import yaml
 
 from triton_ensemble.check.pipeline.rules import problems_of_ensemble, problems_of_file
 from triton_ensemble.check.pipeline.rules.openai import openai
+from triton_ensemble.check.pipeline.rules.stages import stages
 from triton_ensemble.pipeline.file import steps_of, tensors_of
 from triton_ensemble.pipeline.rules import Answers, Problem, Rules
 
@@ -46,6 +48,17 @@ def _check_wiring(answers: Answers, rules: Rules, whole: bool) -> Iterator[Probl
             yield each
     if whole and not found:
         yield from openai(graph, answers)
+        yield from stages(graph, answers)
+        yield from _check_stages(answers, rules)
+
+
+def _check_stages(answers: Answers, rules: Rules) -> Iterator[Problem]:
+    """Yield what is wrong with the pipeline as it is in each stage, and not anyway."""
+    given = {name: value for name, value in answers.items() if name != "graph"}
+    for name in answers.get("stages") or {}:
+        there = json.loads(rules.macro("stages", "answers_of_stage")(given, name))
+        for each in _check_wiring(rules.answer_unchecked(there), rules, whole=True):
+            yield each.move_into(["stages", name], f"stage {name}: ")
 
 
 def _step(problem: Problem) -> Place:
