@@ -30,7 +30,8 @@ from benchmarks.fusion.works import (
 from benchmarks.generation import template
 from benchmarks.processes import cpu_seconds, family, started
 from benchmarks.wrk import Wrk
-from triton_ensemble.server.local_triton import LocalTriton, free_ports
+from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.server.ports import free_ports
 
 HERE = Path(__file__).parent
 PEERS = HERE.parent / "peers"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.request import urlopen
 
-from triton_ensemble.server.local_triton import free_ports
+from triton_ensemble.server.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -24,7 +24,7 @@ from benchmarks.peers.serving import Forms, Reads, Served, over_http, program, w
 from benchmarks.peers.works import HERE, Projects, Work
 from benchmarks.processes import started
 from benchmarks.wrk import Request
-from triton_ensemble.server.local_triton import free_ports
+from triton_ensemble.server.ports import free_ports
 
 JSON = {"Content-Type": "application/json"}
 

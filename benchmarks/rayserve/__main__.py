@@ -24,7 +24,8 @@ from benchmarks.gateway.service import gateway
 from benchmarks.generation import template
 from benchmarks.wrk import Request, Wrk
 from triton_ensemble.project import Project
-from triton_ensemble.server.local_triton import LocalTriton, free_ports
+from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.server.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 SCALED, COMPARED = 8, 32  # requests at once

@@ -33,7 +33,8 @@ from benchmarks.storm.random_requests import (
     http_request,
     is_known,
 )
-from triton_ensemble.server.local_triton import LocalTriton, ServerError
+from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.server.process import ServerError
 
 KEPT, WAIT_S, LARGEST_RSS = 2000, 3.0, 8 << 30
 CODE = """

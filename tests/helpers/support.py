@@ -22,7 +22,7 @@ from copier.errors import UserMessageError
 
 from triton_ensemble.cli import main
 from triton_ensemble.repository.sources import iter_adapter_files
-from triton_ensemble.server.local_triton import free_ports
+from triton_ensemble.server.ports import free_ports
 from triton_ensemble.update.render import UNDEFINED
 
 ROOT = Path(__file__).resolve().parents[2]

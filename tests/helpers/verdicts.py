@@ -26,7 +26,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]
 from triton_ensemble.check.engine import check
 from triton_ensemble.server import environment
 from triton_ensemble.server.environment import copy_backends
-from triton_ensemble.server.local_triton import HOST, free_ports
+from triton_ensemble.server.ports import HOST, free_ports
 
 SIZES = (4, 1, 2, 3, 5, 8)  # what is open in dims is one of them: a request is good if one answers
 LOAD_S, UNLOAD_S, ANSWER_S = 60, 5, 10

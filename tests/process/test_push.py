@@ -26,7 +26,7 @@ from bucket import Store, store
 from support import NOWHERE, SOURCES, VENV, Generate, Project, call, succeed, variables
 
 from triton_ensemble.server import environment
-from triton_ensemble.server.local_triton import free_ports
+from triton_ensemble.server.ports import free_ports
 
 ALL = {
     "Version": "2012-10-17",

@@ -18,8 +18,7 @@ from rayserve.cluster import eventually, is_alive, waiting
 from support import SOURCES, UNUSUAL, Generate, Project, run, succeed, variables
 
 from triton_ensemble.container.inference import DIRECT
-from triton_ensemble.server.local_triton import free_ports
-from triton_ensemble.server.ports import is_taken
+from triton_ensemble.server.ports import free_ports, is_taken
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,8 @@ from support import ROOT, Generate, Project, assert_logged, step, succeed, varia
 
 from triton_ensemble.server.environment import BACKENDS
 from triton_ensemble.server.local_repository import LocalRepository
-from triton_ensemble.server.local_triton import LocalTriton, ServerError
+from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.server.process import ServerError
 
 ALL = ["onnxruntime", "openvino", "python", "pytorch"]
 

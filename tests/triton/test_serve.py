@@ -40,8 +40,10 @@ from support import SOURCES
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from triton_ensemble.server import local_triton as serve
-from triton_ensemble.server.local_triton import EXIT_TIMEOUT_S, LocalTriton, ServerError
+from triton_ensemble.server import ports
+from triton_ensemble.server.local_triton import LocalTriton
 from triton_ensemble.server.ports import describe_taken
+from triton_ensemble.server.process import EXIT_TIMEOUT_S, ServerError
 
 
 def infer(url: str, model: str, **arrays: Any) -> dict[str, Any]:
@@ -248,7 +250,7 @@ def test_port_that_only_triton_finds_in_use(identity: Path) -> None:
 
 @pytest.mark.slow
 def test_free_port_that_is_taken_meanwhile(identity: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = serve.free_ports
+    chosen = ports.free_ports
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         taken = iter([{"grpc": silent.getsockname()[1]}, {}])

@@ -9,7 +9,8 @@ import pytest
 from serve_support import identity, logs_are_in, repository, served  # noqa: F401
 
 from triton_ensemble.server.environment import problems
-from triton_ensemble.server.local_triton import LocalTriton, ServerError
+from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.server.process import ServerError
 
 
 @pytest.mark.parametrize("port", [-1, 65536])

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from triton_ensemble.apply.files import CONFLICTS, FOLDER, KEPT
 from triton_ensemble.apply.project import Change
 from triton_ensemble.update.lock import FACTS, LOCK, list_missing
-from triton_ensemble.update.table import compare_owned_code, suggest_renames, table
+from triton_ensemble.update.owned import compare_owned_code, suggest_renames
+from triton_ensemble.update.table import table
 
 INTERFACE = "hooks/messages/after_update.jinja"
 

@@ -22,7 +22,9 @@ from typing import Any
 from triton_ensemble.client import package, protocols
 from triton_ensemble.gateway.log import CONFIG
 from triton_ensemble.project import Project, ProjectError
-from triton_ensemble.server.local_triton import BEHIND, LocalTriton, ServerError, free_ports
+from triton_ensemble.server.local_triton import BEHIND, LocalTriton
+from triton_ensemble.server.ports import free_ports
+from triton_ensemble.server.process import ServerError
 
 SHM, SHM_BYTES = "/dev/shm", 16 << 20  # more than the counters of a hundred workers take
 LOADING = "triton_ensemble.gateway.loading"

@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 from triton_ensemble.project import Project, ProjectError
-from triton_ensemble.server.local_triton import ServerError, free_ports
+from triton_ensemble.server.ports import free_ports
+from triton_ensemble.server.process import ServerError
 
 LOGS = Path("/tmp/ray/session_latest/logs/serve")  # Ray's own default
 

@@ -16,7 +16,7 @@ import tritonserver
 from triton_ensemble.rayserve.connection import Connection
 from triton_ensemble.s3 import readable
 from triton_ensemble.server.guard import Guard
-from triton_ensemble.server.local_triton import ServerError
+from triton_ensemble.server.process import ServerError
 
 LOG = logging.getLogger("gateway")
 FLAG = re.compile(r"^\s+--([\w-]+)=?(\S*) \\$", re.MULTILINE)  # in serve.sh

@@ -14,7 +14,8 @@ from ray import serve
 
 from triton_ensemble.rayserve.replica import Pipeline
 from triton_ensemble.rayserve.settings import FILE
-from triton_ensemble.server.local_triton import HOST, ServerError, interruptible
+from triton_ensemble.server.ports import HOST
+from triton_ensemble.server.process import ServerError, interruptible
 
 CONNECT_S = 5.0
 TRIES = 3  # starts of a replica, before what its Triton says is the answer

@@ -21,14 +21,9 @@ from urllib.error import URLError
 from triton_ensemble.container.inference import DIRECT
 from triton_ensemble.project import Project
 from triton_ensemble.server.guard import Guard
-from triton_ensemble.server.local_triton import (
-    BEHIND,
-    HOST,
-    LocalTriton,
-    ServerError,
-    free_ports,
-    wait_alive,
-)
+from triton_ensemble.server.local_triton import BEHIND, LocalTriton
+from triton_ensemble.server.ports import HOST, free_ports
+from triton_ensemble.server.process import ServerError, wait_alive
 
 LOG = logging.getLogger("gateway")
 IMAGE = "/models"  # where the image has them

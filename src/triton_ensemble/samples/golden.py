@@ -18,7 +18,7 @@ from triton_ensemble.project import Project
 from triton_ensemble.samples.compare import Tolerances, differences, tolerance
 from triton_ensemble.samples.files import Sample, array, samples
 from triton_ensemble.samples.infer import server
-from triton_ensemble.server.local_triton import ServerError
+from triton_ensemble.server.process import ServerError
 
 FILE = Path("tests", "golden.json")
 

@@ -22,8 +22,9 @@ from triton_ensemble.project import Project
 from triton_ensemble.samples.files import Sample, samples, way_out
 from triton_ensemble.samples.images import suffix
 from triton_ensemble.samples.outdated import find_outdated
-from triton_ensemble.server.local_triton import LocalTriton, ServerError
+from triton_ensemble.server.local_triton import LocalTriton
 from triton_ensemble.server.ports import holder, is_taken, server_at, usual
+from triton_ensemble.server.process import ServerError
 
 ANSWERS = Path("build/answers")
 

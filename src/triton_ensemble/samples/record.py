@@ -26,7 +26,7 @@ from triton_ensemble.client import Arrays, package
 from triton_ensemble.project import Project, is_stub
 from triton_ensemble.samples.files import Files, text
 from triton_ensemble.samples.infer import server
-from triton_ensemble.server.local_triton import ServerError
+from triton_ensemble.server.process import ServerError
 
 NAME = re.compile(r"\w[\w.-]*")
 

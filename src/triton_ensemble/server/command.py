@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from triton_ensemble.project import Project
-from triton_ensemble.server.local_triton import LocalTriton, ServerError
+from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.server.process import ServerError
 from triton_ensemble.server.reload import Reloader
 from triton_ensemble.server.watch import Deaths, Follower
 

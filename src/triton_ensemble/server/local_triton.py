@@ -6,20 +6,14 @@ In a shell: `triton-ensemble serve`
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 from urllib.parse import quote
 from urllib.request import ProxyHandler, build_opener
 
@@ -30,15 +24,16 @@ from triton_ensemble.server import log as server_log
 from triton_ensemble.server.guard import Guard
 from triton_ensemble.server.local_repository import LocalRepository
 from triton_ensemble.server.own_paths import own_paths
-from triton_ensemble.server.ports import describe_taken
+from triton_ensemble.server.ports import HOST, free_ports
+from triton_ensemble.server.process import (
+    EXIT_TIMEOUT_S,
+    ServerError,
+    end,
+    interruptible,
+    wait_alive,
+)
 
-HOST = "127.0.0.1"
-EXIT_TIMEOUT_S = 5  # one idle client connection holds Triton up for all of it
 BEHIND = 19  # the niceness of a Triton behind a gateway, which must refuse in time what Triton has no time for
-
-
-class ServerError(RuntimeError):
-    """Triton can't start here, or has ended: a line for each cause, and the path of the log."""
 
 
 class LocalTriton:
@@ -226,7 +221,7 @@ class LocalTriton:
         explained = ""
         try:
             if self._process:
-                _end(self._process, self.gentle or error is not None)
+                end(self._process, self.gentle or error is not None)
             if self._guard:
                 self._guard.end()
             if isinstance(error, Exception) and not isinstance(error, ServerError):
@@ -239,69 +234,6 @@ class LocalTriton:
                 shutil.rmtree(self._folder / name, True)
         if explained:
             print(explained, file=sys.stderr)
-
-
-def _signals(handler: Callable[[int, FrameType | None], object]) -> None:
-    """Let `kill` and a closed terminal end a program as Ctrl-C does, with nothing left behind."""
-    if threading.current_thread() is threading.main_thread():
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            if hasattr(signal, name):  # Windows has no SIGHUP
-                signal.signal(getattr(signal, name), handler)
-
-
-def interruptible() -> None:
-    """Turn each signal that ends a program into a KeyboardInterrupt."""
-    _signals(_interrupt)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    _signals(_ignore)  # a second one would cut short what ends the server
-    raise KeyboardInterrupt
-
-
-def _ignore(_number: int, _frame: FrameType | None) -> None:
-    """Ignore a signal. With SIG_IGN Python would complain of a signal that came just before."""
-
-
-def _end(process: subprocess.Popen[bytes], gently: bool) -> None:
-    """End a session; gently means by force after the exit timeout, or at once at a second Ctrl-C."""
-    try:
-        if gently:
-            process.terminate()
-            _signals(_interrupt)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(EXIT_TIMEOUT_S + 2)
-    finally:
-        # Always: a model in an endless loop outlives its Triton.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def wait_alive(process: subprocess.Popen[bytes], meanwhile: Callable[[], object], log: str) -> None:
-    """Call `meanwhile` until it returns something true; ServerError, which ends with `log`, when Triton ends by itself."""
-    while (code := process.poll()) is None:
-        if meanwhile():
-            return
-        time.sleep(0.2)
-    raise ServerError(f"Triton ended with exit code {code}{log}")
-
-
-def free_ports(wanted: dict[str, int]) -> dict[str, int]:
-    """Replace each 0 by a free port; ServerError if another one is taken, or no port."""
-    for number, (api, port) in enumerate(wanted.items()):
-        if not 0 <= port < 2**16 or port in {*[*wanted.values()][:number]} - {0}:
-            raise ServerError(f"{api} can't have port {port}; choose another, or 0 for a free one")
-    if held := describe_taken(wanted):
-        raise ServerError(held)
-    ports: dict[str, int] = {}
-    with contextlib.ExitStack() as stack:  # all are held until the last is chosen, so they differ
-        for api, port in wanted.items():
-            probe = stack.enter_context(socket.socket())
-            if not port:
-                probe.bind((HOST, 0))
-            ports[api] = port or int(probe.getsockname()[1])
-    return ports
 
 
 def get(url: str) -> str:

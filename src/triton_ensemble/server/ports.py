@@ -1,4 +1,4 @@
-"""Name what holds a port of this machine: a container, or a process, from Linux's /proc."""
+"""Ports of this machine: free ones, and what holds the others: a container, or a process, from Linux's /proc."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from triton_ensemble.server.process import ServerError
+
+HOST = "127.0.0.1"
 PROC = Path("/proc")
 LISTENS = "0A"  # in the fourth column of /proc/net/tcp
 STARTED = 19  # in /proc/PID/stat, counted from behind the name: ticks since the machine started
@@ -19,11 +22,28 @@ DOCKER_S = 5  # seconds that an engine has to answer
 USUAL = {"http": 8000, "grpc": 8001}
 
 
+def free_ports(wanted: dict[str, int]) -> dict[str, int]:
+    """Replace each 0 by a free port; ServerError if another one is taken, or no port."""
+    for number, (api, port) in enumerate(wanted.items()):
+        if not 0 <= port < 2**16 or port in {*[*wanted.values()][:number]} - {0}:
+            raise ServerError(f"{api} can't have port {port}; choose another, or 0 for a free one")
+    if held := describe_taken(wanted):
+        raise ServerError(held)
+    ports: dict[str, int] = {}
+    with ExitStack() as stack:  # all are held until the last is chosen, so they differ
+        for api, port in wanted.items():
+            probe = stack.enter_context(socket.socket())
+            if not port:
+                probe.bind((HOST, 0))
+            ports[api] = port or int(probe.getsockname()[1])
+    return ports
+
+
 def is_taken(port: int) -> bool:
     """Return whether something listens on a TCP port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex((HOST, port)) == 0
 
 
 def usual(api: str) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from triton_ensemble.client import Arrays, package
 from triton_ensemble.project import Project
 from triton_ensemble.samples.files import Sample, samples
-from triton_ensemble.server.local_triton import ServerError
+from triton_ensemble.server.process import ServerError
 from triton_ensemble.step import StepError
 from triton_ensemble.step.foreground import ForegroundStep, from_owner
 from triton_ensemble.step.manifests import Served, find_served

@@ -18,8 +18,9 @@ import pytest
 from triton_ensemble.client import Arrays, Client, package, protocols
 from triton_ensemble.samples.files import samples
 from triton_ensemble.server import environment
-from triton_ensemble.server.local_triton import LocalTriton, ServerError
+from triton_ensemble.server.local_triton import LocalTriton
 from triton_ensemble.server.ports import not_asked
+from triton_ensemble.server.process import ServerError
 from triton_ensemble.testing.causes import Cause, tell
 from triton_ensemble.testing.under_test import PROJECT
 

@@ -28,7 +28,7 @@ from triton_ensemble.config.repository import list_fused_steps, model_configs
 from triton_ensemble.pipeline.file import replace, set_values
 from triton_ensemble.progress import Progress
 from triton_ensemble.project import Project
-from triton_ensemble.server.local_triton import interruptible
+from triton_ensemble.server.process import interruptible
 from triton_ensemble.tune.concurrency import Probe, level_to_tune, window_s
 from triton_ensemble.tune.search import Search
 from triton_ensemble.tune.settings import Setting, Settings, describe, edits, tunable

@@ -31,8 +31,9 @@ from triton_ensemble.update.bring import Interruptions, bring
 from triton_ensemble.update.edits import MAKEFILE, keep_edits, keep_unknown
 from triton_ensemble.update.git import UpdateError, git
 from triton_ensemble.update.news import read_news
+from triton_ensemble.update.owned import compare_owned_code, suggest_renames
 from triton_ensemble.update.stage import file_problem, undo_killed
-from triton_ensemble.update.table import compare_owned_code, suggest_renames, table
+from triton_ensemble.update.table import table
 
 BACK = "git restore --source=HEAD --staged --worktree . && git clean -fd ."
 

@@ -1,17 +1,16 @@
-"""The effects of an update as a table: each changed file, and owned files that the pipeline no longer uses."""
+"""The effects of an update as a table: a row for each changed file, and for owned files that no step uses now."""
 
 from __future__ import annotations
 
-import ast
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from triton_ensemble.update.aside import KEPT
-from triton_ensemble.update.git import UpdateError, git
+from triton_ensemble.update.owned import Change, Owned, find_unneeded, is_code, read_imports
 
 COLUMNS = 80
 MANY = 3  # files of a folder that became the same are one row
@@ -22,28 +21,6 @@ STUBS = (
     b'"stub":',
 )  # what the first lines of a file have that its owner is to fill in
 TYPES = "src/step_types.py"
-CODE = ("steps/", "models/")
-
-
-class Change(Protocol):
-    """A change of a project's files, by an update or by apply."""
-
-    @property
-    def root(self) -> Path:
-        """The owner's project."""
-
-    @property
-    def project(self) -> Path:
-        """The folder with the files as they are now."""
-
-    def read_before(self, path: str) -> bytes:
-        """Return a file as it was; empty if there was none."""
-
-    def conflicts(self) -> set[str]:
-        """Return the files in which the owner and the template changed the same lines."""
-
-    def find_moved(self, files: Iterable[str]) -> dict[str, str]:
-        """Return the new paths of files that were elsewhere before, by the old ones."""
 
 
 class Row(NamedTuple):
@@ -52,14 +29,6 @@ class Row(NamedTuple):
     what: str
     path: str
     note: str = ""
-
-
-class Owned(NamedTuple):
-    """Code of the owner's that steps and models have since this update, or no longer have."""
-
-    new: list[str]
-    left: list[str]  # it is still there
-    moved: dict[str, str]  # by its name now
 
 
 def table(copy: Change, changes: Mapping[str, str], owned: Owned) -> Iterator[str]:
@@ -76,48 +45,6 @@ def table(copy: Change, changes: Mapping[str, str], owned: Owned) -> Iterator[st
             break_long_words=False,
             break_on_hyphens=False,
         )
-
-
-def compare_owned_code(copy: Change, before: Mapping[str, Any], after: Mapping[str, Any]) -> Owned:
-    """Compare the owned files of two versions of the answers, and of the owner's last commit."""
-    old, now = ({p for p in a.get("owned") or [] if p.startswith(CODE)} for a in (before, after))
-    moved = {new: was for new, was in _find_renames(copy.root).items() if new in now - old}
-    of_steps = {
-        path.removesuffix(".py") + "/" for path in now
-    }  # a folder that has the name of a step
-    left = [path for path in old - now - of_steps if (copy.project / path).exists()]
-    return Owned(sorted(now - old), sorted(left), moved)
-
-
-def suggest_renames(owned: Owned, changes: Mapping[str, str]) -> Iterator[str]:
-    """Yield what to run where a step was renamed and its code was not."""
-    for folder in CODE:
-        old, new = (
-            [p for p in paths if p.startswith(folder) and _is_code(p)]
-            for paths in (owned.left, [path for path in owned.new if changes.get(path) == "A"])
-        )
-        if old and new:
-            yield "Was a step renamed? Then give its code the new name, and in it the type of its outputs:"
-            yield f"  git mv -f {' or '.join(old)} {' or '.join(new)}"
-
-
-def _is_code(path: str) -> bool:
-    return path.startswith(CODE) and path.endswith(".py")
-
-
-def _find_renames(root: Path) -> dict[str, str]:
-    """Return the former names of code that its owner has moved, as git detects renames."""
-    options = ("-M", "--diff-filter=R", "--name-status", "--format=", "--relative", "-n50", "-z")
-    try:
-        words = iter(git(root, "log", *options, "--", *CODE).decode(errors="replace").split("\0"))
-    except UpdateError:  # a shallow clone lacks what a commit is compared with
-        return {}
-    found: dict[str, str] = {}
-    for word in words:
-        if re.fullmatch(r"\n?R\d+", word):
-            old, new = next(words), next(words)
-            found.setdefault(new, old)
-    return found
 
 
 def _iter_changed(copy: Change, changes: Mapping[str, str]) -> Iterator[Row]:
@@ -153,14 +80,14 @@ def _yours(copy: Change, owned: Owned) -> Iterator[Row]:
     """Yield rows of owned code that the update has not touched."""
     for new, old in owned.moved.items():
         yield Row("moved", f"{old} -> {new}", "by you" + _find_other_types(copy, new))
-    imports = _imports(copy.project)
-    for path in _find_unneeded(imports, owned.left):
+    imports = read_imports(copy.project)
+    for path in find_unneeded(imports, owned.left):
         importers = sorted(by for by, modules in imports.items() if path in modules)
         verb = "imports" if len(importers) == 1 else "import"
         by = f"{', '.join(importers)} {verb} it" if importers else "no file imports it"
         was, now = _types(copy)
         note = "yours, but no step uses it now"
-        if _is_code(path):
+        if is_code(path):
             lost = ", ".join(sorted(_words(copy.read_before(path)) & (was - now)))
             note += f"; {by}" + f", and {lost} in it is gone" * bool(lost)
         yield Row("kept", path, note)
@@ -184,45 +111,6 @@ def _types(copy: Change) -> tuple[set[str], set[str]]:
 
 def _words(source: bytes) -> set[str]:
     return set(re.findall(r"\w+", source.decode(errors="replace")))
-
-
-def _find_unneeded(imports: Mapping[str, set[str]], left: Iterable[str]) -> list[str]:
-    """Return what of the code that no step has is not imported by code that the pipeline needs, also over several."""
-    waiting = [path for path in imports if _is_code(path) and path not in left]
-    needed = set(waiting)
-    while waiting:
-        more = imports[waiting.pop()] - needed
-        needed |= more
-        waiting += more
-    return [path for path in left if path not in needed]
-
-
-def _imports(root: Path) -> dict[str, set[str]]:
-    """Return the files of steps/, models/ and tests/ that each of them imports."""
-    paths = [p for folder in ("steps", "models", "tests") for p in (root / folder).rglob("*.py")]
-    files = {".".join(p.relative_to(root).with_suffix("").parts): p for p in sorted(paths)}
-    names = {module: str(path.relative_to(root)) for module, path in files.items()}
-    return {
-        names[module]: {names[other] for other in _list_imported(path, module) & names.keys()}
-        for module, path in files.items()
-    }
-
-
-def _list_imported(source: Path, module: str) -> set[str]:
-    """Return the modules that a module imports, and the names that it takes from them; nothing if it is not Python."""
-    modules: set[str] = set()
-    try:
-        nodes = [*ast.walk(ast.parse(source.read_bytes()))]
-    except (SyntaxError, ValueError):
-        return modules
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            modules |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            above = module.split(".")[: -node.level] if node.level else []
-            base = ".".join([*above, *filter(None, [node.module])])
-            modules |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
-    return modules
 
 
 def _group_rows(rows: Sequence[Row]) -> Iterator[Row]:

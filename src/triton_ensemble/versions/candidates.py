@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from triton_ensemble.client import package
 from triton_ensemble.project import Project
 from triton_ensemble.samples import golden
-from triton_ensemble.server.local_triton import LocalTriton, ServerError
+from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.server.process import ServerError
 from triton_ensemble.testing import smoke
 from triton_ensemble.versions import VersionError
 

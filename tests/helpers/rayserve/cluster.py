@@ -23,7 +23,7 @@ from support import SOURCES, Generate, Project, step, succeed
 from triton_ensemble.project import Project as Facts
 from triton_ensemble.rayserve import settings
 from triton_ensemble.rayserve.served import deploy_application
-from triton_ensemble.server.local_triton import free_ports
+from triton_ensemble.server.ports import free_ports
 
 # What it answers says which replica's Triton answered: PROCESS is that of the step.
 CODE = '''\
