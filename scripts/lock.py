@@ -74,6 +74,7 @@ PACKAGES = [
     "scikit-learn",
     "skl2onnx",
     "tokenizers",
+    "treelite",
 ]
 DEMO = ["copier", "hatchling", "onnxruntime", "pillow", "pip", "scikit-learn", "skl2onnx"]
 DEVELOPMENT = [

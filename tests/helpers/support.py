@@ -255,6 +255,7 @@ PIPELINES: dict[str, dict[str, Any]] = {
     "text to image": {"starting_pipeline": "text-to-image"},
     "ocr": {"starting_pipeline": "ocr"},
     "speech activity": {"starting_pipeline": "speech-activity"},
+    "tabular": {"starting_pipeline": "tabular"},
     "text classification": {"starting_pipeline": "text-classification"},
     "digit screening": {"starting_pipeline": "digit-screening"},
     "second opinion": {"starting_pipeline": "second-opinion"},

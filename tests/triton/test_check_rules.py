@@ -40,6 +40,7 @@ LOADED = {
 }
 # What the local Triton can't be asked.
 NOT_ASKED = {
+    "fil-parameters": "its passing example has no trees",
     "config-made-up": "Triton makes one up",
     "repository-agents": "it dies of it",
     "metric-tags": "it dies of it",

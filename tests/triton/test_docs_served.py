@@ -26,6 +26,11 @@ CLIENTS: dict[str, tuple[dict[str, Any], str, str]] = {
         "",
         r"start 0.482\nend 2.302\nstart 3.01\nend 5.76\n",
     ),
+    "examples/tabular/README.md": (
+        {"starting_pipeline": "tabular"},
+        "",
+        r"^Gentoo 0\.99\d* False$",
+    ),
     "examples/text-embedding/README.md": ({"starting_pipeline": "text-embedding"}, "", r"\[\[1\."),
     "examples/text-to-image/README.md": ({"starting_pipeline": "text-to-image"}, "", ""),
 }

@@ -28,6 +28,7 @@ PLACES = {
     "label-file": ["m/config.pbtxt:6"],
     "label-count": ["m/config.pbtxt:6"],
     "vllm-batches": ["m/config.pbtxt:1", "m/config.pbtxt:2"],
+    "fil-parameters": ["m/config.pbtxt:11"],
     "max-batch-size": ["m/config.pbtxt:2"],
     "tensor-name": ["m/config.pbtxt:6"],
     "tensor-type": ["m/config.pbtxt:2"],

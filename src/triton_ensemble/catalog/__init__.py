@@ -21,6 +21,7 @@ class Backend:
     file: str = ""
     device: str = ""
     local: str = ""
+    declares: str = ""
     build: str = ""
     image: str = ""
     platform: str = ""

@@ -20,6 +20,7 @@ TEST_BACKENDS = ("repeat", "square")  # in Triton's containers
 FILE_VARIES = ("fil", "tensorflow", "tensorrtllm")  # by what else the config says
 BACKEND = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*|\$\{\w+\}")  # or to be filled in
 PYTHON_FILE = re.compile(r"(\.\./[0-9]+/)?([\w-]+/)*[\w-]+\.py", re.ASCII)
+FIL_FILES = ("xgboost", "xgboost_json", "xgboost_ubj", "lightgbm", "treelite_checkpoint")
 CPU_ONLY = "FORCE_CPU_ONLY_INPUT_TENSORS"
 OWN_FOLDER = "$$TRITON_MODEL_DIRECTORY"
 LABELLED = """\
@@ -290,3 +291,47 @@ def vllm_batches(model: Model) -> Iterator[Problem]:
     if model.config.max_batch_size:
         what, instead = "vLLM's backend takes no batch dimension", "write max_batch_size: 0"
         yield model.problem(what, instead, "max_batch_size")
+
+
+TREES = """\
+backend: "fil"
+max_batch_size: 8
+input { name: "input__0" data_type: TYPE_FP32 dims: [4] }
+output { name: "output__0" data_type: TYPE_FP32 dims: [1] }
+parameters { key: "model_type" value { string_value: "xgboost_json" } }
+parameters { key: "is_classifier" value { string_value: "false" } }
+"""
+
+
+@warning(
+    "fil-parameters",
+    of=models,
+    triton="`x not recognized as a valid serialization format.`, `Required parameter is_classifier not found in "
+    "config`, `Required parameter threshold not found in config`; with other tensors, an error to each request",
+    fails=TREES.replace("is_classifier", "classifier"),
+    passes=TREES,
+)
+def fil_parameters(model: Model) -> Iterator[Problem]:
+    """A model of FIL says what its file and its trees are, batches, and has the tensors that FIL knows."""
+    if model.backend != "fil":
+        return
+    given = {name: value.string_value for name, value in model.config.parameters.items()}
+    if (kind := given.get("model_type")) not in FIL_FILES:
+        what = f"{kind or 'no model_type'} not recognized as a valid serialization format"
+        yield model.problem(what, f"write one of {', '.join(FIL_FILES)}", "parameters")
+    classifies = given.get("output_class") or given.get("is_classifier")
+    if classifies not in ("true", "false"):
+        what = "Required parameter is_classifier not found in config"
+        instead = "write true or false; before 25.09 it is output_class"
+        yield model.problem(what, instead, "parameters", missing=not classifies)
+    elif classifies == "true" and "threshold" not in given:
+        what = "Required parameter threshold not found in config"
+        yield model.problem(what, "write 0.5", "parameters", missing=True)
+    if not model.config.max_batch_size:
+        what, instead = "FIL's backend needs a batch dimension", "write max_batch_size: 1 or more"
+        yield model.problem(what, instead, "max_batch_size")
+    for side, tensors in (("input", model.config.input), ("output", model.config.output)):
+        known, names = f"{side}__0", [tensor.name for tensor in tensors]
+        if names and known not in names:
+            what = f"FIL's {side} is {known}, not {', '.join(names)}"
+            yield model.problem(what, f"name it {known}", (side, 0), "name")
