@@ -102,6 +102,20 @@ def set_up(project: Project, venv: Path, **more: str) -> subprocess.CompletedPro
 
 
 @pytest.mark.slow
+def test_a_lock_is_renewed_without_uv_in_an_environment_without_pip(
+    default_project: Project, tmp_path: Path
+) -> None:
+    venv = tmp_path / "venv"
+    succeed(run(sys.executable, "-m", "venv", "--without-pip", str(venv), cwd=tmp_path))
+    lock = default_project / LOCK
+    before = lock.read_text()
+    lock.write_text("")
+    renew = (str(venv / "bin/python"), "-m", "triton_ensemble.update.lock")
+    succeed(default_project.run(*renew, UV=""))
+    assert versions(lock.read_text()) >= {each for each in versions(before) if each[0] == "numpy"}
+
+
+@pytest.mark.slow
 def test_set_up_asks_before_it_installs_cuda_for_a_cpu(generate: Generate, tmp_path: Path) -> None:
     done = set_up(generate(**TORCHSCRIPT), tmp_path / "venv", TORCH_INDEX="", UV=UV or "")
     assert done.returncode

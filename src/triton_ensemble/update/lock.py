@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TypedDict
 
@@ -88,6 +89,8 @@ def renew() -> None:
     """Write both locks; LockError if pip can't fetch uv, or uv finds no versions."""
     uv = os.environ.get("UV")
     if not uv:
+        if not find_spec("pip"):  # an environment that uv has made does not have it
+            _run("ensurepip", sys.executable, "-m", "ensurepip", "--default-pip")
         _run("pip", sys.executable, "-m", "pip", "--quiet", "install", "uv")
     command = [uv] if uv else [sys.executable, "-m", "uv"]
     facts = read_facts(FACTS)
