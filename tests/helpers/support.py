@@ -253,6 +253,7 @@ PIPELINES: dict[str, dict[str, Any]] = {
     "photographs": {"starting_pipeline": "torchscript-classification"},
     "text embedding": {"starting_pipeline": "text-embedding"},
     "text to image": {"starting_pipeline": "text-to-image"},
+    "object detection": {"starting_pipeline": "object-detection"},
     "ocr": {"starting_pipeline": "ocr"},
     "speech activity": {"starting_pipeline": "speech-activity"},
     "tabular": {"starting_pipeline": "tabular"},

@@ -20,6 +20,11 @@ HTTP, GRPC = "http://127.0.0.1:8000", "grpc://127.0.0.1:8001"
 CLIENTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "docs/client.md": ({}, "images = [[open('samples/digit-7.jpg', 'rb').read()]]\n", r"\[\['7'"),
     "docs/llm.md": ({}, "", r" \w+ \w+"),
+    "examples/object-detection/README.md": (
+        {"starting_pipeline": "object-detection"},
+        "",
+        r"table 394.0 380.0 709.0 529.0",
+    ),
     "examples/ocr/README.md": ({"starting_pipeline": "ocr"}, "", r"48213"),
     "examples/speech-activity/README.md": (
         {"starting_pipeline": "speech-activity"},

@@ -34,7 +34,14 @@ from triton_ensemble import catalog
 PROTOCOLS = ("http", "grpc")
 EXAMPLES = {name for name, row in catalog.table("examples").items() if row.get("code")}
 # They lack test_accuracy.py, and other files test them.
-SEPARATE = {"image-classification", "ocr", "speech-activity", "text-embedding", "text-to-image"}
+SEPARATE = {
+    "image-classification",
+    "object-detection",
+    "ocr",
+    "speech-activity",
+    "text-embedding",
+    "text-to-image",
+}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+../../ocr/steps/images.py

@@ -1,0 +1,54 @@
+# Yours: written once, never touched by `make update`.
+"""Step preprocess: an encoded image -> what the detector takes, and where in it the image is.
+
+Tested without a server by tests/test_steps.py.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from step_types import PreprocessOutputs
+from steps.images import decode
+from triton_step import Context
+
+WIDTH, HEIGHT = 608, 800  # of what the detector takes
+GREY = 114  # of what is around the image
+
+Frame = tuple[int, int, int, int, int, int]
+
+
+class Step:
+    """IMAGE STRING[batch, 1] -> PIXELS FP32[batch, 3, 800, 608], FRAME FP32[batch, 6].
+
+    IMAGE holds the bytes of a JPEG or PNG file. PIXELS are red, green and blue, 0 to 1.
+
+    Raises InvalidRequest, which names the row, for anything else and for an image that is too large.
+    """
+
+    def __init__(self, context: Context) -> None: ...
+
+    def __call__(self, IMAGE: NDArray[np.object_]) -> PreprocessOutputs:
+        pixels = np.empty((len(IMAGE), 3, HEIGHT, WIDTH), np.float32)
+        frames = np.empty((len(IMAGE), 6), np.float32)
+        for row, data in enumerate(IMAGE[:, 0]):
+            fitted, frames[row] = letterbox(decode(data, row))
+            pixels[row] = np.asarray(fitted).transpose(2, 0, 1)
+        return {"PIXELS": pixels / 255, "FRAME": frames}
+
+
+def letterbox(image: Image.Image) -> tuple[Image.Image, Frame]:
+    """Return an image of WIDTH x HEIGHT with another in its middle, scaled to fit, and its frame.
+
+    The frame is left, top, right and bottom of the other image in it, and width and height of that.
+    """
+    scale = min(WIDTH / image.width, HEIGHT / image.height)
+    width, height = (max(1, round(side * scale)) for side in image.size)
+    left, top = (WIDTH - width) // 2, (HEIGHT - height) // 2
+    fitted = Image.new("RGB", (WIDTH, HEIGHT), (GREY, GREY, GREY))
+    # As OpenCV's INTER_LINEAR, with which detectors are trained: no mean of the pixels between.
+    scaled = image.transform(
+        (width, height), Image.Transform.EXTENT, (0, 0, *image.size), Image.Resampling.BILINEAR
+    )
+    fitted.paste(scaled, (left, top))
+    return fitted, (left, top, left + width, top + height, *image.size)
