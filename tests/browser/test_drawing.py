@@ -38,7 +38,10 @@ COVERED = """(facts, down) => {
 
 @pytest.mark.parametrize("down", ["false", "true"])
 def test_the_names_on_arrows_cover_no_box(browser: Browser, down: str) -> None:
-    assert evaluated(browser, ["graph.js"], f"({COVERED})({json.dumps(FACTS)}, {down})") == []
+    assert (
+        evaluated(browser, ["dom.js", "graph.js"], f"({COVERED})({json.dumps(FACTS)}, {down})")
+        == []
+    )
 
 
 def test_the_time_of_a_fused_model_is_in_its_place_and_names_the_steps(browser: Browser) -> None:

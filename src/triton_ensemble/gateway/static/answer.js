@@ -1,5 +1,6 @@
 // The answer as people read it: texts, labels with their scores, images, numbers; the JSON behind a click.
 
+import { areBoxes, boxed } from "./boxes.js";
 import { element } from "./dom.js";
 
 // How files of images begin, as base64.
@@ -11,16 +12,16 @@ const IMAGES = {
 };
 const MOST = { bars: 5, numbers: 16, json: 100_000 };
 
-/** Return an answer, JSON by output, of rows with these names. */
-export function shown(answer, facts, names) {
-  if (!facts.batch) return element("ul", { class: "answers" }, card(null, answer, facts));
+/** Return an answer, JSON by output, of a request with these rows: a name and perhaps a file of each. */
+export function shown(answer, facts, sent) {
+  if (!facts.batch) return element("ul", { class: "answers" }, card({ name: null, file: sent[0]?.file }, answer, facts));
   const errors = new Map((answer.errors ?? []).map((error) => [error.row, error]));
   const count = Math.max(...facts.outputs.map(({ name }) => answer[name]?.length ?? 0));
   const rows = Array.from({ length: count }, (_, i) => {
     const error = errors.get(i);
-    if (error) return failed(error.file ?? names[i], error.error);
+    if (error) return failed(error.file ?? sent[i]?.name, error.error);
     return card(
-      names[i] ?? `Row ${i + 1}`,
+      sent[i] ?? { name: `Row ${i + 1}` },
       Object.fromEntries(facts.outputs.map(({ name }) => [name, answer[name]?.[i]])),
       facts,
     );
@@ -41,18 +42,19 @@ export function raw(text) {
   return element("details", {}, element("summary", {}, "JSON"), element("pre", { tabindex: "0" }, content));
 }
 
-function card(name, values, facts) {
+function card({ name, file }, values, facts) {
   const title = name === null ? [] : [element("h3", {}, name)];
-  const outputs = facts.outputs.map(({ name, type }) => ({
-    name,
-    type,
-    cells: [values[name]].flat(Infinity),
+  const outputs = facts.outputs.map((output) => ({
+    ...output,
+    value: values[output.name],
+    cells: [values[output.name]].flat(Infinity),
   }));
   const list = element("dl");
   for (const output of outputs) {
     if (outputs.some((other) => other.scores === output)) continue; // they are with their labels
     output.scores = scoresOf(output, outputs);
-    list.append(element("dt", {}, titleOf(output)), element("dd", {}, ...readable(output)));
+    const content = file && areBoxes(output) ? [withBoxes(output, file, outputs)] : readable(output);
+    list.append(element("dt", {}, titleOf(output)), element("dd", {}, ...content));
   }
   return element("li", {}, ...title, list);
 }
@@ -88,10 +90,17 @@ function readable({ type, cells, scores, name }) {
   ];
 }
 
+/** Return the boxes of an output on the image of its row, with the texts of another output. */
+function withBoxes(output, file, outputs) {
+  const labels = outputs.find(({ type, cells }) => type === "STRING" && cells.length === output.value.length);
+  return boxed(file, output.value, labels?.cells ?? [], readable(output));
+}
+
 function bars(cells, scores) {
   const own = scores.cells === cells;
   const pairs = scores.cells
     .map((score, i) => ({ label: own ? `${i}` : cells[i], score }))
+    .filter(({ label, score }) => label !== "" || score) // others fill up the row
     .sort((a, b) => b.score - a.score);
   const best = pairs
     .slice(0, MOST.bars)

@@ -12,6 +12,14 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+/** Return an element of a drawing. */
+export function svg(tag, attributes, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
 /** Return `FP32[batch, 3, 224, 224]`. */
 export function shape(tensor, batch) {
   return `${tensor.type}[${[...(batch ? ["batch"] : []), ...tensor.dims].join(", ")}]`;

@@ -140,11 +140,11 @@ export class Form {
     return form;
   }
 
-  /** Return what the rows of the request are called: as their files, or by their number. */
-  names() {
+  /** Return the rows of the request: a name of each, that of its file or its number, and the file. */
+  sent() {
     const count = Math.max(0, ...this.fields.map(({ rows }) => rows.length));
-    const named = (i) => this.fields.map(({ rows }) => rows[i]?.file?.name).find(Boolean);
-    return Array.from({ length: count }, (_, i) => named(i) ?? `Row ${i + 1}`);
+    const file = (i) => this.fields.map(({ rows }) => rows[i]?.file).find((file) => file?.name);
+    return Array.from({ length: count }, (_, i) => ({ name: file(i)?.name ?? `Row ${i + 1}`, file: file(i) }));
   }
 
   /** Fill in a sample; `fetchFile` returns the content of a file that it names. */

@@ -1,5 +1,7 @@
 // The pipeline as a drawing: inputs, steps and outputs in layers, as arrows go; down on narrow screens.
 
+import { svg } from "./dom.js";
+
 const NODE = { width: 128, height: 46 };
 // Between layers: `along`, and `named` where arrows have names.
 const GAP = { across: { along: 40, named: 92, aside: 18 }, down: { along: 40, named: 40, aside: 14 } };
@@ -169,10 +171,3 @@ function arrow({ from, to, via, labels, kind }, down) {
 }
 
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
-
-function svg(tag, attributes, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}

@@ -96,7 +96,7 @@ function sampleButton(form, name) {
 async function send(form) {
   asking.abort();
   const { signal } = (asking = new AbortController());
-  const names = form.names();
+  const sent = form.sent();
   at("problem").textContent = "";
   at("send").disabled = true;
   at("answer").setAttribute("aria-busy", "true");
@@ -106,8 +106,8 @@ async function send(form) {
     const began = performance.now();
     const response = await ask("predict", { method: "POST", body: form.body(), signal });
     if (response.headers.get("content-type")?.startsWith("text/event-stream"))
-      await showEvents(response, form, names);
-    else show(await response.text(), response, form, names);
+      await showEvents(response, form, sent);
+    else show(await response.text(), response, form, sent);
     const id = response.headers.get("x-request-id");
     const took = `${Math.round(performance.now() - began)} ms${id ? `, request ${id}` : ""}`;
     at("answer").append(element("p", { class: "quiet took" }, took));
@@ -136,26 +136,26 @@ async function statistics() {
   }
 }
 
-function show(text, response, form, names) {
+function show(text, response, form, sent) {
   let content;
   try {
     content = JSON.parse(text);
   } catch {
     content = { error: `${response.status} ${response.statusText}` }; // of a proxy
   }
-  if (response.ok) return at("answer").replaceChildren(shown(content, form.facts, names), raw(text));
+  if (response.ok) return at("answer").replaceChildren(shown(content, form.facts, sent), raw(text));
   const row =
-    names.length > 1 && content.row !== undefined ? names[content.row] : names.length === 1 ? names[0] : null;
+    sent.length > 1 && content.row !== undefined ? sent[content.row] : sent.length === 1 ? sent[0] : null;
   const wait = response.headers.get("retry-after");
   const error = `${content.error ?? content.detail}${wait ? ` (in ${wait} s)` : ""}`;
   return at("answer").replaceChildren(
-    element("ul", { class: "answers" }, failed(response.status === 400 ? row : null, error)),
+    element("ul", { class: "answers" }, failed(response.status === 400 && row ? row.name : null, error)),
     raw(text),
   );
 }
 
 /** Show server-sent events as they come, one for each answer. */
-async function showEvents(response, form, names) {
+async function showEvents(response, form, sent) {
   const list = element("div");
   at("answer").replaceChildren(list);
   let rest = "";
@@ -163,16 +163,16 @@ async function showEvents(response, form, names) {
   for (let part = await reader.read(); !part.done; part = await reader.read()) {
     const events = (rest + part.value).split("\n\n");
     rest = events.pop();
-    for (const event of events) list.append(shownEvent(event, form, names));
+    for (const event of events) list.append(shownEvent(event, form, sent));
   }
   if (!list.hasChildNodes()) list.append(element("p", { class: "quiet" }, "The pipeline gave no answer."));
 }
 
-function shownEvent(event, form, names) {
+function shownEvent(event, form, sent) {
   const content = JSON.parse(event.slice(event.indexOf("data: ") + 6));
   if (event.startsWith("event: error"))
     return element("ul", { class: "answers" }, failed(null, content.error));
-  return shown(content, form.facts, names);
+  return shown(content, form.facts, sent);
 }
 
 start().catch(failedToAsk);
