@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
-from triton_ensemble.gateway.answers import image
+from triton_ensemble.gateway.answers import format_json, image
 from triton_ensemble.gateway.predict import Answer
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -13,7 +15,7 @@ WEBP, WAV = (b"RIFF\x24\0\0\0" + kind for kind in (b"WEBPVP8 ", b"WAVEfmt "))
 
 
 def kind(content: bytes, accept: str) -> str | None:
-    found = image(Answer({"OUT": np.array([[content]], object)}, 1), accept)
+    found = image(Answer([{"OUT": np.array([[content]], object)}], 1), accept)
     return found and found.kind
 
 
@@ -43,3 +45,19 @@ def test_an_image_is_answered_where_it_is_preferred(accept: str, is_image: bool)
 
 def test_a_sound_is_no_image() -> None:
     assert (kind(WEBP, "image/*"), kind(WAV, "image/*")) == ("image/webp", None)
+
+
+def test_rows_that_triton_answers_apart_may_differ_in_length() -> None:
+    parts = [
+        {"N": np.array([[2.0, 3.0]], np.float32), "TEXT": np.array([[b"a", b"b"]], object)},
+        {"N": np.zeros((1, 0), np.float32), "TEXT": np.zeros((1, 0), object)},
+    ]
+    assert json.loads(format_json(Answer(parts, 2), [])) == {
+        "N": [[2, 3], []],
+        "TEXT": [["a", "b"], []],
+    }
+    assert json.loads(format_json(Answer(parts, 3, {1: ValueError("bad")}), [])) == {
+        "N": [[2, 3], None, []],
+        "TEXT": [["a", "b"], None, []],
+        "errors": [{"row": 1, "error": "bad"}],
+    }

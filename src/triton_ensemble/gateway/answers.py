@@ -32,10 +32,15 @@ def format_json(answer: Answer, names: Names) -> bytes:
 
     Bytes that are no text are {"base64": ...}; what is no number (NaN, infinity) is null.
     """
-    if not answer.errors:
-        return outputs_as_json(answer.outputs)
-    content = {name: _fill_gaps(answer, _values(a)) for name, a in answer.outputs.items()}
-    content[ERRORS] = [_error(row, error, names) for row, error in answer.errors.items()]
+    if not answer.errors and len(answer.parts) == 1:
+        return outputs_as_json(answer.parts[0])
+    rows = {
+        name: [row for part in answer.parts for row in _values(part[name])]
+        for name in answer.parts[0]
+    }
+    content = {name: _fill_gaps(answer, values) for name, values in rows.items()}
+    if answer.errors:
+        content[ERRORS] = [_error(row, error, names) for row, error in answer.errors.items()]
     return _dump(content)
 
 
@@ -84,10 +89,10 @@ def _text(cell: bytes) -> str | dict[str, str]:
 
 def image(answer: Answer, accept: str) -> Image | None:
     """Return the media type and content of the one image of an answer, if `accept` prefers it to JSON."""
-    if answer.errors or "image/" not in accept.lower():
+    if answer.errors or len(answer.parts) > 1 or "image/" not in accept.lower():
         return None
     ranges = _ranges(accept)
-    cells = [bytes(a.item()) for a in answer.outputs.values() if a.dtype == object and a.size == 1]
+    cells = [bytes(a.item()) for a in answer.parts[0].values() if a.dtype == object and a.size == 1]
     for cell in cells:
         media_type = f"image/{kind(cell)}"
         quality, order = _preference(media_type, ranges)

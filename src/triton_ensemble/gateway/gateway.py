@@ -118,7 +118,7 @@ class Gateway:
         with self._translate(asked):
             for error in answer.errors.values():
                 raise error
-        return answer.outputs
+        return self._predictor.join(answer.parts)
 
     async def _answer(self, asked: Asked, inputs: Mapping[str, object]) -> Answer:
         """Return what Triton answers; Refusal where no row gets outputs."""
@@ -130,7 +130,7 @@ class Gateway:
                 asked.seen = {"rows": answer.rows, "refused": refused}
                 observe.ANSWERED.inc(answer.rows - refused)
                 observe.REFUSED.inc(refused)
-                if not answer.outputs:
+                if not answer.parts:
                     raise next(iter(answer.errors.values()))
                 return answer
 

@@ -26,10 +26,10 @@ STATISTICS_S = 5.0
 class Answer:
     """The outputs of the rows that were answered, in order, and why the others were not, by row.
 
-    Where no row was answered there are no outputs.
+    Rows that were sent to Triton apart may differ in shape, so the outputs are those of each request to it.
     """
 
-    outputs: Arrays
+    parts: list[Arrays]
     rows: int
     errors: dict[int, Exception] = field(default_factory=dict)
 
@@ -48,10 +48,11 @@ class Predictor:
         self, client: Package, connection: AsyncClient | TritonHttp, max_rows: int, *, shared: bool
     ) -> None:
         self._client, self._connection, self._max_rows = client, connection, max_rows
+        self.join: Callable[[Sequence[Arrays]], Arrays] = client.runtime.batches.join_rows
         batch = client.tensors.MAX_BATCH_SIZE
-        join, refused = client.runtime.batches.join_rows, client.InvalidInput
+        refused = client.InvalidInput
         alone = not shared or batch < 2 or client.tensors.SEQUENTIAL
-        shared_calls = SharedCalls(connection.send, join, batch, refused=refused)
+        shared_calls = SharedCalls(connection.send, self.join, batch, refused=refused)
         self._send = self._alone if alone else shared_calls.call
 
     async def answer(
@@ -77,7 +78,7 @@ class Predictor:
         refused = [part for part in parts if part.error and len(part.rows) > 1]
         alone = [sent(range(row, row + 1)) for part in refused for row in part.rows]
         parts = [part for part in parts if part not in refused] + await _gather(alone)
-        return _join(batches.join_rows, sorted(parts, key=lambda part: part.rows.start))
+        return _combine(sorted(parts, key=lambda part: part.rows.start))
 
     async def stream(
         self, inputs: Mapping[str, object], timeout_s: float, options: Options
@@ -150,11 +151,10 @@ async def count(connection: Statistics) -> dict[str, dict[str, int]]:
     return {name: dict(counter) for name, counter in counted.items()}
 
 
-def _join(join: Callable[[Sequence[Arrays]], Arrays], parts: Sequence[_Part]) -> Answer:
+def _combine(parts: Sequence[_Part]) -> Answer:
     errors = {part.rows.start: part.error for part in parts if part.error}
     answered = [part.outputs for part in parts if part.outputs is not None]
-    outputs = join(answered) if answered else {}
-    return Answer(outputs, parts[-1].rows.stop or 1, errors)
+    return Answer(answered, parts[-1].rows.stop or 1, errors)
 
 
 async def _gather(calls: Sequence[Awaitable[_Part]]) -> list[_Part]:
