@@ -72,7 +72,7 @@ MUTANTS = {
     ),
     "the answer to the request before": (
         {"change": "now, out = out, before.get(out.shape, out); before[now.shape] = now"},
-        r"step work, given zeros, answers otherwise after others:\nOUT\[0, 0\]: expected 0.0, got ",
+        r"step work, given zeros, answers otherwise after others, so it keeps something between calls:\nOUT\[0, 0\]: expected 0.0, got ",
     ),
     "a wrong row": (
         {"change": "out[3:] = 0.5"},

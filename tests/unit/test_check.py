@@ -88,6 +88,7 @@ UNIT_RULES = {
     "calls-tensor",
     "calls-unknown",
     "calls-version",
+    "fil-parameters",
     "known-fault",
     "model-script",
     "outputs-asked",

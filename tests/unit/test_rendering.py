@@ -129,6 +129,7 @@ INVENTORIES = {
         *python_step("tokenize"),
         "steps/tokenize/tokenizer.json",
         *model("embed"),
+        "models/package.py",
         *python_step("pool"),
         *(f"samples/{name}.json" for name in ("sentence", "sentences", "too-long")),
         "tests/reference/embeddings.json",

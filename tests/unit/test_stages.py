@@ -44,11 +44,11 @@ def test_what_differs_may_be_nothing_of_the_models() -> None:
     [
         (
             {"prod": {"steps": {"tow": {"instances": 2}}}},
-            "stage prod: has the step tow, which has no model of its own here; did you mean two?",
+            "stage prod: names tow, which is not a step with a model of its own; did you mean two?",
         ),
         (
             {"prod": {"steps": {"one": {"versions": [3]}}}},
-            "stage prod: step one has no version 3; write versions that the step has",
+            "stage prod: step one lacks the version 3; write versions that the step has",
         ),
         (
             {"prod": {"steps": {"one": {"instances": [{"device": "gpu", "gpus": [1]}]}}}},

@@ -153,7 +153,13 @@ def test_keeps_its_contract(model: PythonModel, ask: Ask, in_time: InTime, same:
     first: dict[tuple[int, str], list[Arrays]] = {}
     for rows, what, request in in_time(cases * 5):
         answers = ask(what, request)
-        same("after others", what, request, answers, first.setdefault((rows, what), answers))
+        same(
+            "after others, so it keeps something between calls",
+            what,
+            request,
+            answers,
+            first.setdefault((rows, what), answers),
+        )
 
 
 def test_answers_requests_together_as_alone(
