@@ -635,8 +635,8 @@ def test_an_interruption_changes_nothing(project: Project) -> None:
     before = state(project)
     code = (
         "import os, signal, sys; from triton_ensemble import cli; from triton_ensemble.apply import project as p; "
-        "between = p.changes_between; "
-        "p.changes_between = lambda *a: (os.kill(os.getpid(), signal.SIGINT), between(*a))[1]; "
+        "between = p.compare_renderings; "
+        "p.compare_renderings = lambda *a: (os.kill(os.getpid(), signal.SIGINT), between(*a))[1]; "
         "sys.exit(cli.main(['apply']))"
     )
     process = project.run(sys.executable, "-c", code)

@@ -417,11 +417,11 @@ def test_bf16_is_float32_to_the_caller(generate: Generate) -> None:
             for name in ("batches", "transport")
         )
         given = batches.arrays({"A": [[1, -2.5, 0.15, 3]]})
-        [sent], _ = transport.encoded(grpc, transport.Request(given, ["B"], None), None)
+        [sent], _ = transport.encode_request(grpc, transport.Request(given, ["B"], None), None)
         assert (sent.datatype(), sent._get_content()[:4]) == ("BF16", b"\x80\x3f\x20\xc0")
         answer = grpc.service_pb2.ModelInferResponse(raw_output_contents=[sent._get_content()])
         answer.outputs.add(name="B", datatype="BF16", shape=[1, 4])
-        array = transport.decoded(grpc.InferResult(answer), ["B"])["B"]
+        array = transport.decode_result(grpc.InferResult(answer), ["B"])["B"]
         assert array.dtype == np.float32
         np.testing.assert_allclose(array, [[1, -2.5, 0.15, 3]], rtol=1e-2)
 
