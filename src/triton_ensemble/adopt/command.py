@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
 def adopt(folder: Path, wanted: str = "", *, may_run: bool = False) -> Adopted:
     """Adopt an ensemble of a repository, or a Python model that calls others.
 
-    `wanted` may be left out if only one of them is not part of another. Code of the models runs only if it `may_run`.
+    Leave out `wanted` if only one ensemble is not part of another. The models' code runs only if it `may_run`.
     Refused if Triton or the template refuses the model.
     """
     if not folder.is_dir():

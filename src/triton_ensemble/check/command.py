@@ -6,7 +6,7 @@ runs only the rules of your own team (docs/team.md). In a project, it checks mod
 pipeline.yml has a change that is not applied yet, it checks the configs that the change would make, and
 your steps, samples and model scripts against them. `check pipeline.yml` does the same.
 
-Exit status: 0 if there is no error (there may be warnings), 1 if a finding is an error,
+Exit status: 0 if no finding is an error (there may be warnings), 1 if one is an error,
 2 if there is nothing to check.
 """
 

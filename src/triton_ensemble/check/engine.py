@@ -11,7 +11,7 @@ from triton_ensemble.check.team import add_team_findings
 
 
 def check(folder: Path, release: str = "") -> list[Finding]:
-    """Return all findings in a model repository, by file and line, those of its stages too.
+    """Return all findings in a model repository and its stages, by file and line.
 
     `release` (YY.MM) is the Triton to serve it: without one the project's, or the newest. Raises
     OSError where a folder can't be read.

@@ -1,4 +1,4 @@
-"""What a team that forked the template asks of its projects: own rules, and warnings that are errors.
+"""The requirements of a team that forked the template: its own rules, and warnings that become errors.
 
 A project has them in vendor/team/. A rule is the function `find` of a module in vendor/team/rules/, and has the
 module's name. It gets the repository and yields `config.Problem`s.
@@ -27,7 +27,7 @@ CORRECT = "correct it in the team's template"
 def add_team_findings(
     repository: Repository, findings: list[Finding], ids: list[str]
 ) -> list[Finding]:
-    """Return findings with those of the team's rules; `ids`: the rules that the team may know.
+    """Return findings and the findings of the team's rules; `ids`: the rules that the team may know.
 
     Code of a team runs only for the project in the current folder, because checking a stranger's repository must
     not run the stranger's code.

@@ -1,7 +1,7 @@
 """Print how projects stand: their versions of the template, and what each needs.
 
-Name folders, git URLs, or a text file with one of them a line; `#` begins a comment. The command clones URLs
-into a temporary folder, and changes no project.
+Name folders, git URLs, or a text file with a folder or URL on each line; `#` begins a comment. The command
+clones URLs into a temporary folder, and changes no project.
 
   behind    versions of the template that the project does not have yet
   edited    managed files with edits, which an update merges
@@ -57,7 +57,7 @@ COLUMNS = ["project", "version", "newest", "behind", "pipeline", "edited", "faul
 
 @dataclass
 class Row:
-    """What is known of a project; None or an empty text: it is not known."""
+    """The known facts of a project; None or an empty text: the fact is not known."""
 
     project: str
     version: str = ""
@@ -72,7 +72,7 @@ class Row:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the projects and the format."""
-    what = "a folder, a git URL, or a file with one of them a line"
+    what = "a folder, a git URL, or a file with a folder or URL on each line"
     parser.add_argument("projects", nargs="+", metavar="LIST", help=what)
     what = "table for people, json for programs; default: %(default)s"
     parser.add_argument("--format", choices=("table", "json"), default="table", help=what)

@@ -279,5 +279,5 @@ def rules(project: Path = Path()) -> Rules:
 
 @cache
 def rules_with(vendor: Path | None) -> Rules:
-    """Return the same rules with those of a team in `vendor`."""
+    """Return the same rules with a team's rules in `vendor`."""
     return Rules(vendor=vendor)

@@ -2,7 +2,7 @@
 
 The files count once in memory. From a bucket they also count on disk: Triton copies them to /tmp, and KServe
 copies them into a volume. If deploy/ gives less, the command prints a patch for your kustomization.yaml. It
-does not include the memory that a backend allocates while it answers, or that of a GPU: measure those.
+does not include GPU memory, or memory that a backend allocates while it answers: measure those.
 """
 
 from __future__ import annotations

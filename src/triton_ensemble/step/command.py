@@ -1,9 +1,9 @@
 """Run one Python step on a sample request, in the foreground, and print what it returns.
 
 The code runs from steps/, so breakpoints and tracebacks are in your files. Models whose outputs the step
-reads run first: on the server at TRITON_GRPC_URL or TRITON_URL, otherwise on that of `make serve`, otherwise
-on a Triton that the command starts without the step. Their outputs are recorded, and used again until one of
-the models' files changes.
+reads run first: on the server at TRITON_GRPC_URL or TRITON_URL, otherwise on the server of `make serve`,
+otherwise on a Triton that the command starts without the step. Their outputs are recorded, and used again
+until a file of the models changes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Give a stage the images of another: `python -m triton_ensemble.versions.promote TO [FROM]`.
 
-Writes `images` in deploy/stages/TO/kustomization.yaml: those of the stage FROM, or of deploy/kubernetes/ without one.
+Writes `images` in deploy/stages/TO/kustomization.yaml: the images of the stage FROM, by default of deploy/kubernetes/.
 Only images with a digest are copied, so that the stage gets what was tested before.
 """
 

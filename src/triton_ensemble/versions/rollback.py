@@ -1,7 +1,7 @@
 """Move the ensemble back to the version that it had before the last shift.
 
-The command restores the golden answers that the shift replaced. Then it runs the live tests, and names those
-that fail.
+The command restores the golden answers that the shift replaced. Then it runs the live tests, and names the
+tests that fail.
 """
 
 from __future__ import annotations

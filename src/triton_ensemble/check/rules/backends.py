@@ -88,7 +88,7 @@ def _is_own(name: str) -> bool:
     passes='backend: "python"\n',
 )
 def backend_misspelt(model: Model) -> Iterator[Problem]:
-    """A backend is spelt as one of Triton's, or is one of your own."""
+    """A backend has the name of a backend of Triton, or is your own."""
     name, known = model.config.backend, list_known_backends()
     if not name or name == "ensemble" or _is_own(name):
         return
@@ -282,7 +282,7 @@ def label_count(model: Model) -> Iterator[Problem]:
     },
 )
 def vllm_batches(model: Model) -> Iterator[Problem]:
-    """A model of vLLM is decoupled, and has no batch dimension: vLLM batches by itself."""
+    """A model of vLLM is decoupled and lacks a batch dimension, because vLLM batches by itself."""
     if model.backend != "vllm":
         return
     if not model.config.model_transaction_policy.decoupled:

@@ -106,7 +106,7 @@ def batching_timeout(model: Model) -> Iterator[Problem]:
     passes={"e": E.replace("[4]", "[2, 4]"), "a": f"max_batch_size: 2\n{A}"},
 )
 def batching_rows(ensemble: Ensemble) -> Iterator[Problem]:
-    """A tensor without a batch dimension has no more rows than a model takes that batches."""
+    """A tensor without a batch dimension has at most as many rows as the model that batches them takes."""
     models = {i: model.config for i, _, model in ensemble.iter_composing_models()}
     meetings = ensemble.wiring.meetings
     for at in meetings:

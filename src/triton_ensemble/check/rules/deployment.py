@@ -96,7 +96,7 @@ def cache_off(repository: Repository) -> Iterator[Problem]:
     passes=_write_caller("26.09"),
 )
 def known_fault(repository: Repository) -> Iterator[Problem]:
-    """The release has no known fault that the project would meet."""
+    """The release is free of known faults that affect the project."""
     path = (repository.project or repository.root) / "pipeline.yml"
     line, release = _find_line(path, "^triton_release:"), repository.release
     table, told = catalog.table("faults"), set()

@@ -173,7 +173,7 @@ def ensemble_output_unwritten(ensemble: Ensemble) -> Iterator[Problem]:
     passes=ENSEMBLE,
 )
 def tensor_unused(ensemble: Ensemble) -> Iterator[Problem]:
-    """A step writes each tensor that steps read, and reads each that is no output."""
+    """A step writes each tensor that steps read, and reads each tensor that is not an output."""
     readers, writers = ensemble.readers, ensemble.writers
     for tensor in sorted((readers.keys() | writers.keys()) - ensemble.outputs.keys()):
         if tensor in ensemble.connected and tensor in readers:

@@ -90,7 +90,7 @@ def config_made_up(served: Served) -> Iterator[Problem]:
     passes='name: "m"\nbackend: "python"\n',
 )
 def name(model: Model) -> Iterator[Problem]:
-    """The name in a config is that of its folder, if there is one."""
+    """If a config has a name, it is the name of its folder."""
     if model.config.name not in ("", model.name):
         what = (
             f"unexpected directory name '{model.name}' for model '{model.config.name}', "

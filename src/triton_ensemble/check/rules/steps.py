@@ -106,7 +106,7 @@ def step_version(ensemble: Ensemble) -> Iterator[Problem]:
     passes={"e": f"max_batch_size: 4\n{ENSEMBLE['e']}", "a": BATCHES},
 )
 def step_batch_size(ensemble: Ensemble) -> Iterator[Problem]:
-    """A composing model takes as many rows as the ensemble, or has no batch dimension."""
+    """A composing model takes as many rows as the ensemble, or lacks a batch dimension."""
     most = ensemble.config.max_batch_size
     for i, _, model in ensemble.iter_composing_models():
         if 0 < model.config.max_batch_size < most:

@@ -55,7 +55,7 @@ def warmup_skipped(model: Model) -> Iterator[Problem]:
     passes=WARMUP,
 )
 def warmup_batch(model: Model) -> Iterator[Problem]:
-    """A warmup request has no more rows than max_batch_size, or one."""
+    """A warmup request has at most max_batch_size rows, or one row."""
     most = model.config.max_batch_size
     for sample, place in _samples(model):
         if sample.batch_size > max(most, 1):

@@ -51,7 +51,7 @@ def problems_of_ensemble(graph: Answers, answers: Answers) -> Iterator[Problem]:
 
 
 def problems_of_file(graph: Answers, answers: Answers, whole: bool) -> Iterator[Problem]:
-    """Yield the first problem of each step and of the ensemble, and those of the ensembles inside.
+    """Yield the first problem of each step and of the ensemble, then the problems of the ensembles inside.
 
     `whole`: all steps are there, and nothing else is wrong, so that these have to hang together.
     """

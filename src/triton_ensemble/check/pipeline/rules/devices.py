@@ -27,7 +27,7 @@ def devices(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem
 
 
 def engine(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
-    """An engine is built for sizes of every dim that varies, and no others of those that do not."""
+    """An engine is built for sizes of every dim that varies; its other sizes equal the dims."""
     if "trtexec" not in step:
         return
     given = step["trtexec"]

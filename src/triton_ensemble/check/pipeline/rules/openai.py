@@ -9,14 +9,14 @@ from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
 
 
 class Role(NamedTuple):
-    """The kind of tensor that a field of a route names: one of the pipeline's inputs or outputs, of some types, a single value or a vector."""
+    """The kind of tensor that a field of a route names: an input or output of certain types, a single value or a vector."""
 
     side: str
     types: tuple[str, ...]
     is_vector: bool = False
 
     def fits(self, tensor: Answers) -> bool:
-        """Return whether a tensor of the graph is one of these."""
+        """Return whether a tensor of the graph is of this kind."""
         dims = tensor["dims"]
         return tensor["type"] in self.types and len(dims) == 1 and (self.is_vector or dims == [1])
 
@@ -38,7 +38,7 @@ ROLES = {
 
 
 def openai(graph: Answers, answers: Answers) -> Iterator[Problem]:
-    """Each tensor that a route names is one of the pipeline's, of a type and dims that the route can fill or return."""
+    """Each tensor that a route names exists in the pipeline, with a type and dims that the route can fill or return."""
     routes = answers.get("openai") or {}
     if routes and (why := _explain_why_not(graph, answers)):
         yield problem("openai-without", "openai", why=why[0], write=why[1])

@@ -24,7 +24,7 @@ class Use(NamedTuple):
 
     @property
     def batches(self) -> bool:
-        """Whether the dims are those of each row."""
+        """Whether the dims describe a single row."""
         return bool(self.owner["max_batch_size"])
 
     @property

@@ -17,7 +17,7 @@ def interface(graph: Answers) -> Iterator[Problem]:
 
 
 def tensors(graph: Answers) -> Iterator[Problem]:
-    """Each tensor is one that a step has."""
+    """A step reads or writes each tensor."""
     for name in graph["tensors"]:
         if name not in graph["readers"] and name not in graph["writers"]:
             yield problem("tensor-unused", "tensors", name, name=name)
