@@ -31,7 +31,7 @@ class Admission:
         self.held_bytes = 0  # by requests that are read or computed
 
     async def __aenter__(self) -> None:
-        """Take one of the places that Triton's requests have; Refusal 429 where none is free in time."""
+        """Take a place for a request to Triton; Refusal 429 if none is free in time."""
         with observe.span("queue"):
             await (self._count_wait() if self._places.locked() else self._places.acquire())
         observe.COMPUTING.inc()
@@ -95,7 +95,7 @@ class Admission:
     def body(self, headers: Mapping[str, str], *, is_stranger: bool = False) -> Body:
         """Return what holds the body of a request; Refusal 413 where its length alone is too much.
 
-        A stranger has no key, where keys are asked.
+        A stranger sends no key although the gateway asks for keys.
         """
         body, length = Body(self, is_stranger), headers.get("content-length", "")
         if length.isdecimal():
@@ -129,7 +129,7 @@ class Body:
         self._parts: list[bytes] = []
 
     def add(self, part: bytes) -> None:
-        """Keep a part; Refusal 413 or 429 where there is no room."""
+        """Keep a part; Refusal 413 or 429 if it does not fit."""
         self._parts.append(part)
         self._length += len(part)
         self.check_length(self._length)
@@ -145,7 +145,7 @@ class Body:
             raise Refusal(413, f"a request may have {self._admission.max_bytes} bytes; send fewer")
 
     def hold(self, size: int) -> None:
-        """Count more bytes of memory; Refusal 413 or 429 where there is no room."""
+        """Count more bytes of memory; Refusal 413 or 429 if they do not fit."""
         self._size += size
         self._admission.hold(size, self._size)
 

@@ -30,7 +30,7 @@ class Image(NamedTuple):
 def format_json(answer: Answer, names: Names) -> bytes:
     """Return `{OUTPUT: rows}`, null for a row that failed, and with `errors` why: row, file, error.
 
-    Bytes that are no text are {"base64": ...}; what is no number (NaN, infinity) is null.
+    Bytes that are not text are {"base64": ...}; NaN and infinity are null.
     """
     if not answer.errors and len(answer.parts) == 1:
         return outputs_as_json(answer.parts[0])
@@ -112,6 +112,6 @@ def _ranges(accept: str) -> dict[str, tuple[float, int]]:
 
 
 def _preference(media_type: str, ranges: dict[str, tuple[float, int]]) -> tuple[float, int]:
-    """Return the quality of a media type, and its order: those of the most specific range (RFC 9110, 12.5.1)."""
+    """Return the quality and the order of the most specific range that matches a media type (RFC 9110, 12.5.1)."""
     known = (media_type, media_type.partition("/")[0] + "/*", "*/*")
     return next((ranges[name] for name in known if name in ranges), (0.0, 0))

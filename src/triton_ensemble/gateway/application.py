@@ -23,7 +23,7 @@ LOG = logging.getLogger("gateway")
 
 
 class Applied(Exchange):
-    """One of them."""
+    """A request that the application answers, and its answer."""
 
     def __init__(
         self, connection: Protocol, method: str, url: bytes, headers: list[tuple[bytes, bytes]]

@@ -23,7 +23,7 @@ Given = tuple[Mapping[str, object], Names]
 
 
 def raw_input(tensors: Tensors) -> str:
-    """Return the input that may be a request by itself: the only one that must be there, of a text; else nothing."""
+    """Return the input that may be a request by itself: the only required input, if it is a text; else an empty string."""
     needed = [name for name, tensor in tensors.INPUTS.items() if not tensor.optional]
     return needed[0] if len(needed) == 1 and _is_text(tensors.INPUTS[needed[0]]) else ""
 
@@ -63,7 +63,7 @@ def _kind(headers: Mapping[str, str]) -> str:
 
 
 def weight(headers: Mapping[str, str], body: bytes) -> int:
-    """Return about how many bytes the objects of JSON take, which are many times those of its text."""
+    """Return about how many bytes the objects of JSON take, many times the size of its text."""
     if _kind(headers) not in ("application/json", ""):
         return 0
     return OBJECT_BYTES * (body.count(b"[") + body.count(b"{")) + CELL_BYTES * body.count(b",")
@@ -118,7 +118,7 @@ def _texts(value: object) -> object:
 
 
 def _read_form(content_type: str, body: bytes, client: Package, max_rows: int) -> Given:
-    """Return the parts of a form: each is a row of the input of its name, or that input where there is no batch."""
+    """Return the parts of a form: each is a row of the input of its name, or without a batch dimension the whole input."""
     most = max_rows * len(client.tensors.INPUTS)
     given: dict[str, list[object]] = {}
     names: Names = []

@@ -57,7 +57,7 @@ class Asking:
         return self._gateway.iter_answers(self._asked, {**(inputs or {}), **named})
 
     async def send_events(self, events: AsyncGenerator[bytes, None]) -> Response:
-        """Answer by server-sent events, which end for who does not read them."""
+        """Answer by server-sent events, which end if the client does not read them."""
         return await self._gateway.send_events(self._request, events)
 
 

@@ -24,7 +24,7 @@ class Part(NamedTuple):
 
 
 def parts(content_type: str, body: bytes) -> Iterator[Part]:
-    """Yield the parts of a request's body one by one; ValueError where it is no form."""
+    """Yield the parts of a request's body one by one; ValueError if it is not a form."""
     if not (found := BOUNDARY.search(content_type)):
         raise ValueError("its Content-Type has no boundary")
     delimiter = b"\r\n--" + (found[1] or found[2]).encode()

@@ -113,7 +113,7 @@ class Gateway:
             return Response(answers.format_json(answer, names), media_type="application/json")
 
     async def outputs(self, asked: Asked, inputs: Mapping[str, object]) -> Arrays:
-        """Return the outputs for inputs of one of the owner's routes; Refusal where a row gets none."""
+        """Return the outputs for the inputs of an owner's route; Refusal if a row gets none."""
         answer = await self._answer(asked, inputs)
         with self._translate(asked):
             for error in answer.errors.values():
@@ -198,7 +198,7 @@ class Gateway:
 
     @contextmanager
     def _translate(self, asked: Asked) -> Iterator[None]:
-        """Raise the client's errors as refusals; those that are not the request's are logged."""
+        """Raise the client's errors as refusals; log errors that the request did not cause."""
         try:
             yield
         except self._client.InferenceError as error:

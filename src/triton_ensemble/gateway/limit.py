@@ -14,8 +14,8 @@ RETRY = 30  # times as long as it took to see that fewer cost too much, until th
 class Limit:
     """The places of a worker: halved, while that costs less than a third of the answers a second, until refusals end.
 
-    A request that is let in then waits half as long. A pipeline whose rate falls with its places has them back after two seconds:
-    one that waits for something else, or computes larger batches in little more time.
+    A request that is let in then waits half as long. If a pipeline's rate falls with its places, it has them back after two
+    seconds. Such a pipeline waits for something else, or computes larger batches in little more time.
     """
 
     def __init__(self, most: int) -> None:

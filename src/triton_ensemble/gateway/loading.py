@@ -39,7 +39,7 @@ def application() -> FastAPI:
 
 
 def worker() -> FastAPI:
-    """Return it for one of several processes; where that fails, no other is started in its place."""
+    """Return the application for a worker process; if that fails, no other process is started in its place."""
     try:
         return application()
     except ApplicationError as error:
@@ -48,7 +48,7 @@ def worker() -> FastAPI:
 
 
 def make_reloaded() -> ASGIApp:
-    """Return it for one that is loaded anew when a file changes: until it can be, each request is told why not."""
+    """Return the application for a server that reloads it when files change; while it can't load, each answer says why."""
     try:
         return application()
     except ApplicationError as error:
@@ -68,7 +68,7 @@ class _Broken:
 
 
 def _where(error: Exception) -> str:
-    """Return the line of the project that an error is of: the last one that is no library's."""
+    """Return the last line of the project, not of a library, in an error's traceback."""
     lines = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         lines.append((Path(error.filename), error.lineno))
@@ -80,7 +80,7 @@ def _where(error: Exception) -> str:
 
 
 def _list_hidden(app: FastAPI) -> Iterator[str]:
-    """Yield a line for each of the owner's routes that no request would reach, since one of the gateway's takes them all."""
+    """Yield a line for each of the owner's routes that a route of the gateway hides from all requests."""
     ours = [route for route in app.routes if isinstance(route, Route)]
     for route in iter_route_contexts(app.routes):
         for method in sorted(() if route.original_route in ours else route.methods or ()):

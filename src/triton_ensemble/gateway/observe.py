@@ -55,7 +55,7 @@ EXPORTED = any(value for name, value in os.environ.items() if name.startswith("O
 
 
 class Asked:
-    """A request as it is observed: its headers, its id, which is that of X-Request-ID if it has one, and when it began."""
+    """A request as it is observed: its headers, its id (X-Request-ID if it has one), and when it began."""
 
     def __init__(self, method: str, path: str, headers: Mapping[str, str]) -> None:
         self.method, self.path, self.headers = method, path, headers
@@ -82,7 +82,7 @@ class Asked:
 
 
 class Observed:
-    """ASGI middleware: counts and logs each request, and answers those that fail."""
+    """ASGI middleware: counts and logs each request, and answers requests that fail."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -115,13 +115,13 @@ class Observed:
 
 
 def span(name: str) -> AbstractContextManager[Context | None]:
-    """Return the context of a part of the request, for what belongs to it; one that nobody records is none, and no work."""
+    """Return a context manager that records a part of the request and yields its context, or None if nothing records it."""
     return _record_span(name) if trace.get_current_span().is_recording() else nullcontext()
 
 
 @contextmanager
 def _record_span(name: str) -> Iterator[Context]:
-    """Record a span. It is not the current one: that of a stream ends in another task than it begins in."""
+    """Record a span. It is not the current one, because the span of a stream ends in another task than it begins in."""
     span = TRACER.start_span(name)
     try:
         yield trace.set_span_in_context(span)

@@ -36,7 +36,7 @@ class Ordinary:
         return self._is_open and _parts(app)[: len(self._parts)] == self._parts
 
     def takes(self, method: bytes, url: bytes) -> bool:
-        """Return whether a request is one of these."""
+        """Return whether the protocol answers this request by itself."""
         return method == b"POST" and url in self._urls
 
 
@@ -47,7 +47,7 @@ def _parts(app: FastAPI) -> list[object]:
 
 
 class Predicted(Exchange):
-    """One of them."""
+    """A request to /predict that the protocol answers by itself, and its answer."""
 
     route = PATH
 

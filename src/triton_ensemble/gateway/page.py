@@ -81,7 +81,7 @@ class _Static(StaticFiles):
 
 
 class Page:
-    """The data that the page asks for: facts and samples of a project, for those who have a key."""
+    """The data that the page asks for: facts and samples of a project, for people with a key."""
 
     def __init__(self, project: Project, keys: Keys) -> None:
         self._project, self._keys = project, keys

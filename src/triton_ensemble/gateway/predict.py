@@ -1,4 +1,4 @@
-"""The answer to a request of any number of rows: those that the models refuse fail alone."""
+"""The answer to a request of any number of rows: rows that the models refuse fail alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STATISTICS_S = 5.0
 class Answer:
     """The outputs of the rows that were answered, in order, and why the others were not, by row.
 
-    Rows that were sent to Triton apart may differ in shape, so the outputs are those of each request to it.
+    Rows that were sent to Triton apart may differ in shape, so each request to Triton has its own outputs.
     """
 
     parts: list[Arrays]
@@ -118,7 +118,7 @@ class Predictor:
             raise
 
     def _requests(self, arrays: Arrays) -> list[range]:
-        """Return the rows of each request to Triton; one that belongs to a sequence has a single row."""
+        """Return the rows of each request to Triton; a request of a sequence has a single row."""
         rows = self._client.runtime.batches.split(arrays)
         if not self._client.tensors.SEQUENTIAL:
             return list(rows)

@@ -39,9 +39,9 @@ class Refusal(Exception):
 
 
 def make_refusal(error: Exception, client: Package) -> Refusal:
-    """Return what an InferenceError of the project's `client` means to who sent the request.
+    """Return what an InferenceError of the project's `client` means to the sender of the request.
 
-    The texts of refused inputs are for people, and so pass; those of failures may tell what is inside, and so do not.
+    The text of a refused input is for people and passes. The text of a failure may tell what is inside, and does not.
     """
     if isinstance(error, client.InvalidInput):
         row = {} if error.row is None else {"row": error.row}

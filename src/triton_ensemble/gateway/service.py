@@ -32,7 +32,7 @@ from triton_ensemble.samples.files import choose_probe, samples
 
 
 class Base64(TypedDict):
-    """Bytes that are no UTF-8 text."""
+    """Bytes that are not UTF-8 text."""
 
     base64: str
 
@@ -173,7 +173,7 @@ async def _answer_refusal(request: Request, refusal: Exception) -> Response:
 
 
 async def _not_routed(request: Request, error: Exception) -> Response:
-    """Answer what no route takes, or what one of the owner's raises, as all others that get no outputs."""
+    """Answer a request that no route takes, or for which an owner's route raises, like other requests without outputs."""
     assert isinstance(error, HTTPException)
     refusal = Refusal(error.status_code, error.detail)
     refusal.headers.update(error.headers or {})
@@ -181,7 +181,7 @@ async def _not_routed(request: Request, error: Exception) -> Response:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """Answer what one of the owner's routes can't take."""
+    """Answer a request that an owner's route can't take."""
     assert isinstance(error, RequestValidationError)
     lines = [
         f"{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}"

@@ -1,4 +1,4 @@
-"""Requests that come at the same time share calls: one of eight rows costs Triton little more than one of a single row.
+"""Requests that come at the same time share calls: eight rows in a call cost Triton little more than a single row.
 
 Nothing waits where nothing is under way, so a lone request is as fast as without it.
 """
@@ -49,7 +49,7 @@ class SharedCalls:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def call(self, arrays: Arrays, end: float, options: Options) -> Arrays:
-        """Return the rows of a call's answer that are those of `arrays`, or raise what all that share it get.
+        """Return the rows of a call's answer that belong to `arrays`, or raise the error of the whole call.
 
         To Triton a call has the `options` of the first of them, its id and trace.
         """
@@ -80,7 +80,7 @@ class SharedCalls:
                 del self._under_way[kind], self._waiting[kind]
 
     def _take(self, kind: Kind) -> list[_Waiting]:
-        """Return those that wait for a call and fit into one, without those who have left."""
+        """Return the waiting requests that fit into one call, without requests whose clients have left."""
         waiting = [one for one in self._waiting[kind] if not one.answer.done()]
         taken, rows = 0, 0
         while taken < len(waiting) and (not taken or rows + waiting[taken].rows <= self._max_rows):

@@ -1,4 +1,4 @@
-"""Why nested lists are no tensor: which row, what is wrong with it, what to write instead."""
+"""Why nested lists are not a tensor: which row, what is wrong with it, what to write instead."""
 
 from __future__ import annotations
 
