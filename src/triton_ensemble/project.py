@@ -48,7 +48,7 @@ class Adopted:
 
 @dataclass(frozen=True)
 class Facts:
-    """What differs between projects, as `vendor/project.json` has it."""
+    """The facts that differ between projects, read from `vendor/project.json`."""
 
     ensemble: str  # the model that clients call, whether it is an ensemble or one model
     package: str  # of the client in src/

@@ -1,7 +1,7 @@
-"""The key of a role, for a server whose environment has no key, with Python only.
+"""The key of a role, for a server without a key in its environment, with Python only.
 
-The sources, and their order, are those of the SDK that Triton has: the token of a web identity (EKS), the address that a
-container has for its role (ECS), the metadata of the machine.
+As in Triton's SDK, the sources are, in this order: the token of a web identity (EKS), the address that a container has
+for its role (ECS), the metadata of the machine.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _fetch_web_identity(token: Path, environment: Mapping[str, str]) -> dict[str
 
 
 def _fetch_machine_key(url: str) -> dict[str, str]:
-    """Return the fields of the key that the machine has; its metadata may be of version 1, which has no token."""
+    """Return the fields of the key that the machine has; its metadata may be of version 1, which needs no token."""
     headers = {}
     try:
         ttl = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}

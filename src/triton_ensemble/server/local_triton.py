@@ -40,7 +40,7 @@ class LocalTriton:
     """Triton on this machine, ready to serve `model` of `repository` inside a `with` block.
 
     Port 0 is a free port; `timeout` (seconds) is for the start; `server_args` are more flags of tritonserver. Without
-    `cached` responses are not kept; `niceness` is that of its processes. Entering the block raises ServerError if Triton
+    `cached` responses are not kept; its processes have this `niceness`. Entering the block raises ServerError if Triton
     refuses the repository. Unless it is `gentle`, it is killed when the block ends well: unloading the models would take
     three seconds.
 

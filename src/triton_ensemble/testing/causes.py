@@ -13,7 +13,7 @@ import pytest
 class Cause:
     """Tests that use a fixture can't pass, and why.
 
-    With `model`, as the parameter of contract tests names it: those of this model, and of one that the step shares.
+    With `model`, as the parameter of contract tests names it: tests of this model and of the model that the step shares.
     """
 
     fixture: str
@@ -39,7 +39,7 @@ def tell(item: pytest.Item, *causes: Cause) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test that can't pass, but not the one that says why, which may be run again."""
+    """Skip a test that can't pass, except the test that says why: it may be run again."""
     for teller, causes in item.config.stash.get(TOLD, {}).items():
         for cause in causes:
             if teller != item.nodeid and cause.stops(item):

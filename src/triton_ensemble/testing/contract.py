@@ -40,7 +40,7 @@ SOURCES = sorted(STEPS.rglob("*.py"))
 
 @pytest.fixture(params=version_folders(PROJECT))
 def model(request: pytest.FixtureRequest, tmp_path: Path) -> PythonModel:
-    """Return each Python model, and each step of those that share one."""
+    """Return each Python model, and each step that shares a model."""
     version, _, step = request.param.partition(":")
     folder = PROJECT.repository / version
     if step:
@@ -60,9 +60,9 @@ def harness(request: pytest.FixtureRequest, model: PythonModel) -> Iterator[Harn
 
 
 def stop(request: pytest.FixtureRequest, model: PythonModel, fixture: str, text: str) -> NoReturn:
-    """Fail a test, and skip those that use the fixture for this model.
+    """Fail a test, and skip tests that use the fixture for this model.
 
-    Also skip those of the ensemble that has the model, unless TRITON_URL names its server.
+    Also skip tests of the ensemble that has the model, unless TRITON_URL names its server.
     """
     why = f"step {model.name} fails {request.node.name}"
     tell(request.node, Cause(fixture, why, request.node.callspec.params["model"]))
@@ -73,7 +73,7 @@ def stop(request: pytest.FixtureRequest, model: PythonModel, fixture: str, text:
 
 @pytest.fixture
 def ask(request: pytest.FixtureRequest, model: PythonModel, harness: Harness) -> Ask:
-    """Return a function that sends requests at once and returns their answers, without those that are InvalidRequest.
+    """Return a function that sends requests at once and returns their answers, except InvalidRequest.
 
     Any other error of the step fails the test.
     """

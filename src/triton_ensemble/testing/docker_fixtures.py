@@ -46,7 +46,7 @@ def docker_compose_file() -> list[str]:
 
 @pytest.fixture(scope="session")
 def docker_compose_project_name() -> str:
-    """Return the name of the compose project, another one than that of `make up`, to pytest-docker."""
+    """Return the name of the compose project to pytest-docker; `make up` uses another name."""
     usual = under_test.PROJECT.package.replace("_", "-")
     return f"{os.environ.get('COMPOSE_PROJECT_NAME', usual)}-test"
 

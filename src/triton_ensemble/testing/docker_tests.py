@@ -1,4 +1,4 @@
-"""Tests of the container: it answers, has no rights that it does not need, and says what is wrong when a part of it dies."""
+"""Tests of the container: it answers, has only the rights that it needs, and says what is wrong when a part of it dies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def inside(container: Container, *command: str) -> subprocess.CompletedProcess[s
 
 
 def python(*arguments: str, url: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of the project, as one who types it sees it, with a server elsewhere."""
+    """Run a command of the project as a user would type it, with a server elsewhere."""
     environment = os.environ | {"TRITON_URL": url}
     command = (sys.executable, "-m", *arguments)
     return subprocess.run(

@@ -29,7 +29,7 @@ PROTOCOLS = protocols(PROJECT)
 
 
 def read_given_urls() -> dict[str, str]:
-    """Return the URLs of the environment by protocol; ValueError for one that no client can call."""
+    """Return the URLs of the environment by protocol; ValueError for a URL that no client can call."""
     urls: dict[str, str] = {}
     if url := os.environ.get("TRITON_URL"):
         for given in (url, os.environ.get("TRITON_GRPC_URL") or url):
@@ -53,7 +53,7 @@ def pytest_configure() -> None:
 
 
 def pytest_report_header() -> str:
-    """Say which server is tested, and that one that runs at the usual port is not."""
+    """Say which server is tested, and that a server at the usual port is not."""
     if given := read_given_urls():
         return f"triton: {', '.join(given.values())}, as the environment names it"
     return f"triton: a local one, started for these tests{not_asked('http')}"

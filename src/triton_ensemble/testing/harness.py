@@ -129,7 +129,7 @@ def _content(file: IO[bytes]) -> str:
 
 
 def standalone(version: Path, step: str, folder: Path) -> Path:
-    """Copy a step of those that share a model to `folder`, as a model of its own; return its version folder."""
+    """Copy a step that shares a model to `folder`, as a model of its own; return its version folder."""
     copy = folder / step / version.name
     shutil.copytree(version, copy)
     manifest, _ = read_manifest(version)

@@ -1,4 +1,4 @@
-"""Live tests of the served ensemble, over each protocol; where a project has no samples, with zeros."""
+"""Live tests of the served ensemble, over each protocol; with zeros in a project without samples."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EACH_ALONE = len(PROJECT.outputs) > 1 and not PROJECT.decoupled and not PROJECT.
 
 
 def one_row(sample: Sample) -> Arrays:
-    """Return the first row of a sample, all of it where there is no batch dimension."""
+    """Return the first row of a sample, or all of it without a batch dimension."""
     if not MAX_BATCH_SIZE:
         return sample.inputs
     return {name: array[:1] for name, array in sample.inputs.items()}

@@ -96,15 +96,15 @@ def reads(project: Project, model: str) -> dict[str, str]:
 
 
 def reads_of_step(folder: Path) -> dict[str, str]:
-    """Return the same of a step of those that share a model, as its version folder says."""
+    """Return the same for a step that shares a model, as its version folder says."""
     manifest = json.loads((folder / "step.json").read_text())
     return {tensor["name"]: tensor["tensor"] for tensor in manifest["input"]}
 
 
 def version_folders(project: Project) -> Iterator[str]:
-    """Return each version folder, before it VERSION:STEP for each step of those that share a model.
+    """Yield each version folder, and before it VERSION:STEP for each step that shares a model.
 
-    Without those that call other models, which only a server answers.
+    Leave out models and steps that call other models: only a server answers those calls.
     """
     for version in project.step_modules:
         manifest, shared = read_manifest(project.repository / version)
