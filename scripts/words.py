@@ -125,7 +125,7 @@ KINDS = {
     "documentation": Kind(
         ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md"), str, FIELD
     ),
-    "docstrings": Kind(("src/**/*.py",), keep_docstrings, (0.8, 2.0, 0.1, 0.1)),
+    "docstrings": Kind(("src/**/*.py",), keep_docstrings, FIELD),
     "messages": Kind(
         ("src/triton_ensemble/catalog/problems.yml",), keep_messages, (2.5, 7.0, 0.1, 0)
     ),
