@@ -95,7 +95,7 @@ class Admission:
     def body(self, headers: Mapping[str, str], *, is_stranger: bool = False) -> Body:
         """Return what holds the body of a request; Refusal 413 where its length alone is too much.
 
-        A stranger sends no key although the gateway asks for keys.
+        A stranger sends no valid key although the gateway asks for keys.
         """
         body, length = Body(self, is_stranger), headers.get("content-length", "")
         if length.isdecimal():
