@@ -122,7 +122,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "two writers, of which one reads it too": (
         wired(step("a", ["A"], ["M"]), step("b", ["M"], ["M", "X"])),
-        "step b: writes M, which step a writes too; rename the M of one of them",
+        "step b: writes M, which step a writes too; rename one M",
     ),
     "two writers, of which one reads what the other needs": (
         wired(step("b", ["M"], ["X"]), step("a", ["X"], ["M"]), step("c", ["A"], ["M"])),
@@ -636,14 +636,14 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
             step("a", {"text": "A"}, {"score": "M"}),
             {"name": "b", "model": "a", "inputs": {"texts": "M"}, "outputs": {"score": "X"}},
         ),
-        "step b: reads M as texts, but its model a has no such tensor; did you mean text?",
+        "step b: reads M as texts, but its model a does not have texts; did you mean text?",
     ),
     "an output that the shared model does not have": (
         wired(
             step("a", {"text": "A"}, {"score": "M"}),
             {"name": "b", "model": "a", "inputs": {"text": "M"}, "outputs": {"scores": "X"}},
         ),
-        "step b: writes X as scores, but its model a has no such tensor; did you mean score?",
+        "step b: writes X as scores, but its model a does not have scores; did you mean score?",
     ),
     "an input of the shared model without a tensor": (
         wired(
@@ -658,7 +658,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a step that calls itself": (
         wired(step("a", ["A"], ["X"], calls=["a"])),
-        f"step a: {FOR_EVER}: a -> a; drop one of these from `calls`",
+        f"step a: {FOR_EVER}: a -> a; drop one from `calls`",
     ),
     "steps that call each other, over a third": (
         wired(
@@ -666,14 +666,14 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
             step("b", ["M"], ["X"], calls=["c", "a"]),
             step("c", ["A"], ["Y"], calls=["b"]),
         ),
-        f"step a: {FOR_EVER}: a -> c -> b -> a; drop one of these from `calls`",
+        f"step a: {FOR_EVER}: a -> c -> b -> a; drop one from `calls`",
     ),
     "a step that calls one that its own model serves": (
         wired(
             step("a", {"i": "A"}, {"o": "M"}, calls=["b"]),
             {"name": "b", "model": "a", "inputs": {"i": "M"}, "outputs": {"o": "X"}},
         ),
-        f"step a: {FOR_EVER}: a -> b; drop one of these from `calls`",
+        f"step a: {FOR_EVER}: a -> b; drop one from `calls`",
     ),
     "steps that call the same one": (
         wired(

@@ -283,7 +283,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"gpus": [0], "instances": "none"},
-        "names `gpus`, but has no instance group; drop them, or `instances: none`",
+        "names `gpus` beside `instances: none`; drop one",
     ),
     (
         {"instances": [{"device": "gpu", "gpus": [3]}]},

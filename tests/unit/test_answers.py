@@ -222,7 +222,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (one(requirements="numpy"), 'step one: requirements is "numpy"; write a list of names'),
     (
         {"ensemble_name": "one"},
-        "step one: has the name of another model or of the ensemble; rename one of them",
+        "step one: has the name of another model or of the ensemble; rename one",
     ),
     # what a step reads and writes
     (
@@ -276,11 +276,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         steps(step("one", ["A"], ["B"]), step("two", ["A"], ["B"])),
-        "step two: writes B, which step one writes too; rename the B of one of them",
+        "step two: writes B, which step one writes too; rename one B",
     ),
     (
         steps(step("one", ["A"], {"x": "B", "y": "B"})),
-        "step one: writes B, which step one writes too; rename the B of one of them",
+        "step one: writes B, which step one writes too; rename one B",
     ),
     (
         steps(step("one", ["A"], ["A"])),
@@ -359,7 +359,7 @@ BAD_FILES: list[tuple[dict[str, Any], str]] = [
     ),
     (
         engine({"xs": {key: [1, 4] for key in ("min", "opt", "max")}}),
-        "step one: has in `trtexec` shapes of xs, which is not one of its inputs; did you mean x?",
+        "step one: has in `trtexec` shapes of xs, which is not an input; did you mean x?",
     ),
     (
         engine({"x": {"min": [1, 4], "opt": [1, 5], "max": [8, 4]}}),

@@ -160,7 +160,7 @@ WRONG: list[tuple[str, str]] = [
     ("a/b python: A FP32[1] -> B FP32[1]", "line 1: write a name of letters, digits, `"),
     ("s python x0: A FP32[1] -> B FP32[1]", "line 1: write a whole number, 1 or more (s"),
     ("s python: A FP32[1] -> B FP32[1]\nt python: A INT8[1] -> C INT8[1]", "line 2: drop INT8[1]; line 1 types A"),
-    ("s python: PIXELS FP32[1] -> B FP32[1]\nt python: PIXEL -> C INT8[1]", "line 2: did you mean PIXELS? PIXEL has no "),
+    ("s python: PIXELS FP32[1] -> B FP32[1]\nt python: PIXEL -> C INT8[1]", "line 2: did you mean PIXELS? PIXEL lacks a"),
     ("s python: x=A FP32[1], x=A -> B FP32[1]", "line 1: drop the second x"),
     ("s python: A FP32[1], - INT8[1] -> B FP32[1]", "line 1: write NAME=- TYPE[dims] where - is"),
     ("s python: A FP32[1], x=- -> B FP32[1]", "line 1: write NAME=- TYPE[dims] where - is"),
@@ -169,12 +169,12 @@ WRONG: list[tuple[str, str]] = [
     ("s python: A FP32[1] -> B FP32[1]\ns python: B -> C FP32[1]", "line 2: give one of them another name (ste"),
     ("s python: A FP32[1] -> B FP32[1]\noutputs: C", "line 2: give C its type, like FP32[4]"),
     ("s python: -> B FP32[1]", "line 1: write a tensor on each side of ->"),
-    ("s python: A FP32[1] -> B FP32[1]\nt python: A -> B", "line 2: rename the B of one of them (step "),
+    ("s python: A FP32[1] -> B FP32[1]\nt python: A -> B", "line 2: rename one B (step t: writes B, wh"),
     ("s python: A FP32[1], C FP32[1] -> B FP32[1]\nt python: B -> C", "line 1: let one read something else (step "),
     ("s python: A FP32[1] -> B FP32[1]\nt python: B -> C FP32[1], D FP32[1]\noutputs: C", "line 2: add D to `outputs`, or write its {"),
     ("s python: A FP32[1] -> B FP32[1]\nt python: C FP32[1] -> D FP32[1]", "write `ensemble: {all_outputs: true}` (out"),
     ("s python: A FP32[1], x=- FP32[1] -> B FP32[1]", "line 1: give x a `tensor`, or make it `opt"),
-    ("p python: A FP32[1] -> B FP32[1]", "line 1: rename one of them (step p: has th"),
+    ("p python: A FP32[1] -> B FP32[1]", "line 1: rename one (step p: has the name o"),
 ]  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def test_a_stage_does_not_fuse_other_steps() -> None:
     fused = [step("one", ["A"], ["B"]), step("two", ["B"], ["C"])]
     [line] = lines({"prod": {"steps": {"one": {"instances": 2}}}}, steps=fused)
     assert line.startswith(
-        "stage prod: changes one of several fused steps, so that the model one is another; "
+        "stage prod: changes a step that is fused with others, so that the model one is another; "
     )
 
 

@@ -240,7 +240,7 @@ def test_a_default_of_ours_that_the_team_does_not_offer_becomes_one_that_it_does
         ("examples:\n  fraud: {code: true}\n", "2: examples fraud needs its `help`"),
         (
             "examples:\n  other: {help: a}\n",
-            "2: example other has no pipeline; add team/examples/other/pipeline.yml",
+            "2: example other lacks a pipeline; add team/examples/other/pipeline.yml",
         ),
     ],
 )
