@@ -12,7 +12,7 @@ from typing import Any
 import copier
 import pytest
 import yaml
-from support import Project, run, step, succeed
+from support import ROOT, SOURCES, Project, run, step, succeed
 
 TENSORS = dict.fromkeys("ABCD", "FP32[4]")
 ONE = step("one", ["A"], ["B"])
@@ -65,9 +65,11 @@ def update(project: Project, **data: Any) -> None:
 
 
 def make_update(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `make update`, with the Copier of this repository."""
+    """Run `make update` with the packages of its own environment, as far as this repository's has them."""
     assert "python -m triton_ensemble update" in (project / "Makefile").read_text()
-    return project.run(sys.executable, "-m", "triton_ensemble", "update", *arguments)
+    command = (sys.executable, "-m", "triton_ensemble", "update", *arguments)
+    path = f"{ROOT / 'tests/helpers/only_copier'}:src:{SOURCES}"
+    return run(*command, cwd=project.path, PYTHONPATH=path)
 
 
 def change(project: Project, **data: Any) -> None:

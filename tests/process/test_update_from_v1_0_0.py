@@ -10,7 +10,7 @@ from pathlib import Path
 
 import copier
 import pytest
-from delivery_support import borrow_packages, environment
+from delivery_support import environment
 from support import ROOT, Project, run, succeed
 
 KEPT = ROOT / "tests" / "releases" / "v1.0.0.tar.xz"  # docs/releasing.md says what is in it
@@ -39,11 +39,10 @@ def commit(folder: Path, tag: str) -> None:
 
 @pytest.fixture
 def project(origin: Path, tmp_path: Path) -> Project:
-    """Return the default project of v1.0.0, committed, with an environment for its updates."""
+    """Return the default project of v1.0.0, committed. Its updates make their own environment, as a user's do."""
     copier.run_copy(str(origin), tmp_path / "p", vcs_ref="v1.0.0", defaults=True, quiet=True)
     project = Project(tmp_path / "p")
     project.commit()
-    borrow_packages(project, ".venv-update")
     return project
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from triton_ensemble.check.dims import is_same_dims
 from triton_ensemble.config import (
     ConfigSyntaxError,
     Model,
     UnreadModel,
     did_you_mean,
-    is_same_dims,
     parse,
     read_model,
     read_models,

@@ -48,6 +48,7 @@ def test_a_changed_pipeline_keeps_them(project: Project) -> None:
     assert "  image: harbor.example.com/hub/python:3.12-bookworm\n" in gitlab
     assert '  tags: ["self-hosted", "cpu"]\n' in gitlab
     assert "$CI_REGISTRY" not in gitlab
+    assert (project / ".github/CODEOWNERS").exists()
     assert 'include:\n  - { project: "example/template", ref: "0123456789abcdef' in gitlab
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from triton_ensemble.config import Model, enum_name, is_same_dims
+from triton_ensemble.check.dims import is_same_dims
+from triton_ensemble.config import Model, enum_name
 
 
 @dataclass(eq=False)

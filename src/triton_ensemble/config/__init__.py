@@ -1,7 +1,7 @@
 """The config.pbtxt files of a model repository: parsed, with the line of each field."""
 
 from triton_ensemble.config.fields import Field, Part
-from triton_ensemble.config.message import ModelConfig, enum_name, is_same_dims, segments, type_name
+from triton_ensemble.config.message import ModelConfig, enum_name, type_name
 from triton_ensemble.config.model import Model, UnreadModel, read_model, read_models
 from triton_ensemble.config.problem import Problem, did_you_mean
 from triton_ensemble.config.syntax import ConfigSyntaxError, parse
@@ -16,10 +16,8 @@ __all__ = [
     "UnreadModel",
     "did_you_mean",
     "enum_name",
-    "is_same_dims",
     "parse",
     "read_model",
     "read_models",
-    "segments",
     "type_name",
 ]

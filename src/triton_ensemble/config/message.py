@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from typing import Any
@@ -50,20 +48,3 @@ def enum_name(message: Any, field: str) -> str:
 def type_name(tensor: Any) -> str:
     """Return a tensor's data type without `TYPE_`."""
     return enum_name(tensor, "data_type").removeprefix("TYPE_")
-
-
-def is_same_dims(one: Sequence[int], two: Sequence[int]) -> bool:
-    """Return whether two dims are the same; -1 matches any size."""
-    pairs = zip(one, two, strict=False)
-    return len(one) == len(two) and all(a == b or -1 in (a, b) for a, b in pairs)
-
-
-def segments(dims: Sequence[int]) -> list[int]:
-    """Return the count of values between each two dims that vary, which a reshape must keep."""
-    parts: list[list[int]] = [[]]
-    for dim in dims:
-        if dim == -1:
-            parts.append([])
-        else:
-            parts[-1].append(dim)
-    return [math.prod(part) for part in parts]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from triton_ensemble.check.dims import is_same_dims
 from triton_ensemble.check.ensemble import Ensemble
 from triton_ensemble.check.examples import BATCHES, A, E
 from triton_ensemble.check.repository import (
@@ -17,7 +18,7 @@ from triton_ensemble.check.repository import (
 )
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.check.wiring import Tensor
-from triton_ensemble.config import Model, Problem, enum_name, is_same_dims
+from triton_ensemble.config import Model, Problem, enum_name
 
 BATCHING = "dynamic_batching"
 SHORTEST_TIMEOUT_US = 5  # up to 7 us, no request of 15 reached an idle instance of Triton 2.51

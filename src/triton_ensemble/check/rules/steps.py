@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from triton_ensemble.check.dims import is_same_dims
 from triton_ensemble.check.ensemble import SCHEDULING, Ensemble, Use
 from triton_ensemble.check.examples import (
     BATCHES,
@@ -18,7 +19,7 @@ from triton_ensemble.check.examples import (
 from triton_ensemble.check.repository import ensembles
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.check.wiring import Tensor
-from triton_ensemble.config import Problem, did_you_mean, is_same_dims
+from triton_ensemble.config import Problem, did_you_mean
 
 # Two steps read what the first writes.
 FORK: Files = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from triton_ensemble import catalog
-from triton_ensemble.config import is_same_dims
+from triton_ensemble.check.dims import is_same_dims
 from triton_ensemble.pipeline.rules import Answers, Problem, problem
 
 CORRELATION_IDS = [f"TYPE_{name}" for name in catalog.table("sequences")["correlation_id"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble.config import is_same_dims
+from triton_ensemble.check.dims import is_same_dims
 from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
 
 

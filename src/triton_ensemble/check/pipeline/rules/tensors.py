@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triton_ensemble import catalog
-from triton_ensemble.config import segments
+from triton_ensemble.check.dims import segments
 from triton_ensemble.pipeline.rules import Answers, Problem, problem
 
 OTHER = {"inputs": "outputs", "outputs": "inputs"}
