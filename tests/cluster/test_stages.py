@@ -33,3 +33,35 @@ def test_overlays(generate: Generate) -> None:
     assert large["resources"]["requests"]["cpu"] == "4"
     assert large["resources"]["limits"]["nvidia.com/gpu"] == 2
     assert large["image"].endswith(f"@{DIGEST}")
+
+
+def test_overlays_of_kserve(generate: Generate) -> None:
+    stages = {"staging": {"gpu_count": 0, "memory": "8192Mi"}, "prod": {"replicas": 5, "cpu": "4"}}
+    project = generate(gpu_count=2, extras=["kserve"], stages=stages)
+    base = project / "deploy/kserve/kustomization.yaml"
+    base.write_text(
+        base.read_text().replace('newTag: "1" # or digest: sha256:...', f"digest: {DIGEST}")
+    )
+    succeed(project.make("promote", "TO=prod"))
+    for name in stages:
+        manifests = built(project / "deploy/kserve-stages" / name)
+        [service] = [m for m in manifests if m["kind"] == "InferenceService"]
+        wanted = service["spec"]["predictor"]["model"]["runtime"]
+        [runtime] = [
+            m
+            for m in manifests
+            if m["metadata"]["name"] == wanted
+            and m is not service
+            and m["kind"] == "ServingRuntime"
+        ]
+        [container] = runtime["spec"]["containers"]
+        assert {"name": "STAGE", "value": name} in container["env"]
+        if name == "prod":
+            assert service["spec"]["predictor"]["minReplicas"] == 5
+            assert container["resources"]["requests"]["cpu"] == "4"
+            assert container["resources"]["limits"]["nvidia.com/gpu"] == "2"
+            assert container["image"].endswith(f"@{DIGEST}")
+        else:
+            assert service["spec"]["predictor"]["minReplicas"] == 2
+            limits = container["resources"]["limits"]
+            assert limits == {"ephemeral-storage": "5Gi", "memory": "8192Mi"}
