@@ -170,7 +170,7 @@ def check(task: str, project: Project) -> dict[str, Any]:
 
 
 def list_changed(project: Project) -> set[str]:
-    """Return the files that differ from the start, without those that git ignores."""
+    """Return the files that differ from the start, without files that git ignores."""
     names = ""
     for command in (f"diff --name-only -z {START}", "ls-files --others --exclude-standard -z"):
         names += succeed(run("git", *command.split(), cwd=project.path))

@@ -54,7 +54,7 @@ class Model:
     @property
     def path(self) -> Path:
         """The path of the config."""
-        return stage_config(self.folder, self.stage) if self.stage else self.folder / CONFIG
+        return config_file(self.folder, self.stage)
 
     def problem(self, what: str, instead: str, *place: Part, missing: bool = False) -> Problem:
         """Return a problem at a field of the config."""
@@ -126,9 +126,9 @@ class Model:
         return not (known and known.must_declare)
 
 
-def stage_config(folder: Path, stage: str) -> Path:
-    """Return the config that Triton's `--model-config-name` takes instead of config.pbtxt, if the model has it."""
-    return folder / "configs" / f"{stage}.pbtxt"
+def config_file(folder: Path, stage: str) -> Path:
+    """Return the config of a model in a stage: where Triton's `--model-config-name` looks for it."""
+    return folder / "configs" / f"{stage}.pbtxt" if stage else folder / CONFIG
 
 
 def read_models(repository: Path, stage: str = "") -> dict[str, Model | UnreadModel]:
@@ -139,8 +139,8 @@ def read_models(repository: Path, stage: str = "") -> dict[str, Model | UnreadMo
 
 def read_model(folder: Path, stage: str = "") -> Model | UnreadModel:
     """Read a model's config; OSError where the folder can't be read."""
-    own = stage if stage and stage_config(folder, stage).is_file() else ""
-    path = stage_config(folder, own) if own else folder / CONFIG
+    own = stage if config_file(folder, stage).is_file() else ""
+    path = config_file(folder, own)
     try:
         text = readable(path.read_bytes().decode(errors="replace"))
         return Model(folder, parse(text), fields_of(text), stage=own)

@@ -1,7 +1,7 @@
 """Give a stage the images of another: `python -m triton_ensemble.versions.promote TO [FROM]`.
 
-Writes `images` in deploy/stages/TO/kustomization.yaml: those of the stage FROM, or of deploy/kubernetes/ without one; for
-KServe the same in deploy/kserve-stages/. Only images with a digest are copied, so that the stage gets what was tested.
+Copies `images` from the kustomization.yaml of the stage FROM, or else of deploy/kubernetes/, into that of deploy/stages/TO/;
+for KServe the same in deploy/kserve-stages/. Only images with a digest are copied, so that the stage gets what was tested.
 """
 
 from __future__ import annotations
@@ -24,22 +24,20 @@ FILE = "kustomization.yaml"
 def promote(to: str, source: str = "") -> Iterator[str]:
     """Write the images of a stage; yield a line for each.
 
-    ValueError where none has a digest or the project has no such folders, ProjectError for an unknown stage.
+    ValueError if the images lack digests or deploy/ lacks the folder of the stage, ProjectError for an unknown stage.
     """
     if not to:
         raise ValueError("promote: TO names no stage; write TO=NAME, of one in `stages`")
     project = Project.load(Path())
-    for stage in filter(None, (to, source)):
-        project.check_stage(stage)
+    project.check_stage(to)
+    project.check_stage(source)
     used = {base: stages for base, stages in FOLDERS.items() if Path(stages, to, FILE).exists()}
     if not used:
         what = f"deploy/ has no folder of the stage {to}"
         raise ValueError(f"{what}; add kubernetes or kserve to `extras`, then run: make apply")
     for base, stages in used.items():
-        path, target = (
-            Path(stages, source, FILE) if source else Path(base, FILE),
-            Path(stages, to, FILE),
-        )
+        path = Path(stages, source, FILE) if source else Path(base, FILE)
+        target = Path(stages, to, FILE)
         images = _read_images(path)
         if not images:
             instead = f"make promote TO={source}" if source else "make pin IMAGE=NAME@sha256:..."
