@@ -82,8 +82,8 @@ without the lines in red there is nothing to find.
 FAULTS = """
 ## Known faults of releases
 
-Triton has a fault since one release (empty: the oldest that is known here), until another fixes it. For each need of
-a project, [`known-fault`](#known-fault) names the first row that matters, and so does the last message of a copy.
+Triton has each fault from the release under "since" (empty: from 24.10 or earlier) until the release that fixes it. If
+several rows of one need concern a project, [`known-fault`](#known-fault) and the last message of a copy name the first.
 `server#8925` is a thread of triton-inference-server/server. The table is `src/triton_ensemble/catalog/faults.yml`;
 [security.md](security.md#what-a-client-can-do-at-tritons-ports) has more that a client can do.
 

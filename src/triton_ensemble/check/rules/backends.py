@@ -193,7 +193,7 @@ def execution_environment(model: Model) -> Iterator[Problem]:
     passes='backend: "python"\nparameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value { string_value: "no" } }\n',
 )
 def cpu_only_inputs(model: Model) -> Iterator[Problem]:
-    """Whether a Python model takes its inputs in the memory of a CPU alone is yes or no."""
+    """`FORCE_CPU_ONLY_INPUT_TENSORS` of a Python model is yes or no."""
     given = model.config.parameters
     if model.backend == "python" and CPU_ONLY in given:
         value = given[CPU_ONLY].string_value
@@ -210,7 +210,7 @@ def cpu_only_inputs(model: Model) -> Iterator[Problem]:
     passes='backend: "python"\n',
 )
 def repository_agents(model: Model) -> Iterator[Problem]:
-    """Repository agents are listed by their names."""
+    """The repository agents of a model are listed, each with its name."""
     given = model.config.model_repository_agents
     if model.config.HasField("model_repository_agents") and (
         not given.agents or not all(agent.name for agent in given.agents)

@@ -236,7 +236,7 @@ def cache(served: Served) -> Iterator[Problem]:
     """,
 )
 def metrics(model: Model) -> Iterator[Problem]:
-    """A metric that is controlled has a family and buckets."""
+    """A metric control names a family and has buckets."""
     if "model_metrics" not in model.config.DESCRIPTOR.fields_by_name:
         return  # tritonclient is older than the field
     for i, control in enumerate(model.config.model_metrics.metric_control):
@@ -303,7 +303,7 @@ def instance_gpus(model: Model) -> Iterator[Problem]:
     passes=f"{A}instance_group {{ kind: KIND_CPU }}\n",
 )
 def instance_kind(model: Model) -> Iterator[Problem]:
-    """The kind of an instance group has a name."""
+    """Triton knows the kind of an instance group."""
     for i, group, who in _iter_groups(model):
         kind = enum_name(group, "kind")
         if kind.isdecimal():

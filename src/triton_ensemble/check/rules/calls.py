@@ -129,7 +129,7 @@ def calls_tensor(found: tuple[Call, Repository]) -> Iterator[Problem]:
     passes={**list_executing("other", "decoupled=True"), "other": DECOUPLED},
 )
 def calls_decoupled(found: tuple[Call, Repository]) -> Iterator[Problem]:
-    """A call of a decoupled model says that it is one."""
+    """A call of a decoupled model has `decoupled=True`."""
     call, repository = found
     says = call.node.args or call.node.keywords
     if not says and is_decoupled(call.model, repository.folders):

@@ -79,7 +79,7 @@ def _write_caller(release: str) -> Files:
     passes={**CACHED, "deploy/serve.sh": "exec tritonserver --cache-config=local,size=67108864\n"},
 )
 def cache_off(repository: Repository) -> Iterator[Problem]:
-    """Triton is started with a cache where a model has one."""
+    """If a model has a cache, Triton is started with one."""
     serve = repository.root / "deploy" / "serve.sh"
     cached = [each.name for each in repository.models.values() if each.config.response_cache.enable]
     if cached and serve.exists() and not _find_line(serve, r"--cache-(config|directory)\b"):
@@ -90,8 +90,8 @@ def cache_off(repository: Repository) -> Iterator[Problem]:
 @warning(
     "known-fault",
     of=projects,
-    triton="the release has [a known fault](#known-faults-of-releases) of every project, or of what a step of this one "
-    "has; of several with one cause, the worst is named",
+    triton="the release has [a known fault](#known-faults-of-releases) that affects every project, or a step of this "
+    "one; if several faults have one cause, the worst is named",
     fails=_write_caller("26.05"),
     passes=_write_caller("26.09"),
 )

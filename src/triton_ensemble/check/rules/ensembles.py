@@ -57,7 +57,7 @@ def ensemble_platform(ensemble: Ensemble) -> Iterator[Problem]:
     passes=ENSEMBLE,
 )
 def ensemble_field(ensemble: Ensemble) -> Iterator[Problem]:
-    """Composing models say what is about instances."""
+    """Settings about instances are in the composing models, not in the ensemble."""
     given = {field.name for field, _ in ensemble.config.ListFields()}
     for field, what in FORBIDDEN.items():
         if field in given:

@@ -37,7 +37,7 @@ PROJECT: Files = {
     passes={"m": A, "m/2": Path("1")},
 )
 def broken_link(folder: Path) -> Iterator[Problem]:
-    """Links in the repository and in the models' folders lead somewhere."""
+    """Links in the repository and in the models' folders have a target that exists."""
     for path in sorted(folder.iterdir()):
         if path.is_symlink() and not path.exists():
             what = f"failed to stat file {path.name}, a link to {path.readlink()}"
@@ -53,7 +53,7 @@ def broken_link(folder: Path) -> Iterator[Problem]:
     passes={"m": A, "README.md": "About the models.\n"},
 )
 def config_missing(repository: Repository) -> Iterator[Problem]:
-    """Each folder of the repository is a model; in a project, whose server makes no configs up, with a config."""
+    """Each folder of the repository is a model. In a project it also has a config."""
     for model in unread_models(repository):
         if not model.has_config:
             yield model.problem
@@ -124,7 +124,7 @@ def folder_name(model: Model) -> Iterator[Problem]:
     passes=PROJECT,
 )
 def folder_of_no_step(repository: Repository) -> Iterator[Problem]:
-    """Each model of a project's repository is of a step in pipeline.yml."""
+    """Each model of a project's repository belongs to a step in pipeline.yml."""
     for model in _find_orphans(repository):
         if isinstance(model, Model) and model.has_config:
             what = (

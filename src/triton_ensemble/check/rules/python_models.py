@@ -100,7 +100,7 @@ def python_name(file: PythonFile) -> Iterator[Problem]:
     ),
 )
 def python_arguments(file: PythonFile) -> Iterator[Problem]:
-    """Methods that Triton calls take the arguments that it gives."""
+    """Methods that Triton calls take the arguments that it passes."""
     for node in file.classes:
         for name, method in methods(node).items():
             if name in PARAMETERS and not _takes(method, len(PARAMETERS[name])):

@@ -114,7 +114,7 @@ def output_twice(served: Served) -> Iterator[Problem]:
     },
 )
 def too_new(served: Served) -> Iterator[Problem]:
-    """A config has only fields that the release knows, as far as it is said."""
+    """If the release is known, a config has only fields of that release."""
     release = served.repository.release
     if not release:
         return
@@ -202,7 +202,7 @@ def steps_together(served: Served) -> Iterator[Problem]:
     },
 )
 def correlation_id_text(served: Served) -> Iterator[Problem]:
-    """The release gives correlation ids that are texts to a model, as far as it is said."""
+    """If the release is known, it passes correlation ids that are texts to a model."""
     if served.repository.release != OLDEST:
         return
     for i, tensor in enumerate(served.model.config.sequence_batching.control_input):
@@ -227,7 +227,7 @@ def correlation_id_text(served: Served) -> Iterator[Problem]:
     },
 )
 def backend_gone(served: Served) -> Iterator[Problem]:
-    """The release still has the backend, as far as it is said."""
+    """If the release is known, it still has the backend."""
     name = served.model.backend
     known = catalog.backends().get(name)
     if known and known.until and served.repository.release > known.until:
@@ -250,7 +250,7 @@ def backend_gone(served: Served) -> Iterator[Problem]:
     },
 )
 def instance_gpu_count(served: Served) -> Iterator[Problem]:
-    """Instances run on GPUs that the server has, as far as it is said."""
+    """If the number of GPUs is known, instances run only on these."""
     model, count = served.model, served.repository.gpu_count
     if count is None or model.is_ensemble:
         return

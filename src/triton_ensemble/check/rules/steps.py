@@ -276,7 +276,7 @@ def _differ(one: Tensor, two: Tensor) -> bool:
     passes=JOIN,
 )
 def decoupled_merge(ensemble: Ensemble) -> Iterator[Problem]:
-    """The outputs of a decoupled model meet no tensor of another."""
+    """No step reads outputs of two decoupled models."""
     if who := ensemble.wiring.decoupled_merge:
         what = (
             f"in ensemble {ensemble.name}, {who} receives inputs "

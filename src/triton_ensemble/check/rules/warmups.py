@@ -50,8 +50,8 @@ def warmup_skipped(model: Model) -> Iterator[Problem]:
 @error(
     "warmup-batch",
     of=iter_backend_models,
-    triton="`failed to run warmup sample 'x': batch size 9 for 'y', max allowed is 8`; 24.10 may die of "
-    "it, with signal 11",
+    triton="`failed to run warmup sample 'x': batch size 9 for 'y', max allowed is 8`; 24.10 may end "
+    "by signal 11",
     fails=WARMUP.replace("batch_size: 1", "batch_size: 2"),
     passes=WARMUP,
 )
