@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import pytest
+from click.testing import CliRunner
 from copier.errors import UserMessageError
 
 from triton_ensemble.cli import main
@@ -65,6 +66,15 @@ def succeed(process: subprocess.CompletedProcess[str]) -> str:
     """Return what a command printed; fail, with all of it, unless the command succeeded."""
     assert process.returncode == 0, f"{process.args}\n{process.stdout}\n{process.stderr}"
     return process.stdout
+
+
+def validate(schema: str, *files: Path, options: tuple[str, ...] = ()) -> None:
+    """Fail unless files keep to a schema that check-jsonschema carries; it runs in this process."""
+    from check_jsonschema.cli import main
+
+    names = [str(file) for file in files]
+    result = CliRunner().invoke(main, [f"--builtin-schema=vendor.{schema}", *options, *names])
+    assert result.exit_code == 0, f"{names}\n{result.output}"
 
 
 def free_port() -> int:

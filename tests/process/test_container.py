@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support import PIPELINES, UNUSUAL, Generate, Project, succeed
+from support import PIPELINES, UNUSUAL, Generate, Project, succeed, validate
 
 from triton_ensemble.container import imports
 
@@ -19,10 +19,9 @@ from triton_ensemble.container import imports
 def test_compose_files_keep_to_the_specification(generate: Generate, name: str) -> None:
     """Docker's compose plugin checks them; docker/ has the older docker-compose read them too."""
     project = generate(**{**(PIPELINES | UNUSUAL)[name], "gpu_count": 2})
-    files = [str(path) for path in sorted((project / "deploy").glob("compose*.yaml"))]
+    files = sorted((project / "deploy").glob("compose*.yaml"))
     assert len(files) == 3
-    check = (sys.executable, "-m", "check_jsonschema", "--builtin-schema=vendor.compose-spec")
-    succeed(project.run(*check, *files))
+    validate("compose-spec", *files)
     gpu = yaml.safe_load((project / "deploy/compose.gpu.yaml").read_text())
     reservations = gpu["services"]["triton"]["deploy"]["resources"]["reservations"]
     assert reservations["devices"] == [{"driver": "nvidia", "count": 2, "capabilities": ["gpu"]}]
