@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import yaml
 from project_cache import Generator, ProjectCache
 from support import WITHOUT_PLUGINS, Generate, Project, run, succeed
 
+# Test modules are compiled once, also where Python is told to write no code: pytest takes 10 s to rewrite all of them.
+WRITES_NO_CODE, sys.dont_write_bytecode = sys.dont_write_bytecode, False
 SUITES = ("unit", "process", "triton", "docker", "cluster", "browser", "rayserve")
 
 
@@ -22,6 +25,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for suite in {*item.path.parts} & {*SUITES}:
             item.add_marker(suite)
+
+
+def pytest_collection_finish() -> None:
+    sys.dont_write_bytecode = WRITES_NO_CODE
 
 
 pytest_plugins = ["pytester", "upstream_race"]

@@ -226,6 +226,12 @@ class Generate(Protocol):
 MATRIX = [pytest.mark.slow, pytest.mark.matrix]
 
 
+def first_fast(cases: Iterable[Any], count: int = 2) -> list[Any]:
+    """Return the cases of a test as parameters; all but the first run in `make test-slow`."""
+    rest = pytest.mark.slow
+    return [pytest.param(c, marks=[rest] * (i >= count)) for i, c in enumerate(cases)]
+
+
 def slow_but(*quick: str, names: Iterable[str]) -> list[Any]:
     """Return parameters of a test: only the quick ones are for `make test`."""
     return [pytest.param(n, marks=MATRIX * (n not in quick)) for n in sorted(names)]

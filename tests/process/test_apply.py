@@ -805,6 +805,7 @@ def test_make_applies_and_undoes(project: Project) -> None:
     assert "pipeline.yml: is not applied; run `make apply` and commit\n" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_change_that_needs_a_package_can_be_taken_back_without_it(project: Project) -> None:
     """Applying installs nothing; the command that needs the package stops until its owner has chosen one."""
     (project / ".venv/bin").mkdir(parents=True)

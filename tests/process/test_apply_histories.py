@@ -254,6 +254,7 @@ def _end_at(at: int, words: tuple[str, ...], folder: Path) -> None:
         os._exit(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(HISTORIES))
 def test_no_line_is_lost(number: int, generate: Generate) -> None:
     history = History(generate(**START), Random(f"{SEED} {number}"))

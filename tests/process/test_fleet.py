@@ -72,6 +72,7 @@ def test_a_table_and_json_say_how_projects_stand(projects: Path) -> None:
     assert (new_row["faults"], new_row["edited"], new_row["pipeline"]) == ([], [], "applied")
 
 
+@pytest.mark.slow
 def test_a_project_of_a_pre_release_is_compared_with_those(origin: Path, copy: Copy) -> None:
     project = copy(**answers(ONE, TWO))
     release(origin, "v1.1.0rc1")

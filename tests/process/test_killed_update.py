@@ -85,6 +85,7 @@ def test_where_files_have_one_name_each(project: Project) -> None:
     assert project.contents() == before
 
 
+@pytest.mark.slow
 def test_what_was_changed_since_is_left_alone(project: Project) -> None:
     kill(project, 99)
     (project / "tools/one.py").write_text("mine\n")

@@ -32,6 +32,7 @@ def test_after_a_copy_of_the_example_nothing_is_a_stub(template: Path, tmp_path:
     assert [line for line in said.splitlines() if len(line) > 80] == []
 
 
+@pytest.mark.slow
 def test_a_relative_path_of_the_template_is_named(template: Path, tmp_path: Path) -> None:
     """The first update would look for it from the project's own folder."""
     path = os.path.relpath(template, tmp_path)
@@ -66,6 +67,7 @@ def test_a_fault_of_the_release_is_named_if_the_pipeline_would_meet_it(
     assert (fault in said) is (release == "26.05")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gpus", [0, 1])
 def test_torch_for_a_cpu_is_a_choice(template: Path, tmp_path: Path, gpus: int) -> None:
     """Before `make infer` downloads 5 GB."""

@@ -38,6 +38,7 @@ def project(generate: Generate) -> Project:
     return generate(**PIPELINES["object detection"])
 
 
+@pytest.mark.slow
 def test_its_steps_pass_their_tests_and_keep_what_opencv_keeps(project: Project) -> None:
     (project / "tests/test_opencv.py").write_text(AS_OPENCV)
     names = ("tests/test_steps.py", "tests/test_opencv.py")

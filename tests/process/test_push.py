@@ -157,6 +157,7 @@ def test_an_interrupted_push_is_gone_on_with(project: Project, s3: Store) -> Non
     assert "already" in succeed(push(project, s3))
 
 
+@pytest.mark.slow
 def test_two_pushes_at_once_are_two_versions(project: Project, s3: Store, tmp_path: Path) -> None:
     other = Project(Path(shutil.copytree(project.path, tmp_path / "other")))
     with (other / "steps/label.py").open("a") as step:
@@ -181,6 +182,7 @@ def test_two_pushes_at_once_are_two_versions(project: Project, s3: Store, tmp_pa
         assert stored == (folder / "steps/label.py").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_number_that_another_push_has_begun_is_not_taken(project: Project, s3: Store) -> None:
     claim = {"Bucket": "models", "Key": f"{prefix(project)}/3.claim", "Body": b"of other files"}
     s3.client().put_object(**claim)
@@ -231,6 +233,7 @@ def test_where_nothing_names_it_what_to_write_is_said(project: Project, s3: Stor
     assert "deploy/kubernetes/kustomization.yaml" in said
 
 
+@pytest.mark.slow
 def test_the_line_of_the_components_bucket_is_the_owners(project: Project, s3: Store) -> None:
     name = "image-classification"
     said = succeed(push(project, s3, f"s3://models/{name}", "VERSION=5", AWS_ENDPOINT_URL=s3.url))
@@ -288,6 +291,7 @@ def test_what_the_check_refuses_is_not_pushed(project: Project, s3: Store) -> No
     assert s3.requests == []
 
 
+@pytest.mark.slow
 def test_what_a_bucket_would_lose_is_not_pushed(project: Project, s3: Store) -> None:
     (project / "steps/helpers").mkdir()
     (project / "steps/helpers/__init__.py").touch()
@@ -351,6 +355,7 @@ def test_triton_loads_what_was_pushed_and_answers(
         assert "LABEL: 7" in succeed(project.make("infer", TRITON_URL=url))
 
 
+@pytest.mark.slow
 def test_a_bucket_that_is_larger_than_tmp_is_a_line(
     project: Project, s3: Store, tmp_path: Path
 ) -> None:
@@ -473,6 +478,7 @@ def reset(s3: Store, actions: str) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_a_wrong_key_is_one_line_and_the_right_one_works(
     project: Project, s3: Store, strict: dict[str, str], tmp_path: Path
 ) -> None:
@@ -531,6 +537,7 @@ def private(s3: Store, strict: dict[str, str]) -> str:
     return f"s3://{s3.url}/models/private"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variable", "value", "why"),
     [
@@ -566,6 +573,7 @@ def test_a_server_without_a_key_and_a_role_says_so_at_once(
     assert done.returncode == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["machine", "container", "pod identity", "web identity"])
 def test_a_role_that_may_not_read_is_one_line_and_one_that_may_starts_triton(
     s3: Store, private: str, strict: dict[str, str], tmp_path: Path, source: str

@@ -60,6 +60,7 @@ TWICE: list[int] = scaled([1])
 """
 
 
+@pytest.mark.slow
 def test_what_owners_write_need_not_be_typed(generate: Generate) -> None:
     project = generate(**PIPELINES["one model"])
     (project / "models/own.py").write_text(UNTYPED)

@@ -34,6 +34,7 @@ def without_config(name: str) -> str:
     return f"{path}: has no config.pbtxt; restore it: `git checkout {path}`"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["prepare", "predict", "my_pipeline"])
 def test_a_model_without_config_is_not_built(made: Project, name: str) -> None:
     folder = made / "model_repository" / name

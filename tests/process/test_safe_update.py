@@ -484,6 +484,7 @@ def test_a_conflict_in_a_renamed_file_is_one_of_git(project: Project, origin: Or
     assert "theirs, line 3 " in text
 
 
+@pytest.mark.slow
 def test_edits_of_a_removed_file_are_kept_out_of_the_way(project: Project, origin: Origin) -> None:
     edit(project, "tools/one.py")
     mine = (project / "tools/one.py").read_text()

@@ -27,6 +27,7 @@ def sizes(project: Project, *options: str) -> str:
     return succeed(project.run(sys.executable, "-m", "triton_ensemble", "sizes", *options))
 
 
+@pytest.mark.slow
 def test_the_patch_that_is_printed_ends_the_warning(project: Project) -> None:
     printed = sizes(project)
     assert "model files: 6145 MiB in 4 models" in printed

@@ -215,6 +215,7 @@ def kinds(generate: Generate) -> Project:
     return project
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "returned"),
     [
@@ -236,6 +237,7 @@ def test_a_step_that_is_only_called_wants_a_request_of_its_own(kinds: Project) -
     assert "y float32[1]\n    50.0\n" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["within", "outside"])
 def test_a_step_of_a_nested_ensemble(generate: Generate, name: str) -> None:
     project = generate(**UNUSUAL["nested ensemble, interfaces of its own"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import copier
+import pytest
 from support import Project, run, succeed
 from team_support import TEAM_YML, lacking, release, write_team
 from update_support import make_update, origin
@@ -26,6 +27,7 @@ IN_PROJECTS = {
 }
 
 
+@pytest.mark.slow
 def test_a_fork_pulls_and_its_projects_update_without_a_conflict(
     origin: Path, tmp_path: Path
 ) -> None:

@@ -52,6 +52,7 @@ OWNED = [
 ]
 
 
+@pytest.mark.slow
 def test_owned_files_stay_as_they_are(origin: Path, copy: Copy) -> None:
     project = copy(**answers(ONE, TWO), extras=["kserve"])
     edited, deleted = OWNED[:4], OWNED[4:]
@@ -265,6 +266,7 @@ def test_one_question_can_be_asked_again(copy: Copy) -> None:
     assert project.changes() in ("", " M .copier-answers.yml\n")  # the prompt sorts the fields
 
 
+@pytest.mark.slow
 def test_a_conflict_is_named_and_fails(copy: Copy) -> None:
     project = copy(**answers(ONE, TWO))
     config, settings = project / "model_repository/one/config.pbtxt", project / "pipeline.yml"
@@ -276,6 +278,7 @@ def test_a_conflict_is_named_and_fails(copy: Copy) -> None:
     assert process.stderr.splitlines()[-1].startswith("model_repository/one/config.pbtxt: both")
 
 
+@pytest.mark.slow
 def test_a_new_step_gets_its_stub_and_the_others_keep_their_code(copy: Copy) -> None:
     project = copy(**answers(ONE, TWO))
     (project / "steps/one.py").write_text("# mine\n")

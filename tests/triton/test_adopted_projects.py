@@ -120,6 +120,7 @@ DECLARES = """
 """
 
 
+@pytest.mark.slow
 def test_a_model_that_its_code_declares_is_served(adopted: Any, tmp_path: Path) -> None:
     made = HandMade(
         chain({"config": 'backend: "python"', "1/model.py": code("x + 1") + DECLARES}, PLAIN),

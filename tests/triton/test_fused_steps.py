@@ -429,6 +429,7 @@ def test_several_instances_have_a_thread_each_for_onnx(
     assert threads_of({"instance_group": [{"count": count} for count in counts]}) == threads
 
 
+@pytest.mark.slow
 def test_the_threads_are_those_of_the_config(
     threads_of: Callable[[Any], int], repository: Path
 ) -> None:

@@ -370,6 +370,7 @@ def test_what_is_generated_is_clean(generate: Generate, answers: dict[str, Any])
     assert not (generate(**answers) / "gateway").exists()
 
 
+@pytest.mark.slow
 def test_one_command(digits: Server) -> None:
     """`triton-ensemble gateway` alone starts a Triton, too."""
     with gateway(digits.project, "") as service:

@@ -86,6 +86,7 @@ def test_rows_are_counted_also_where_all_are_refused(slow: Server) -> None:
         assert metric(service, "gateway_rows_total", outcome="answered") == 1
 
 
+@pytest.mark.slow
 def test_who_leaves_frees_the_place(slow: Server) -> None:
     with gateway(
         slow.project, slow.urls["http"], GATEWAY_CONCURRENCY="1", GATEWAY_BATCH="0"

@@ -41,6 +41,7 @@ def test_nothing_is_run_that_is_not_of_the_service(service: Service, path: str) 
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
+@pytest.mark.slow
 def test_a_proxy_may_drop_the_path_that_it_has_the_service_at(project: Project) -> None:
     with gateway(project, TRITON, GATEWAY_ROOT_PATH="/api") as service:
         for path in [*FILES, "healthz", "openapi.json"]:
@@ -104,6 +105,7 @@ def test_facts_and_samples_need_a_key_and_the_page_does_not(project: Project) ->
         assert service.ask("GET", "/pipeline.json", X_API_Key="secret").status == 200
 
 
+@pytest.mark.slow
 def test_a_project_without_the_facts_says_how_to_get_them(generate: Generate) -> None:
     project = generate(**PIPELINES["awkward names"], extras=["gateway"])
     facts = json.loads((project / "gateway/pipeline.json").read_text())

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from gateway_service import BOUNDARY, Service, form, gateway, wait_until
-from support import Generate, Project, Server, serve
+from support import Generate, Project, Server, first_fast, serve
 
 OWN = """
 
@@ -126,7 +126,7 @@ def server(generate: Generate) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(scope="module", params=SETTINGS)
+@pytest.fixture(scope="module", params=first_fast(SETTINGS, 1))
 def services(
     request: pytest.FixtureRequest, server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[Service]]:

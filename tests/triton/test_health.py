@@ -166,6 +166,7 @@ def test_a_busy_server_is_able_to_answer(generate: Generate, tmp_path: Path) -> 
         assert busy.result()
 
 
+@pytest.mark.slow
 def test_a_request_of_many_megabytes(generate: Generate, tmp_path: Path) -> None:
     """Triton's HTTP server parses some 5 MB of a form and dies."""
     project = generate(

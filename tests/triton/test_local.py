@@ -330,6 +330,7 @@ def torch_sum() -> bytes:
 SUMS = {"onnxruntime": ("model.onnx", onnx_sum), "pytorch": ("model.pt", torch_sum)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("backend", "first", "begin"),
     [

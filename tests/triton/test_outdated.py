@@ -10,6 +10,7 @@ from triton_ensemble.samples.outdated import find_outdated
 from triton_ensemble.server.local_triton import LocalTriton
 
 
+@pytest.mark.slow
 def test_a_server_from_before_a_change_is_named(
     default_project: Project, generate: Generate
 ) -> None:

@@ -168,6 +168,7 @@ def test_a_model_script_that_fails_says_so_and_may_be_mended(
     assert "LABEL: 7" in reloading.infer()
 
 
+@pytest.mark.slow
 def test_a_dead_process_is_loaded_anew(reloading: Serving) -> None:
     printed = len(reloading.output.read_text())
     kill(reloading, "label")

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import treelite
 from numpy.typing import NDArray
-from sklearn.datasets import load_wine  # type: ignore[import-untyped]
-from sklearn.ensemble import (  # type: ignore[import-untyped]
-    GradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-)
 from support import Generate, Project, serve, step, succeed
 
 pytestmark = pytest.mark.slow
 
-X, Y = load_wine(return_X_y=True)
-ROWS = X[::7].astype(np.float32)
 REGRESSION, CLASSES = {"is_classifier": "false"}, {"output_class": "true", "threshold": "0.5"}
 SCORES = {**CLASSES, "predict_proba": "true"}
 # A tree of one split as XGBoost's JSON has it: 0.25 where feature 1 is below 2, otherwise 0.75.
@@ -76,34 +67,45 @@ XGBOOST: dict[str, Any] = {
 }
 
 
-def fit(model: Any, target: NDArray[Any]) -> Any:
-    return model.fit(X.astype(np.float32), target)
+class Wines(NamedTuple):
+    """Rows of a data set; and by a model's name its trees, its parameters, and what it must answer."""
+
+    rows: NDArray[np.float32]
+    models: dict[str, tuple[Any, dict[str, str], NDArray[Any]]]
 
 
-FOREST = fit(RandomForestClassifier(9, random_state=0), Y)
-BOOSTED = fit(GradientBoostingClassifier(n_estimators=9, random_state=0), Y == 1)
-REGRESSOR = fit(HistGradientBoostingRegressor(max_iter=9), X[:, 0])
-# By the model's name: its trees, its parameters, and what it must answer.
-MODELS: dict[str, tuple[Any, dict[str, str], NDArray[Any]]] = {
-    "scores": (FOREST, SCORES, FOREST.predict_proba(ROWS)),
-    "classes": (FOREST, CLASSES, FOREST.predict(ROWS)[:, None]),
-    "second": (BOOSTED, SCORES, BOOSTED.predict_proba(ROWS)[:, 1:]),
-    "both": (BOOSTED, SCORES, BOOSTED.predict_proba(ROWS)),
-    "above": (
-        BOOSTED,
-        {**CLASSES, "threshold": "0.7"},
-        BOOSTED.predict_proba(ROWS)[:, 1:] > 0.7,
-    ),
-    "number": (REGRESSOR, REGRESSION, REGRESSOR.predict(ROWS)[:, None]),
-    "json": (
-        None,
-        {**REGRESSION, "model_type": "xgboost_json"},
-        np.where(ROWS[:, [1]] < 2, 0.25, 0.75),
-    ),
-}
+@pytest.fixture(scope="module")
+def wines() -> Wines:
+    from sklearn.datasets import load_wine  # type: ignore[import-untyped]
+    from sklearn.ensemble import (  # type: ignore[import-untyped]
+        GradientBoostingClassifier,
+        HistGradientBoostingRegressor,
+        RandomForestClassifier,
+    )
+
+    given, target = load_wine(return_X_y=True)
+    given = given.astype(np.float32)
+    rows = given[::7]
+    forest = RandomForestClassifier(9, random_state=0).fit(given, target)
+    boosted = GradientBoostingClassifier(n_estimators=9, random_state=0).fit(given, target == 1)
+    regressor = HistGradientBoostingRegressor(max_iter=9).fit(given, given[:, 0])
+    second = boosted.predict_proba(rows)[:, 1:]
+    from_json = np.where(rows[:, [1]] < 2, 0.25, 0.75)
+    return Wines(
+        rows,
+        {
+            "scores": (forest, SCORES, forest.predict_proba(rows)),
+            "classes": (forest, CLASSES, forest.predict(rows)[:, None]),
+            "second": (boosted, SCORES, second),
+            "both": (boosted, SCORES, boosted.predict_proba(rows)),
+            "above": (boosted, {**CLASSES, "threshold": "0.7"}, second > 0.7),
+            "number": (regressor, REGRESSION, regressor.predict(rows)[:, None]),
+            "json": (None, {**REGRESSION, "model_type": "xgboost_json"}, from_json),
+        },
+    )
 
 
-# By the model's name: parameters and dims of an output that do not do for FOREST, and what Triton says.
+# By the model's name: parameters and dims of an output that do not do for the forest, and what Triton says.
 REFUSED: dict[str, tuple[dict[str, str], int, str]] = {
     "pickled": (
         {"model_type": "pickle"},
@@ -138,12 +140,14 @@ def answers(models: dict[str, tuple[dict[str, str], int]]) -> dict[str, Any]:
         names = {"input__0": "ROW"}, {"output__0": name}
         steps.append(step(name, *names, "fil", file=file, parameters=parameters))
         tensors[name] = f"FP32[{size}]"
-    more = {"max_batch_size": len(ROWS), "tensors": tensors, "steps": steps}
+    more = {"max_batch_size": 32, "tensors": tensors, "steps": steps}
     return {"project_name": "wines", **more}
 
 
 def write_trees(project: Project, trees: dict[str, Any]) -> None:
     """Write the model file of each step, in place of what its stub would make."""
+    import treelite
+
     for name, model in trees.items():
         folder = project / "model_repository" / name / "1"
         folder.mkdir(parents=True, exist_ok=True)
@@ -153,22 +157,22 @@ def write_trees(project: Project, trees: dict[str, Any]) -> None:
             (folder / "xgboost.json").write_text(json.dumps(XGBOOST))
 
 
-def test_they_answer_as_the_original(generate: Generate) -> None:
-    models = {name: (given, wanted.shape[1]) for name, (_, given, wanted) in MODELS.items()}
+def test_they_answer_as_the_original(generate: Generate, wines: Wines) -> None:
+    models = {name: (given, wanted.shape[1]) for name, (_, given, wanted) in wines.models.items()}
     project = generate(**answers(models))
     assert json.loads((project / "vendor/project.json").read_text())["stand_ins"] == []
-    write_trees(project, {name: trees for name, (trees, *_) in MODELS.items()})
+    write_trees(project, {name: trees for name, (trees, *_) in wines.models.items()})
     with serve(project) as server, project.client(server.urls["http"]) as client:
-        answer = client.infer({"ROW": ROWS})
-    for name, (*_, wanted) in MODELS.items():
+        answer = client.infer({"ROW": wines.rows})
+    for name, (*_, wanted) in wines.models.items():
         np.testing.assert_allclose(answer[name], wanted, rtol=1e-6, atol=1e-6, err_msg=name)
 
 
-def test_what_fil_refuses_is_refused(generate: Generate) -> None:
+def test_what_fil_refuses_is_refused(generate: Generate, wines: Wines) -> None:
     project = generate(
         **answers({name: (given, size) for name, (given, size, _) in REFUSED.items()})
     )
-    write_trees(project, dict.fromkeys(REFUSED, FOREST))
+    write_trees(project, dict.fromkeys(REFUSED, wines.models["scores"][0]))
     printed = project.make("serve").stderr
     for name, (*_, said) in REFUSED.items():
         assert re.search(rf"failed to load '{name}' .*{re.escape(said)}", printed), printed

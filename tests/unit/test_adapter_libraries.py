@@ -17,8 +17,6 @@ from onnx import TensorProto, helper, save
 
 from triton_step import Context, Metrics
 
-torch = pytest.importorskip("torch")
-
 
 @pytest.fixture(scope="module")
 def adapter() -> Iterator[Adapter]:
@@ -43,7 +41,11 @@ class TestTorch:
     """Arrays of a step that asks for PyTorch's."""
 
     @pytest.fixture
-    def arrays(self, adapter: Adapter) -> Any:
+    def torch(self) -> Any:
+        return pytest.importorskip("torch")
+
+    @pytest.fixture
+    def arrays(self, torch: Any, adapter: Adapter) -> Any:
         return adapter.arrays.LIBRARIES["torch"]("cpu")
 
     def test_a_tensor_is_read_without_a_copy(self, arrays: Any) -> None:
@@ -64,15 +66,15 @@ class TestTorch:
         assert arrays.copy(texts) is not texts
         assert arrays.tensor("Y", texts).as_numpy() is texts
 
-    def test_dtypes(self, arrays: Any) -> None:
+    def test_dtypes(self, torch: Any, arrays: Any) -> None:
         assert arrays.dtype("bfloat16") is torch.bfloat16
 
-    def test_rows_are_joined(self, arrays: Any) -> None:
+    def test_rows_are_joined(self, torch: Any, arrays: Any) -> None:
         joined = arrays.join([torch.ones(1, 2), torch.zeros(2, 2)])
         assert joined.tolist() == [[1, 1], [0, 0], [0, 0]]
 
     def test_an_output_is_contiguous_and_has_no_gradient(
-        self, adapter: Adapter, arrays: Any, monkeypatch: pytest.MonkeyPatch
+        self, torch: Any, adapter: Adapter, arrays: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         made = SimpleNamespace(from_dlpack=lambda name, array: (name, array))
         monkeypatch.setattr(adapter.arrays.pb_utils, "Tensor", made)
@@ -81,7 +83,7 @@ class TestTorch:
         assert array.is_contiguous()
         assert not array.requires_grad
 
-    def test_each_reader_gets_an_array_of_its_own(self, arrays: Any) -> None:
+    def test_each_reader_gets_an_array_of_its_own(self, torch: Any, arrays: Any) -> None:
         kept = arrays.keep(torch.zeros(2, requires_grad=True))
         assert not kept.requires_grad
         for other in (arrays.lend(kept), arrays.copy(kept)):
@@ -89,7 +91,9 @@ class TestTorch:
             assert kept.tolist() == [0, 0]
         assert arrays.lend(None) is None
 
-    def test_a_step_that_returns_numpy_is_told(self, adapter: Adapter, arrays: Any) -> None:
+    def test_a_step_that_returns_numpy_is_told(
+        self, torch: Any, adapter: Adapter, arrays: Any
+    ) -> None:
         config = {"name": "Y", "data_type": "TYPE_FP32", "dims": ["2"]}
         output = adapter.arrays.Output(config, True, arrays)
         output.check(torch.ones(1, 2), 1)

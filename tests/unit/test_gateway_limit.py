@@ -63,6 +63,7 @@ def test_places_that_only_add_waiting_go() -> None:
     assert worker.limit.places == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0, 0.5])
 @pytest.mark.parametrize("most", [1, 2, 3, 8, 32])
 @pytest.mark.parametrize("takes", [waits, waits_long, batches])

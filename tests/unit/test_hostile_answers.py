@@ -57,6 +57,7 @@ def lines(keeper: Gatekeeper) -> list[str]:
     return [line(*chosen) for chosen in CHOSEN]
 
 
+@pytest.mark.slow
 def test_hostile_answers_are_accepted_or_refused_in_one_line(lines: list[str]) -> None:
     assert not [
         f"{'.'.join(map(str, place))} = {odd!r}: {line}"
@@ -65,6 +66,7 @@ def test_hostile_answers_are_accepted_or_refused_in_one_line(lines: list[str]) -
     ]
 
 
+@pytest.mark.slow
 def test_hostile_answers_that_are_accepted_generate_a_project_that_parses(
     template: Path, lines: list[str], tmp_path: Path
 ) -> None:

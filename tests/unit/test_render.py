@@ -92,6 +92,7 @@ def test_so_is_one_with_other_extras_and_ci(
     assert_rendered(rules, generate(**answers), answers)
 
 
+@pytest.mark.slow
 def test_so_are_drawn_answers(rules: Rules, template: Path, tmp_path: Path) -> None:
     drawn = (answers for answers, _ in some_answers(DRAWN * 4, SEED))
     accepted = [answers for answers in drawn if not rules.problem(answers)][:DRAWN]
