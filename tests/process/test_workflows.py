@@ -14,6 +14,7 @@ from pathlib import Path
 
 import copier
 import pytest
+from docs_blocks import read_blocks
 from support import COPIER, MATRIX, ROOT, SOURCES, Generate, Project, run, step, succeed, validate
 from workflows_support import (
     OWN,
@@ -335,19 +336,23 @@ class Remote:
 
     def update(self, **more: str) -> subprocess.CompletedProcess[str]:
         """Run the jobs, each in a fresh clone as shallow as that of the CI; return the last, with what all printed."""
-        remote, printed = self.folder / "remote.git", ""
-        self.git("-C", "p", "push", "-q", "--force", str(remote), "HEAD:refs/heads/main")
+        printed = ""
         (self.folder / "output").write_text("")
         for script, deep, variables in self.jobs():
-            shutil.rmtree(self.folder / "clone", ignore_errors=True)
-            depth = [] if deep else ["--depth=1"]
-            self.git("clone", "-q", *depth, "-b", "main", f"file://{remote}", "clone")
+            self.clone(*[] if deep else ["--depth=1"])
             process = self.job(script, **variables, **more)
             printed += process.stdout
             if process.returncode:
                 break
         process.stdout = printed
         return process
+
+    def clone(self, *options: str) -> None:
+        """Push the project to the server, and clone it from there."""
+        remote = self.folder / "remote.git"
+        self.git("-C", "p", "push", "-q", "--force", str(remote), "HEAD:refs/heads/main")
+        shutil.rmtree(self.folder / "clone", ignore_errors=True)
+        self.git("clone", "-q", *options, "-b", "main", f"file://{remote}", "clone")
 
     def job(self, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
         (self.folder / "run.sh").write_text(script)
@@ -549,3 +554,31 @@ def test_a_conflict_is_named_and_opens_none(remote: Remote) -> None:
     assert "make update failed; the lines above say why" in process.stdout
     assert remote.branches() == ["main"]
     assert remote.said() == []
+
+
+@pytest.mark.slow
+def test_the_script_for_other_tools_commits_an_update_but_no_conflict(
+    tmp_path: Path, git_template: Path
+) -> None:
+    remote = Remote(tmp_path, git_template, "github")
+    shell = read_blocks((ROOT / "docs/fleet.md").read_text(), "sh")
+    [script] = [block for block in shell if "git commit" in block]
+    (tmp_path / "update.sh").write_text(script)
+
+    def commit() -> tuple[int, str]:
+        """Return the exit code of the script, and the message of its commit."""
+        remote.clone("--depth=1")
+        code = remote.job("sh ../update.sh").returncode
+        return code, remote.git("-C", "clone", "log", "--format=%B", "origin/main..")
+
+    assert commit() == (0, "")
+    remote.release()
+    code, message = commit()
+    headline = "image-classification: v1.0.0 -> v1.1.0, 3 files changed"
+    assert message.startswith(f"{SUBJECT}\n\n{headline}\n\n## v1.1.0\n- News of v1.1.0.\n")
+    assert code == 0
+    with (remote.project / MANAGED).open("a") as file:
+        file.write("# mine\n")
+    remote.project.commit()
+    code, message = commit()
+    assert (bool(code), message) == (True, "")
