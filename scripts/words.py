@@ -18,7 +18,7 @@ NOT_PROSE = re.compile(
 )
 JINJA = re.compile(r"\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\}", re.DOTALL)
 COMMENT = re.compile(r'(?:^|\s)##? ([^\n]*)|"""(.*?)"""', re.DOTALL)
-UNREAD = re.compile(r"/(vendor|samples)/|\.(ipynb|json)\b|py\.typed")
+UNREAD = re.compile(r"/(vendor|samples|__pycache__)/|\.(ipynb|json)\b|py\.typed")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 GENERATED = re.compile(r"cli|check|fields|alerts")
 
