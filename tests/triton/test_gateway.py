@@ -242,6 +242,11 @@ def test_what_curl_sends_without_a_header_is_refused_with_the_header(service: Se
     assert answer.json()["error"].endswith("octet-stream, application/json, or a form")
 
 
+def test_a_request_without_a_content_type_is_json(service: Service) -> None:
+    answer = service.ask("POST", "/predict", b'{"IMAGE": [["a"]]}')
+    assert answer.json()["error"].startswith("in ensemble 'image_classification', step preprocess")
+
+
 def test_a_triton_that_is_not_there(digits: Server) -> None:
     with gateway(digits.project, "grpc://127.0.0.1:1") as service:
         assert service.ask("GET", "/readyz").status == 503
@@ -298,6 +303,48 @@ def test_what_is_no_tensor_is_said_by_its_row_and_an_empty_one_is(generate: Gene
             assert (answer.status, answer.json()["error"][: len(line)]) == (400, line)
             if "row " in line[:8]:
                 assert answer.json()["row"] == int(line[7])
+
+
+FOUR = {"I": "INT32[1]", "F": "FP32[1]", "B": "BOOL[1]", "S": "STRING[1]"}
+GIVE = """
+class Step:
+    def __init__(self, context):
+        pass
+
+    def __call__(self, I, F, B, S):
+        return {"O": F}
+"""
+
+
+@pytest.mark.slow
+def test_true_is_a_bool_and_nothing_else(generate: Generate) -> None:
+    """NumPy takes it for 1."""
+    steps = [step("give", [*FOUR], ["O"])]
+    tensors = {**FOUR, "O": "FP32[1]"}
+    project = generate(project_name="four", tensors=tensors, steps=steps, extras=["gateway"])
+    (project / "steps/give.py").write_text(GIVE)
+    succeed(project.make("repository"))
+    good: dict[str, Any] = {
+        "I": [[1], [2]],
+        "F": [[1], [2.5]],
+        "B": [[True], [False]],
+        "S": [["a"], ["true"]],
+    }
+    with serve(project) as server, gateway(project, server.urls["http"]) as service:
+        assert service.post(good).status == 200
+        for name, wanted in {"I": "INT32", "F": "FP32", "S": "text"}.items():
+            for rows in ([[True], [False]], [good[name][1], [True]]):
+                answer = service.post({**good, name: rows})
+                row = rows.index([True])
+                line = f"{name}, row {row}: true is no {wanted}; write a"
+                assert answer.status == 400, (name, rows)
+                assert answer.json()["error"].startswith(line)
+                assert answer.json()["row"] == row
+        parts = [(name, "", json.dumps(rows[0]).encode()) for name, rows in good.items()]
+        assert service.upload(*parts).status == 200
+        answer = service.upload(*parts[1:], ("I", "", b"[true]"))
+        assert answer.json()["error"].startswith("I, row 0: true is no INT32")
+        assert service.post({**good, "B": [[1], [0]]}).json()["error"].startswith("B, row 0: 1 is")
 
 
 BOTH = """

@@ -17,7 +17,17 @@ from threading import Event
 from typing import Any
 
 import pytest
-from gateway_service import Answer, Service, gateway, launch, metric, stream, wait_for
+from gateway_service import (
+    Answer,
+    Service,
+    gateway,
+    launch,
+    metric,
+    started,
+    stream,
+    wait_for,
+    wait_until,
+)
 from support import Generate, Project, Server, free_port, serve, step, succeed
 
 from triton_ensemble.server.local_triton import LocalTriton
@@ -289,3 +299,44 @@ def test_who_leaves_before_the_first_event_keeps_no_place(generate: Generate) ->
         wait_for(service, "gateway_computing", 1)
         connection.close()
         wait_for(service, "gateway_computing", 0)
+
+
+def children(process: subprocess.Popen[Any], name: str) -> list[int]:
+    """Return the processes that a process has started, by a part of their command."""
+    command = ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process.pid)]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [int(line.split()[0]) for line in lines.splitlines() if name in line]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--workers=2",)])
+def test_a_triton_beside_it_that_ends_ends_the_gateway(
+    project: Project, options: tuple[str, ...]
+) -> None:
+    with started(project, "--port=0", *options, TRITON_URL="") as process:
+        assert process.stdout
+        while b"Ctrl-C stops it" not in process.stdout.readline():
+            assert process.poll() is None
+        [triton] = children(process, "tritonserver")
+        os.kill(triton, signal.SIGKILL)
+        said = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 1
+    assert re.fullmatch(r"Triton ended with exit code -?\d+\nlog: \S+\n", said), said
+
+
+@pytest.mark.slow
+def test_a_worker_that_ends_while_routes_are_broken_ends_no_other(project: Project) -> None:
+    routes = project / "gateway/routes.py"
+    good = routes.read_text()
+    with gateway(project, "http://127.0.0.1:1", "--workers=2") as service:
+        first, second = children(service.process, "spawn_main")
+        routes.write_text("def f(:\n")
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: "gateway/routes.py:1: SyntaxError" in service.log.read_text())
+        time.sleep(3)  # in which the one that failed ends
+        assert service.is_alive()
+        routes.write_text(good)
+        wait_until(lambda: len(children(service.process, "spawn_main")) == 2)
+        os.kill(second, signal.SIGKILL)
+        wait_until(service.is_alive)
+        assert service.process.poll() is None

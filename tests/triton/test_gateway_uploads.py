@@ -301,3 +301,10 @@ def test_a_request_names_one_host_and_is_sent_to_none(
     assert answer
     assert answer.status == status, answer
     assert b"evil" not in answer.content
+
+
+def test_a_long_path_is_cut_in_the_log(service: Service) -> None:
+    assert service.ask("GET", "/" + "a" * 60_000, X_Request_ID="long").status == 404
+    [line] = [line for line in service.log.read_text().splitlines() if '"id":"long"' in line]
+    assert len(line) < 1000
+    assert json.loads(line)["path"].startswith("/aaa")

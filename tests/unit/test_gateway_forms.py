@@ -65,7 +65,16 @@ def test_what_is_cut_or_garbled_is_a_form_or_a_value_error(
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"--x", b"a", HEAD, HEAD + b"a\r\n--x", b"--x\r\n\r\n\r\n--x--", LONG + b"\r\n--x--"],
+    [
+        b"",
+        b"--x",
+        b"a",
+        HEAD,
+        HEAD + b"a\r\n--x",
+        b"a preamble\r\n" + HEAD + b"a\r\n--x--",
+        b"--x\r\n\r\n\r\n--x--",
+        LONG + b"\r\n--x--",
+    ],
 )
 def test_what_has_no_end_no_beginning_or_no_name_is_no_form(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"^(it|a part) "):

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from starlette.responses import PlainTextResponse
 from uvicorn import Config
 from uvicorn.server import ServerState
@@ -91,3 +92,21 @@ def test_a_little_that_nobody_reads_keeps_no_connection() -> None:
             writer.close()
 
     asyncio.run(asyncio.wait_for(main(), 10))
+
+
+def test_a_body_that_does_not_come_is_refused_in_time_on_any_route() -> None:
+    head = b"POST /mine HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"
+    assert said(head, body_s=0.1).startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"identity, chunked", b"chunked, gzip"])
+def test_a_body_that_is_coded_for_the_transfer_is_refused(coding: bytes) -> None:
+    head = b"POST /mine HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: %s\r\n\r\n" % coding
+    assert said(head + b"1\r\na\r\n0\r\n\r\n").startswith(b"HTTP/1.1 400")
+
+
+def test_a_body_in_chunks_is_read() -> None:
+    head = (
+        b"POST /mine HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: Chunked\r\n\r\n"
+    )
+    assert said(head + b"1\r\na\r\n0\r\n\r\n").startswith(b"HTTP/1.1 200")

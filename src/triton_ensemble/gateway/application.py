@@ -51,9 +51,8 @@ class Applied(Exchange):
     def _admit(self) -> Body:
         """Let the request in. Only its route knows whether it asks for a key, so a long body without one is refused."""
         gateway: Gateway | None = self._connection.app_state.get("gateway")
-        headers = self._asked.headers
-        is_stranger = gateway is not None and not gateway.keys.are_in(headers)
-        return self._connection.admission.body(headers, is_stranger=is_stranger)
+        is_stranger = gateway is not None and not gateway.keys.are_in(self._asked)
+        return self._connection.admission.body(self._asked.headers, is_stranger=is_stranger)
 
     async def _answer(self, body: Body) -> None:
         self._messages = [{"type": "http.request", "body": body.content(), "more_body": False}]

@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -102,7 +103,32 @@ def _triton(project: Project) -> Iterator[str]:
         return
     with LocalTriton(project.repository, project.ensemble, niceness=BEHIND) as triton:
         _say(*triton.notes, f"log of Triton and its steps: {triton.log}")
-        yield triton.grpc_url if project.decoupled else triton.http_url
+        with _watch(triton):
+            yield triton.grpc_url if project.decoupled else triton.http_url
+
+
+@contextlib.contextmanager
+def _watch(triton: LocalTriton) -> Iterator[None]:
+    """End the gateway if its Triton ends; then raise ServerError."""
+    died: list[ServerError] = []
+    is_over = threading.Event()
+
+    def wait() -> None:
+        try:
+            triton.wait(is_over.is_set)
+        except ServerError as error:
+            died.append(error)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+    for error in died:
+        raise error
 
 
 def _memory() -> str | None:

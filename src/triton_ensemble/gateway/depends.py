@@ -18,7 +18,7 @@ HEADER = APIKeyHeader(name="X-API-Key", scheme_name="key", auto_error=False)  # 
 
 
 async def _require_key(request: Request, _: Annotated[str | None, Depends(HEADER)]) -> None:
-    _gateway(request).keys.check(request.headers)
+    _gateway(request).keys.check(request.state.asked)
 
 
 Key = Depends(_require_key)  # asks for one of the gateway's API keys, if there are any

@@ -82,7 +82,7 @@ class Gateway:
 
     async def statistics(self, request: Request) -> Response:
         """Answer what Triton has counted of each model; Refusal 401, or 503 where it does not say."""
-        self.keys.check(request.headers)
+        self.keys.check(request.state.asked)
         try:
             return JSONResponse(await count(self._counting))
         except InferenceServerException:
@@ -99,7 +99,7 @@ class Gateway:
     def begin(self, asked: Asked) -> Body:
         """Return what holds the body of a request; Refusal where its head alone says that it gets no outputs."""
         self.admission.check()
-        self.keys.check(asked.headers)
+        self.keys.check(asked)
         bodies.check(asked.headers, self._raw)
         return self.admission.body(asked.headers)
 
@@ -140,7 +140,7 @@ class Gateway:
         body = self.begin(asked)
         try:
             await self._read(request, body)
-        except Refusal:
+        except BaseException:
             body.close()
             raise
         return await self.send_events(request, self._events(asked, body))
@@ -183,7 +183,11 @@ class Gateway:
     def _inputs(self, asked: Asked, body: Body) -> bodies.Given:
         content, most = body.content(), self._settings.max_rows
         body.hold(bodies.weight(asked.headers, content))
-        return bodies.inputs(asked.headers, content, self._client, most)
+        given, names = bodies.inputs(asked.headers, content, self._client, most)
+        if b"true" in content or b"false" in content:  # which NumPy takes for numbers
+            with self._translate(asked):
+                self._predictor.check(given)
+        return given, names
 
     async def _read(self, request: Request, body: Body) -> None:
         """Read a request that comes by ASGI; Refusal 400, 408, 413 or 429 where not all of it comes."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from triton_ensemble.gateway.observe import Asked
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
 
@@ -27,15 +28,18 @@ class Keys:
         """Whether a request needs a key."""
         return bool(self._file or self._given)
 
-    def check(self, headers: Mapping[str, str]) -> None:
-        """Raise Refusal 401 if a request's headers have none of the keys."""
-        if not self.are_in(headers):
+    def check(self, asked: Asked) -> None:
+        """Raise Refusal 401 if a request has none of the keys."""
+        if not self.are_in(asked):
             raise Refusal(401, "no key, or none that is known; send it as X-API-Key")
 
-    def are_in(self, headers: Mapping[str, str]) -> bool:
-        """Return whether headers have a key, in X-API-Key or as a Bearer token, or none is asked."""
-        if not self.are_asked:
-            return True
+    def are_in(self, asked: Asked) -> bool:
+        """Return whether a request has a key, in X-API-Key or as a Bearer token, or none is asked."""
+        if asked.has_key is None:
+            asked.has_key = not self.are_asked or self._is_known(asked.headers)
+        return asked.has_key
+
+    def _is_known(self, headers: Mapping[str, str]) -> bool:
         kind, _, token = headers.get("authorization", "").partition(" ")
         key = headers.get("x-api-key") or (token if kind.lower() == "bearer" else "")
         # Each is compared, in constant time: how long it takes tells nothing.

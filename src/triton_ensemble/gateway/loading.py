@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +14,12 @@ from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.config import STARTUP_FAILURE
 
 from triton_ensemble.gateway.observe import Observed
 from triton_ensemble.gateway.refusal import Refusal
 
 ROUTES = "gateway/routes.py"
+AGAIN_S = 2.0  # until a worker that can't load the application is started again
 LOG = logging.getLogger("gateway")
 
 
@@ -39,12 +40,13 @@ def application() -> FastAPI:
 
 
 def worker() -> FastAPI:
-    """Return the application for a worker process; if that fails, no other process is started in its place."""
+    """Return the application for a worker process. If that fails, uvicorn soon starts another process in its place."""
     try:
         return application()
     except ApplicationError as error:
         LOG.error(error)
-        sys.exit(STARTUP_FAILURE)
+        time.sleep(AGAIN_S)
+        sys.exit(1)  # STARTUP_FAILURE of uvicorn would end the other workers, too
 
 
 def make_reloaded() -> ASGIApp:

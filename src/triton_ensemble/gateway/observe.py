@@ -32,6 +32,7 @@ FAILED = Refusal(500, "the gateway failed at this request; the log says why, by 
 GONE = 499  # who asked left before the answer, as nginx has it
 QUIET = {"/healthz", "/metrics", "/readyz"}
 LOG = logging.getLogger("gateway.access")
+PATH_CHARS = 256  # of a path in the log
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
 REQUESTS = Counter("gateway_requests", "Requests by route and status", ["route", "status"])
@@ -58,10 +59,11 @@ class Asked:
     """A request as it is observed: its headers, its id (X-Request-ID if it has one), and when it began."""
 
     def __init__(self, method: str, path: str, headers: Mapping[str, str]) -> None:
-        self.method, self.path, self.headers = method, path, headers
+        self.method, self.path, self.headers = method, path[:PATH_CHARS], headers
         given = headers.get("x-request-id", "")
         self.id = given if ID.fullmatch(given) else os.urandom(16).hex()
         self.seen: dict[str, object] = {}  # what else the log says of it
+        self.has_key: bool | None = None  # once its key has been compared
         self.failed: int | None = None  # the status of a stream that failed after it began as a 200
         self._began = time.perf_counter()
 

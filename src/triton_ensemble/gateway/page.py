@@ -88,7 +88,7 @@ class Page:
 
     async def pipeline(self, request: Request) -> Response:
         """Answer the inputs, outputs and wiring, and the names of samples; Refusal 401, or 404 or 500 without them."""
-        self._keys.check(request.headers)
+        self._keys.check(request.state.asked)
         try:
             facts = read_json(self._project.root / FACTS, Pipeline)
         except FileNotFoundError:
@@ -100,7 +100,7 @@ class Page:
 
     async def sample(self, request: Request, name: str) -> Response:
         """Answer a file of samples/, a request or what one names, as bytes to read; Refusal 401 or 404."""
-        self._keys.check(request.headers)
+        self._keys.check(request.state.asked)
         samples = self._project.samples
         files = (path for path in samples.rglob("*") if path.is_file())
         known = {path.relative_to(samples).as_posix() for path in files}

@@ -105,17 +105,21 @@ class Predictor:
 
     def _arrays(self, inputs: Mapping[str, object]) -> Arrays:
         """Return the inputs as the ensemble takes them; InvalidInput says which row can't be one."""
-        tensors, invalid = self._client.tensors, self._client.InvalidInput
         try:
             return cast(Arrays, self._client.runtime.batches.arrays(inputs))
-        except invalid:
-            batch = bool(tensors.MAX_BATCH_SIZE)
-            for name in inputs.keys() & tensors.INPUTS.keys():
-                found = problem(name, tensors.INPUTS[name], inputs[name], batch=batch)
-                if found and inputs[name] is not None:
-                    rows = range(0) if found.row is None else range(found.row, found.row + 1)
-                    raise invalid(found.text, rows) from None
+        except self._client.InvalidInput:
+            self.check(inputs)
             raise
+
+    def check(self, inputs: Mapping[str, object]) -> None:
+        """Raise InvalidInput for the first value that does not fit its tensor: which row, and what to write."""
+        tensors = self._client.tensors
+        batch = bool(tensors.MAX_BATCH_SIZE)
+        for name in inputs.keys() & tensors.INPUTS.keys():
+            found = problem(name, tensors.INPUTS[name], inputs[name], batch=batch)
+            if found and inputs[name] is not None:
+                rows = range(0) if found.row is None else range(found.row, found.row + 1)
+                raise self._client.InvalidInput(found.text, rows) from None
 
     def _requests(self, arrays: Arrays) -> list[range]:
         """Return the rows of each request to Triton; a request of a sequence has a single row."""

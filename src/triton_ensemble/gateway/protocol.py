@@ -164,6 +164,9 @@ class Protocol(asyncio.Protocol):
         hosts = sum(name == b"host" for name, _ in self._headers)
         if hosts > 1 or (not hosts and self.http_version == "1.1"):  # RFC 9112, 3.2
             return self._reject("A request has one Host header.")
+        codings = [value for name, value in self._headers if name == b"transfer-encoding"]
+        if any(coding.strip().lower() != b"chunked" for coding in codings):
+            return self._reject("The Transfer-Encoding of a request is chunked, or there is none.")
         self._keeps_alive = self._parser.should_keep_alive() and self.http_version != "1.0"
         self._exchange = self._next()
         self._headers = []  # those that follow a body are left out

@@ -66,8 +66,8 @@ def _shape(value: object) -> Shape | None:
 def _fits(cell: object, datatype: str) -> bool:
     if datatype == "BYTES":
         return isinstance(cell, str | bytes)
-    if datatype == "BOOL" or isinstance(cell, bool):
-        return isinstance(cell, bool)
+    if datatype == "BOOL" or isinstance(cell, bool):  # which is an int to Python
+        return datatype == "BOOL" and isinstance(cell, bool)
     if "INT" in datatype:
         least, most = _limits(datatype)
         return isinstance(cell, int) and least <= cell <= most
