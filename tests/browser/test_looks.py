@@ -57,6 +57,24 @@ def test_a_phone(opened: Open, service: Service) -> None:
     picture(page, "phone")
 
 
+def test_a_label_is_not_broken_beside_its_bar(opened: Open, service: Service) -> None:
+    page = opened(service, viewport={"width": 1000, "height": 640})
+    answer = {"LABEL": [["hippopotamus", "cat"]], "SCORE": [[0.75, 0.25]]}
+    page.route("**/predict", lambda route: route.fulfill(json=answer))
+    page.get_by_role("button", name="digit-7", exact=True).click()
+    answers(page)
+    assert page.evaluate(LINES) == [1, 1]
+    lefts = page.evaluate("[...document.querySelectorAll('meter')].map(m => m.offsetLeft)")
+    assert len({*lefts}) == 1
+
+
+LINES = """[...document.querySelectorAll(".bars .label")].map(label => {
+  const range = document.createRange();
+  range.selectNodeContents(label);
+  return range.getClientRects().length;
+})"""
+
+
 def test_light_and_dark(opened: Open, service: Service) -> None:
     def contrast(page: Page) -> float:
         """Return the least contrast of a text with what is behind it, as WCAG 2 has it."""

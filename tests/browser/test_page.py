@@ -115,6 +115,7 @@ def test_an_error_as_docs_show_it(
     assert "7" in seven
     assert error.startswith("notes.txt")
     assert page.get_by_role("alert").filter(has_text="notes.txt").count() == 1
+    assert page.locator("li[role], ul > :not(li)").count() == 0  # which axe refuses
     picture(page, "error")
 
 
@@ -287,4 +288,7 @@ def test_a_service_that_is_gone(opened: Open, digits: Server) -> None:
         page.get_by_role("button", name="digit-7", exact=True).click()
         answers(page)
     page.click("#send")
-    expect(page.locator("#problem")).to_contain_text("The service can't be reached")
+    expect(page.locator("#problem")).to_have_text(
+        "The service can't be reached; start it, then try again."
+    )
+    expect(page.locator("#answer")).to_be_empty()

@@ -32,7 +32,7 @@ export function shown(answer, facts, sent) {
 /** Return an error of a row, or of the request where `name` is null. */
 export function failed(name, text) {
   const title = name === null ? [] : [element("h3", {}, name)];
-  return element("li", { class: "error", role: "alert" }, ...title, text);
+  return element("li", { class: "error" }, element("div", { role: "alert" }, ...title, text));
 }
 
 /** Return the text of an answer, for who wants it as it is. */

@@ -54,8 +54,11 @@ function askForKey() {
 }
 
 function failedToAsk(error) {
-  const isNetwork = error instanceof TypeError; // what fetch throws
-  at("problem").textContent = `${isNetwork ? "The service can't be reached: " : ""}${error.message}`;
+  const isNetwork = error instanceof TypeError; // what fetch throws, with words of the browser
+  at("problem").textContent = isNetwork
+    ? "The service can't be reached; start it, then try again."
+    : error.message;
+  at("answer").replaceChildren();
 }
 
 function draw(facts) {
