@@ -93,6 +93,32 @@ def test_an_answer_that_is_none_of_triton(module: ModuleType, answer: bytes, tex
         assert len(requests) == 1
 
 
+WHOLE = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n" + b" " * 99
+)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(WHOLE[:length] for length in (0, 3, 10, 13, 16, 17, 25, 40, 60, 70, 99, -1)),
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n[1, ",
+        b"HTTP/1.1 429 Busy\r\nContent-Length: 4\r\n\r\nbusy",
+    ],
+)
+def test_a_server_that_ends_in_its_answer_or_is_busy_is_asked_again(
+    module: ModuleType, answer: bytes
+) -> None:
+    def cut(connection: socket.socket) -> None:
+        connection.sendall(answer)
+        connection.shutdown(socket.SHUT_RDWR)
+
+    with answering(cut) as (url, requests), module.Client(url, retries=2) as client:
+        with pytest.raises(module.Unavailable):
+            client.one(ROW)
+        assert len(requests) == 3
+
+
 def test_a_request_is_sent_once_where_that_is_asked_for(module: ModuleType) -> None:
     """A connection that was kept is no exception: what the server has read may have been executed."""
     with (

@@ -39,6 +39,7 @@ class ServerFailure(InferenceError):
 KINDS: dict[str, type[InferenceError]] = {
     "400": InvalidInput,
     "413": InvalidInput,
+    "429": Unavailable,
     "502": Unavailable,
     "503": Unavailable,
     "504": DeadlineExceeded,  # from a proxy in front of the server

@@ -15,7 +15,15 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
+from http.client import (
+    BadStatusLine,
+    HTTPConnection,
+    HTTPException,
+    HTTPMessage,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+)
 from queue import Empty, LifoQueue
 from typing import Any, TypeAlias
 from urllib.parse import SplitResult, quote
@@ -117,6 +125,9 @@ class HttpTransport:
             connection.request(method, path, body, headers)
             response = connection.getresponse()
             content = response.read()
+            sent = response.headers
+            if not (response.chunked or sent["Content-Length"] or sent["Connection"]):
+                raise IncompleteRead(content)  # the head itself is cut: Triton gives a length
         if response.status != 200:
             raise make_error(str(response.status), _read_error_text(content))
         return response.headers, content
@@ -156,7 +167,10 @@ class HttpTransport:
             raise ServerFailure(f"{address}: {error}") from None
         except OSError as error:
             raise Unavailable(f"{address}: {error}") from None
-        except HTTPException:
+        except HTTPException as error:
+            is_cut = isinstance(error, BadStatusLine) and "HTTP/".startswith(error.line[:5])
+            if is_cut or isinstance(error, IncompleteRead):
+                raise Unavailable(f"{address}: the connection ended in the answer") from None
             reason = "the answer is not HTTP; is this the port of gRPC?"
             raise ServerFailure(f"{address}: {reason}") from None
 
