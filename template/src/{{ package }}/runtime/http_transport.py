@@ -168,7 +168,7 @@ class HttpTransport:
         except OSError as error:
             raise Unavailable(f"{address}: {error}") from None
         except HTTPException as error:
-            is_cut = isinstance(error, BadStatusLine) and "HTTP/".startswith(error.line[:5])
+            is_cut = isinstance(error, BadStatusLine) and "HTTP/".startswith(str(error)[:5])
             if is_cut or isinstance(error, IncompleteRead):
                 raise Unavailable(f"{address}: the connection ended in the answer") from None
             reason = "the answer is not HTTP; is this the port of gRPC?"
