@@ -22,6 +22,7 @@ class Admission:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self.max_bytes = settings.max_bytes  # of a request
         self._places = asyncio.Semaphore(settings.concurrency)
         self._limit = Limit(settings.concurrency)
         self._withheld = 0  # of the places, by the limit
@@ -105,11 +106,6 @@ class Admission:
     def late(self) -> Refusal:
         """Return the refusal of a request that comes too slowly."""
         return Refusal(408, f"the request did not come in {self._settings.body_s:g} s")
-
-    @property
-    def max_bytes(self) -> int:
-        """How many bytes a request may have."""
-        return self._settings.max_bytes
 
     def hold(self, more: int, size: int) -> None:
         """Count memory of a request that takes `size` with it; Refusal 413 where that is too much, 429 where all requests' is."""

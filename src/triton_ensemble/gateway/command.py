@@ -14,10 +14,11 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from triton_ensemble.client import package, protocols
@@ -79,7 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.workers > 1:
                 os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics
             url = f"http://{arguments.host}:{port}"
-            _say(f"{project.ensemble} at {url}, where POST /predict asks it; Ctrl-C stops it")
+            ready = f"{project.ensemble} at {url}, where POST /predict asks it; Ctrl-C stops it"
+            print(ready, flush=True)
             app = f"{LOADING}:{'worker' if arguments.workers else 'make_reloaded'}"
             more = {"workers": arguments.workers} if arguments.workers else RELOAD
             given: dict[str, Any] = {"factory": True, "http": protocol, **more, **SERVING}
@@ -101,42 +103,24 @@ def _triton(project: Project) -> Iterator[str]:
             raise ProjectError(f"TRITON_URL is {url}; write {forms}")
         yield url
         return
-    with LocalTriton(project.repository, project.ensemble, niceness=BEHIND) as triton:
-        _say(*triton.notes, f"log of Triton and its steps: {triton.log}")
-        with _watch(triton):
-            yield triton.grpc_url if project.decoupled else triton.http_url
-
-
-@contextlib.contextmanager
-def _watch(triton: LocalTriton) -> Iterator[None]:
-    """End the gateway if its Triton ends; then raise ServerError."""
-    died: list[ServerError] = []
-    is_over = threading.Event()
-
-    def wait() -> None:
+    with (
+        LocalTriton(project.repository, project.ensemble, niceness=BEHIND) as triton,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        print(*triton.notes, f"log of Triton and its steps: {triton.log}", sep="\n", flush=True)
+        is_over = Event()
+        ended = pool.submit(triton.wait, is_over.is_set)  # raises ServerError if Triton ends
+        ended.add_done_callback(
+            lambda _: None if is_over.is_set() else os.kill(os.getpid(), signal.SIGINT)
+        )
         try:
-            triton.wait(is_over.is_set)
-        except ServerError as error:
-            died.append(error)
-            os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
-    for error in died:
-        raise error
+            yield triton.grpc_url if project.decoupled else triton.http_url
+        finally:
+            is_over.set()
+        ended.result()
 
 
 def _memory() -> str | None:
     """Return a folder in memory: where a disk is behind counters that are mapped, workers wait for it to write."""
     has_room = os.access(SHM, os.W_OK) and shutil.disk_usage(SHM).free > SHM_BYTES
     return SHM if has_room else None
-
-
-def _say(*lines: str) -> None:
-    for line in lines:
-        print(line, flush=True)

@@ -19,9 +19,7 @@ from starlette.responses import Response
 from triton_ensemble.gateway.depends import Pipeline
 from triton_ensemble.gateway.refusal import OPENAI, Refusal
 
-SAMPLING = {
-    "frequency_penalty", "max_tokens", "presence_penalty", "seed", "stop", "temperature", "top_p"
-}  # fmt: skip
+NOT_SAMPLING = {"prompt", "model", "stream", "n"}
 DONE = b"data: [DONE]\n\n"
 
 router = APIRouter(prefix="/v1", tags=[OPENAI])
@@ -64,7 +62,7 @@ async def completions(
 
 async def _pieces(given: Completion, pipeline: Pipeline) -> AsyncGenerator[str, None]:
     """Yield the texts of the answers; a stream is without the prompt, as vLLM's other answers are not."""
-    sampling = json.dumps(given.model_dump(include=SAMPLING, exclude_none=True))
+    sampling = json.dumps(given.model_dump(exclude=NOT_SAMPLING, exclude_none=True))
     inputs: dict[str, str | bool] = {
         "text_input": given.prompt,
         "stream": True,

@@ -18,7 +18,7 @@ HEADER = APIKeyHeader(name="X-API-Key", scheme_name="key", auto_error=False)  # 
 
 
 async def _require_key(request: Request, _: Annotated[str | None, Depends(HEADER)]) -> None:
-    _gateway(request).keys.check(request.state.asked)
+    request.app.state.gateway.keys.check(request.state.asked)
 
 
 Key = Depends(_require_key)  # asks for one of the gateway's API keys, if there are any
@@ -28,8 +28,8 @@ class Asking:
     """The pipeline as a request with a key asks it: its calls have its id and trace, places, and the time that each may take."""
 
     def __init__(self, request: Request) -> None:
-        self._gateway, self._request = _gateway(request), request
-        self._asked = request.state.asked
+        self._gateway: Gateway = request.app.state.gateway
+        self._request, self._asked = request, request.state.asked
 
     @property
     def model(self) -> str:
@@ -59,11 +59,6 @@ class Asking:
     async def send_events(self, events: AsyncGenerator[bytes, None]) -> Response:
         """Answer by server-sent events, which end if the client does not read them."""
         return await self._gateway.send_events(self._request, events)
-
-
-def _gateway(request: Request) -> Gateway:
-    gateway: Gateway = request.app.state.gateway
-    return gateway
 
 
 def _make_asking(request: Request, _: Annotated[None, Key]) -> Asking:

@@ -29,8 +29,6 @@ REFUSALS = {
     503: "The models can't be reached, or are too busy",
     504: "No answer in time",
 }
-
-
 REFUSED = {
     "type": "object",
     "properties": {

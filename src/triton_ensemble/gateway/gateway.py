@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Message, Send
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from triton_ensemble.client import Arrays, Options, Package, Tensors
+from triton_ensemble.client import Arrays, Options, Package
 from triton_ensemble.gateway import answers, bodies, observe
 from triton_ensemble.gateway.admission import Admission, Body
 from triton_ensemble.gateway.keys import Keys
@@ -42,6 +42,7 @@ class Gateway:
 
     def __init__(self, client: Package, settings: Settings, sample: Sample) -> None:
         self.keys = Keys(settings)
+        self.tensors = client.tensors  # what the pipeline takes and returns
         self._client, self._settings = client, settings
         self.admission = Admission(settings)
         self._raw = bodies.raw_input(client.tensors)
@@ -68,11 +69,6 @@ class Gateway:
             finally:
                 gc.unfreeze()
                 await self._counting.close()
-
-    @property
-    def tensors(self) -> Tensors:
-        """The module of the project's client that says what the pipeline takes and returns."""
-        return self._client.tensors
 
     async def ready(self) -> Response:
         """Answer 200 where the pipeline answers an inference, else 503."""

@@ -55,18 +55,12 @@ def make_reloaded() -> ASGIApp:
         return application()
     except ApplicationError as error:
         LOG.error(error)
-        return Observed(_Broken(str(error)))
+        refusal = Refusal(500, str(error))
 
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await refusal.response(scope["state"]["id"])(scope, receive, send)
 
-class _Broken:
-    """Answers each request that the application can't be loaded."""
-
-    def __init__(self, line: str) -> None:
-        self._refusal = Refusal(500, line)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = self._refusal.response(scope["state"]["id"])
-        await response(scope, receive, send)
+    return Observed(answer)
 
 
 def _where(error: Exception) -> str:

@@ -5,7 +5,7 @@ Nothing of it is loaded from elsewhere, and no inline script or style is run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
@@ -126,14 +126,11 @@ def add(app: FastAPI, project: Project, keys: Keys) -> None:
     )
     for path, html in {"/": "page.html", "/docs": "docs.html"}.items():
         app.api_route(path, methods=["GET", "HEAD"], include_in_schema=False)(
-            _make_file_route(html)
+            partial(_send_file, html)
         )
     app.get("/pipeline.json", include_in_schema=False, response_model=None)(page.pipeline)
     app.get("/samples/{name:path}", include_in_schema=False, response_model=None)(page.sample)
 
 
-def _make_file_route(file: str) -> Callable[[], Coroutine[object, object, Response]]:
-    async def sent() -> FileResponse:
-        return FileResponse(STATIC / file, headers=HEADERS)
-
-    return sent
+async def _send_file(file: str) -> FileResponse:
+    return FileResponse(STATIC / file, headers=HEADERS)

@@ -80,14 +80,11 @@ class Predictor:
         parts = [part for part in parts if part not in refused] + await _gather(alone)
         return _combine(sorted(parts, key=lambda part: part.rows.start))
 
-    async def stream(
+    def stream(
         self, inputs: Mapping[str, object], timeout_s: float, options: Options
     ) -> AsyncGenerator[Arrays, None]:
-        """Yield the answers of a decoupled pipeline as they come; raises InferenceError."""
-        arrays = self._arrays(inputs)
-        async with aclosing(self._stream(arrays, timeout_s, options)) as answers:
-            async for answer in answers:
-                yield answer
+        """Return the answers of a decoupled pipeline as they come; raises InferenceError."""
+        return self._stream(self._arrays(inputs), timeout_s, options)
 
     async def first(self, arrays: Arrays, timeout_s: float) -> None:
         """Wait for one answer to a request as it is; raises InferenceError."""
