@@ -268,6 +268,7 @@ PIPELINES: dict[str, dict[str, Any]] = {
     "fan that joins": {"starting_pipeline": "my-own", "topology": "fan"},
     "photographs": {"starting_pipeline": "torchscript-classification"},
     "text embedding": {"starting_pipeline": "text-embedding"},
+    "retrieval": {"starting_pipeline": "retrieval"},
     "text to image": {"starting_pipeline": "text-to-image"},
     "object detection": {"starting_pipeline": "object-detection"},
     "ocr": {"starting_pipeline": "ocr"},

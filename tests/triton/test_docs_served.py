@@ -26,6 +26,7 @@ CLIENTS: dict[str, tuple[dict[str, Any], str, str]] = {
         r"table 394.0 380.0 709.0 529.0",
     ),
     "examples/ocr/README.md": ({"starting_pipeline": "ocr"}, "", r"48213"),
+    "examples/retrieval/README.md": ({"starting_pipeline": "retrieval"}, "", r"Triton joins"),
     "examples/speech-activity/README.md": (
         {"starting_pipeline": "speech-activity"},
         "",

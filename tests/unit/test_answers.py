@@ -71,7 +71,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"starting_pipeline": "x"},
-        'starting_pipeline is "x"; write one of image-classification, torchscript-classification, text-embedding, text-to-image, object-detection, ocr, speech-activity, tabular, text-classification, digit-screening, second-opinion, my-own',
+        'starting_pipeline is "x"; write one of image-classification, torchscript-classification, text-embedding, retrieval, text-to-image, object-detection, ocr, speech-activity, tabular, text-classification, digit-screening, second-opinion, my-own',
     ),
     ({"triton_release": "26.99"}, "triton_release is 26.99; write one from 24.10 to 26.09"),
     ({"stepz": []}, "stepz: is not a question; did you mean steps?"),

@@ -1,0 +1,1 @@
+../../text-embedding/models/embed.py

@@ -1,0 +1,1 @@
+../../text-embedding/steps/tokenize.py
