@@ -38,17 +38,17 @@ DRAWN = '<!-- skip: next "drawn by scripts/reference.py" -->\n'
 CLI = f"""{WRITTEN}\
 # The command
 
-For you if you call the toolkit without make: here you find each command and its options. In a project, call
-`.venv/bin/triton-ensemble COMMAND`, as `make` does.
+This page is for you if you call the toolkit without make: here you find each command and its options. In a project,
+call `.venv/bin/triton-ensemble COMMAND`, as `make` does.
 
 """
 ALERTS = f"""{WRITTEN}\
 # Alerts
 
-For you if an alert reached you, or if you route alerts: here you find what each means and how it is computed.
-`deploy/monitoring/alerts.yml` has them; these are the alerts of an ensemble `digits` with a gateway. `severity` is
-critical if clients get no answers or wrong ones, otherwise warning. promtool tests whether each alert fires and clears,
-with metrics that Triton itself had in such trouble.
+This page is for you if an alert reached you, or if you route alerts: here you find what each means and how it is
+computed. `deploy/monitoring/alerts.yml` has them; these are the alerts of an ensemble `digits` with a gateway.
+`severity` is critical if clients get no answers or wrong ones, otherwise warning. promtool tests whether each alert
+fires and clears, with metrics that Triton itself had in such trouble.
 
 """
 # A pipeline that has all alerts: a queue with an end, and a gateway.
