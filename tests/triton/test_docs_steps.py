@@ -129,7 +129,7 @@ def test_a_step_that_calls_other_models(generate: Generate) -> None:
     ):
         answer = asked(client, "docs", given)
     assert isinstance(answer, dict), answer
-    assert answer["SMALL"].tolist() == [[0.75], [0.1875]]
+    assert answer["SMALL"].tolist() == [[0.75], [0.75]]
 
 
 @pytest.mark.slow
