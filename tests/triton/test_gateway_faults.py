@@ -333,7 +333,7 @@ def test_a_worker_that_ends_while_routes_are_broken_ends_no_other(project: Proje
         routes.write_text("def f(:\n")
         os.kill(first, signal.SIGKILL)
         wait_until(lambda: "gateway/routes.py:1: SyntaxError" in service.log.read_text())
-        time.sleep(3)  # in which the one that failed ends
+        time.sleep(3)  # meanwhile the failed worker ends
         assert service.is_alive()
         routes.write_text(good)
         wait_until(lambda: len(children(service.process, "spawn_main")) == 2)

@@ -87,7 +87,7 @@ def test_each_topology_and_starting_choice_answers_as_numpy_does(
 ) -> None:
     """All outputs are asked for at once, and each alone; steps that can share a model do, and do not."""
     paths = sorted(ROOT.glob("examples/*/pipeline.yml"))
-    # NumPy has no answer for a sequence and for trees, and a Python step serves no other step's model;
+    # NumPy can't answer for a sequence and for trees, and a Python step can't serve another step's model;
     # test_speech_activity.py, test_trees.py and test_retrieval.py compare theirs.
     apart = ("sequence:", "backend: fil", "  model: ")
     examples = [

@@ -12,7 +12,7 @@ class Step:
     """TEXT STRING[batch, 1], QUERY STRING[batch, 1] or None -> QUERIES STRING[batch, 1].
 
     An ensemble runs all of its steps for each request. So a request without QUERY gets the shortest
-    query for each text, "", and its SCORE has no meaning.
+    query for each text, "", and its SCORE is meaningless.
     """
 
     def __init__(self, context: Context) -> None: ...

@@ -1,5 +1,5 @@
 # Yours: written once, never touched by `make update`.
-"""The Python steps alone, without a server. tokenize and pool are those of text-embedding."""
+"""The Python steps alone, without a server. tokenize and pool come from text-embedding."""
 
 import numpy as np
 from numpy.typing import NDArray
