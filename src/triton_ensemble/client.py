@@ -43,6 +43,9 @@ class Options(TypedDict, total=False):
 
     request_id: str
     headers: Mapping[str, str]
+    sequence: int  # with start and end, the request's position in its sequence
+    start: bool
+    end: bool
 
 
 class AsyncClient(Protocol):

@@ -8,10 +8,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from docs_blocks import FENCED
+from gateway_service import gateway
 from support import COPIER, ROOT, VENV, Project, run, serve, succeed
 from sybil import Document
 
-URL = "http://127.0.0.1:8000"
+URL, GATEWAY = "http://127.0.0.1:8000", "http://127.0.0.1:8080"
 ADDRESS = "gh:org/triton-ensemble-template"
 # What needs an engine or a cluster: tests/docker and tests/cluster run it.
 ELSEWHERE = re.compile(r"make (image|up|down)|TRITON_URL=|docker |kubectl (?!kustomize)")
@@ -28,7 +29,7 @@ class Follower:
 
     def __init__(self, folder: Path, template: Path) -> None:
         self.folder, self.template = folder, template
-        self.printed, self.url = "", URL
+        self.printed, self.url, self.gateway = "", URL, GATEWAY
         self.served = ExitStack()
 
     def follow(self, page: str) -> None:
@@ -55,12 +56,16 @@ class Follower:
         if command == "make serve":
             self.url = self.served.enter_context(serve(Project(self.folder))).urls["http"]
             return ""
+        if command == "make gateway":  # before the Triton that is there
+            service = self.served.enter_context(gateway(Project(self.folder), self.url))
+            self.gateway = f"http://127.0.0.1:{service.port}"
+            return ""
         if command.startswith("cd "):
             self.folder = (self.folder / command[3:]).resolve()
             return ""
         for written, ours in OURS.items():
             command = re.sub(written, ours, command)
-        command = command.replace(ADDRESS, str(self.template))
+        command = command.replace(ADDRESS, str(self.template)).replace(GATEWAY, self.gateway)
         if command.startswith("make "):
             made = shlex.split(command.removeprefix("make "))
             command = shlex.join(Project(self.folder).make_command(*made))

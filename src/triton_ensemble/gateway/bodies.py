@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import orjson
 
 from triton_ensemble.client import Package, Tensor, Tensors
+from triton_ensemble.gateway import recordings
 from triton_ensemble.gateway.forms import Part, parts
 from triton_ensemble.gateway.refusal import Refusal
 
@@ -23,9 +24,13 @@ Given = tuple[Mapping[str, object], Names]
 
 
 def raw_input(tensors: Tensors) -> str:
-    """Return the input that may be a request by itself: the only required input, if it is a text; else an empty string."""
+    """Return the input that may be a request by itself: the only required one, if a file can be its rows; else ""."""
     needed = [name for name, tensor in tensors.INPUTS.items() if not tensor.optional]
-    return needed[0] if len(needed) == 1 and _is_text(tensors.INPUTS[needed[0]]) else ""
+    if len(needed) != 1:
+        return ""
+    [name] = needed
+    tensor = tensors.INPUTS[name]
+    return name if _is_text(tensor) or recordings.can_be(tensors, tensor) else ""
 
 
 def _is_text(tensor: Tensor) -> bool:
@@ -54,7 +59,11 @@ def inputs(headers: Mapping[str, str], body: bytes, client: Package, max_rows: i
     if kind == FORM:
         return _read_form(headers["content-type"], body, client, max_rows)
     if RAW.fullmatch(kind):
-        return {raw_input(client.tensors): [body] if client.tensors.MAX_BATCH_SIZE else body}, []
+        name = raw_input(client.tensors)
+        tensor = client.tensors.INPUTS[name]
+        if not _is_text(tensor):
+            return {name: recordings.read_rows(name, tensor, body)}, []
+        return {name: [body] if client.tensors.MAX_BATCH_SIZE else body}, []
     return _read_json(body, client, max_rows), []
 
 
@@ -127,10 +136,13 @@ def _read_form(content_type: str, body: bytes, client: Package, max_rows: int) -
             if count > most:
                 raise Refusal(413, f"the form has more than {most} parts; send fewer")
             rows = given.setdefault(part.name, [])
-            rows.append(_row(part, client))
+            first = len(rows)
+            rows += _rows(part, client)
+            if len(rows) > max_rows:
+                raise Refusal(413, f"{len(rows)} rows; a request may have {max_rows}")
             if part.filename:
                 names += [None] * (len(rows) - len(names))
-                names[len(rows) - 1] = part.filename
+                names[first : len(rows)] = [part.filename] * (len(rows) - first)
     except ValueError as error:
         raise Refusal(400, f"the form can't be read: {error}") from None
     if client.tensors.MAX_BATCH_SIZE:
@@ -141,13 +153,15 @@ def _read_form(content_type: str, body: bytes, client: Package, max_rows: int) -
     return {name: rows[0] for name, rows in given.items()}, names
 
 
-def _row(part: Part, client: Package) -> object:
-    """Return what a part stands for: its bytes where a row is one text, else JSON."""
+def _rows(part: Part, client: Package) -> Sequence[object]:
+    """Return the rows that a part stands for: its bytes where a row is one text, those of a recording, else JSON."""
     tensor = client.tensors.INPUTS.get(part.name)
     if tensor is None or _is_text(tensor):
-        return part.content
+        return [part.content]
+    if part.content.startswith(recordings.BEGIN) and recordings.can_be(client.tensors, tensor):
+        return recordings.read_rows(part.name, tensor, part.content)
     try:
         row = orjson.loads(part.content)
     except orjson.JSONDecodeError as error:
         raise Refusal(400, f"{part.name}: is no JSON: {error}") from None
-    return _texts(row) if tensor.datatype == "BYTES" else row
+    return [_texts(row) if tensor.datatype == "BYTES" else row]

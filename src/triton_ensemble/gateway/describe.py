@@ -17,7 +17,7 @@ Responses: TypeAlias = dict[int | str, Json]
 EXAMPLE_BYTES = 16_384  # a larger one hides the description
 
 DESCRIPTION = "Inputs by name, as JSON or as the fields and files of a form"
-RAW_DESCRIPTION = "; {} alone also as it is, with a Content-Type such as image/jpeg"
+RAW_DESCRIPTION = "; {} alone also as it is, with a Content-Type such as image/jpeg or audio/wav"
 REFUSALS = {
     400: "An input is wrong, or all rows are refused",
     401: "No key, or none that is known",

@@ -47,20 +47,22 @@ class Gateway:
         self.admission = Admission(settings)
         self._raw = bodies.raw_input(client.tensors)
         inputs = client.tensors.INPUTS.values()
+        self._max_rows = settings.sequence_rows if self.tensors.SEQUENTIAL else settings.max_rows
         self._takes_numbers = any(tensor.datatype != "BYTES" for tensor in inputs)
         self._sample = sample
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
         """Hold the connection while the application runs; an open one would delay Triton's shutdown."""
-        rows, shared = self._settings.max_rows, bool(self._settings.batch)
         if not self.keys.are_asked:
             LOG.warning("everybody may ask: there is no GATEWAY_API_KEYS_FILE")
         url = os.environ.get("TRITON_URL") or self.tensors.URL
         http = TritonHttp(url, self._client) if url.startswith("http") else None
         self._counting = http or grpc_connection(self._client, url)
         async with http or self._client.AsyncClient(url) as connection:
-            self._predictor = Predictor(self._client, connection, rows, shared=shared)
+            self._predictor = Predictor(
+                self._client, connection, self._max_rows, shared=bool(self._settings.batch)
+            )
             made_up, inputs = self._sample.made_up, self._sample.inputs
             ask = self._predictor.first
             self._readiness = Readiness(lambda s: ask(inputs, s), self._client, made_up=made_up)
@@ -179,9 +181,9 @@ class Gateway:
                         yield outputs
 
     def _inputs(self, asked: Asked, body: Body) -> bodies.Given:
-        content, most = body.content(), self._settings.max_rows
+        content = body.content()
         body.hold(bodies.weight(asked.headers, content))
-        given, names = bodies.inputs(asked.headers, content, self._client, most)
+        given, names = bodies.inputs(asked.headers, content, self._client, self._max_rows)
         # NumPy takes true and false for numbers. Photographs are not searched for these words: that takes 1 us for each kB.
         if self._takes_numbers and (b"true" in content or b"false" in content):
             with self._translate(asked):

@@ -63,6 +63,7 @@ class Pipeline(TypedDict):
     name: str
     batch: int
     decoupled: bool
+    sequential: bool
     python: dict[str, str]
     inputs: list[Input]
     outputs: list[Tensor]

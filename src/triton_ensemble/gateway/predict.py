@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -59,26 +60,42 @@ class Predictor:
         self, inputs: Mapping[str, object], timeout_s: float, options: Options
     ) -> Answer:
         """Return the answer to inputs by name; InferenceError where it fails, Refusal 413 for too many rows."""
-        batches = self._client.runtime.batches
-        arrays = self._arrays(inputs)
-        requests = self._requests(arrays)
-        if requests[-1].stop > self._max_rows:
-            raise Refusal(413, f"{requests[-1].stop} rows; a request may have {self._max_rows}")
-        end, turns = time.monotonic() + timeout_s, asyncio.Semaphore(IN_FLIGHT)
+        arrays, end = self._arrays(inputs), time.monotonic() + timeout_s
+        requests: list[range] = self._client.runtime.batches.split(arrays)
+        count = requests[-1].stop
+        if count > self._max_rows:
+            raise Refusal(413, f"{count} rows; a request may have {self._max_rows}")
+        if count and self._client.tensors.SEQUENTIAL:
+            return await self._sequence(arrays, count, end, options)
+        turns = asyncio.Semaphore(IN_FLIGHT)
 
         async def sent(rows: range) -> _Part:
             async with turns:
-                try:
-                    return _Part(rows, await self._send(batches.part(arrays, rows), end, options))
-                except self._client.InvalidInput as error:
-                    shift_rows = self._client.runtime.flow.shift_rows
-                    return _Part(rows, error=shift_rows(error, rows))
+                return await self._part(arrays, rows, end, options)
 
         parts = await _gather([sent(rows) for rows in requests])
         refused = [part for part in parts if part.error and len(part.rows) > 1]
         alone = [sent(range(row, row + 1)) for part in refused for row in part.rows]
         parts = [part for part in parts if part not in refused] + await _gather(alone)
         return _combine(sorted(parts, key=lambda part: part.rows.start))
+
+    async def _sequence(self, arrays: Arrays, count: int, end: float, options: Options) -> Answer:
+        """Return the answer to rows that are one sequence, sent in order; a row that is refused ends it."""
+        number, parts = random.randrange(1, 2**63), []
+        for row in range(count):
+            place: Options = {"sequence": number, "start": row == 0, "end": row == count - 1}
+            part = await self._part(arrays, range(row, row + 1), end, {**options, **place})
+            if part.error:
+                return Answer([], count, {row: part.error})
+            parts.append(part)
+        return _combine(parts)
+
+    async def _part(self, arrays: Arrays, rows: range, end: float, options: Options) -> _Part:
+        part = self._client.runtime.batches.part(arrays, rows)
+        try:
+            return _Part(rows, await self._send(part, end, options))
+        except self._client.InvalidInput as error:
+            return _Part(rows, error=self._client.runtime.flow.shift_rows(error, rows))
 
     def stream(
         self, inputs: Mapping[str, object], timeout_s: float, options: Options
@@ -117,13 +134,6 @@ class Predictor:
             if found and inputs[name] is not None:
                 rows = range(0) if found.row is None else range(found.row, found.row + 1)
                 raise self._client.InvalidInput(found.text, rows) from None
-
-    def _requests(self, arrays: Arrays) -> list[range]:
-        """Return the rows of each request to Triton; a request of a sequence has a single row."""
-        rows = self._client.runtime.batches.split(arrays)
-        if not self._client.tensors.SEQUENTIAL:
-            return list(rows)
-        return [range(row, row + 1) for row in range(rows[-1].stop)]
 
     async def _alone(self, arrays: Arrays, end: float, options: Options) -> Arrays:
         timeout = end - time.monotonic()

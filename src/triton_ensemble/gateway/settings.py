@@ -37,6 +37,7 @@ class Settings:
     body_s: float = 30.0  # from the request's first byte to its last
     max_bytes: int = 64 * MIB  # of a request
     max_rows: int = 64  # of a request
+    sequence_rows: int = 4096  # of a request that is a sequence
     memory_bytes: int = 512 * MIB  # of all requests that are under way, for each worker
     batch: int = 1  # whether requests that come at the same time share calls of Triton: 1 or 0
     api_keys_file: str = ""  # a key on each line; read anew when it changes

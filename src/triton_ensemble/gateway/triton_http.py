@@ -67,8 +67,11 @@ class TritonHttp:
         timeout: float,
         request_id: str = "",
         headers: Mapping[str, str] | None = None,
+        sequence: int = 0,
+        start: bool = False,
+        end: bool = False,
     ) -> Arrays:
-        """Return the outputs of one request as it is; raises InferenceError."""
+        """Return the outputs of one request as it is; without `sequence`, it is one by itself; raises InferenceError."""
         deadline = self._client.runtime.flow.Deadline(timeout)
         contents = [_content(array) for array in inputs.values()]
         described = [
@@ -82,7 +85,7 @@ class TritonHttp:
         ]
         given: dict[str, object] = {"timeout": deadline.left_us()}
         if self._client.tensors.SEQUENTIAL:
-            given |= self._client.runtime.sequences.position(0, True, True)
+            given |= self._client.runtime.sequences.position(sequence, start, end)
         request = {"inputs": described, "outputs": self._outputs, "parameters": given}
         head = orjson.dumps(request | {"id": request_id})
         more = {**(headers or {}), LENGTH: str(len(head))}

@@ -1,7 +1,8 @@
 // The answer as people read it: texts, labels with their scores, images, numbers; the JSON behind a click.
 
 import { areBoxes, boxed } from "./boxes.js";
-import { element } from "./dom.js";
+import { element, isText } from "./dom.js";
+import { timeline } from "./timeline.js";
 
 // How files of images begin, as base64.
 const IMAGES = {
@@ -10,7 +11,7 @@ const IMAGES = {
   "image/gif": /^R0lGOD/,
   "image/webp": /^UklGR.{6}XRUJQ/, // RIFF, a length, WEBP
 };
-const MOST = { bars: 5, numbers: 16, json: 100_000 };
+const MOST = { bars: 5, lines: 50, numbers: 16, json: 100_000 };
 
 /** Return an answer, JSON by output, of a request with these rows: a name and perhaps a file of each. */
 export function shown(answer, facts, sent) {
@@ -21,12 +22,16 @@ export function shown(answer, facts, sent) {
     const error = errors.get(i);
     if (error) return failed(error.file ?? sent[i]?.name, error.error);
     return card(
-      sent[i] ?? { name: `Row ${i + 1}` },
+      (facts.sequential ? null : sent[i]) ?? { name: `Row ${i + 1}` },
       Object.fromEntries(facts.outputs.map(({ name }) => [name, answer[name]?.[i]])),
       facts,
     );
   });
-  return element("ul", { class: "answers" }, ...rows);
+  if (!facts.sequential || count === 1) return element("ul", { class: "answers" }, ...rows);
+  const file = sent.length === 1 ? sent[0].file : null; // the recording of which the rows are
+  const texts = facts.outputs.filter(isText).map(({ name }) => answer[name]);
+  const telling = rows.filter((_, i) => texts.some((cells) => cells[i][0] !== ""));
+  return element("div", {}, timeline(answer, facts, file), element("ul", { class: "answers" }, ...telling));
 }
 
 /** Return an error of a row, or of the request where `name` is null. */
@@ -52,7 +57,8 @@ function card({ name, file }, values, facts) {
   const list = element("dl");
   for (const output of outputs) {
     if (outputs.some((other) => other.scores === output)) continue; // they are with their labels
-    output.scores = scoresOf(output, outputs);
+    output.scores = facts.sequential ? null : scoresOf(output, outputs);
+    output.isListed = outputs.some(areBoxes); // in the order of the boxes
     const content = file && areBoxes(output) ? [withBoxes(output, file, outputs)] : readable(output);
     list.append(element("dt", {}, titleOf(output)), element("dd", {}, ...content));
   }
@@ -80,8 +86,8 @@ function isScore({ type, cells }) {
     : false;
 }
 
-function readable({ type, cells, scores, name }) {
-  if (scores) return [bars(cells, scores)];
+function readable({ type, cells, scores, name, isListed }) {
+  if (scores) return [bars(cells, scores, isListed)];
   if (type === "STRING") return cells.map((cell) => text(cell, name));
   if (cells.length <= MOST.numbers) return [cells.map(number).join(", ")];
   return [
@@ -96,14 +102,16 @@ function withBoxes(output, file, outputs) {
   return boxed(file, output.value, labels?.cells ?? [], readable(output));
 }
 
-function bars(cells, scores) {
+/** Return labels with their scores: all as they are listed, or the best first. */
+function bars(cells, scores, isListed) {
+  const most = isListed ? MOST.lines : MOST.bars;
   const own = scores.cells === cells;
   const pairs = scores.cells
     .map((score, i) => ({ label: own ? `${i}` : cells[i], score }))
     .filter(({ label, score }) => label !== "" || score) // others fill up the row
-    .sort((a, b) => b.score - a.score);
+    .sort((a, b) => (isListed ? 0 : b.score - a.score));
   const best = pairs
-    .slice(0, MOST.bars)
+    .slice(0, most)
     .map(({ label, score }) =>
       element(
         "li",
@@ -114,7 +122,7 @@ function bars(cells, scores) {
       ),
     );
   const rest =
-    pairs.length > MOST.bars ? [element("li", { class: "quiet" }, `… ${pairs.length - MOST.bars} more`)] : [];
+    pairs.length > most ? [element("li", { class: "quiet" }, `… ${pairs.length - most} more`)] : [];
   return element("ol", { class: "bars" }, ...best, ...rest);
 }
 

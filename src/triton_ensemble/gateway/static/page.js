@@ -69,10 +69,11 @@ function writeCode(form) {
   if (!form.fields.length) return;
   const url = new URL("predict", location.href).href;
   const summary = at("code").querySelector("summary");
+  if (form.facts.sequential) summary.textContent = "The same by curl"; // in Python each row is a call
   at("code").replaceChildren(
     summary,
     copyable("curl", curl(form, url, Boolean(key))),
-    copyable("Python", python(form)),
+    ...(form.facts.sequential ? [] : [copyable("Python", python(form))]),
   );
 }
 

@@ -52,9 +52,12 @@ class AsyncSequenceClient(BaseAsyncClient):
         timeout: float | None = None,
         request_id: str = "",
         headers: Mapping[str, str] | None = None,
+        sequence: int = 0,
+        start: bool = False,
+        end: bool = False,
     ) -> Arrays:
-        """Send one request as it is, as its own sequence; see BaseAsyncClient.send."""
-        options = {"request_id": request_id, **position(0, True, True)}
+        """Send one request of a sequence as it is; see infer and BaseAsyncClient.send."""
+        options = {"request_id": request_id, **position(sequence, start, end)}
         return await self._send_request(
             Request(inputs, outputs, self._begin(timeout), options, headers or {})
         )

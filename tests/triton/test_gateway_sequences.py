@@ -1,0 +1,109 @@
+"""A request of the gateway to a pipeline with sequences: its rows, or the chunks of a WAV file, are one sequence."""
+
+from __future__ import annotations
+
+import io
+import wave
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from gateway_service import Service, gateway
+from support import Generate, Server, serve, step
+
+ADD_UP = """
+import numpy as np
+
+from triton_step import InvalidRequest
+
+
+class Step:
+    def __init__(self, context):
+        self._sums = {}
+
+    def __call__(self, position, /, AUDIO):
+        if AUDIO.min() < 0:
+            raise InvalidRequest("AUDIO: below 0")
+        if position.start:
+            self._sums[position.id] = 0
+        self._sums[position.id] += AUDIO.sum(dtype="int64")
+        total = self._sums.pop(position.id) if position.end else self._sums[position.id]
+        return {"TOTAL": np.array([[total]])}
+"""
+
+
+@pytest.fixture(scope="module")
+def server(generate: Generate) -> Iterator[Server]:
+    project = generate(
+        tensors={"AUDIO": "INT16[4]", "TOTAL": "INT64[1]"},
+        steps=[step("add_up", ["AUDIO"], ["TOTAL"], sequence={"direct": {}}, max_batch_size=8)],
+        max_batch_size=8,
+        extras=["gateway"],
+    )
+    (project / "steps/add_up.py").write_text(ADD_UP)
+    with serve(project) as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=["http", "grpc"])
+def service(server: Server, request: pytest.FixtureRequest) -> Iterator[Service]:
+    url = server.urls[request.param]
+    with gateway(server.project, url, GATEWAY_SEQUENCE_ROWS="70") as service:
+        yield service
+
+
+def recording(samples: int, channels: int = 1) -> bytes:
+    """Return a WAV file of samples that are 1."""
+    content = io.BytesIO()
+    with wave.open(content, "wb") as file:
+        file.setparams((channels, 2, 16_000, 0, "NONE", ""))
+        file.writeframes(b"\1\0" * samples * channels)
+    return content.getvalue()
+
+
+def sums(service: Service, rows: int) -> list[int]:
+    answer = service.post({"AUDIO": [[1, 0, 0, 0]] * rows})
+    assert answer.status == 200, answer.content
+    return [total for [total] in answer.json()["TOTAL"]]
+
+
+def test_the_rows_of_a_request_are_one_sequence(service: Service) -> None:
+    assert sums(service, 1) == [1]
+    assert sums(service, 70) == [*range(1, 71)]
+    with ThreadPoolExecutor(4) as pool:
+        assert [*pool.map(sums, [service] * 4, [9] * 4)] == [[*range(1, 10)]] * 4
+
+
+def test_the_chunks_of_a_recording_are_rows(service: Service) -> None:
+    totals = {"TOTAL": [[4], [8], [10]]}
+    assert service.upload(("AUDIO", "a.wav", recording(10))).json() == totals
+    assert service.post(recording(10), Content_Type="audio/wav").json() == totals
+    mixed = service.upload(("AUDIO", "a.wav", recording(4)), ("AUDIO", "", b"[1, 1, 1, 0]"))
+    assert mixed.json() == {"TOTAL": [[4], [7]]}
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"RIFF", recording(0), recording(8, 2), recording(8)[:40], b"[1, 1, 1, 1]"]
+)
+def test_another_file_is_refused(service: Service, content: bytes) -> None:
+    answer = service.post(content, Content_Type="audio/wav")
+    assert answer.status == 400
+    assert answer.json()["error"] == "AUDIO: is no WAV file of 16 bits and one channel"
+
+
+def test_a_row_that_is_refused_ends_it(service: Service) -> None:
+    rows = [[1, 0, 0, 0], [-1, 0, 0, 0], [1, 0, 0, 0]]
+    answer = service.post({"AUDIO": rows})
+    assert (answer.status, answer.json()["row"]) == (400, 1)
+    assert answer.json()["error"] == "row 1: in ensemble 'my_pipeline', step add_up: AUDIO: below 0"
+    assert sums(service, 3) == [1, 2, 3]
+
+
+def test_there_may_be_as_many_rows_as_its_owner_says(service: Service) -> None:
+    for answer in (
+        service.post({"AUDIO": [[1, 0, 0, 0]] * 71}),
+        service.post(recording(281), Content_Type="audio/wav"),
+        service.upload(("AUDIO", "a.wav", recording(281))),
+    ):
+        assert answer.status == 413
+        assert answer.json()["error"] == "71 rows; a request may have 70"
