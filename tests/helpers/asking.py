@@ -21,8 +21,10 @@ Arrays = dict[str, NDArray[Any]]
 Client = Any  # tritonclient has no types
 
 
-def connect(triton: LocalTriton) -> Client:
-    return triton_grpc.InferenceServerClient(triton.grpc_url.removeprefix("grpc://"))
+def connect(triton: LocalTriton | str) -> Client:
+    """Return a client of a Triton, or of the one at a URL."""
+    url = triton if isinstance(triton, str) else triton.grpc_url
+    return triton_grpc.InferenceServerClient(url.removeprefix("grpc://"))
 
 
 def four(first: float, rows: int = 1) -> NDArray[Any]:
@@ -52,7 +54,9 @@ def asked(client: Client, model: str, arrays: Arrays, **options: Any) -> Arrays 
         return str(error.message())
 
 
-def streamed(triton: LocalTriton, model: str, arrays: Arrays, **options: Any) -> list[Arrays | str]:
+def streamed(
+    triton: LocalTriton | str, model: str, arrays: Arrays, **options: Any
+) -> list[Arrays | str]:
     """Return the responses of a decoupled model, the last of which may be an error."""
     responses: Queue[Any] = Queue()
     answers: list[Arrays | str] = []

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from asking import streamed
 from hand_made import (
     LABELLED,
     ONNX,
@@ -27,6 +28,7 @@ from hand_made import (
     chain,
     code,
     onnx_model,
+    wired_by_code,
 )
 from support import COPIER, Generate, Project, run, serve, slow_but, succeed
 from tritonclient import http  # type: ignore[import-untyped]
@@ -108,6 +110,48 @@ def test_a_model_that_calls_others_is_the_step_of_an_ensemble(
     both = HandMade({}, (*made.asks, *(replace(ask, model="e_pipeline") for ask in made.asks)))
     with serve(clone) as server:
         assert answers_of(server.urls["http"], both) == before * 2
+    assert clone.changes() == ""
+
+
+STREAMS = """\
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            x = pb_utils.get_input_tensor_by_name(request, "IN").as_numpy()
+            sender = request.get_response_sender()
+            for i in range(3):
+                call = pb_utils.InferenceRequest(
+                    model_name="deep",
+                    requested_output_names=["OUT"],
+                    inputs=[pb_utils.Tensor("IN", x + i)],
+                )
+                out = pb_utils.get_output_tensor_by_name(call.exec(), "OUT").as_numpy()
+                sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUT", out)]))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+
+
+@pytest.mark.slow
+def test_a_model_that_calls_others_may_be_decoupled(adopted: Any, tmp_path: Path) -> None:
+    more = "model_transaction_policy { decoupled: true }"
+    repository = HandMade(wired_by_code(STREAMS, more=more)).write(tmp_path / "models")
+    given = {"IN": np.array([0.5, -1, 3, 2], np.float32)}
+
+    def answers_of_stream(url: str, model: str) -> list[list[float]]:
+        answers: list[Any] = streamed(url, model, given)
+        return [answer["OUT"].tolist() for answer in answers]
+
+    with LocalTriton(repository, "e") as triton:
+        before = answers_of_stream(triton.grpc_url, "e")
+    assert [first for first, *_ in before] == [5, 15, 25]
+    project, _ = adopted(repository)
+    clone = cloned(project, tmp_path / "clone")
+    with serve(clone) as server:
+        for model in ("e", "e_pipeline"):
+            assert answers_of_stream(server.urls["grpc"], model) == before
     assert clone.changes() == ""
 
 
