@@ -82,13 +82,27 @@ def test_the_chunks_of_a_recording_are_rows(service: Service) -> None:
     assert mixed.json() == {"TOTAL": [[4], [7]]}
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"RIFF", recording(0), recording(8, 2), recording(8)[:40], b"[1, 1, 1, 1]"]
-)
-def test_another_file_is_refused(service: Service, content: bytes) -> None:
+NONE = "AUDIO: is no WAV file of PCM samples"
+OTHER_FILES = {
+    b"": NONE,
+    b"RIFF": NONE,
+    recording(8)[:40]: NONE,
+    b"[1, 1, 1, 1]": NONE,
+    recording(0): "AUDIO: the WAV file has no samples",
+    recording(8, 2): "AUDIO: has channels: 2, bits a sample: 16; send one channel of 16 bits",
+}
+
+
+@pytest.mark.parametrize(("content", "reason"), OTHER_FILES.items())
+def test_another_file_is_refused(service: Service, content: bytes, reason: str) -> None:
     answer = service.post(content, Content_Type="audio/wav")
+    assert (answer.status, answer.json()["error"]) == (400, reason)
+
+
+def test_a_part_that_is_nothing_of_both_is_refused(service: Service) -> None:
+    answer = service.upload(("AUDIO", "a.txt", b"text"))
     assert answer.status == 400
-    assert answer.json()["error"] == "AUDIO: is no WAV file of 16 bits and one channel"
+    assert answer.json()["error"].startswith("AUDIO: is no JSON and no WAV file: ")
 
 
 def test_a_row_that_is_refused_ends_it(service: Service) -> None:

@@ -17,7 +17,7 @@ from triton_ensemble.samples.files import Sample
 
 def test_a_request_that_is_cancelled_while_it_comes_keeps_no_memory() -> None:
     """As Ray Serve cancels it when its client leaves."""
-    client: Any = SimpleNamespace(tensors=SimpleNamespace(INPUTS={}))
+    client: Any = SimpleNamespace(tensors=SimpleNamespace(INPUTS={}, SEQUENTIAL=False))
     gateway = Gateway(client, Settings(), Sample("one", {}, {}))
     parts = [{"type": "http.request", "body": b"part", "more_body": True}]
 

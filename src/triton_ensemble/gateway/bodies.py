@@ -158,10 +158,12 @@ def _rows(part: Part, client: Package) -> Sequence[object]:
     tensor = client.tensors.INPUTS.get(part.name)
     if tensor is None or _is_text(tensor):
         return [part.content]
-    if part.content.startswith(recordings.BEGIN) and recordings.can_be(client.tensors, tensor):
+    may_be_sound = recordings.can_be(client.tensors, tensor)
+    if may_be_sound and part.content.startswith(recordings.BEGIN):
         return recordings.read_rows(part.name, tensor, part.content)
     try:
         row = orjson.loads(part.content)
     except orjson.JSONDecodeError as error:
-        raise Refusal(400, f"{part.name}: is no JSON: {error}") from None
+        sound = " and no WAV file" if may_be_sound else ""
+        raise Refusal(400, f"{part.name}: is no JSON{sound}: {error}") from None
     return [_texts(row) if tensor.datatype == "BYTES" else row]

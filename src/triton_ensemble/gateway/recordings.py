@@ -24,9 +24,14 @@ def read_rows(name: str, tensor: Tensor, content: bytes) -> list[Array]:
     [size] = tensor.dims
     try:
         with wave.open(io.BytesIO(content)) as file:
-            if (file.getnchannels(), file.getsampwidth()) != (1, 2) or not file.getnframes():
-                raise wave.Error
-            samples = np.frombuffer(file.readframes(file.getnframes()), "<i2")
+            channels, bits = file.getnchannels(), 8 * file.getsampwidth()
+            frames = file.readframes(file.getnframes())
     except (EOFError, wave.Error):
-        raise Refusal(400, f"{name}: is no WAV file of 16 bits and one channel") from None
+        raise Refusal(400, f"{name}: is no WAV file of PCM samples") from None
+    if (channels, bits) != (1, 16):
+        found = f"channels: {channels}, bits a sample: {bits}"
+        raise Refusal(400, f"{name}: has {found}; send one channel of 16 bits")
+    if not frames:
+        raise Refusal(400, f"{name}: the WAV file has no samples")
+    samples = np.frombuffer(frames, "<i2", len(frames) // 2)
     return list(np.pad(samples, (0, -len(samples) % size)).reshape(-1, size))
