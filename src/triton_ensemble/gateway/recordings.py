@@ -26,12 +26,12 @@ def read_rows(name: str, tensor: Tensor, content: bytes) -> list[Array]:
         with wave.open(io.BytesIO(content)) as file:
             channels, bits = file.getnchannels(), 8 * file.getsampwidth()
             frames = file.readframes(file.getnframes())
-    except (EOFError, wave.Error):
+    except (EOFError, RuntimeError, wave.Error):  # as `wave` tells of chunks that are wrong
         raise Refusal(400, f"{name}: is no WAV file of PCM samples") from None
     if (channels, bits) != (1, 16):
         found = f"channels: {channels}, bits a sample: {bits}"
         raise Refusal(400, f"{name}: has {found}; send one channel of 16 bits")
-    if not frames:
-        raise Refusal(400, f"{name}: the WAV file has no samples")
     samples = np.frombuffer(frames, "<i2", len(frames) // 2)
+    if not samples.size:
+        raise Refusal(400, f"{name}: the WAV file has no samples")
     return list(np.pad(samples, (0, -len(samples) % size)).reshape(-1, size))
