@@ -1,4 +1,4 @@
-"""Which requests to /predict are answered before the application: none that the owner's code has a part in."""
+"""Which requests to the pipeline are answered before the application: none that the owner's code has a part in."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from triton_ensemble.gateway.ordinary import Ordinary
 from triton_ensemble.gateway.settings import Settings
 
 GATEWAY: Any = None
+ANSWER: Any = None
 
 
 def nothing() -> None: ...
@@ -21,7 +22,8 @@ def nothing() -> None: ...
 def made(**settings: Any) -> tuple[FastAPI, Ordinary]:
     app = FastAPI()
     app.post("/predict")(nothing)
-    return app, Ordinary(app, GATEWAY, Settings(**settings))
+    answers = {"/predict": ANSWER, "/v1/embeddings": ANSWER}
+    return app, Ordinary(app, GATEWAY, answers, Settings(**settings))
 
 
 def test_other_routes_change_nothing() -> None:
@@ -53,6 +55,8 @@ def test_pages_elsewhere_have_a_part_in_them() -> None:
 
 def test_both_forms_of_the_path_are_known() -> None:
     _, ordinary = made(root_path="/api")
-    for url, is_taken in {b"/predict": True, b"/api/predict": True, b"/predict?a": False}.items():
-        assert ordinary.takes(b"POST", url) is is_taken
+    for url in (b"/predict", b"/api/predict", b"/v1/embeddings", b"/api/v1/embeddings"):
+        assert ordinary.takes(b"POST", url)
+    for url in (b"/predict?a", b"/v1/models"):
+        assert not ordinary.takes(b"POST", url)
     assert not ordinary.takes(b"GET", b"/predict")

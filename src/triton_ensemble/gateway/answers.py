@@ -41,15 +41,16 @@ def format_json(answer: Answer, names: Names) -> bytes:
     content = {name: _fill_gaps(answer, values) for name, values in rows.items()}
     if answer.errors:
         content[ERRORS] = [_error(row, error, names) for row, error in answer.errors.items()]
-    return _dump(content)
+    return dump_json(content)
 
 
 def outputs_as_json(outputs: Arrays) -> bytes:
     """Return `{OUTPUT: nested lists}`."""
-    return _dump({name: _values(array) for name, array in outputs.items()})
+    return dump_json({name: _values(array) for name, array in outputs.items()})
 
 
-def _dump(content: Mapping[str, object]) -> bytes:
+def dump_json(content: Mapping[str, object]) -> bytes:
+    """Return JSON, also of NumPy's arrays and numbers."""
     return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY, default=_plain)
 
 
@@ -59,7 +60,7 @@ def _values(array: Array) -> Iterable[object]:
 
 def _plain(value: object) -> object:
     """Return what orjson does not know: float16 and others of NumPy's types."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} has no JSON")
 

@@ -37,11 +37,13 @@ def _is_text(tensor: Tensor) -> bool:
     return tensor.datatype == "BYTES" and tensor.dims == (1,)
 
 
-def check(headers: Mapping[str, str], raw: str) -> None:
-    """Raise Refusal 415 where the headers of a request say that it can't be read; `raw` as of raw_input."""
+def check(headers: Mapping[str, str], raw: str | None) -> None:
+    """Raise Refusal 415 for headers of a body that can't be read; `raw` as of raw_input, or None where JSON is all."""
     kind = _kind(headers)
-    if kind not in (FORM, "application/json", "") and not (raw and RAW.fullmatch(kind)):
-        known = f"{raw and 'application/octet-stream, '}application/json, or a form"
+    forms = {"application/json", "", *([] if raw is None else [FORM])}
+    if kind not in forms and not (raw and RAW.fullmatch(kind)):
+        more = "" if raw is None else ", or a form"
+        known = f"{'application/octet-stream, ' if raw else ''}application/json{more}"
         raise Refusal(415, f"{kind} can't be read; send Content-Type: {known}")
     encoding = headers.get("content-encoding", "identity").lower()
     if encoding != "identity":

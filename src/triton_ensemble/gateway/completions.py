@@ -16,13 +16,14 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from triton_ensemble.gateway import describe
 from triton_ensemble.gateway.depends import Pipeline
-from triton_ensemble.gateway.refusal import OPENAI, Refusal
+from triton_ensemble.gateway.refusal import Refusal
 
 NOT_SAMPLING = {"prompt", "model", "stream", "n"}
 DONE = b"data: [DONE]\n\n"
 
-router = APIRouter(prefix="/v1", tags=[OPENAI])
+router = APIRouter(prefix="/v1", responses=describe.OPENAI)
 
 
 class Completion(BaseModel):
@@ -63,11 +64,8 @@ async def completions(
 async def _pieces(given: Completion, pipeline: Pipeline) -> AsyncGenerator[str, None]:
     """Yield the texts of the answers; a stream is without the prompt, as vLLM's other answers are not."""
     sampling = json.dumps(given.model_dump(exclude=NOT_SAMPLING, exclude_none=True))
-    inputs: dict[str, str | bool] = {
-        "text_input": given.prompt,
-        "stream": True,
-        "sampling_parameters": sampling,
-    }
+    inputs: dict[str, str | bool] = {"text_input": given.prompt, "stream": True}
+    inputs["sampling_parameters"] = sampling
     known = {name: [value] for name, value in inputs.items() if name in pipeline.takes}
     async with aclosing(pipeline.stream(known)) as answers:
         async for outputs in answers:
@@ -86,16 +84,14 @@ async def _events(
         except Refusal as refusal:
             if not begun:
                 raise
-            yield b"data: " + refusal.openai_body(request_id) + b"\n\n"
+            yield b"data: " + refusal.body(request_id, as_openai=True) + b"\n\n"
             return
     yield _event(head | _choice("", "stop"))
     yield DONE
 
 
 def _choice(text: str, reason: str | None) -> dict[str, object]:
-    return {
-        "choices": [{"index": 0, "text": text, "logprobs": None, "finish_reason": reason}],
-    }
+    return {"choices": [{"index": 0, "text": text, "logprobs": None, "finish_reason": reason}]}
 
 
 def _event(content: dict[str, object]) -> bytes:

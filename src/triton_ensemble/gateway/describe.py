@@ -29,37 +29,43 @@ REFUSALS = {
     503: "The models can't be reached, or are too busy",
     504: "No answer in time",
 }
-REFUSED = {
-    "type": "object",
-    "properties": {
-        "error": {"type": "string", "description": "What is wrong, and where"},
-        "id": {"type": "string", "description": "Of the request, as in X-Request-ID and the log"},
-        "row": {"type": "integer", "description": "The first that is refused"},
-    },
-    "required": ["error", "id"],
-}
+TEXT, INTEGER, NUMBER = ({"type": kind} for kind in ("string", "integer", "number"))
+
+
+def make_object(fields: Json, *optional: str) -> Json:
+    """Return the schema of an object, by its fields."""
+    required = [name for name in fields if name not in optional]
+    return {"type": "object", "properties": fields, "required": required}
+
+
+def make_list(items: Json) -> Json:
+    """Return the schema of a list."""
+    return {"type": "array", "items": items}
+
+
+ID = {"description": "Of the request, as in X-Request-ID and the log"} | TEXT
+WHY = {"description": "What is wrong, and where"} | TEXT
+ROW = {"description": "The first that is refused"} | INTEGER
+REFUSED = make_object({"error": WHY, "id": ID, "row": ROW}, "row")
+FILE = {"description": "Its name in the form"} | TEXT
 ROW_ERRORS = {
-    "type": "array",
     "description": "Of the rows that are refused, which are null in the outputs; none where all are answered",
-    "items": {
-        "type": "object",
-        "properties": {
-            "row": {"type": "integer"},
-            "file": {"type": "string", "description": "Its name in the form"},
-            "error": {"type": "string"},
-        },
-        "required": ["row", "error"],
-    },
+    **make_list(make_object({"row": INTEGER, "file": FILE, "error": TEXT}, "file")),
 }
+OPENAI_ERROR = make_object({"message": TEXT, "type": TEXT, "code": INTEGER})
 
 
-def refusal(text: str) -> Json:
-    """Return what describes an answer without outputs."""
-    return {"description": text, "content": {"application/json": {"schema": REFUSED}}}
+def content(text: str, schema: Json = REFUSED) -> Json:
+    """Return what describes an answer of JSON; that of a request without outputs, unless it has another schema."""
+    return {"description": text, "content": {"application/json": {"schema": schema}}}
 
 
-# Of every route, the owner's too.
-ANY: Responses = {"4XX": refusal("The request is refused"), "5XX": refusal("It failed")}
+def _refusals(schema: Json) -> Responses:
+    return {"4XX": content("The request is refused", schema), "5XX": content("It failed", schema)}
+
+
+ANY = _refusals(REFUSED)  # of every route, the owner's too
+OPENAI = _refusals(make_object({"error": OPENAI_ERROR, "id": ID}))
 
 
 def predict(
@@ -71,20 +77,21 @@ def predict(
     for name, tensor in client.tensors.INPUTS.items():
         form["properties"][name] = _parts(tensor, bool(client.tensors.MAX_BATCH_SIZE))
     requests = _list_examples({sample.name: sample.inputs for sample in samples})
-    content = {
+    forms = {
         "application/json": {"schema": body, **requests},
         "multipart/form-data": {"schema": form},
     }
     raw = raw_input(client.tensors)
     if raw:
-        content["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
-    responses = {status: refusal(text) for status, text in REFUSALS.items()}
+        forms["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
+    responses = {status: content(text) for status, text in REFUSALS.items()}
     answered = _events(answer) if decoupled else _outputs(client, answer, samples)
     ok = {"description": "The outputs", "content": answered}
     return {
+        "summary": f"Ask {client.tensors.MODEL}",
         "description": f"{DESCRIPTION}{raw and RAW_DESCRIPTION.format(raw)}",
         "responses": {200: ok, **responses},
-        "openapi_extra": {"requestBody": {"required": True, "content": content}},
+        "openapi_extra": {"requestBody": {"required": True, "content": forms}},
     }
 
 
@@ -103,8 +110,7 @@ def _events(answer: type) -> Json:
     outputs = {"contentMediaType": "application/json", "contentSchema": _schema(answer)}
     text = "The outputs; of an event `error`, why the stream ends"
     data = {"type": "string", "description": text, **outputs}
-    event = {"type": "string"}
-    item = {"type": "object", "properties": {"data": data, "event": event}, "required": ["data"]}
+    item = make_object({"data": data, "event": TEXT}, "event")
     return {"text/event-stream": {"itemSchema": item}}
 
 
@@ -123,9 +129,5 @@ def _schema(kind: type) -> Json:
 
 def _parts(tensor: Tensor, batch: bool) -> Json:
     is_text = tensor.datatype == "BYTES" and tensor.dims == (1,)
-    row = (
-        {"type": "string", "format": "binary"}
-        if is_text
-        else {"type": "string", "description": "JSON"}
-    )
-    return {"type": "array", "items": row, "minItems": 1} if batch else row
+    row = {**TEXT, "format": "binary"} if is_text else {**TEXT, "description": "JSON"}
+    return make_list(row) | {"minItems": 1} if batch else row

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from starlette.responses import Response
 
@@ -14,6 +15,8 @@ from triton_ensemble.gateway.refusal import Refusal
 
 if TYPE_CHECKING:
     from triton_ensemble.gateway.protocol import Protocol
+
+Answering: TypeAlias = Callable[[Asked, Body], Awaitable[Response]]  # once the body is complete
 
 
 class Exchange:
@@ -66,7 +69,7 @@ class Exchange:
         self._refuse(bodies.cut())
 
     def _refuse(self, refusal: Refusal) -> None:
-        self._send(refusal.response(self._asked.id))
+        self._send(self._asked.refuse(refusal))
 
     def _send(self, response: Response) -> None:
         body = bytes(response.body)

@@ -21,6 +21,7 @@ from tritonclient.utils import InferenceServerException  # type: ignore[import-u
 from triton_ensemble.client import Arrays, Options, Package
 from triton_ensemble.gateway import answers, bodies, observe
 from triton_ensemble.gateway.admission import Admission, Body
+from triton_ensemble.gateway.exchange import Answering
 from triton_ensemble.gateway.keys import Keys
 from triton_ensemble.gateway.observe import Asked
 from triton_ensemble.gateway.predict import Answer, Predictor, count, grpc_connection
@@ -88,19 +89,19 @@ class Gateway:
         except InferenceServerException:
             raise Refusal(503, "Triton does not say what its models did") from None
 
-    async def predict(self, request: Request) -> Response:
+    async def apply(self, answer: Answering, request: Request) -> Response:
         """Answer a request that comes by ASGI; Refusal where it gets no outputs."""
         asked = request.state.asked
         with closing(self.begin(asked)) as body:
             await self._read(request, body)
             async with _unless_gone(request):
-                return await self.answer(asked, body)
+                return await answer(asked, body)
 
     def begin(self, asked: Asked) -> Body:
         """Return what holds the body of a request; Refusal where its head alone says that it gets no outputs."""
         self.admission.check()
         self.keys.check(asked)
-        bodies.check(asked.headers, self._raw)
+        bodies.check(asked.headers, None if asked.is_openai else self._raw)
         return self.admission.body(asked.headers)
 
     async def answer(self, asked: Asked, body: Body) -> Response:

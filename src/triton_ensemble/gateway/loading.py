@@ -58,7 +58,7 @@ def make_reloaded() -> ASGIApp:
         refusal = Refusal(500, str(error))
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        await refusal.response(scope["state"]["id"])(scope, receive, send)
+        await scope["state"]["asked"].refuse(refusal)(scope, receive, send)
 
     return Observed(answer)
 

@@ -31,6 +31,8 @@ ID = re.compile(r"[\x21-\x7e]{1,128}")
 FAILED = Refusal(500, "the gateway failed at this request; the log says why, by its id")
 GONE = 499  # who asked left before the answer, as nginx has it
 QUIET = {"/healthz", "/metrics", "/readyz"}
+ROUTES = ("classify", "completions", "embeddings", "models", "rerank")
+OPENAI = ("/v2/rerank", *(f"/v1/{route}" for route in ROUTES))  # whose errors have another form
 LOG = logging.getLogger("gateway.access")
 PATH_CHARS = 256  # of a path in the log
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -60,6 +62,7 @@ class Asked:
 
     def __init__(self, method: str, path: str, headers: Mapping[str, str]) -> None:
         self.method, self.path, self.headers = method, path[:PATH_CHARS], headers
+        self.is_openai = path.endswith(OPENAI)
         given = headers.get("x-request-id", "")
         self.id = given if ID.fullmatch(given) else os.urandom(16).hex()
         self.seen: dict[str, object] = {}  # what else the log says of it
@@ -80,7 +83,12 @@ class Asked:
     def failure(self) -> Response:
         """Return the answer to a request that the gateway failed at, and log the error that is handled."""
         LOG.exception("%s: failed", self.id)
-        return FAILED.response(self.id)
+        return self.refuse(FAILED)
+
+    def refuse(self, refusal: Refusal) -> Response:
+        """Return what answers the request where it gets no outputs."""
+        body = refusal.body(self.id, as_openai=self.is_openai)
+        return Response(body, refusal.status, refusal.headers, media_type="application/json")
 
 
 class Observed:

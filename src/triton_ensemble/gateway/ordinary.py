@@ -1,4 +1,4 @@
-"""Requests to /predict that the protocol answers by itself: what FastAPI would do with them takes as long as their answer."""
+"""Requests to the pipeline that the protocol answers by itself: what FastAPI would do with them takes as long as their answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 from triton_ensemble.gateway import observe
 from triton_ensemble.gateway.admission import Body
-from triton_ensemble.gateway.exchange import Exchange
+from triton_ensemble.gateway.exchange import Answering, Exchange
 from triton_ensemble.gateway.gateway import Gateway
 from triton_ensemble.gateway.observe import Asked
 from triton_ensemble.gateway.refusal import Refusal
@@ -18,15 +18,15 @@ from triton_ensemble.gateway.settings import Settings
 if TYPE_CHECKING:
     from triton_ensemble.gateway.protocol import Protocol
 
-PATH = "/predict"
-
 
 class Ordinary:
     """Which requests these are: none, if the owner adds to the application what would be passed by."""
 
-    def __init__(self, app: FastAPI, gateway: Gateway, settings: Settings) -> None:
-        self.gateway = gateway
-        self._urls = {PATH.encode(), f"{settings.root_path}{PATH}".encode()}
+    def __init__(
+        self, app: FastAPI, gateway: Gateway, answers: Mapping[str, Answering], settings: Settings
+    ) -> None:
+        self._gateway, roots = gateway, {"", settings.root_path}
+        self._asks = {f"{r}{ask[0]}".encode(): ask for ask in answers.items() for r in roots}
         self._parts = _parts(app)
         # Answers to pages have headers of CORS; spans and their metrics are FastAPI's.
         self._is_open = not settings.cors and not observe.EXPORTED
@@ -37,34 +37,37 @@ class Ordinary:
 
     def takes(self, method: bytes, url: bytes) -> bool:
         """Return whether the protocol answers this request by itself."""
-        return method == b"POST" and url in self._urls
+        return method == b"POST" and url in self._asks
+
+    def exchange(self, connection: Protocol, url: bytes, headers: Mapping[str, str]) -> Exchange:
+        """Return such a request, with its answer to be."""
+        asked = Asked("POST", url.decode(), headers)
+        return Asking(connection, asked, self._gateway, *self._asks[url])
 
 
 def _parts(app: FastAPI) -> list[object]:
-    """Return what a request to /predict meets; other routes may follow it."""
+    """Return what a request to the pipeline meets; other routes may follow it."""
     handlers = (dict(app.exception_handlers), dict(app.dependency_overrides))
     return [*handlers, list(app.user_middleware), list(app.router.dependencies), *app.router.routes]
 
 
-class Predicted(Exchange):
-    """A request to /predict that the protocol answers by itself, and its answer."""
-
-    route = PATH
+class Asking(Exchange):
+    """A request to the pipeline that the protocol answers by itself, and its answer."""
 
     def __init__(
-        self, connection: Protocol, gateway: Gateway, path: str, headers: Mapping[str, str]
+        self, connection: Protocol, asked: Asked, gateway: Gateway, route: str, answer: Answering
     ) -> None:
-        super().__init__(connection, Asked("POST", path, headers))
-        self._gateway = gateway
+        super().__init__(connection, asked)
+        self._gateway, self.route, self._ask = gateway, route, answer
 
     def _admit(self) -> Body:
         return self._gateway.begin(self._asked)
 
     async def _answer(self, body: Body) -> None:
         try:
-            response = await self._gateway.answer(self._asked, body)
+            response = await self._ask(self._asked, body)
         except Refusal as refusal:
-            response = refusal.response(self._asked.id)
+            response = self._asked.refuse(refusal)
         except Exception:
             response = self._asked.failure()
         self._send(response)
@@ -74,5 +77,5 @@ class Predicted(Exchange):
         if not self._task:
             super().cancel()
         elif self._task.cancel():
-            self._asked.record(PATH, observe.GONE, 0)
+            self._asked.record(self.route, observe.GONE, 0)
             self._end()

@@ -1,4 +1,4 @@
-"""HTTP/1.1 on httptools: `POST /predict` is answered by the gateway alone, all else by the application, by ASGI.
+"""HTTP/1.1 on httptools: what asks the pipeline is answered by the gateway alone, all else by the application, by ASGI.
 
 It keeps whatever comes: heads, the time of requests and answers that nobody reads have limits.
 """
@@ -18,7 +18,7 @@ from triton_ensemble.gateway.admission import Admission
 from triton_ensemble.gateway.application import Applied
 from triton_ensemble.gateway.exchange import Exchange
 from triton_ensemble.gateway.gateway import Gateway
-from triton_ensemble.gateway.ordinary import Ordinary, Predicted
+from triton_ensemble.gateway.ordinary import Ordinary
 from triton_ensemble.gateway.settings import Settings
 
 HEAD_BYTES = 64 << 10
@@ -177,7 +177,7 @@ class Protocol(asyncio.Protocol):
         if self._ordinary and self._ordinary.takes(method, self._url):
             # Of a name that is there twice the first counts, as it does to Starlette.
             headers = {n.decode("latin-1"): v.decode("latin-1") for n, v in self._headers[::-1]}
-            return Predicted(self, self._ordinary.gateway, self._url.decode(), headers)
+            return self._ordinary.exchange(self, self._url, headers)
         return Applied(self, method.decode(), self._url, self._headers)
 
     def on_body(self, part: bytes) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-
-from starlette.responses import Response
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from triton_ensemble.client import Package
-
-OPENAI = "OpenAI"  # the tag of routes that answer in the form of OpenAI's API
 
 
 class Refusal(Exception):
@@ -19,23 +17,25 @@ class Refusal(Exception):
     ) -> None:
         super().__init__(text)
         self.status = status
-        self.content = {"error": text, **fields}
+        self.content: dict[str, object] = {"error": text, **fields}
         self.headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
 
-    def body(self, request_id: str) -> bytes:
-        """Return the JSON that answers the request of an id."""
-        return json.dumps({**self.content, "id": request_id}).encode()
+    def body(self, request_id: str, *, as_openai: bool = False) -> bytes:
+        """Return the JSON that answers the request of an id; OpenAI's clients show only their API's form."""
+        content = self.content
+        if as_openai:
+            kind = "invalid_request_error" if self.status < 500 else "server_error"
+            content = {"error": {"message": str(self), "type": kind, "code": self.status}}
+        return json.dumps({**content, "id": request_id}).encode()
 
-    def openai_body(self, request_id: str) -> bytes:
-        """Return the same in the form of OpenAI's API, whose clients show nothing else."""
-        kind = "invalid_request_error" if self.status < 500 else "server_error"
-        error = {"message": str(self), "type": kind, "code": self.status}
-        return json.dumps({"error": error, "id": request_id}).encode()
 
-    def response(self, request_id: str, *, as_openai: bool = False) -> Response:
-        """Return what answers the request of an id."""
-        body = self.openai_body(request_id) if as_openai else self.body(request_id)
-        return Response(body, self.status, self.headers, media_type="application/json")
+def make_invalid(errors: Iterable[Mapping[str, Any]]) -> Refusal:
+    """Return what errors of pydantic mean to the sender of the request."""
+    lines = [
+        f"{'.'.join(map(str, one['loc'])) or 'body'}: {one['msg'].removeprefix('Value error, ')}"
+        for one in errors
+    ]
+    return Refusal(422, "; ".join(lines))
 
 
 def make_refusal(error: Exception, client: Package) -> Refusal:

@@ -1,9 +1,10 @@
-"""The application: `POST /predict`, health, metrics, the page, and the description of it all."""
+"""The application: routes that ask the pipeline, health, metrics, the page, and the description of it all."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, TypeAlias, cast
@@ -18,31 +19,27 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
-from typing_extensions import TypedDict
 
 from triton_ensemble.client import Package
 from triton_ensemble.gateway import describe, observe, page
 from triton_ensemble.gateway.depends import Key
+from triton_ensemble.gateway.exchange import Answering
 from triton_ensemble.gateway.gateway import Gateway
-from triton_ensemble.gateway.ordinary import PATH, Ordinary
-from triton_ensemble.gateway.refusal import OPENAI, Refusal
+from triton_ensemble.gateway.observe import Asked
+from triton_ensemble.gateway.openai import Route as OpenAi
+from triton_ensemble.gateway.ordinary import Ordinary
+from triton_ensemble.gateway.refusal import Refusal, make_invalid
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.project import Project
 from triton_ensemble.samples.files import choose_probe, samples
 
-
-class Base64(TypedDict):
-    """Bytes that are not UTF-8 text."""
-
-    base64: str
+# A text, or bytes that are not UTF-8.
+BYTES = describe.make_object({"base64": describe.TEXT})
+Text: TypeAlias = Annotated[str | dict[str, str], WithJsonSchema({"anyOf": [describe.TEXT, BYTES]})]
 
 
-BYTES = {"type": "object", "properties": {"base64": {"type": "string"}}, "required": ["base64"]}
-Text: TypeAlias = Annotated[str | Base64, WithJsonSchema({"anyOf": [{"type": "string"}, BYTES]})]
-
-
-def service(module: ModuleType, inputs: type, answer: type) -> FastAPI:
-    """Return the REST service of a project's client, whose requests and answers have these types.
+def service(module: ModuleType, inputs: type, answer: type, *routes: OpenAi) -> FastAPI:
+    """Return the REST service of a project's client, whose requests and answers have these types, with routes of OpenAI's API.
 
     The environment has its settings (see Settings) and the server's TRITON_URL. Raises SettingsError.
     """
@@ -50,9 +47,8 @@ def service(module: ModuleType, inputs: type, answer: type) -> FastAPI:
     project = Project.load(Path.cwd())
     requests = samples(project)
     gateway = Gateway(client, settings, choose_probe(requests))
-    name = client.tensors.MODEL
     app = FastAPI(
-        title=name,
+        title=client.tensors.MODEL,
         lifespan=_run_application,
         responses=describe.ANY,
         docs_url=None,
@@ -63,24 +59,28 @@ def service(module: ModuleType, inputs: type, answer: type) -> FastAPI:
     app.state.gateway = gateway
     app.root_path = settings.root_path  # as an argument it is deprecated
     shown = [] if gateway.keys.are_asked else requests  # the description is for everybody
-    description = describe.predict(client, inputs, answer, shown, decoupled=project.decoupled)
-    app.router.add_api_route(
-        PATH,
-        gateway.stream if project.decoupled else gateway.predict,
-        methods=["POST"],
-        summary=f"Ask {name}",
-        response_model=None,
-        response_class=Response,
-        dependencies=[Key] if gateway.keys.are_asked else [],  # which describes it
-        **description,
-    )
+    described = [describe.predict(client, inputs, answer, shown, decoupled=project.decoupled)]
+    answers: dict[str, Answering] = {"/predict": gateway.answer}
+    for one in routes:
+        described += [one.describe()] * len(one.paths)
+        answers |= dict.fromkeys(one.paths, partial(one.answer, gateway))
+    for (path, how), description in zip(answers.items(), described, strict=True):
+        app.router.add_api_route(
+            path,
+            name=path.rpartition("/")[2],
+            endpoint=gateway.stream if project.decoupled else partial(gateway.apply, how),
+            methods=["POST"],
+            response_model=None,
+            response_class=Response,
+            dependencies=[Key] if gateway.keys.are_asked else [],  # which describes it
+            **description,
+        )
     if not observe.EXPORTED:  # spans and metrics have the names of routes that FastAPI itself finds
-        app.add_middleware(Predict, route=cast(Route, app.router.routes[-1]))
+        app.add_middleware(Asks, routes=cast(list[Route], app.router.routes[-len(answers) :]))
     page.add(app, project, gateway.keys)
     _add_probes(app, gateway)
-    app.exception_handler(Refusal)(_answer_refusal)
-    app.exception_handler(HTTPException)(_not_routed)
-    app.exception_handler(RequestValidationError)(_invalid)
+    for error in (Refusal, HTTPException, RequestValidationError):
+        app.exception_handler(error)(_answer_error)
     app.add_middleware(observe.Observed)
     if settings.cors:
         origins = [origin.strip() for origin in settings.cors.split(",")]
@@ -94,7 +94,7 @@ def service(module: ModuleType, inputs: type, answer: type) -> FastAPI:
     if settings.root_path:
         app.add_middleware(Rooted, root_path=settings.root_path)
     if not project.decoupled:
-        app.state.ordinary = Ordinary(app, gateway, settings)
+        app.state.ordinary = Ordinary(app, gateway, answers, settings)
     return app
 
 
@@ -109,7 +109,7 @@ async def _run_application(app: FastAPI) -> AsyncIterator[dict[str, object]]:
 
 def _add_probes(app: FastAPI, gateway: Gateway) -> None:
     """Add what is asked by machines: whether it lives and answers, and what it counts."""
-    not_ready: describe.Responses = {503: describe.refusal("It does not answer")}
+    not_ready: describe.Responses = {503: describe.content("It does not answer")}
     app.get("/healthz", summary="Is the service alive?")(_alive)
     app.get(
         "/readyz",
@@ -136,26 +136,25 @@ class Rooted:
         await self._app(scope, receive, send)
 
 
-class Predict:
-    """ASGI middleware: the endpoint of `route` takes its requests as they are, for what FastAPI would do takes as long again."""
+class Asks:
+    """ASGI middleware: the endpoints of `routes` take their requests as they are, for what FastAPI would do takes as long again."""
 
-    def __init__(self, app: ASGIApp, route: Route) -> None:
-        self._app, self._route = app, route
+    def __init__(self, app: ASGIApp, routes: list[Route]) -> None:
+        self._app, self._routes = app, {route.path: route for route in routes}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not self._is_of_route(scope):
+        is_post = scope["type"] == "http" and scope["method"] == "POST"
+        path = scope["path"].removeprefix(scope.get("root_path", "")) if is_post else ""
+        if not (route := self._routes.get(path)):
             await self._app(scope, receive, send)
             return
-        scope["route"] = self._route
+        scope["route"] = route
+        request = Request(scope, receive)
         try:
-            response = await self._route.endpoint(Request(scope, receive))
+            response = await route.endpoint(request)
         except Refusal as refusal:
-            response = refusal.response(scope["state"]["id"])
+            response = await _answer_error(request, refusal)
         await response(scope, receive, send)
-
-    def _is_of_route(self, scope: Scope) -> bool:
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
-        return path == self._route.path and scope["method"] in (self._route.methods or ())
 
 
 async def _alive() -> dict[str, str]:
@@ -166,25 +165,14 @@ async def _metrics() -> Response:
     return Response(observe.metrics(), media_type=CONTENT_TYPE_LATEST)
 
 
-async def _answer_refusal(request: Request, refusal: Exception) -> Response:
-    assert isinstance(refusal, Refusal)
-    tags = getattr(request.scope.get("route"), "tags", ())
-    return refusal.response(request.state.id, as_openai=OPENAI in tags)
-
-
-async def _not_routed(request: Request, error: Exception) -> Response:
-    """Answer a request that no route takes, or for which an owner's route raises, like other requests without outputs."""
+async def _answer_error(request: Request, error: Exception) -> Response:
+    """Answer a request that gets no outputs, that no route takes, or that an owner's route can't take or raises for."""
+    asked: Asked = request.state.asked
+    if isinstance(error, RequestValidationError):
+        return asked.refuse(make_invalid(error.errors()))
+    if isinstance(error, Refusal):
+        return asked.refuse(error)
     assert isinstance(error, HTTPException)
     refusal = Refusal(error.status_code, error.detail)
     refusal.headers.update(error.headers or {})
-    return await _answer_refusal(request, refusal)
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    """Answer a request that an owner's route can't take."""
-    assert isinstance(error, RequestValidationError)
-    lines = [
-        f"{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}"
-        for one in error.errors()
-    ]
-    return await _answer_refusal(request, Refusal(422, "; ".join(lines)))
+    return asked.refuse(refusal)
