@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import copier._main
+import copier._template
 import jinja2.environment
 import pytest
 import shared_work
@@ -56,14 +57,14 @@ def _no_settings_of_the_user(
 
 @pytest.fixture(scope="session", autouse=True)
 def _copier_repeats_no_work(pytestconfig: pytest.Config) -> Any:
-    """Compile each hook once for all processes, read each YAML text once, and start no git process for each file.
+    """Compile each hook once for all processes; once in a process, read a YAML text and check out a template.
 
-    Together that is most of a copy, and an update is three.
+    No git process starts for each file either. Together that is most of a copy, and an update is three.
     """
     assert pytestconfig.cache
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(shared_work.VARIABLE, str(pytestconfig.cache.mkdir("templates")))
-        for module in (copier._main, jinja2.environment, yaml):
+        for module in (copier._main, copier._template, jinja2.environment, yaml):
             shared_work.CHANGES[module.__name__](module)
         yield
 

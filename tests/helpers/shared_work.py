@@ -109,6 +109,31 @@ def load_once(yaml: Any) -> None:
     yaml.safe_load = safe_load
 
 
+def clone_once(template: Any) -> None:
+    """Let each process check out a version of a local template once: an update asks for five clones."""
+    import subprocess
+    from tempfile import TemporaryDirectory
+
+    clone, known = template.clone, dict[tuple[str, str, bytes], TemporaryDirectory[str]]()
+
+    def clone_once(url: str, ref: str, location: str) -> str:
+        if ref == "HEAD" or not os.path.isdir(
+            url
+        ):  # with changes that are not committed, or elsewhere
+            return str(clone(url, ref, location))
+        refs = subprocess.run(["git", "-C", url, "show-ref"], capture_output=True).stdout
+        kept = known.pop((url, ref, refs), None)
+        if kept is None or not os.path.isdir(kept.name):  # a fork may have removed it
+            kept = TemporaryDirectory(dir=os.path.dirname(location), ignore_cleanup_errors=True)
+            clone(url, ref, kept.name)
+        known[url, ref, refs] = kept
+        if len(known) > 4:
+            known.pop(next(iter(known))).cleanup()
+        return kept.name
+
+    template.clone = clone_once
+
+
 def skip_executable_bits(copier: Any) -> None:
     """Start no git process for each file: Copier does for file systems that know no executable files."""
     if hasattr(copier.Worker, "_sync_git_index_executable_bit"):
@@ -117,6 +142,7 @@ def skip_executable_bits(copier: Any) -> None:
 
 CHANGES = {
     "copier._main": skip_executable_bits,
+    "copier._template": clone_once,
     "jinja2.environment": compile_once,
     "yaml": load_once,
 }

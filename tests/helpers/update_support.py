@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +67,25 @@ def update(project: Project, **data: Any) -> None:
     )
 
 
+@cache
+def list_hidden() -> str:
+    """Return the modules of this environment that the environment of `make update` lacks: only its lock's are there."""
+    lock = (ROOT / "template/vendor/copier.txt").read_text()
+    locked = set(re.findall(r"^([\w.-]+)==", lock, re.MULTILINE))
+    return " ".join(
+        module
+        for module, names in packages_distributions().items()
+        if not locked & {name.lower().replace("_", "-") for name in names}
+        and not module.startswith("triton_")
+    )
+
+
 def make_update(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `make update` with the packages of its own environment, as far as this repository's has them."""
     assert "python -m triton_ensemble update" in (project / "Makefile").read_text()
     command = (sys.executable, "-m", "triton_ensemble", "update", *arguments)
     path = f"{ROOT / 'tests/helpers/only_copier'}:src:{SOURCES}"
-    return run(*command, cwd=project.path, PYTHONPATH=path)
+    return run(*command, cwd=project.path, PYTHONPATH=path, HIDDEN=list_hidden())
 
 
 def change(project: Project, **data: Any) -> None:

@@ -1,4 +1,4 @@
-"""What Jinja compiles is kept for other processes, and is what each of them would compile itself."""
+"""Work that processes of a test run share or do once, and what each of them would make of it alone."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
 
+import copier
 import jinja2
 import pytest
 from shared_work import VARIABLE
+from support import run, succeed
 
 TEMPLATE = "{% for a in b %}{{ a }}\n{% endfor %}{% macro c() %}d{% endmacro %}"
 
@@ -44,3 +46,24 @@ def test_other_settings_compile_otherwise(folder: Path, trims: bool, printed: st
 def test_what_cannot_be_kept_is_compiled(folder: Path) -> None:
     folder.rmdir()
     assert jinja2.Environment().from_string(f"{TEMPLATE}{folder}").render(b=[1]) == f"1\n{folder}"
+
+
+def test_a_version_of_a_template_is_checked_out_once_until_its_tag_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin, made = tmp_path / "template", list[str]()
+    (tmp_path / "clones").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "clones"))
+    for text in ("one", "two"):
+        origin.mkdir(exist_ok=True)
+        (origin / "text").write_text(text)
+        (origin / "where.jinja").write_text("{{ _copier_conf.src_path }}")
+        for command in ("init -q", "add --all", f"commit -q -m {text}", "tag --force v1.0.0"):
+            succeed(run("git", *command.split(), cwd=origin))
+        for number in (1, 2):
+            target = tmp_path / f"{text}-{number}"
+            copier.run_copy(str(origin), target, vcs_ref="v1.0.0", quiet=True)
+            assert (target / "text").read_text() == text
+            made.append((target / "where").read_text())
+    assert made == [made[0], made[0], made[2], made[2]]
+    assert made[0] != made[2]

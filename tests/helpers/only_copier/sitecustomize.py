@@ -1,20 +1,11 @@
-"""On PYTHONPATH, hides packages that the environment of `make update` lacks: it has those of template/vendor/copier.txt alone."""
+"""On PYTHONPATH, hides packages that the environment of `make update` lacks: the modules that HIDDEN lists."""
 
 from __future__ import annotations
 
-import re
+import os
 import sys
-from importlib.metadata import packages_distributions
-from pathlib import Path
 
-LOCK = Path(__file__).parents[3] / "template/vendor/copier.txt"
-LOCKED = set(re.findall(r"^([\w.-]+)==", LOCK.read_text(), re.MULTILINE))
-HIDDEN = {
-    module
-    for module, names in packages_distributions().items()
-    if not LOCKED & {name.lower().replace("_", "-") for name in names}
-    and not module.startswith("triton_")
-}
+HIDDEN = {*os.environ["HIDDEN"].split()}
 
 
 class Hiding:
