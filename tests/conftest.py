@@ -57,9 +57,10 @@ def _no_settings_of_the_user(
 
 @pytest.fixture(scope="session", autouse=True)
 def _copier_repeats_no_work(pytestconfig: pytest.Config) -> Any:
-    """Compile each hook once for all processes; once in a process, read a YAML text and check out a template.
+    """Compile each hook once for all processes; read a YAML text and check out a template once in each.
 
-    No git process starts for each file either. Together that is most of a copy, and an update is three.
+    What the paths and files of a copy are rendered with is computed once too, and no git process starts for each.
+    Together that is most of a copy, and an update is three.
     """
     assert pytestconfig.cache
     with pytest.MonkeyPatch.context() as patch:

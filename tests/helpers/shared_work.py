@@ -50,10 +50,8 @@ def compile_once(jinja: Any) -> None:
         folder = os.environ.get(VARIABLE)
         if not folder or more or not isinstance(source, str) or "{% yield" in source:
             return compiled(self, source, name, filename, **more)
-        if name is None and (copier := sys.modules.get("copier._jinja_ext")):
-            # A path or a question. To compile one forgets what the path before it yields.
-            yields = copier.get_yield_context(self)
-            yields.yield_name = yields.yield_iterable = None
+        if name is None:  # a path or a question
+            forget_yields(self)
         key = name_file(self, source, name)
         if key not in known:
             make = partial(compiled, self, source, name, filename)
@@ -61,6 +59,13 @@ def compile_once(jinja: Any) -> None:
         return rename(known[key], filename or "<template>")
 
     jinja.Environment.compile = compile
+
+
+def forget_yields(environment: Any) -> None:
+    """Do what it does to compile a path: forget what the path before it yields."""
+    if copier := sys.modules.get("copier._jinja_ext"):
+        yields = copier.get_yield_context(environment)
+        yields.yield_name = yields.yield_iterable = None
 
 
 def name_file(environment: Any, source: str, name: str | None) -> str:
@@ -95,18 +100,22 @@ def read_or_write(path: str, make: Callable[[], CodeType]) -> CodeType:
 
 def load_once(yaml: Any) -> None:
     """Let each process read a YAML text once."""
+    load, read = yaml.safe_load, remember(yaml.safe_load)
+    yaml.safe_load = lambda stream: (read if isinstance(stream, str) else load)(stream)
+
+
+def remember(read: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that gives a new copy of what `read` returned for this text, or for other arguments with it."""
     import pickle
 
-    load, known = yaml.safe_load, dict[str, bytes]()
+    known: dict[Any, bytes] = {}
 
-    def safe_load(stream: Any) -> Any:
-        if not isinstance(stream, str):
-            return load(stream)
-        if stream not in known:
-            known[stream] = pickle.dumps(load(stream))
-        return pickle.loads(known[stream])
+    def remembered(text: Any, *arguments: Any) -> Any:
+        if text not in known:
+            known[text] = pickle.dumps(read(*(arguments or [text])))
+        return pickle.loads(known[text])
 
-    yaml.safe_load = safe_load
+    return remembered
 
 
 def clone_once(template: Any) -> None:
@@ -131,17 +140,42 @@ def clone_once(template: Any) -> None:
             known.pop(next(iter(known))).cleanup()
         return kept.name
 
+    load = template.load_template_config
+    read = remember(load)
     template.clone = clone_once
+    template.load_template_config = lambda path, *more: read(path.read_bytes(), path, *more)
 
 
-def skip_executable_bits(copier: Any) -> None:
-    """Start no git process for each file: Copier does for file systems that know no executable files."""
-    if hasattr(copier.Worker, "_sync_git_index_executable_bit"):
-        copier.Worker._sync_git_index_executable_bit = lambda *_: None
+def render_once(copier: Any) -> None:
+    """Compute once what all paths and files of a copy are rendered with, which Copier does for each part of a path.
+
+    Start no git process for each file either: Copier does for file systems that know no executable files.
+    """
+    worker = copier.Worker
+    render, find_answers = worker._render_template, worker.answers_relpath.fget
+
+    def render_template(self: Any) -> None:
+        path, context = self.answers_relpath, self._render_context()
+        self.__dict__ |= {"answers_path": path, "_render_context": lambda: {**context}}
+        try:
+            render(self)
+        finally:
+            del self.__dict__["answers_path"], self.__dict__["_render_context"]
+
+    def read_answers_path(self: Any) -> Any:
+        if "answers_path" not in self.__dict__:
+            return find_answers(self)
+        forget_yields(self.jinja_env)
+        return self.__dict__["answers_path"]
+
+    worker._render_template = render_template
+    worker.answers_relpath = property(read_answers_path)
+    if hasattr(worker, "_sync_git_index_executable_bit"):
+        worker._sync_git_index_executable_bit = lambda *_: None
 
 
 CHANGES = {
-    "copier._main": skip_executable_bits,
+    "copier._main": render_once,
     "copier._template": clone_once,
     "jinja2.environment": compile_once,
     "yaml": load_once,

@@ -67,3 +67,22 @@ def test_a_version_of_a_template_is_checked_out_once_until_its_tag_moves(
             made.append((target / "where").read_text())
     assert made == [made[0], made[0], made[2], made[2]]
     assert made[0] != made[2]
+
+
+def test_what_is_computed_once_a_copy_renders_each_path(tmp_path: Path) -> None:
+    """Behind a path that yields, Copier's own computation forgets what it yields."""
+    texts = {
+        "copier.yml": "names: {type: yaml, default: []}\n_answers_file: '{{ names[0] }}.yml'",
+        "{{ _copier_conf.answers_file }}.jinja": "{{ _copier_answers.names }}",
+        "{% yield name from names %}{{ name }}{% endyield %}.jinja": "{{ name }}",
+        "{{ names[1] }}-folder/last.jinja": "{{ name is defined }}",
+    }
+    for name, text in texts.items():
+        path = tmp_path / "template" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for one, two in ("ab", "cd"):
+        made = tmp_path / one
+        copier.run_copy(str(tmp_path / "template"), made, {"names": [one, two]}, quiet=True)
+        found = {path.name: path.read_text() for path in made.rglob("*") if path.is_file()}
+        assert found == {f"{one}.yml": f"['{one}', '{two}']", one: one, two: two, "last": "False"}
