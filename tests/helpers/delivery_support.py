@@ -8,8 +8,8 @@ from support import VENV, Project, run, succeed
 
 
 def environment(project: Project) -> None:
-    """Make a .venv that borrows the packages of this repository's, and none of its toolkit."""
-    succeed(run(sys.executable, "-m", "venv", ".venv", cwd=project.path))
+    """Make a .venv that borrows the packages of this repository's, also pip, and none of its toolkit."""
+    succeed(run(sys.executable, "-m", "venv", "--without-pip", ".venv", cwd=project.path))
     [folder] = (project / ".venv/lib").glob("python3.*/site-packages")
     [packages] = (VENV / "lib").glob("python3.*/site-packages")
     (folder / "borrowed.pth").write_text(f"{packages}\n")

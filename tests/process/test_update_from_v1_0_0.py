@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -39,18 +40,30 @@ def commit(folder: Path, tag: str) -> None:
 
 @pytest.fixture
 def project(origin: Path, tmp_path: Path) -> Project:
-    """Return the default project of v1.0.0, committed. Its updates make their own environment, as a user's do."""
+    """Return the default project of v1.0.0, committed."""
     copier.run_copy(str(origin), tmp_path / "p", vcs_ref="v1.0.0", defaults=True, quiet=True)
     project = Project(tmp_path / "p")
     project.commit()
     return project
 
 
+@pytest.fixture(scope="module")
+def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where the first update makes the environment of updates, as a user's does."""
+    return tmp_path_factory.mktemp("environment") / "venv"
+
+
+def make_update(project: Project, venv: Path) -> subprocess.CompletedProcess[str]:
+    """Run `make update` of the version that the project has."""
+    sharing = str(ROOT / "tests/helpers/sharing")
+    return run("make", "update", f"VENV={venv}", cwd=project.path, PYTHONPATH=sharing)
+
+
 @pytest.mark.slow
 def test_an_untouched_project_updates_without_a_conflict_and_passes_its_tests(
-    project: Project, origin: Path, tmp_path: Path
+    project: Project, origin: Path, venv: Path, tmp_path: Path
 ) -> None:
-    succeed(run("make", "update", cwd=project.path))
+    succeed(make_update(project, venv))
     copier.run_copy(str(origin), tmp_path / "fresh", vcs_ref="v1.1.0", defaults=True, quiet=True)
     fresh = Project(tmp_path / "fresh")
     assert set(fresh.files()) - set(project.files()) == set()
@@ -60,7 +73,7 @@ def test_an_untouched_project_updates_without_a_conflict_and_passes_its_tests(
 
 
 @pytest.mark.slow
-def test_edits_are_kept_or_named(project: Project) -> None:
+def test_edits_are_kept_or_named(project: Project, venv: Path) -> None:
     """Lines of its owner are in the files, beside them in .before-update/, or in a conflict that is named."""
     random_edits = random.Random(int(os.environ.get("SEED", 0)))
     files = succeed(run("git", "ls-files", cwd=project.path)).splitlines()
@@ -71,7 +84,7 @@ def test_edits_are_kept_or_named(project: Project) -> None:
         lines.insert(random_edits.randint(0, len(lines)), b"# mine: %d\n" % number)
         (project / name).write_bytes(b"".join(lines))
     project.commit()
-    process = run("make", "update", cwd=project.path)
+    process = make_update(project, venv)
     assert "_commit: v1.1.0" in (project / ".copier-answers.yml").read_text(), process.stderr
     kept = b"".join(path.read_bytes() for path in project.path.rglob("*") if path.is_file())
     lost = [name for number, name in enumerate(edited) if b"# mine: %d\n" % number not in kept]

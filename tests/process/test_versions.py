@@ -95,15 +95,27 @@ def test_an_edited_project_keeps_each_line(origin: Path, tmp_path: Path, version
     assert [n for n in edited if n in after and f"# mine: {n}\n".encode() not in after[n]] == []
 
 
+@pytest.fixture(scope="module")
+def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an environment without packages."""
+    folder = tmp_path_factory.mktemp("environment") / "venv"
+    succeed(run(sys.executable, "-m", "venv", "--without-pip", str(folder), cwd=folder.parent))
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "version", [f"=={OLDEST[1] if OLDEST else ''}", ""], ids=["oldest", "newest"]
 )
-def test_copy_and_update_with_copier(origin: Path, tmp_path: Path, version: str) -> None:
-    succeed(run(sys.executable, "-m", "venv", "venv", cwd=tmp_path))
-    install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"copier{version}")
-    succeed(run(str(tmp_path / "venv/bin/python"), *install, cwd=tmp_path))
-    command = str(tmp_path / "venv/bin/copier")
+def test_copy_and_update_with_copier(
+    origin: Path, venv: Path, tmp_path: Path, version: str
+) -> None:
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(venv))
+    succeed(run(*pip, "install", "--quiet", "--upgrade", f"copier{version}", cwd=tmp_path))
+    command = str(venv / "bin/copier")
+    installed = succeed(run(command, "--version", cwd=venv)).split()[-1]
+    if not version and OLDEST and installed == OLDEST[1]:
+        pytest.skip("the newest Copier is the oldest that copier.yml allows: the other case")
     succeed(run(command, "copy", "--defaults", "--quiet", str(origin), "p", cwd=tmp_path))
     project = Project(tmp_path / "p")
     project.commit()
