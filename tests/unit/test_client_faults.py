@@ -174,3 +174,14 @@ def test_shared_memory_that_a_server_may_still_read_rests(module: ModuleType) ->
     with pool.lend({"A": ROW}) as third:
         assert third is first
     pool.close()
+
+
+def test_a_header_has_one_line(module: ModuleType) -> None:
+    headers = {"K": "v\r\nHost: another"}
+    with pytest.raises(ValueError, match="header 'K' has more than one line"):
+        module.Client("http://127.0.0.1:1", headers=headers)
+    with (
+        module.Client("http://127.0.0.1:1") as client,
+        pytest.raises(ValueError, match="header 'K' has more than one line"),
+    ):
+        client.send({"A": ROW}, headers=headers)

@@ -2,6 +2,7 @@
 """The arrays of a call: checked and converted, cut into requests, and joined again."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,12 +38,12 @@ def arrays(inputs: Inputs) -> Arrays:
         if name not in given and not tensor.optional:
             raise InvalidInput(f"{name} is missing; it is an input of {MODEL}")
     converted = {name: _array(name, INPUTS[name], value) for name, value in given.items()}
-    counts = {name: len(array) for name, array in converted.items()} if MAX_BATCH_SIZE else {}
-    if len({*counts.values()}) > 1:
-        listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
+    counts = {len(array) for array in converted.values()} if MAX_BATCH_SIZE else {1}
+    if len(counts) > 1:
+        listed = ", ".join(f"{name} has {len(array)}" for name, array in converted.items())
         raise InvalidInput(f"all inputs must have as many rows; {listed}")
-    if 0 in counts.values():
-        raise InvalidInput(f"{next(iter(counts))} has no rows; give one or more")
+    if 0 in counts:
+        raise InvalidInput(f"{next(iter(converted))} has no rows; give one or more")
     return converted
 
 
@@ -68,21 +69,29 @@ def _array(name: str, tensor: Tensor, value: ArrayLike) -> NDArray[Any]:
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{name} is {tensor.datatype}: {error}") from None
     wanted = (-1,) * (MAX_BATCH_SIZE > 0) + tensor.dims
+    if _fits(array, wanted):
+        return array
     if tensor.dims == (1,):
         array = np.atleast_1d(array)  # a single value is one row
     if array.ndim == len(wanted) - 1 and tensor.dims[-1:] == (1,):
         array = array[..., np.newaxis]  # a list of values, if each row has only one
     elif not array.size and array.ndim < len(wanted):  # an empty list ends before the last dims
         array = array.reshape(*array.shape, *(max(n, 0) for n in wanted[array.ndim :]))
-    fits = [want in (-1, have) for want, have in zip(wanted, array.shape, strict=False)]
-    if array.ndim != len(wanted) or not all(fits):
+    if not _fits(array, wanted):
         have, want = list(array.shape), list(wanted)
         raise InvalidInput(f"{name} has shape {have}; it must be {want}, where -1 is any number")
     return array
 
 
+def _fits(array: NDArray[Any], wanted: tuple[int, ...]) -> bool:
+    sizes = zip(wanted, array.shape, strict=False)
+    return array.ndim == len(wanted) and all(want in (-1, have) for want, have in sizes)
+
+
 def _texts(value: ArrayLike) -> NDArray[Any]:
     given = np.asarray(value, dtype=object)
+    if all(type(cell) is bytes for cell in given.flat):
+        return given
     cells = np.empty(given.size, dtype=object)
     cells[:] = [_bytes(cell) for cell in given.flat]
     return cells.reshape(given.shape)
@@ -96,9 +105,14 @@ def _bytes(cell: Any) -> bytes:
     raise TypeError(f"{type(cell).__name__} is not a text; give str or bytes")
 
 
+@cache
+def _find_dtype(datatype: str) -> np.dtype[Any]:
+    return np.dtype(triton_to_np_dtype(datatype))
+
+
 def _numbers(value: ArrayLike, datatype: str) -> NDArray[Any]:
     """Return a value in the tensor's type, if this only rounds floats: 1.5 does not become an integer."""
-    given, wanted = np.asarray(value), np.dtype(triton_to_np_dtype(datatype))
+    given, wanted = np.asarray(value), _find_dtype(datatype)
     if given.dtype == wanted:
         return given
     # NumPy has bfloat16 as a type of kind V
@@ -127,8 +141,8 @@ def split(given: Arrays) -> list[range]:
 
 
 def part(given: Arrays, rows: range) -> Arrays:
-    """Return some rows of a call; the whole call if there are no rows, as without a batch dimension."""
-    if not rows:
+    """Return some rows of a call; the whole call for all rows, and for none, as without a batch dimension."""
+    if not rows or len(rows) == len(next(iter(given.values()))):
         return given
     return {name: array[rows.start : rows.stop] for name, array in given.items()}
 

@@ -21,7 +21,7 @@ from tritonclient.grpc import aio  # type: ignore[import-untyped]
 from ..tensors import MAX_BATCH_SIZE, OUTPUTS, URL
 from .batches import Arrays, Inputs, arrays, join_rows, part, select_outputs, split
 from .errors import InferenceError
-from .flow import Answer, Deadline, flow
+from .flow import Deadline, flow
 from .grpc_transport import GrpcTransport, lose_connections
 from .shared_memory import Regions, explain_mapping
 from .transport import Request, Tls, is_grpc, server
@@ -113,20 +113,27 @@ class Calls(ABC):
 
     async def _answer(self, request: Request, rows: range) -> Arrays:
         """Return the answer to some rows of a call."""
-        steps, answer = flow(rows, request.deadline, self._retries), None
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as end:
-                return dict(end.value)
-            answer = await self._answer_part(step, request)
-
-    async def _answer_part(self, step: range | float, request: Request) -> Answer:
-        if not isinstance(step, range):
-            await self._pause(step)
-            return None
+        answer = await self._answer_part(rows, request)
+        if not isinstance(answer, InferenceError):
+            return answer
+        steps = flow(rows, answer, request.deadline, self._retries)
         try:
-            return await self._send_request(request._replace(inputs=part(request.inputs, step)))
+            step = next(steps)
+            while True:
+                if isinstance(step, range):
+                    step = steps.send(await self._answer_part(step, request))
+                else:
+                    await self._pause(step)
+                    step = next(steps)
+        except StopIteration as end:
+            result: Arrays = end.value
+            return result
+
+    async def _answer_part(self, rows: range, request: Request) -> Arrays | InferenceError:
+        try:
+            if (inputs := part(request.inputs, rows)) is not request.inputs:
+                request = request._replace(inputs=inputs)
+            return await self._send_request(request)
         except InferenceError as error:
             if self._closed:
                 raise InferenceError(CLOSED) from None
@@ -185,7 +192,10 @@ class BaseAsyncClient(Calls):
         Raises InferenceError.
         """
         request = Request(arrays(inputs), select_outputs(outputs), self._begin(timeout))
-        calls = [functools.partial(self._answer, request, rows) for rows in split(request.inputs)]
+        rows, *more = split(request.inputs)
+        if not more:
+            return await self._answer(request, rows)
+        calls = [functools.partial(self._answer, request, each) for each in (rows, *more)]
         return join_rows(await self._gather(calls))
 
     async def send(
@@ -305,8 +315,6 @@ class BaseClient(Calls):
         time.sleep(seconds)
 
     async def _gather(self, calls: Sequence[Call]) -> list[Arrays]:
-        if len(calls) == 1:
-            return [await calls[0]()]
         futures = [self._pool.submit(lambda call: run_to_end(call()), call) for call in calls]
         try:
             return [future.result() for future in futures]

@@ -1,5 +1,5 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""Decide what happens to one request: its deadline, its retries, and the search for the refused row.
+"""Decide what happens to a request that fails: its deadline, its retries, and the search for the refused row.
 
 This module does not send anything. The generator `flow` yields rows to send or seconds to wait. It
 receives the answer to the rows, or their error.
@@ -59,9 +59,9 @@ class Deadline:
             yield pause
 
 
-def flow(rows: range, deadline: Deadline, retries: int) -> Flow:
-    """Return the answer to the request of some rows of a call; raise its InferenceError."""
-    answer = yield rows
+def flow(rows: range, error: InferenceError, deadline: Deadline, retries: int) -> Flow:
+    """Return the answer to some rows of a call, whose first answer is an error; raise the last InferenceError."""
+    answer: Answer = error
     for pause in deadline.pauses(retries):
         if not isinstance(answer, Unavailable):
             break

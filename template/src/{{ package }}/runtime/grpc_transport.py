@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from inspect import isawaitable
+from inspect import iscoroutine
 from typing import Any
 from urllib.parse import SplitResult
 from weakref import WeakSet
@@ -17,7 +17,7 @@ from .batches import Arrays
 from .errors import InferenceError, make_error
 from .flow import Deadline
 from .shared_memory import Region
-from .transport import Request, Tls, decode_result, encode_request, is_secure
+from .transport import Request, Tls, decode_result, encode_request, is_secure, lower_names
 
 FORKED = (
     "gRPC does not survive a fork, and this process was forked while a gRPC client had a connection; "
@@ -68,7 +68,7 @@ class GrpcTransport:
 
     def __init__(self, api: Any, server: SplitResult, headers: Mapping[str, str], tls: Tls) -> None:
         self._api, self._server, self._tls = api, server, tls
-        self.headers = {name.lower(): value for name, value in headers.items()}  # as gRPC demands
+        self.headers = lower_names(headers)
 
     def connect(self) -> Any:
         """Return a new client of tritonclient."""
@@ -102,13 +102,22 @@ class GrpcTransport:
         return self.connect()
 
     async def infer(self, request: Request, region: Region | None = None) -> Arrays:
-        with translate_errors(request.deadline):
+        try:
             inputs, outputs = encode_request(grpc, request, region)
-            more = {"headers": request.headers, "timeout": request.deadline.left_us()}
-            options = {"outputs": outputs, **more, **request.options}
-            call = self.connection.infer
-            result = await self._call(call, request.deadline, MODEL, inputs, **options)
+            result = self.connection.infer(
+                MODEL,
+                inputs,
+                outputs=outputs,
+                headers={**self.headers, **request.headers},
+                timeout=request.deadline.left_us(),
+                client_timeout=request.deadline.left(),
+                **request.options,
+            )
+            if iscoroutine(result):
+                result = await result
             return decode_result(result, request.outputs)
+        except InferenceServerException as error:  # as translate_errors, in less time
+            raise grpc_error(error.status(), error.message(), request.deadline) from None
 
     async def ready(self, deadline: Deadline) -> bool:
         with translate_errors(deadline):
@@ -133,12 +142,11 @@ class GrpcTransport:
             await _settle(self.connection.close())
             _open.discard(self.connection)
 
-    async def _call(self, method: Any, deadline: Deadline, *arguments: Any, **options: Any) -> Any:
-        options["headers"] = {**self.headers, **options.get("headers", {})}
-        options["client_timeout"] = deadline.left()
+    async def _call(self, method: Any, deadline: Deadline, *arguments: Any) -> Any:
+        options = {"headers": self.headers, "client_timeout": deadline.left()}
         return await _settle(method(*arguments, **options))
 
 
 async def _settle(result: Any) -> Any:
     """Return a result, or a coroutine's result: tritonclient's two modules differ only in this."""
-    return await result if isawaitable(result) else result
+    return await result if iscoroutine(result) else result

@@ -1,5 +1,5 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""Send requests over HTTP: tritonclient writes and reads their bodies, http.client sends them.
+"""Send requests over HTTP: tritonclient writes and reads their bodies, http.client opens connections and reads responses.
 
 tritonclient's own connections belong to one thread and do not support a deadline. Requests/s of others, with 1, 8
 and 32 threads, as a multiple of this module's: small bodies urllib3 0.92, 0.68, 0.65; aiohttp 0.64, 0.80, 0.98.
@@ -19,7 +19,6 @@ from http.client import (
     BadStatusLine,
     HTTPConnection,
     HTTPException,
-    HTTPMessage,
     HTTPResponse,
     HTTPSConnection,
     IncompleteRead,
@@ -35,13 +34,46 @@ from .batches import Arrays
 from .errors import InferenceError, ServerFailure, Unavailable, make_error
 from .flow import Deadline
 from .shared_memory import Region
-from .transport import Request, Tls, decode_result, encode_request, is_secure
+from .transport import Request, Tls, decode_result, encode_request, is_secure, lower_names
 
-LENGTH = "Inference-Header-Content-Length"
+LENGTH = "inference-header-content-length"
 PATH = f"models/{quote(MODEL)}"
 REGIONS = "systemsharedmemory/region"
 
 Headers: TypeAlias = Mapping[str, str]
+
+
+class Received(io.RawIOBase):
+    """Read from a socket until the deadline: http.client alone would start its timeout again for each byte."""
+
+    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
+        self._sock, self._deadline = sock, deadline
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        """Return the file that http.client asks a socket for."""
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._sock.settimeout(self._deadline.left())
+        return self._sock.recv_into(buffer)
+
+
+class Response(HTTPResponse):
+    """A response that is received in full, as tritonclient reads it."""
+
+    def __init__(self, received: Received, method: str) -> None:
+        super().__init__(received, method=method)  # type: ignore[arg-type]
+        self.begin()
+        self.content = super().read()
+        if not (self.chunked or self.headers["Content-Length"] or self.headers["Connection"]):
+            raise IncompleteRead(self.content)  # the head itself is cut: Triton gives a length
+        self.get, self._content = self.headers.get, io.BytesIO(self.content)
+
+    def read(self, length: int | None = None) -> bytes:
+        return self._content.read(length)
 
 
 class HttpTransport:
@@ -51,34 +83,34 @@ class HttpTransport:
     """
 
     def __init__(self, server: SplitResult, headers: Headers, tls: Tls) -> None:
-        self._server, self._headers = server, dict(headers)
+        self._server = server
+        own = {"host": server.netloc, "accept-encoding": "identity"}
+        self._headers = {**own, **lower_names(headers)}
         self._connect: partial[HTTPConnection] = partial(HTTPConnection, server.netloc)
         if is_secure(server):
             context = ssl.create_default_context(cafile=tls.root_certificates)
             if tls.certificate_chain:
                 context.load_cert_chain(tls.certificate_chain, tls.private_key)
             self._connect = partial(HTTPSConnection, server.netloc, context=context)
-        self._idle: LifoQueue[HTTPConnection] = LifoQueue()
-        self._busy: set[HTTPConnection] = set()
+        self._idle: LifoQueue[socket.socket] = LifoQueue()
+        self._busy: set[socket.socket] = set()
 
     async def infer(self, request: Request, region: Region | None = None) -> Arrays:
         inputs, outputs = encode_request(http, request, region)
         body, length = http.InferenceServerClient.generate_request_body(
             inputs, outputs=outputs, timeout=request.deadline.left_us(), **request.options
         )
-        headers = {**request.headers, **({} if length is None else {LENGTH: str(length)})}
-        response, content = self._send_request(f"{PATH}/infer", request.deadline, body, headers)
-        length = response[LENGTH]
+        headers = lower_names(request.headers)
+        if length is not None:
+            headers[LENGTH] = str(length)
+        answer = self._send_request(f"{PATH}/infer", request.deadline, body, headers)
         try:
-            result = http.InferenceServerClient.parse_response_body(
-                content, header_length=length and int(length)
-            )
-            return decode_result(result, request.outputs)
+            return decode_result(http.InferResult(answer, False), request.outputs)
         except InferenceError:
             raise
         except Exception:  # tritonclient raises many kinds for a body that it does not expect
             reason = f"{self._server.netloc} answers what is not Triton's"
-            raise ServerFailure(f"{reason}: {_cut_words(content)}") from None
+            raise ServerFailure(f"{reason}: {_cut_words(answer.content)}") from None
 
     async def ready(self, deadline: Deadline) -> bool:
         self._send_request(f"{PATH}/ready", deadline)
@@ -96,9 +128,9 @@ class HttpTransport:
 
         Close their sockets in this process only, without a lock, which another thread of the parent may hold.
         """
-        for connection in (*self._idle.queue, *self._busy):
-            if connection.sock:
-                os.close(connection.sock.detach())
+        for sock in (*self._idle.queue, *self._busy):
+            if (descriptor := sock.detach()) >= 0:
+                os.close(descriptor)
         self._idle, self._busy = LifoQueue(), set()
 
     async def close(self) -> None:
@@ -106,53 +138,55 @@ class HttpTransport:
         with suppress(Empty):
             while True:
                 self._idle.get_nowait().close()
-        for connection in list(self._busy):
-            if connection.sock:
-                with suppress(OSError):
-                    connection.sock.shutdown(socket.SHUT_RDWR)
+        for sock in list(self._busy):
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
 
     def _send_request(
         self, path: str, deadline: Deadline, body: bytes | None = None, more: Headers | None = None
-    ) -> tuple[HTTPMessage, bytes]:
-        """Return the headers and the content of a response; raise InferenceError for an error or a late response."""
-        method, path = "GET" if body is None else "POST", f"{self._server.path}/v2/{path}"
-        headers = {**self._headers, **(more or {})}
-        with self._translate(deadline), self._lend() as connection:
-            connection.timeout = deadline.left()
-            if connection.sock:
-                connection.sock.settimeout(connection.timeout)
-            connection.response_class = partial(_response, deadline)  # type: ignore[assignment]
-            connection.request(method, path, body, headers)
-            response = connection.getresponse()
-            content = response.read()
-            sent = response.headers
-            if not (response.chunked or sent["Content-Length"] or sent["Connection"]):
-                raise IncompleteRead(content)  # the head itself is cut: Triton gives a length
+    ) -> Response:
+        """Return a response; raise InferenceError for an error or a late response."""
+        method = "GET" if body is None else "POST"
+        headers = {"content-length": len(body or b""), **self._headers, **(more or {})}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        head = f"{method} {self._server.path}/v2/{path} HTTP/1.1\r\n{lines}\r\n"
+        with self._translate(deadline), self._lend(deadline) as sock:
+            sock.settimeout(deadline.left())
+            sock.sendall(head.encode("latin-1") + (body or b""))
+            response = Response(Received(sock, deadline), method)
+            if response.will_close:
+                sock.close()
         if response.status != 200:
-            raise make_error(str(response.status), _read_error_text(content))
-        return response.headers, content
+            raise make_error(str(response.status), _read_error_text(response.content))
+        return response
 
     @contextmanager
-    def _lend(self) -> Iterator[HTTPConnection]:
-        connection = self._reuse_connection() or self._connect()
-        self._busy.add(connection)
+    def _lend(self, deadline: Deadline) -> Iterator[socket.socket]:
+        sock = self._reuse_connection() or self._open_connection(deadline)
+        self._busy.add(sock)
         try:
-            yield connection
-            self._idle.put(connection)
+            yield sock
+            if sock.fileno() >= 0:  # the response may have closed it
+                self._idle.put(sock)
         except BaseException:
-            connection.close()
+            sock.close()
             raise
         finally:
-            self._busy.discard(connection)
+            self._busy.discard(sock)
 
-    def _reuse_connection(self) -> HTTPConnection | None:
+    def _open_connection(self, deadline: Deadline) -> socket.socket:
+        connection = self._connect(timeout=deadline.left())
+        connection.connect()
+        return connection.sock
+
+    def _reuse_connection(self) -> socket.socket | None:
         """Return a connection of an earlier request that the server has not closed since."""
         with suppress(Empty):
             while True:
-                connection = self._idle.get_nowait()
-                if connection.sock and not _has_input(connection.sock):
-                    return connection
-                connection.close()
+                sock = self._idle.get_nowait()
+                if not _has_input(sock):
+                    return sock
+                sock.close()
         return None
 
     @contextmanager
@@ -173,32 +207,6 @@ class HttpTransport:
                 raise Unavailable(f"{address}: the connection ended in the answer") from None
             reason = "the answer is not HTTP; is this the port of gRPC?"
             raise ServerFailure(f"{address}: {reason}") from None
-
-
-class _Received(io.RawIOBase):
-    """Read from a socket until the deadline: http.client alone would start its timeout again for each byte."""
-
-    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
-        self._sock, self._deadline = sock, deadline
-        self._file = sock.makefile("rb", buffering=0)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        self._sock.settimeout(self._deadline.left())
-        return self._file.readinto(buffer)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-def _response(deadline: Deadline, sock: socket.socket, **options: Any) -> HTTPResponse:
-    response = HTTPResponse(sock, **options)
-    response.fp.close()
-    response.fp = io.BufferedReader(_Received(sock, deadline))
-    return response
 
 
 def _has_input(sock: socket.socket) -> bool:

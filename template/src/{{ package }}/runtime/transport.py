@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
@@ -65,6 +66,14 @@ def server(url: str, tls: Tls | None) -> SplitResult:
     return parts._replace(path=path)
 
 
+def lower_names(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return headers by names in lower case, as gRPC demands; raise ValueError for a header of several lines."""
+    for name, value in headers.items():
+        if {*"\r\n"} & {*name, *value}:
+            raise ValueError(f"header {name!r} has more than one line")
+    return {name.lower(): value for name, value in headers.items()}
+
+
 def is_grpc(server: SplitResult) -> bool:
     return server.scheme.startswith("grpc")
 
@@ -81,19 +90,24 @@ def _is_address(parts: SplitResult) -> bool:
         return False
 
 
+find_datatype = cache(np_to_triton_dtype)
+
+
 def encode_request(
     api: Any, request: Request, region: Region | None
-) -> tuple[list[Any], list[Any]]:
-    """Return the inputs and outputs as tritonclient's; `api` is its module for HTTP or gRPC."""
+) -> tuple[list[Any], list[Any] | None]:
+    """Return the inputs and outputs as tritonclient's, None for all outputs; `api` is its module for HTTP or gRPC."""
     tensors = []
     for name, array in request.inputs.items():
-        tensor = api.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
+        tensor = api.InferInput(name, list(array.shape), find_datatype(array.dtype))
         if region and name in region.places:
             offset, size = region.places[name]
             tensor.set_shared_memory(region.name, size, offset)
         else:
             tensor.set_data_from_numpy(array)
         tensors.append(tensor)
+    if tuple(request.outputs) == tuple(OUTPUTS):
+        return tensors, None
     return tensors, [api.InferRequestedOutput(name) for name in request.outputs]
 
 
