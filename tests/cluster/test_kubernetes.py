@@ -92,8 +92,10 @@ def test_the_gateway_has_the_settings_of_the_owners_configmap(generate: Generate
     assert not problems(manifests)
     [settings] = [m["metadata"]["name"] for m in manifests if m["kind"] == "ConfigMap"]
     [deployment] = [m for m in manifests if m["kind"] == "Deployment"]
-    _, gateway = deployment["spec"]["template"]["spec"]["containers"]
+    triton, gateway = deployment["spec"]["template"]["spec"]["containers"]
     assert gateway["envFrom"][0]["configMapRef"]["name"] == settings
+    [variable] = triton["env"]
+    assert variable["valueFrom"]["configMapKeyRef"]["name"] == settings
 
 
 def test_a_route_opens_its_port_to_the_namespace_of_the_gateway_alone(generate: Generate) -> None:

@@ -19,6 +19,7 @@ from triton_ensemble.container.engines import RELEASE, gpus
 from triton_ensemble.project import FILE, STAGE, Project, ProjectError
 from triton_ensemble.repository import engines
 from triton_ensemble.s3 import readable
+from triton_ensemble.server.traces import list_flags
 
 PROJECT = Path("/opt")  # where the image has vendor/project.json
 # Compose and Kubernetes mount the administrators' key. A volume at /run/secrets would keep a cluster from mounting its
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str]) -> None:
         except ProjectError as error:
             sys.exit(f"{STAGE}: {error}")
         options.append(f"--model-config-name={stage}")
-    os.execvp("tritonserver", ["tritonserver", *arguments, *options])
+    os.execvp("tritonserver", ["tritonserver", *arguments, *list_flags(), *options])
 
 
 def _check_engines(repository: Path) -> Iterator[tuple[bool, str]]:

@@ -167,7 +167,7 @@ class Gateway:
                 asked.failed = refusal.status
                 yield b"event: error\ndata: " + refusal.body(asked.id) + b"\n\n"
             finally:
-                asked.seen = {"answers": count}
+                asked.seen["answers"] = count
 
     async def iter_answers(
         self, asked: Asked, inputs: Mapping[str, object]
@@ -204,12 +204,12 @@ class Gateway:
 
     @contextmanager
     def _translate(self, asked: Asked) -> Iterator[None]:
-        """Raise the client's errors as refusals; log errors that the request did not cause."""
+        """Raise the client's errors as refusals; the log has the text of errors that the request did not cause."""
         try:
             yield
         except self._client.InferenceError as error:
             if not isinstance(error, self._client.InvalidInput):
-                LOG.error("%s: %s", asked.id, error)
+                asked.seen["error"] = str(error)
             raise make_refusal(error, self._client) from None
 
 

@@ -26,6 +26,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from triton_ensemble.gateway.refusal import Refusal
+from triton_ensemble.server.traces import is_exported
 
 ID = re.compile(r"[\x21-\x7e]{1,128}")
 FAILED = Refusal(500, "the gateway failed at this request; the log says why, by its id")
@@ -54,7 +55,7 @@ TELEMETRY: TelemetryConfig = {
     "operation_spans": False,
     "exclude": lambda scope: scope["path"] in QUIET,
 }
-EXPORTED = any(value for name, value in os.environ.items() if name.startswith("OTEL_EXPORTER_OTLP"))
+EXPORTED = is_exported()
 
 
 class Asked:

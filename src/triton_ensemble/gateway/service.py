@@ -33,8 +33,7 @@ from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.project import Project
 from triton_ensemble.samples.files import choose_probe, samples
 
-# A text, or bytes that are not UTF-8.
-BYTES = describe.make_object({"base64": describe.TEXT})
+BYTES = describe.make_object({"base64": describe.TEXT})  # that are not UTF-8
 Text: TypeAlias = Annotated[str | dict[str, str], WithJsonSchema({"anyOf": [describe.TEXT, BYTES]})]
 
 

@@ -19,7 +19,7 @@ from urllib.request import ProxyHandler, build_opener
 
 from triton_ensemble.progress import Progress
 from triton_ensemble.project import Project
-from triton_ensemble.server import environment
+from triton_ensemble.server import environment, traces
 from triton_ensemble.server import log as server_log
 from triton_ensemble.server.guard import Guard
 from triton_ensemble.server.local_repository import LocalRepository
@@ -169,6 +169,7 @@ class LocalTriton:
             "--strict-readiness=true",
             "--disable-auto-complete-config",
             *(local.flags if self.cached else ()),
+            *traces.list_flags(),
             *self.server_args,
         ]
         with self.log.open("wb") as log:
