@@ -44,3 +44,26 @@ def test_of_a_stream_with_keys(generate: Generate, tmp_path: Path) -> None:
         gateway(project, server.urls["grpc"], GATEWAY_API_KEYS="secret") as service,
     ):
         assert_it_is_so(service, tmp_path, "--header=X-API-Key: secret")
+
+
+def test_of_openais_routes(generate: Generate, tmp_path: Path) -> None:
+    optional = {"type": "STRING", "dims": [1], "optional": True}
+    outputs = {"VECTOR": "FP32[3]", "SCORE": "FP32[1]"}
+    tensors = {"TEXT": "STRING[1]", "QUERY": optional, **outputs}
+    routes = {
+        "embeddings": {"input": "TEXT", "output": "VECTOR"},
+        "rerank": {"query": "QUERY", "document": "TEXT", "score": "SCORE"},
+        "classify": {"input": "TEXT", "probabilities": "VECTOR"},
+    }
+    project = generate.complete(
+        project_name="texts",
+        tensors=tensors,
+        steps=[step("all", ["TEXT", "QUERY"], [*outputs])],
+        openai=routes,
+        extras=["gateway"],
+    )
+    with (
+        serve(project) as server,
+        gateway(project, server.urls["http"], GATEWAY_API_KEYS="secret") as service,
+    ):
+        assert_it_is_so(service, tmp_path, "--header=X-API-Key: secret")
