@@ -5,6 +5,7 @@ One caller sends one row to a local Triton. Each round measures both clients, in
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import statistics
 import subprocess
@@ -102,7 +103,9 @@ async def measure(name: str, project: Project, triton: LocalTriton, rounds: int)
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rounds", type=int, nargs="?", default=20, help="default: 20")
+    rounds = parser.parse_args().rounds
     print("| call | client, us | tritonclient, us | median ratio | ratio of the best |")
     print("|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
