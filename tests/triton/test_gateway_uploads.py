@@ -17,7 +17,7 @@ from socket import SHUT_WR, create_connection
 from typing import NamedTuple
 
 import pytest
-from gateway_service import BOUNDARY, Service, form, gateway, metric
+from gateway_service import BOUNDARY, Service, form, gateway, metric, wait_until
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support import ROOT, Generate, serve
@@ -305,6 +305,7 @@ def test_a_request_names_one_host_and_is_sent_to_none(
 
 def test_a_long_path_is_cut_in_the_log(service: Service) -> None:
     assert service.ask("GET", "/" + "a" * 60_000, X_Request_ID="long").status == 404
-    [line] = [line for line in service.log.read_text().splitlines() if '"id":"long"' in line]
+    wait_until(lambda: '"id":"long"' in service.log.read_text())
+    line = next(line for line in service.log.read_text().splitlines() if '"id":"long"' in line)
     assert len(line) < 1000
     assert json.loads(line)["path"].startswith("/aaa")
