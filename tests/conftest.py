@@ -59,7 +59,7 @@ def _no_settings_of_the_user(
 def _copier_repeats_no_work(pytestconfig: pytest.Config) -> Any:
     """Compile each hook once for all processes; read a YAML text and check out a template once in each.
 
-    What the paths and files of a copy are rendered with is computed once too, and no git process starts for each.
+    What the paths and files of a copy are rendered with is computed once too, without a git process for each.
     Together that is most of a copy, and an update is three.
     """
     assert pytestconfig.cache

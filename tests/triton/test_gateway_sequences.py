@@ -89,8 +89,8 @@ OTHER_FILES = {
     recording(8)[:40]: NONE,
     b"[1, 1, 1, 1]": NONE,
     recording(8)[:16] + b"\xff" + recording(8)[17:]: NONE,  # a chunk that is longer than the file
-    recording(8)[:45]: "AUDIO: the WAV file has no samples",
-    recording(0): "AUDIO: the WAV file has no samples",
+    recording(8)[:45]: "AUDIO: the WAV file lacks samples",
+    recording(0): "AUDIO: the WAV file lacks samples",
     recording(8, 2): "AUDIO: has channels: 2, bits a sample: 16; send one channel of 16 bits",
 }
 

@@ -12,7 +12,7 @@ import orjson
 from triton_ensemble.client import Package, Tensor, Tensors
 from triton_ensemble.gateway import recordings
 from triton_ensemble.gateway.forms import Part, parts
-from triton_ensemble.gateway.refusal import Refusal
+from triton_ensemble.gateway.refusal import Refusal, check_rows
 
 BASE64 = "base64"
 FORM = "multipart/form-data"
@@ -99,8 +99,8 @@ def _read_json(body: bytes, client: Package, max_rows: int) -> dict[str, object]
 
 def _check_size(name: str, value: object, dims: Sequence[int], batch: int, max_rows: int) -> None:
     """Raise Refusal 413 or 400 where lists have too many rows or do not fit the dims: to convert them would take long."""
-    if batch and isinstance(value, list) and len(value) > max_rows:
-        raise Refusal(413, f"{len(value)} rows; a request may have {max_rows}")
+    if batch and isinstance(value, list):
+        check_rows(len(value), max_rows)
     if _exceeds(value, [-1] * bool(batch) + list(dims)):
         raise Refusal(400, f"{name}: its lists are too long or too deep; write [batch, *dims]")
 
@@ -140,8 +140,7 @@ def _read_form(content_type: str, body: bytes, client: Package, max_rows: int) -
             rows = given.setdefault(part.name, [])
             first = len(rows)
             rows += _rows(part, client)
-            if len(rows) > max_rows:
-                raise Refusal(413, f"{len(rows)} rows; a request may have {max_rows}")
+            check_rows(len(rows), max_rows)
             if part.filename:
                 names += [None] * (len(rows) - len(names))
                 names[first : len(rows)] = [part.filename] * (len(rows) - first)

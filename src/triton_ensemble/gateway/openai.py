@@ -126,7 +126,13 @@ async def list_models(pipeline: Pipeline) -> dict[str, object]:
 
 
 def embeddings(*, input: str, output: str, dimensions: str = "", tokens: str = "") -> Route:
-    """Return `POST /v1/embeddings` for a pipeline that takes a text and returns a vector of floats."""
+    """Return `POST /v1/embeddings` for a pipeline that takes a text and returns a vector of floats.
+
+    input: the tensor of the text, STRING[batch, 1]
+    output: the tensor of the vector, FP32[batch, size]
+    dimensions: the optional input that says how long the vectors are to be; without it, they have one length
+    tokens: the output that counts a text's tokens; without it, the usage is 0
+    """
 
     async def embed(given: Embedding, call: Call, _: str) -> Reply:
         inputs: dict[str, object] = {input: [[text] for text in given.input]}
@@ -146,7 +152,12 @@ def embeddings(*, input: str, output: str, dimensions: str = "", tokens: str = "
 
 
 def rerank(*, query: str, document: str, score: str, tokens: str = "") -> Route:
-    """Return `POST /v1/rerank` and `/v2/rerank` for a pipeline that takes two texts and returns a score."""
+    """Return `POST /v1/rerank` and `/v2/rerank` for a pipeline that takes two texts and returns a score.
+
+    query, document: the tensors of the texts, STRING[batch, 1]
+    score: the tensor of the relevance, FP32[batch, 1]; more is more relevant
+    tokens: the output that counts the tokens of both texts; without it, the usage is 0
+    """
 
     async def rank(given: Reranking, call: Call, id_: str) -> Reply:
         texts = given.documents
@@ -165,7 +176,13 @@ def rerank(*, query: str, document: str, score: str, tokens: str = "") -> Route:
 
 
 def classify(*, input: str, probabilities: str, label: str = "", tokens: str = "") -> Route:
-    """Return `POST /v1/classify` for a pipeline that takes a text and returns the probabilities of classes."""
+    """Return `POST /v1/classify` for a pipeline that takes a text and returns the probabilities of classes.
+
+    input: the tensor of the text, STRING[batch, 1]
+    probabilities: the tensor of the classes' probabilities, FP32[batch, classes]
+    label: the output that names the class, STRING[batch, 1]; without it, the label is the class's number
+    tokens: the output that counts a text's tokens; without it, the usage is 0
+    """
 
     async def name(given: Classification, call: Call, id_: str) -> Reply:
         outputs = await call({input: [[text] for text in given.input]})

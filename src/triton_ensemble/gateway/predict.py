@@ -14,7 +14,7 @@ from typing import cast
 from tritonclient.grpc import aio  # type: ignore[import-untyped]
 
 from triton_ensemble.client import Arrays, AsyncClient, Options, Package
-from triton_ensemble.gateway.refusal import Refusal
+from triton_ensemble.gateway.refusal import check_rows
 from triton_ensemble.gateway.shared import SharedCalls
 from triton_ensemble.gateway.triton_http import Statistics, TritonHttp
 from triton_ensemble.gateway.values import problem
@@ -63,8 +63,7 @@ class Predictor:
         arrays, end = self._arrays(inputs), time.monotonic() + timeout_s
         requests: list[range] = self._client.runtime.batches.split(arrays)
         count = requests[-1].stop
-        if count > self._max_rows:
-            raise Refusal(413, f"{count} rows; a request may have {self._max_rows}")
+        check_rows(count, self._max_rows)
         if count and self._client.tensors.SEQUENTIAL:
             return await self._sequence(arrays, count, end, options)
         turns = asyncio.Semaphore(IN_FLIGHT)

@@ -33,5 +33,5 @@ def read_rows(name: str, tensor: Tensor, content: bytes) -> list[Array]:
         raise Refusal(400, f"{name}: has {found}; send one channel of 16 bits")
     samples = np.frombuffer(frames, "<i2", len(frames) // 2)
     if not samples.size:
-        raise Refusal(400, f"{name}: the WAV file has no samples")
+        raise Refusal(400, f"{name}: the WAV file lacks samples")
     return list(np.pad(samples, (0, -len(samples) % size)).reshape(-1, size))

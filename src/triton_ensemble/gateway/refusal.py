@@ -29,6 +29,12 @@ class Refusal(Exception):
         return json.dumps({**content, "id": request_id}).encode()
 
 
+def check_rows(count: int, most: int) -> None:
+    """Raise Refusal 413 for a request of too many rows."""
+    if count > most:
+        raise Refusal(413, f"{count} rows; a request may have {most}")
+
+
 def make_invalid(errors: Iterable[Mapping[str, Any]]) -> Refusal:
     """Return what errors of pydantic mean to the sender of the request."""
     lines = [
