@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from urllib3 import encode_multipart_formdata
 
 from benchmarks.fusion.__main__ import Figures, baseline, middle, ratio
-from benchmarks.fusion.works import CORES, jpeg, pipeline, project
+from benchmarks.fusion.works import jpeg, pipeline, project
 from benchmarks.gateway.service import gateway
 from benchmarks.generation import template
 from benchmarks.processes import cpu_seconds, family
@@ -79,7 +79,7 @@ def served(work: str, folder: Path) -> Iterator[dict[str, Target]]:
     raw = Request("/predict", content, {"Content-Type": "image/jpeg"})
     with ExitStack() as stack:
         triton = stack.enter_context(LocalTriton(path / "model_repository", "served"))
-        service = stack.enter_context(gateway(path, triton.http_url, CORES))
+        service = stack.enter_context(gateway(path, triton.http_url, 1))
         inside = stack.enter_context(baseline(sys.executable, answers, path))
         models = triton.pid
         yield {

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.fusion.works import CORES, EXAMPLES
+from benchmarks.fusion.works import EXAMPLES
 from benchmarks.fusion.works import HERE as WORKS
 from benchmarks.gateway.service import gateway
 from benchmarks.peers.by_client import Caller
@@ -48,7 +48,7 @@ class Ours(NamedTuple):
         project, work = projects.project(self.variant), projects.work
         with LocalTriton(project / "model_repository", "served") as triton:
             if self.through_gateway:
-                with gateway(project, triton.http_url, CORES, **PLACES) as service:
+                with gateway(project, triton.http_url, 1, **PLACES) as service:
                     asking = over_http(service.url, work, alone, text)
                     yield Served(*asking, [triton.pid, service.pid])
             else:

@@ -208,7 +208,7 @@ def test_a_connection_that_ends_as_it_is_made_is_unavailable() -> None:
                 await asyncio.sleep(0)
             await asyncio.sleep(0)
             with pytest.raises(ConnectionError):
-                await asyncio.wait_for(connection.ask(b"a"), 5)
+                await connection.ask(b"a", 5.0)
 
     asyncio.run(main())
 

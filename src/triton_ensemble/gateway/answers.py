@@ -50,16 +50,18 @@ def outputs_as_json(outputs: Arrays) -> bytes:
 
 
 def dump_json(content: Mapping[str, object]) -> bytes:
-    """Return JSON, also of NumPy's arrays and numbers."""
+    """Return JSON, also of bytes and of NumPy's arrays and numbers."""
     return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY, default=_plain)
 
 
 def _values(array: Array) -> Iterable[object]:
-    return _texts(array) if array.dtype == object else np.ascontiguousarray(array)
+    return array.tolist() if array.dtype == object else np.ascontiguousarray(array)
 
 
 def _plain(value: object) -> object:
-    """Return what orjson does not know: float16 and others of NumPy's types."""
+    """Return what orjson does not know: bytes, float16 and others of NumPy's types."""
+    if isinstance(value, bytes):
+        return _text(value)
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} has no JSON")
@@ -73,12 +75,6 @@ def _fill_gaps(answer: Answer, rows: Iterable[object]) -> list[object]:
 def _error(row: int, error: Exception, names: Names) -> dict[str, object]:
     name = names[row] if row < len(names) else None
     return {"row": row, **({"file": name} if name else {}), "error": str(error)}
-
-
-def _texts(array: Array) -> list[object]:
-    cells = np.empty(array.size, dtype=object)
-    cells[:] = [_text(bytes(cell)) for cell in array.flat]
-    return list(cells.reshape(array.shape).tolist())
 
 
 def _text(cell: bytes) -> str | dict[str, str]:

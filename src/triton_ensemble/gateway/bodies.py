@@ -65,7 +65,7 @@ def inputs(headers: Mapping[str, str], body: bytes, client: Package, max_rows: i
         tensor = client.tensors.INPUTS[name]
         if not _is_text(tensor):
             return {name: recordings.read_rows(name, tensor, body)}, []
-        return {name: [body] if client.tensors.MAX_BATCH_SIZE else body}, []
+        return {name: [[body]] if client.tensors.MAX_BATCH_SIZE else body}, []
     return _read_json(body, client, max_rows), []
 
 

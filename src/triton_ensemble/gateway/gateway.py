@@ -130,7 +130,8 @@ class Gateway:
                 refused = len(answer.errors)
                 asked.seen = {"rows": answer.rows, "refused": refused}
                 observe.ANSWERED.inc(answer.rows - refused)
-                observe.REFUSED.inc(refused)
+                if refused:
+                    observe.REFUSED.inc(refused)
                 if not answer.parts:
                     raise next(iter(answer.errors.values()))
                 return answer

@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import cast
@@ -66,17 +66,33 @@ class Predictor:
         check_rows(count, self._max_rows)
         if count and self._client.tensors.SEQUENTIAL:
             return await self._sequence(arrays, count, end, options)
+        parts = await self._parts(arrays, requests, end, options)
+        if refused := [part for part in parts if part.error and len(part.rows) > 1]:
+            alone = [range(row, row + 1) for part in refused for row in part.rows]
+            parts = [part for part in parts if part not in refused]
+            parts += await self._parts(arrays, alone, end, options)
+            parts.sort(key=lambda part: part.rows.start)
+        return _combine(parts)
+
+    async def _parts(
+        self, arrays: Arrays, requests: Sequence[range], end: float, options: Options
+    ) -> list[_Part]:
+        """Return what several requests are answered, in order; where one raises, the others end too."""
+        if len(requests) == 1:
+            return [await self._part(arrays, requests[0], end, options)]
         turns = asyncio.Semaphore(IN_FLIGHT)
 
         async def sent(rows: range) -> _Part:
             async with turns:
                 return await self._part(arrays, rows, end, options)
 
-        parts = await _gather([sent(rows) for rows in requests])
-        refused = [part for part in parts if part.error and len(part.rows) > 1]
-        alone = [sent(range(row, row + 1)) for part in refused for row in part.rows]
-        parts = [part for part in parts if part not in refused] + await _gather(alone)
-        return _combine(sorted(parts, key=lambda part: part.rows.start))
+        tasks = [asyncio.ensure_future(sent(rows)) for rows in requests]
+        try:
+            return [await task for task in tasks]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _sequence(self, arrays: Arrays, count: int, end: float, options: Options) -> Answer:
         """Return the answer to rows that are one sequence, sent in order; a row that is refused ends it."""
@@ -165,16 +181,3 @@ def _combine(parts: Sequence[_Part]) -> Answer:
     errors = {part.rows.start: part.error for part in parts if part.error}
     answered = [part.outputs for part in parts if part.outputs is not None]
     return Answer(answered, parts[-1].rows.stop or 1, errors)
-
-
-async def _gather(calls: Sequence[Awaitable[_Part]]) -> list[_Part]:
-    """Return what calls return that run together; where one raises, the others end too."""
-    if len(calls) == 1:
-        return [await calls[0]]
-    tasks = [asyncio.ensure_future(call) for call in calls]
-    try:
-        return [await task for task in tasks]
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

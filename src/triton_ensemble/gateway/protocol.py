@@ -249,7 +249,8 @@ class Protocol(asyncio.Protocol):
 
 
 def _head(line: bytes, headers: Headers) -> bytes:
-    lines = [line, *(b"%s: %s" % (name, value) for name, value in headers)]
-    if any(b"\n" in line or b"\r" in line for line in lines):
+    lines = [line, *[b"%s: %s" % header for header in headers], b"", b""]
+    head, ends = b"\r\n".join(lines), len(lines) - 1
+    if head.count(b"\n") != ends or head.count(b"\r") != ends:
         raise ValueError("a header has the end of a line in it")
-    return b"\r\n".join([*lines, b"", b""])
+    return head

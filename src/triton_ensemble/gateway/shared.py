@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from triton_ensemble.client import Arrays, Options
 
-IN_FLIGHT = 2  # calls of one kind at once: the next has a place in Triton's queue before one ends
+IN_FLIGHT = 3  # calls of one kind at once: while two are computed, the next is in Triton's queue
 Kind = tuple[tuple[str, str, tuple[int, ...]], ...]
 Send = Callable[..., Awaitable[Arrays]]  # of the client: arrays, timeout, options
 
@@ -112,10 +112,12 @@ class SharedCalls:
 
 async def _unless_all_leave(call: Awaitable[Arrays], together: list[_Waiting]) -> Arrays:
     """Return what a call does; it is cancelled, and Triton's request with it, where nobody waits for it any more."""
-    task = asyncio.ensure_future(call)
+    task, waiting = asyncio.ensure_future(call), len(together)
 
     def left(_: object) -> None:
-        if all(one.answer.done() for one in together):
+        nonlocal waiting
+        waiting -= 1
+        if not waiting:
             task.cancel()
 
     for one in together:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import struct
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Protocol
 from urllib.parse import quote, urlsplit
 
@@ -122,8 +121,13 @@ class TritonHttp:
         ]
         message = b"".join(["\r\n".join([*lines, "", ""]).encode(), *body])
         try:
-            async with self._lend(deadline) as connection:
-                answer = await asyncio.wait_for(connection.ask(message), deadline.left())
+            connection = await self._open(deadline)
+            try:
+                answer = await connection.ask(message, deadline.left())
+            except BaseException:
+                connection.transport.abort()
+                raise
+            self._idle.append(connection)
         except (TimeoutError, asyncio.TimeoutError):  # which are two in Python 3.10
             raise deadline.make_timeout() from None
         except OSError as error:
@@ -134,25 +138,17 @@ class TritonHttp:
             raise errors.make_error(str(answer.status), _error(answer.content))
         return answer
 
-    @asynccontextmanager
-    async def _lend(self, deadline: Deadline) -> AsyncIterator[_Connection]:
-        """Yield a connection that is open; it is kept unless its answer does not come."""
-        while self._idle and self._idle[-1].transport.is_closing():
-            self._idle.pop()
-        if self._idle:
-            connection = self._idle.pop()
-        else:
-            port = self._server.port or (443 if self._tls else 80)
-            made = asyncio.get_running_loop().create_connection(
-                _Connection, str(self._server.hostname), port, ssl=self._tls
-            )
-            _, connection = await asyncio.wait_for(made, deadline.left())
-        try:
-            yield connection
-        except BaseException:
-            connection.transport.abort()
-            raise
-        self._idle.append(connection)
+    async def _open(self, deadline: Deadline) -> _Connection:
+        """Return a connection that is open: an idle one if there is one."""
+        while self._idle:
+            if not (connection := self._idle.pop()).transport.is_closing():
+                return connection
+        port = self._server.port or (443 if self._tls else 80)
+        made = asyncio.get_running_loop().create_connection(
+            _Connection, str(self._server.hostname), port, ssl=self._tls
+        )
+        _, connection = await asyncio.wait_for(made, deadline.left())
+        return connection
 
 
 class _Answer:
@@ -171,9 +167,12 @@ class _Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._answer: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
 
-    def ask(self, message: bytes) -> asyncio.Future[_Answer]:
-        """Send a request; return its answer to be."""
-        self._answer = asyncio.get_running_loop().create_future()
+    def ask(self, message: bytes, seconds: float) -> asyncio.Future[_Answer]:
+        """Send a request; return its answer to be, or the TimeoutError after these seconds."""
+        loop = asyncio.get_running_loop()
+        self._answer = loop.create_future()
+        timer = loop.call_later(seconds, self._fail, TimeoutError())
+        self._answer.add_done_callback(lambda _: timer.cancel())
         if self.transport.is_closing():  # since it was made
             self.connection_lost(None)
         else:
