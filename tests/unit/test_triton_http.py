@@ -146,6 +146,7 @@ def test_what_is_no_answer_is_an_error_of_the_client(kind: str) -> None:
             for _ in range(2):  # a connection that was closed is not used again
                 with pytest.raises(error):
                     await connection.send(INPUTS, timeout=5.0)
+                await asyncio.sleep(0.01)  # the end of the connection comes after the answer
 
     asyncio.run(main())
 
