@@ -292,6 +292,7 @@ def test_ten_thousand_files(service: Service) -> None:
         ("GET /healthz HTTP/1.1", 400),
         ("GET /healthz HTTP/1.0", 200),
         ("GET /healthz/ HTTP/1.1\r\nHost: evil.example", 404),
+        ("POST /predict/ HTTP/1.1\r\nHost: evil.example", 404),
     ],
 )
 def test_a_request_names_one_host_and_is_sent_to_none(

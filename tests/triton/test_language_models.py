@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -180,6 +181,13 @@ def test_a_completion_that_can_not_be_is_refused(writer: Served) -> None:
     assert status(prompt="one", max_tokens=-1) >= 400
     assert status(prompt="one", max_tokens=-1, stream=True) >= 400
     assert status(prompt="one") == 200
+
+
+def test_a_completion_that_is_too_long_is_refused_before_it_comes(writer: Served) -> None:
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 67108865\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", writer.service.port), timeout=10) as connection:
+        connection.sendall(head)
+        assert connection.recv(100).startswith(b"HTTP/1.1 413")
 
 
 def test_completions_are_of_pipelines_that_write_text_alone(generate: Generate) -> None:
