@@ -17,10 +17,6 @@ CONFIG: dict[str, object] = {
 }
 
 
-# A line has none of these, and each record would ask the system for them.
-logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-
-
 class Lines(logging.Handler):
     """Writes the lines of one turn of the event loop at once: a write for each was a fifth of what it costs to refuse a request."""
 
