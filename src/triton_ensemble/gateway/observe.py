@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from random import getrandbits
+from random import Random
 
 import orjson
 from fastapi.telemetry import TelemetryConfig
@@ -31,6 +31,7 @@ from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.server.traces import is_exported
 
 ID = re.compile(r"[\x21-\x7e]{1,128}")
+IDS = Random()  # its own: a route may seed the one of the module
 FAILED = Refusal(500, "the gateway failed at this request; the log says why, by its id")
 GONE = 499  # who asked left before the answer, as nginx has it
 QUIET = {"/healthz", "/metrics", "/readyz"}
@@ -73,7 +74,7 @@ class Asked:
         self.method, self.path, self.headers = method, path[:PATH_CHARS], headers
         self.is_openai = path.endswith(OPENAI)
         given = headers.get("x-request-id", "")
-        self.id = given if ID.fullmatch(given) else f"{getrandbits(128):032x}"
+        self.id = given if ID.fullmatch(given) else f"{IDS.getrandbits(128):032x}"
         self.seen: dict[str, object] = {}  # what else the log says of it
         self.has_key: bool | None = None  # once its key has been compared
         self.failed: int | None = None  # the status of a stream that failed after it began as a 200
