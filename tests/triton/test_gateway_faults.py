@@ -329,13 +329,17 @@ def test_a_worker_that_ends_while_routes_are_broken_ends_no_other(project: Proje
     routes = project / "gateway/routes.py"
     good = routes.read_text()
     with gateway(project, "http://127.0.0.1:1", "--workers=2") as service:
+        # Both workers have loaded: each says this once.
+        wait_until(lambda: service.log.read_text().count("everybody may ask") == 2)
         first, second = children(service.process, "spawn_main")
-        routes.write_text("def f(:\n")
-        os.kill(first, signal.SIGKILL)
-        wait_until(lambda: "gateway/routes.py:1: SyntaxError" in service.log.read_text())
-        time.sleep(3)  # meanwhile the failed worker ends
-        assert service.is_alive()
-        routes.write_text(good)
+        try:
+            routes.write_text("def f(:\n")
+            os.kill(first, signal.SIGKILL)
+            wait_until(lambda: "gateway/routes.py:1: SyntaxError" in service.log.read_text())
+            time.sleep(3)  # meanwhile the failed worker ends
+            assert service.is_alive()
+        finally:
+            routes.write_text(good)
         wait_until(lambda: len(children(service.process, "spawn_main")) == 2)
         os.kill(second, signal.SIGKILL)
         wait_until(service.is_alive)
