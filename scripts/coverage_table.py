@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coverage import Coverage
-from coverage.exceptions import CoverageWarning
+from coverage import Coverage, CoverageData
+from coverage.exceptions import CoverageWarning, DataError
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "build/coverage"
@@ -49,15 +49,25 @@ def sources() -> Iterator[str]:
         yield from (str(path) for path in ROOT.glob(pattern) if path.is_file())
 
 
+def is_combinable(path: Path) -> bool:
+    """Return whether data can be combined: a process that ran templates without their plugin counts other lines."""
+    data = CoverageData(str(path))
+    try:
+        data.read()
+    except DataError:  # of a process that was killed
+        return False
+    return all(data.file_tracer(f) for f in data.measured_files() if f.endswith(".jinja"))
+
+
 def report(coverage: Coverage) -> dict[str, Any]:
     """Combine the data of all processes, and return the JSON report on the sources."""
-    if found := [str(path) for path in DATA.glob("data.*")]:
+    if found := [str(path) for path in DATA.glob("data.*") if is_combinable(path)]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CoverageWarning)  # of a process that was killed
             coverage.combine(found, strict=True)
         coverage.save()
-        for path in found:
-            Path(path).unlink(missing_ok=True)
+        for path in DATA.glob("data.*"):
+            path.unlink(missing_ok=True)
     coverage.load()
     files = sorted(sources())
     coverage.get_data().touch_files([f for f in files if f.endswith(".py")])
