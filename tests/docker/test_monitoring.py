@@ -129,8 +129,8 @@ def test_a_python_process_that_dies_is_seen(prometheus: str) -> None:
     rules = ask(prometheus, "rules")["groups"][0]["rules"]
     assert {rule["health"] for rule in rules} <= {"ok", "unknown"}
     eventually(prometheus, "sum by (step) (rate(step_process_seconds_total[30s]))", 1)
-    firing = ask(prometheus, "query", query='ALERTS{alertstate="firing"}')["result"]
-    assert firing == []  # on a busy machine an alert may be pending between two scrapes
+    # On a busy machine an alert may be pending between two scrapes.
+    eventually(prometheus, "count(ALERTS) or vector(0)", 0)
     of = [
         f"--filter=label=com.docker.compose.{kind}"
         for kind in ("project=watched", "service=triton")
