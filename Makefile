@@ -13,7 +13,10 @@ INSTALL = $(if $(HAS_UV),$(UV) pip install --python $(@D)/bin/python,$(@D)/bin/p
 INSTALL_LOCK = $(INSTALL) --no-deps --require-hashes --requirement
 comma := ,
 
-PYTEST = $(VENV)/bin/python -m pytest $(PYTEST_OPTIONS)
+# Tests write a gigabyte and a half of small files. In memory that takes a fifth less time than on a disk.
+MEMORY := 'import os; s = os.statvfs("/dev/shm"); s.f_bavail * s.f_frsize >> 32 and not s.f_flag & os.ST_NOEXEC and print("/dev/shm")'
+TMPDIR ?= $(shell $(or $(PYTHON),python3) -c $(MEMORY) 2>/dev/null)
+PYTEST = TMPDIR=$(TMPDIR) $(VENV)/bin/python -m pytest $(PYTEST_OPTIONS)
 DEMO := build/demo
 SITE := build/docs
 DOCS := .

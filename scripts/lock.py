@@ -90,6 +90,7 @@ DEVELOPMENT = [
     "pexpect",
     "pre-commit",
     "protobuf",
+    "pytest-random-order",
     "pytest-rerunfailures",
     "pytest-xdist",
     "sybil",

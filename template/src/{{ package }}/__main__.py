@@ -89,6 +89,7 @@ def inputs(arguments: argparse.Namespace) -> dict[str, Any]:
 def row(tensor: Tensor, value: str) -> Any:
     """Return the row that a value of the command line stands for; raise OSError or ValueError."""
     path = Path(value.removeprefix("@")) if value.startswith("@") or is_file(value) else None
+    shown = value if path else value[:80]
     if tensor.datatype == "BYTES" and tensor.dims == (1,):
         return path.read_bytes() if path else value
     try:
@@ -96,9 +97,9 @@ def row(tensor: Tensor, value: str) -> Any:
             return np.load(path, allow_pickle=False)
         return json.loads(path.read_text() if path else value)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{value[:80]}: is neither JSON nor a file: {error}") from None
+        raise ValueError(f"{shown}: is neither JSON nor a file: {error}") from None
     except (EOFError, ValueError) as error:
-        raise ValueError(f"{value[:80]}: {error}") from None
+        raise ValueError(f"{shown}: {error}") from None
 
 
 def is_file(value: str) -> bool:
