@@ -29,7 +29,10 @@ class Admission:
         self._watched_since = 0.0  # while requests are refused
         self._answered = self._refused = 0  # since then
         self._waiting = 0
-        self.held_bytes = 0  # by requests that are read or computed
+        self.held_bytes = 0  # by requests that are read or computed, and answers that are not read
+        self._unread: dict[
+            asyncio.Transport, int
+        ] = {}  # bytes of answers, the longest unread first
 
     async def __aenter__(self) -> None:
         """Take a place for a request to Triton; Refusal 429 if none is free in time."""
@@ -112,8 +115,26 @@ class Admission:
         self.held_bytes += more
         if size > self._settings.memory_bytes:
             raise Refusal(413, "the request takes too much memory; send fewer values")
+        self._make_room()
         if self.held_bytes > self._settings.memory_bytes:
             raise too_many()
+
+    def hold_unread(self, connection: asyncio.Transport, size: int) -> None:
+        """Count a part of an answer that is not read at once: until the last of it is, all of it is in memory."""
+        self.held_bytes += size
+        self._unread[connection] = self._unread.get(connection, 0) + size
+        self._make_room()
+
+    def free_unread(self, connection: asyncio.Transport) -> None:
+        """Count them no more: they are read, or the connection has ended."""
+        self.held_bytes -= self._unread.pop(connection, 0)
+
+    def _make_room(self) -> None:
+        """While memory is full, end the connection whose answer is unread for longest."""
+        while self._unread and self.held_bytes > self._settings.memory_bytes:
+            connection = next(iter(self._unread))
+            self.free_unread(connection)
+            connection.abort()
 
 
 class Body:

@@ -10,10 +10,12 @@ import httptools
 from starlette.datastructures import Headers
 from starlette.types import Message
 
+from triton_ensemble.gateway import bodies
 from triton_ensemble.gateway.admission import Body
 from triton_ensemble.gateway.exchange import Exchange
 from triton_ensemble.gateway.gateway import Gateway
 from triton_ensemble.gateway.observe import Asked
+from triton_ensemble.gateway.refusal import Refusal
 
 if TYPE_CHECKING:
     from triton_ensemble.gateway.protocol import Protocol
@@ -55,7 +57,13 @@ class Applied(Exchange):
         return self._connection.admission.body(self._asked.headers, is_stranger=is_stranger)
 
     async def _answer(self, body: Body) -> None:
-        self._messages = [{"type": "http.request", "body": body.content(), "more_body": False}]
+        content = body.content()
+        try:
+            body.hold(bodies.weight(self._asked.headers, content, bodies.ERROR_BYTES))
+        except Refusal as refusal:
+            self._refuse(refusal)
+            return
+        self._messages = [{"type": "http.request", "body": content, "more_body": False}]
         try:
             await self._connection.config.loaded_app(self._scope, self._receive, self._respond)
         except Exception:

@@ -19,6 +19,8 @@ FORM = "multipart/form-data"
 RAW = re.compile(r"(audio|image|video)/.+|application/octet-stream|text/plain")
 SMALL_BYTES = 64 << 10  # of JSON that is soon converted, whatever it is
 OBJECT_BYTES, CELL_BYTES = 64, 32  # of a list or an object in memory, and of what is in it
+PYDANTIC_BYTES = 256  # of what is in a list that pydantic reads
+ERROR_BYTES = 1280  # of what FastAPI says of a value that is wrong
 Names = list[str | None]  # of the files that are rows, for errors
 Given = tuple[Mapping[str, object], Names]
 
@@ -73,11 +75,11 @@ def _kind(headers: Mapping[str, str]) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def weight(headers: Mapping[str, str], body: bytes) -> int:
+def weight(headers: Mapping[str, str], body: bytes, cell_bytes: int = CELL_BYTES) -> int:
     """Return about how many bytes the objects of JSON take, many times the size of its text."""
     if _kind(headers) not in ("application/json", ""):
         return 0
-    return OBJECT_BYTES * (body.count(b"[") + body.count(b"{")) + CELL_BYTES * body.count(b",")
+    return OBJECT_BYTES * (body.count(b"[") + body.count(b"{")) + cell_bytes * body.count(b",")
 
 
 def _read_json(body: bytes, client: Package, max_rows: int) -> dict[str, object]:

@@ -9,10 +9,10 @@ import json
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -37,7 +37,7 @@ class Completion(BaseModel):
     max_tokens: int | None = None
     presence_penalty: float | None = None
     seed: int | None = None
-    stop: str | list[str] | None = None
+    stop: str | Annotated[list[str], Field(fail_fast=True)] | None = None
     temperature: float | None = None
     top_p: float | None = None
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import numpy as np
 from annotated_types import Ge, MinLen
 from fastapi import APIRouter
-from pydantic import BaseModel, BeforeValidator, ValidationError, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 from starlette.responses import Response
 
 from triton_ensemble.client import Arrays
@@ -41,7 +41,7 @@ models = APIRouter(responses=describe.OPENAI)
 
 def _list_texts(given: object) -> object:
     """Return one text as a list of it; ValueError for token ids, which LangChain sends unless it is told otherwise."""
-    if isinstance(given, list) and any(isinstance(each, int | list) for each in given):
+    if isinstance(given, list) and {*map(type, given)} & {int, bool, list}:
         raise ValueError("token ids; send texts (LangChain: check_embedding_ctx_length=False)")
     return [given] if isinstance(given, str) else given
 
@@ -51,7 +51,9 @@ def _get_text(given: object) -> object:
     return given.get("text") if isinstance(given, dict) else given
 
 
-Texts = Annotated[list[str], MinLen(1), BeforeValidator(_list_texts), WithJsonSchema(TEXTS)]
+Texts = Annotated[
+    list[str], Field(fail_fast=True), MinLen(1), BeforeValidator(_list_texts), WithJsonSchema(TEXTS)
+]
 Document = Annotated[str, BeforeValidator(_get_text), WithJsonSchema({"anyOf": [TEXT, DOCUMENT]})]
 
 
@@ -68,7 +70,7 @@ class Reranking(BaseModel):
     """Return the documents' places in the request and their scores, the most relevant first."""
 
     query: str
-    documents: Annotated[list[Document], MinLen(1)]
+    documents: Annotated[list[Document], Field(fail_fast=True), MinLen(1)]
     model: str = ""
     top_n: Annotated[int, Ge(1)] | None = None
     return_documents: bool = False
@@ -95,11 +97,11 @@ class Route:
     async def answer(self, gateway: Gateway, asked: Asked, body: Body) -> Response:
         """Answer a request whose body is complete; Refusal where it gets no outputs."""
         content = body.content()
-        body.hold(bodies.weight(asked.headers, content))
+        body.hold(bodies.weight(asked.headers, content, bodies.PYDANTIC_BYTES))
         try:
             given = self.request.model_validate_json(content)
         except ValidationError as error:
-            raise make_invalid(error.errors()) from None
+            raise make_invalid(error.errors(include_input=False)) from None
         outputs, answer = await self.ask(given, partial(gateway.outputs, asked), asked.id)
         count = int(outputs[self.tokens].sum()) if self.tokens else 0
         usage = {"prompt_tokens": count, "total_tokens": count}

@@ -82,6 +82,7 @@ class Protocol(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.writable.set()
+        self.admission.free_unread(self.transport)
         if self._unread:
             self._unread.cancel()
 
@@ -222,7 +223,10 @@ class Protocol(asyncio.Protocol):
     def write(self, *parts: bytes) -> None:
         """Write a part of an answer, if somebody is there to read it."""
         if not self.transport.is_closing():
-            self.transport.write(b"".join(parts))
+            data = b"".join(parts)
+            self.transport.write(data)
+            if not self.writable.is_set():
+                self.admission.hold_unread(self.transport, len(data))
 
     def _wait_for_next(self) -> None:
         if not self._keeps_alive or self._is_last:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from triton_ensemble.client import Package
+
+MOST_ERRORS = 10  # that an answer tells
 
 
 class Refusal(Exception):
@@ -36,10 +39,10 @@ def check_rows(count: int, most: int) -> None:
 
 
 def make_invalid(errors: Iterable[Mapping[str, Any]]) -> Refusal:
-    """Return what errors of pydantic mean to the sender of the request."""
+    """Return what the first errors of pydantic mean to the sender of the request."""
     lines = [
         f"{'.'.join(map(str, one['loc'])) or 'body'}: {one['msg'].removeprefix('Value error, ')}"
-        for one in errors
+        for one in islice(errors, MOST_ERRORS)
     ]
     return Refusal(422, "; ".join(lines))
 

@@ -1,0 +1,92 @@
+"""Garbage for each route of a gateway of one worker: it answers others, fails at nothing, and keeps its memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from gateway_service import Service, gateway, metric
+from support import Generate, first_fast, succeed
+
+from benchmarks.gateway.attack import memory_mib, send, unread, watched
+from benchmarks.gateway.garbage import KEY, TARGETS, Target, add_code, floods, garbage, post
+from triton_ensemble.server.local_triton import LocalTriton
+
+MEMORY_MIB = 192
+LIMITS = {
+    "GATEWAY_API_KEYS": KEY,
+    "GATEWAY_MEMORY_BYTES": str(MEMORY_MIB << 20),
+    "GATEWAY_MAX_BYTES": str(8 << 20),
+    "GATEWAY_TIMEOUT_S": "3",
+}
+SMALL = garbage("", b"%s")
+LARGE = floods("", b"%s")
+
+
+class Attacked(NamedTuple):
+    target: Target
+    service: Service
+    idle_mib: float
+
+    def check_memory(self, more_mib: float = 0) -> None:
+        """Fail if it had more than twice its idle memory and what it admits, since the peak was reset."""
+        most = memory_mib(self.service.process.pid, "VmHWM")
+        assert most < 2 * self.idle_mib + MEMORY_MIB + more_mib
+
+
+@pytest.fixture(scope="module", params=first_fast(TARGETS, 1), ids=lambda target: target.name)
+def attacked(request: pytest.FixtureRequest, generate: Generate) -> Iterator[Attacked]:
+    target: Target = request.param
+    project = generate(project_name=target.name, **target.answers)
+    add_code(target, project.path)
+    succeed(project.make("repository"))
+    with (
+        LocalTriton(project / "model_repository", target.name) as triton,
+        gateway(project, triton.grpc_url, "--workers=1", **LIMITS) as service,
+    ):
+        yield Attacked(target, service, memory_mib(service.process.pid))
+
+
+@pytest.fixture(autouse=True)
+def _others_are_answered(attacked: Attacked) -> Iterator[None]:
+    """Fail where /healthz takes seconds, or a request fails by the gateway."""
+    service = attacked.service
+    Path(f"/proc/{service.process.pid}/clear_refs").write_text("5")  # the peak is what it has now
+    with watched(service.port) as times:
+        yield
+    assert max(times) < 5
+    assert metric(service, "gateway_requests_total", status="500") == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attacked", TARGETS[:1], ids=["letters"], indirect=True)
+def test_answers_that_nobody_reads_make_room_for_others(attacked: Attacked) -> None:
+    """Of 10 MB each: the longest unread go where memory is full, and all of them in time."""
+    service, (path, body) = attacked.service, next(iter(attacked.target.large.items()))
+    large = post(path, body, "Content-Type: application/json")
+    small = post(path, attacked.target.routes[path] % b'["a"]', "Content-Type: application/json")
+    with unread(service.port, [large] * 30) as seen:
+        assert seen == {"200": 30}
+        assert send(service.port, small) == "200"
+        attacked.check_memory(5 * 10)  # copies of the answer that is made
+        time.sleep(4)
+        assert memory_mib(service.process.pid) < 1.5 * attacked.idle_mib
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_garbage_is_refused(attacked: Attacked, kind: str) -> None:
+    for path, around in attacked.target.routes.items():
+        make = garbage(path, around)[kind]
+        seen = {send(attacked.service.port, make()) for _ in range(20)}
+        assert all(status[:1] in "24-" for status in seen), (path, seen)
+    attacked.check_memory()
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.slow) for kind in LARGE])
+def test_large_garbage_is_refused(attacked: Attacked, kind: str) -> None:
+    for path, around in attacked.target.routes.items():
+        assert send(attacked.service.port, floods(path, around)[kind]())[:1] == "4", path
+    attacked.check_memory()
