@@ -67,7 +67,7 @@ demo: $(VENV)/.ready wheel ## generate the default project, or that of PIPELINE=
 	@$(VENV)/bin/copier copy --quiet --defaults $(if $(PIPELINE),--data starting_pipeline=$(PIPELINE)) --vcs-ref HEAD $(CURDIR) $(DEMO)
 	@$(MAKE) --no-print-directory --directory $(DEMO) $(if $(PIPELINE),VENV=.venv,$(OUR_VENV)) UV=$(if $(HAS_UV),$(abspath $(UV))) infer
 
-test: $(VENV)/.torch wheel lint ## lint, and the tests that take six minutes together
+test: $(VENV)/.torch wheel lint ## lint, and the tests that take five minutes together
 	@$(PYTEST) -n $(or $(TEST_WORKERS),4) --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-unit: setup ## the tests that start no process; CI runs them on Linux, macOS and Windows

@@ -50,13 +50,14 @@ def sources() -> Iterator[str]:
 
 
 def is_combinable(path: Path) -> bool:
-    """Return whether data can be combined: a process that ran templates without their plugin counts other lines."""
+    """Return whether data can be combined: a process that ran our templates without their plugin counts other lines."""
     data = CoverageData(str(path))
     try:
         data.read()
     except DataError:  # of a process that was killed
         return False
-    return all(data.file_tracer(f) for f in data.measured_files() if f.endswith(".jinja"))
+    templates = [f for f in data.measured_files() if f.endswith(".jinja")]
+    return all(data.file_tracer(f) for f in templates if f.startswith(f"{ROOT}/"))
 
 
 def report(coverage: Coverage) -> dict[str, Any]:

@@ -228,7 +228,7 @@ def run_tests(arguments: list[str], *plugins: object) -> int:
     sys.addaudithook(refuse)
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     sys.dont_write_bytecode = True
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow"]
+    options = ["-q", "-p", "no:xdist", "-m", "not slow"]
     options += ["--continue-on-collection-errors"]
     return int(pytest.main([*options, *arguments], plugins=plugins))
 
@@ -346,6 +346,8 @@ def main() -> None:
             importlib.import_module(name)
     forget_package()
     tests = record(arguments.tests)
+    if not tests.seconds:
+        raise SystemExit(f"no test passes, as the package is: see {LOG}")
     print(f"{len(tests.seconds)} tests in {sum(tests.seconds.values()):.0f} s", flush=True)
     if fork(lambda: run_tests(["-x", *tests.sort({*tests.seconds})]), 3600):
         raise SystemExit(f"the tests fail in another order, as the package is: see {LOG}")

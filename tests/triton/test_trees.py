@@ -184,5 +184,5 @@ def test_the_check_says_what_fil_requires(generate: Generate) -> None:
     project = generate(project_name="wines", tensors=tensors, steps=[trees])
     assert json.loads((project / "vendor/project.json").read_text())["stand_ins"] == ["fil"]
     printed = succeed(project.make("check"))
-    for said in ("no model_type not recognized", "is_classifier not found", "input is input__0"):
+    for said in ("model_type is missing", "is_classifier not found", "input is input__0"):
         assert said in printed

@@ -30,9 +30,8 @@ class Admission:
         self._answered = self._refused = 0  # since then
         self._waiting = 0
         self.held_bytes = 0  # by requests that are read or computed, and answers that are not read
-        self._unread: dict[
-            asyncio.Transport, int
-        ] = {}  # bytes of answers, the longest unread first
+        # Bytes of answers, the longest unread first.
+        self._unread: dict[asyncio.Transport, int] = {}
 
     async def __aenter__(self) -> None:
         """Take a place for a request to Triton; Refusal 429 if none is free in time."""
@@ -165,6 +164,10 @@ class Body:
         """Count more bytes of memory; Refusal 413 or 429 if they do not fit."""
         self._size += size
         self._admission.hold(size, self._size)
+
+    def check_room(self, size: int) -> None:
+        """Raise Refusal 413 or 429 if more bytes of memory would not fit; do not count them."""
+        self._admission.hold(0, self._size + size)
 
     def content(self) -> bytes:
         """Return all that has come."""

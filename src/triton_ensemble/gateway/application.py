@@ -59,7 +59,8 @@ class Applied(Exchange):
     async def _answer(self, body: Body) -> None:
         content = body.content()
         try:
-            body.hold(bodies.weight(self._asked.headers, content, bodies.ERROR_BYTES))
+            if self._asked.path not in self._connection.app_state.get("tensor_paths", ()):
+                bodies.hold_objects(body, self._asked.headers, content, typed=True)
         except Refusal as refusal:
             self._refuse(refusal)
             return

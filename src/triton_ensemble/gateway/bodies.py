@@ -11,6 +11,7 @@ import orjson
 
 from triton_ensemble.client import Package, Tensor, Tensors
 from triton_ensemble.gateway import recordings
+from triton_ensemble.gateway.admission import Body
 from triton_ensemble.gateway.forms import Part, parts
 from triton_ensemble.gateway.refusal import Refusal, check_rows
 
@@ -19,8 +20,7 @@ FORM = "multipart/form-data"
 RAW = re.compile(r"(audio|image|video)/.+|application/octet-stream|text/plain")
 SMALL_BYTES = 64 << 10  # of JSON that is soon converted, whatever it is
 OBJECT_BYTES, CELL_BYTES = 64, 32  # of a list or an object in memory, and of what is in it
-PYDANTIC_BYTES = 256  # of what is in a list that pydantic reads
-ERROR_BYTES = 1280  # of what FastAPI says of a value that is wrong
+ERROR_BYTES = 1280  # of what pydantic and FastAPI say of a value that is wrong
 Names = list[str | None]  # of the files that are rows, for errors
 Given = tuple[Mapping[str, object], Names]
 
@@ -75,11 +75,17 @@ def _kind(headers: Mapping[str, str]) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def weight(headers: Mapping[str, str], body: bytes, cell_bytes: int = CELL_BYTES) -> int:
-    """Return about how many bytes the objects of JSON take, many times the size of its text."""
-    if _kind(headers) not in ("application/json", ""):
-        return 0
-    return OBJECT_BYTES * (body.count(b"[") + body.count(b"{")) + cell_bytes * body.count(b",")
+def hold_objects(body: Body, headers: Mapping[str, str], content: bytes, *, typed: bool) -> None:
+    """Count the objects of JSON, many times the size of its text; Refusal 413 or 429 if they do not fit.
+
+    `typed` JSON, which pydantic reads, also has to leave room for an error of each value: for a moment, and for one
+    request at a time.
+    """
+    if _kind(headers) in ("application/json", ""):
+        objects, cells = content.count(b"[") + content.count(b"{"), content.count(b",")
+        body.hold(OBJECT_BYTES * objects + CELL_BYTES * cells)
+        if typed:
+            body.check_room(ERROR_BYTES * (objects + cells))
 
 
 def _read_json(body: bytes, client: Package, max_rows: int) -> dict[str, object]:

@@ -97,7 +97,7 @@ class Route:
     async def answer(self, gateway: Gateway, asked: Asked, body: Body) -> Response:
         """Answer a request whose body is complete; Refusal where it gets no outputs."""
         content = body.content()
-        body.hold(bodies.weight(asked.headers, content, bodies.PYDANTIC_BYTES))
+        bodies.hold_objects(body, asked.headers, content, typed=True)
         try:
             given = self.request.model_validate_json(content)
         except ValidationError as error:

@@ -63,6 +63,9 @@ def service(module: ModuleType, inputs: type, answer: type, *routes: OpenAi) -> 
     for one in routes:
         described += [one.describe()] * len(one.paths)
         answers |= dict.fromkeys(one.paths, partial(one.answer, gateway))
+    app.state.tensor_paths = {
+        f"{root}{path}" for path in answers for root in ("", settings.root_path)
+    }
     for (path, how), description in zip(answers.items(), described, strict=True):
         app.router.add_api_route(
             path,
@@ -103,7 +106,8 @@ async def _run_application(app: FastAPI) -> AsyncIterator[dict[str, object]]:
     ordinary: Ordinary | None = getattr(app.state, "ordinary", None)
     async with app.state.gateway.run():
         is_whole = ordinary and ordinary.is_of(app)
-        yield {"gateway": app.state.gateway, "ordinary": ordinary if is_whole else None}
+        state = {"gateway": app.state.gateway, "ordinary": ordinary if is_whole else None}
+        yield {**state, "tensor_paths": app.state.tensor_paths}
 
 
 def _add_probes(app: FastAPI, gateway: Gateway) -> None:

@@ -317,8 +317,12 @@ def fil_parameters(model: Model) -> Iterator[Problem]:
         return
     given = {name: value.string_value for name, value in model.config.parameters.items()}
     if (kind := given.get("model_type")) not in FIL_FILES:
-        what = f"{kind or 'no model_type'} not recognized as a valid serialization format"
-        yield model.problem(what, f"write one of {', '.join(FIL_FILES)}", "parameters")
+        unknown = f"{kind} not recognized as a valid serialization format"
+        what, instead = (
+            unknown if kind else "model_type is missing",
+            f"write one of {', '.join(FIL_FILES)}",
+        )
+        yield model.problem(what, instead, "parameters", missing=not kind)
     classifies = given.get("output_class") or given.get("is_classifier")
     if classifies not in ("true", "false"):
         what = "Required parameter is_classifier not found in config"

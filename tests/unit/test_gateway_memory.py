@@ -1,0 +1,40 @@
+"""What requests count as memory: all of them what they hold, and each alone what its errors may take."""
+
+from __future__ import annotations
+
+import pytest
+
+from triton_ensemble.gateway.admission import Admission, Body
+from triton_ensemble.gateway.bodies import ERROR_BYTES, hold_objects
+from triton_ensemble.gateway.refusal import Refusal
+from triton_ensemble.gateway.settings import Settings
+
+MOST = 100  # values of a request of typed JSON
+SETTINGS = Settings(memory_bytes=MOST * ERROR_BYTES + 8000)
+
+
+def hold(admission: Admission, values: int, *, typed: bool, kind: str = "application/json") -> Body:
+    body = admission.body({})
+    hold_objects(body, {"content-type": kind}, b"1," * values, typed=typed)
+    return body
+
+
+def test_requests_do_not_add_up_what_their_errors_may_take() -> None:
+    admission = Admission(SETTINGS)
+    for _ in range(2):
+        hold(admission, MOST, typed=True)
+    assert admission.held_bytes < ERROR_BYTES * MOST
+
+
+@pytest.mark.parametrize(("typed", "kind"), [(False, "application/json"), (True, "image/png")])
+def test_only_typed_json_leaves_room_for_errors(typed: bool, kind: str) -> None:
+    hold(Admission(SETTINGS), 2 * MOST, typed=typed, kind=kind)
+    with pytest.raises(Refusal, match="too much memory") as refused:
+        hold(Admission(SETTINGS), 2 * MOST, typed=True)
+    assert refused.value.status == 413
+
+
+def test_a_request_lets_go_of_all_it_counted() -> None:
+    admission = Admission(SETTINGS)
+    hold(admission, MOST, typed=True).close()
+    assert admission.held_bytes == 0
