@@ -157,8 +157,9 @@ def limited(size: int) -> Callable[[], None]:
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [100, 2000])
 def test_a_disk_that_is_full_for_temporary_files_changes_nothing(
-    project: Project, origin: Origin, size: int
+    project: Project, origin: Origin, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)  # it would write to the disk
     origin.release("v1.1.0", **NEW)
     before = state(project.path)
     process = subprocess.Popen(
