@@ -27,7 +27,8 @@ def project(default_project: Project, tmp_path_factory: pytest.TempPathFactory) 
     files = {"e/config.pbtxt": ensemble(step("m")), "e/1/README.md": "The ensemble has no file.\n"}
     files |= {"m/config.pbtxt": PYTHON, "m/1/model.py": code("x")}
     HandMade({**files}).write(project / "REPOSITORY")
-    (project / "model_repository/classify/1").mkdir()
+    # Another test may have made the default project's models.
+    (project / "model_repository/classify/1").mkdir(exist_ok=True)
     (project / "model_repository/classify/1/model.onnx").write_bytes(onnx_model(1))  # quickly made
     project.commit()
     return project

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -51,6 +52,15 @@ def test_a_wrong_line_is_answered_by_one(
     assert err.count("\n") == 1
 
 
+@pytest.fixture
+def _python_handles_interrupts() -> Iterator[None]:
+    """Undo what a local Triton of another test in this process has set."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_python_handles_interrupts")
 def test_an_interrupt_while_a_command_is_imported_is_no_traceback(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,8 @@ import yaml
 from support import ROOT, run, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
+from triton_ensemble.check.rules.deployment import ENTRIES, EXCLUDES, NEEDS
+
 FILE_RULES = ROOT / "src" / "triton_ensemble" / "check" / "pipeline" / "rules"
 NAMES = (
     succeed(run("git", "ls-files", "-zco", "--exclude-standard", cwd=ROOT)).rstrip("\0").split("\0")
@@ -245,3 +247,15 @@ def test_each_field_of_the_grammar_is_documented() -> None:
     assert lacking == set(), (
         "add these fields to docs/pipeline.md, docs/gateway.md or docs/stages.md"
     )
+
+
+def test_the_check_knows_components_by_the_names_that_the_template_has() -> None:
+    """Also their entries in kustomization.yaml, which the template writes."""
+    kustomizations = ROOT.glob("template/deploy/*/**/kustomization.yaml*")
+    text = "".join(path.read_text() for path in kustomizations)
+    for component, others in {**EXCLUDES, **{name: (one,) for name, one in NEEDS.items()}}.items():
+        platform, _, name = component.partition("/")
+        for each in (name, *others):
+            assert [*ROOT.glob(f"template/deploy/*{platform}*/components/{each}")], each
+    for kind, _ in ENTRIES.values():
+        assert f"\n{kind}:" in text

@@ -134,6 +134,67 @@ PLACES = {
     "folder-of-no-step": ["former/config.pbtxt:1"],
 }
 
+# Other faults that these rules find, each in the line that ends with HERE.
+HERE = " # here"
+STATE = """\
+backend: "python"
+max_batch_size: 4
+input { name: "X" data_type: TYPE_FP32 dims: [4] }
+output { name: "Y" data_type: TYPE_FP32 dims: [4] }
+sequence_batching {
+  state {
+    input_name: "S"
+    output_name: "T"
+    data_type: TYPE_FP32
+    dims: [4]
+    initial_state {
+      name: "first"
+      data_type: TYPE_FP32
+      dims: [4]
+      data_file: "zeros"
+    }
+  }
+}
+"""
+INITIAL = 'name: "first"\n      data_type: TYPE_FP32\n      dims: [4]\n      data_file: "zeros"'
+AGAIN = """\
+  state {
+    input_name: "S" # here
+    output_name: "U"
+    data_type: TYPE_FP32
+    dims: [4]
+    initial_state { name: "first" data_type: TYPE_FP32 dims: [4] zero_data: true }
+  }
+}
+"""
+TREES = """\
+backend: "fil"
+max_batch_size: 8
+input {
+  name: "input__0"
+  data_type: TYPE_FP32
+  dims: [4]
+}
+output { name: "output__0" data_type: TYPE_FP32 dims: [1] }
+parameters { key: "model_type" value { string_value: "xgboost_json" } }
+parameters { key: "is_classifier" value { string_value: "false" } }
+"""
+FAULTS = [
+    ("sequence-state", STATE.replace(INITIAL, INITIAL.replace("FP32", f"INT32{HERE}"))),
+    ("sequence-state", STATE.replace(INITIAL, INITIAL.replace("[4]", f"[4, 4]{HERE}"))),
+    ("sequence-state", STATE.replace(INITIAL, INITIAL.replace("[4]", f"[-1]{HERE}"))),
+    ("sequence-state", STATE.replace(INITIAL, INITIAL.replace("[4]", f"[5]{HERE}"))),
+    ("sequence-state", STATE.replace('"zeros"', f'"short"{HERE}')),
+    ("sequence-state", STATE.removesuffix("}\n") + AGAIN),
+    ("backend-misspelt", f'max_batch_size: 4\nbackend: "${{name}}"{HERE}\n'),
+    ("backend-misspelt", f'max_batch_size: 4\nbackend: "pyton"{HERE}\n'),
+    ("fil-parameters", TREES.replace('json" } }', f'x" }} }}{HERE}')),
+    ("fil-parameters", TREES.replace('"input__0"', f'"X"{HERE}')),
+    ("fil-parameters", TREES.replace('json" } }', f'json" }} }}{HERE}').replace("false", "true")),
+    ("fil-parameters", TREES.replace("size: 8", f"size: 0{HERE}")),
+    ("batching-size", f"{examples.BATCHES}dynamic_batching {{\n  preferred_batch_size: 0{HERE}\n}}\n"),
+]  # fmt: skip
+
 
 def write_spread(rule: str, folder: Path) -> Path:
     """Write the example that fails, with a line for each field of its configs, and return the repository."""
@@ -164,3 +225,11 @@ def test_a_finding_is_where_the_mistake_is(rule: str, tmp_path: Path) -> None:
         for words in (finding.what, finding.instead):
             assert words.strip() == words != ""
             assert "None" not in words.split()
+
+
+@pytest.mark.parametrize(("rule", "config"), FAULTS)
+def test_a_fault_of_another_kind_is_where_it_is(rule: str, config: str, tmp_path: Path) -> None:
+    files = {"m": config, "m/initial_state/zeros": "0" * 100, "m/initial_state/short": "0"}
+    found = [each for each in check(examples.write(files, tmp_path)) if each.rule == rule]
+    lines = [i for i, line in enumerate(config.splitlines(), 1) if line.endswith(HERE)]
+    assert [each.line for each in found] == lines
