@@ -88,6 +88,7 @@ test-browser: setup wheel ## the page of the gateway, in Chromium, and its OpenA
 dashboard: setup wheel ## docs/dashboard.png anew, from a run of a quarter of an hour; needs npm and Prometheus
 	@$(VENV)/bin/python scripts/dashboard/dashboard.py
 
+test-ray: TMPDIR := /tmp# where Ray then has its logs and sockets
 test-ray: setup wheel ## Ray Serve, on a real Ray of one and several nodes
 	@$(PYTEST) -n 0 tests/rayserve
 

@@ -16,7 +16,9 @@ from triton_ensemble.project import Project, ProjectError
 from triton_ensemble.server.ports import free_ports
 from triton_ensemble.server.process import ServerError
 
-LOGS = Path("/tmp/ray/session_latest/logs/serve")  # Ray's own default
+# Ray's own default.
+TEMPORARY = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
+LOGS = Path(TEMPORARY, "ray/session_latest/logs/serve")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
