@@ -13,6 +13,7 @@ import jinja2.environment
 import pytest
 import shared_work
 import yaml
+from hypothesis import HealthCheck, settings
 from project_cache import Generator, ProjectCache
 from support import WITHOUT_PLUGINS, Generate, Project, run, succeed
 
@@ -33,6 +34,12 @@ def pytest_collection_finish() -> None:
 
 
 pytest_plugins = ["pytester", "upstream_race"]
+
+# How long an example takes says how busy the machine is. With CI=true, Hypothesis has a profile of its own to start from.
+settings.register_profile(
+    "any speed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any speed")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 from gateway_service import BOUNDARY, Service, form, gateway, metric, wait_until
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support import ROOT, Generate, serve
 
@@ -88,7 +88,6 @@ FILES = st.builds(lambda name, file: File(name, *file), NAMES, GOOD | SHORT | WR
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(st.lists(FILES, min_size=1, max_size=9) | st.lists(FILES, min_size=60, max_size=70))
 def test_each_file_is_answered_or_refused_by_its_name(service: Service, files: list[File]) -> None:
     answer = service.upload(*[("IMAGE", file.name, file.content) for file in files])
@@ -153,7 +152,6 @@ def request(headers: dict[str, str], body: bytes) -> bytes:
 ONE = (FORM, form(("IMAGE", "a", next(iter(IMAGES)))))
 
 
-@settings(deadline=None)
 @example({"Traceparent": "é"}, ONE)
 @example({"Tracestate": "a\tb"}, ONE)
 @example({"Tracestate": "a" * 9000}, ONE)  # more than gRPC takes
@@ -207,7 +205,6 @@ def test_what_follows_a_refusal_is_no_second_answer(service: Service) -> None:
     assert answer.count(b"HTTP/1.1") == answer.count(b"HTTP/1.1 415") == 1
 
 
-@settings(deadline=None)
 @given(CONTENTS, st.floats(0, 1), st.integers(-9, 9))
 def test_who_hangs_up_or_miscounts_is_let_go(
     service: Service, content: tuple[str, bytes], part: float, more: int
