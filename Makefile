@@ -92,20 +92,22 @@ test-ray: TMPDIR := /tmp# where Ray then has its logs and sockets
 test-ray: setup wheel ## Ray Serve, on a real Ray of one and several nodes
 	@$(PYTEST) -n 0 tests/rayserve
 
-# COVERAGE=1 with a command that runs tests: each process that they start writes down which lines it runs. All processes
-# load the plugin that measures templates, so the environment has a link to it before it has coverage.py.
+# COVERAGE=1 with a command that runs tests: each process that they start writes down which lines it runs. COVERAGE=workers:
+# only those of pytest itself do, which takes a fraction of the time. All processes load the plugin that measures
+# templates, so the environment has a link to it before it has coverage.py.
 $(VENV)/.coverage: $(VENV)/.ready
 	@ln -sf $(CURDIR)/tests/helpers/jinja_coverage.py $(VENV)/lib/python3.*/site-packages/
 	@touch $@
 
 ifdef COVERAGE
+export COVERAGE
 export COVERAGE_PROCESS_START := $(CURDIR)/tests/coverage.toml
 export COVERAGE_FILE := $(CURDIR)/build/coverage/data
 $(VENV)/.dev: | $(VENV)/.coverage
 endif
 
 coverage: setup $(VENV)/.coverage ## print what `make test COVERAGE=1` measured, and the macros that no test calls
-	@$(VENV)/bin/python scripts/coverage_table.py
+	@$(VENV)/bin/python scripts/coverage_table.py $(COVERAGE)
 
 mutants: setup ## change the package in COUNT places, drawn by SEED; print the changes that no unit test notices
 	@nice $(VENV)/bin/python scripts/mutation_score.py --seed $(or $(SEED),1) --count $(or $(COUNT),500) tests/unit

@@ -1,6 +1,7 @@
 """Print what the tests of `make test COVERAGE=1` ran: lines and branches of each package, lines and macros of templates.
 
-Exit with 1 where the lines and branches of src/ that were run are below `fail_under` of tests/coverage.toml, in percent.
+Exit with 1 where the lines and branches of src/ that were run are below `fail_under` of tests/coverage.toml, in percent,
+or below WORKERS if the argument is `workers`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "build/coverage"
 COMBINED = ROOT / "build/coverage.data"
 DETAILS = ROOT / "build/coverage.json"
+WORKERS = 60  # percent of src/ that pytest's own processes run in `make test`; 00.0 was measured
 Summary = dict[str, Any]  # of a file, in the JSON report
 
 
@@ -128,6 +130,8 @@ def main() -> None:
     macros = list(silent_macros(details))
     print(f"macros that no test calls: {len(macros)}", *macros, sep="\n  ")
     least = float(str(coverage.get_option("report:fail_under")))
+    if "workers" in sys.argv:
+        least = WORKERS
     if rows["src, all"].percent < least:
         sys.exit(f"src: {rows['src, all'].percent:.1f} %, of at least {least} %")
 

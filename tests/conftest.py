@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -34,6 +35,9 @@ def pytest_collection_finish() -> None:
 
 
 pytest_plugins = ["pytester", "upstream_race"]
+
+if os.environ.get("COVERAGE") == "workers" and "PYTEST_XDIST_WORKER" in os.environ:
+    del os.environ["COVERAGE_PROCESS_START"]  # of the processes that this one starts
 
 # How long an example takes says how busy the machine is. With CI=true, Hypothesis has a profile of its own to start from.
 settings.register_profile(
