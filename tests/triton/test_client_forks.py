@@ -163,19 +163,29 @@ def test_grpc_is_refused_in_a_process_that_was_forked_while_it_was_in_use(server
 
 
 SCRIPT = """
-import os, sys
+import asyncio, os, signal, sys
 
 import numpy as np
-from forked import Client
+from forked import AsyncClient, Client
 
 row = np.zeros((1, 8), np.float32)
+
+async def ask():
+    async with AsyncClient(sys.argv[1]) as client:
+        await client.infer({"A": row})
+    return client
+
 client = Client(sys.argv[1])
 with Client(sys.argv[1]) as closed:
     closed.infer({"A": row})
+also_closed = asyncio.run(ask())
 if child := os.fork():
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
+    signal.alarm(20)  # if it hangs
     client.infer({"A": row})
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 client.infer({"A": row})
+asyncio.run(ask())
 """
 
 

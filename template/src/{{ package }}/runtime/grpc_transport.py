@@ -68,11 +68,14 @@ class GrpcTransport:
 
     def __init__(self, api: Any, server: SplitResult, headers: Mapping[str, str], tls: Tls) -> None:
         self._api, self._server, self._tls = api, server, tls
+        self._is_closed = False
         self.headers = lower_names(headers)
 
     def connect(self) -> Any:
         """Return a new client of tritonclient."""
         refuse_lost()
+        if self._is_closed:
+            raise InferenceError("the connection is closed")
         if self._server.netloc in in_process:
             return in_process[self._server.netloc]
         made = self._api.InferenceServerClient(
@@ -138,9 +141,11 @@ class GrpcTransport:
         vars(self).pop("connection", None)
 
     async def close(self) -> None:
-        if "connection" in vars(self):
-            await _settle(self.connection.close())
-            _open.discard(self.connection)
+        """Close the connection, and keep no reference: a forked process that drops the last one hangs."""
+        self._is_closed = True
+        if connection := vars(self).pop("connection", None):
+            await _settle(connection.close())
+            _open.discard(connection)
 
     async def _call(self, method: Any, deadline: Deadline, *arguments: Any) -> Any:
         options = {"headers": self.headers, "client_timeout": deadline.left()}
