@@ -39,6 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     os.environ.setdefault(
         "GRPC_ENABLE_FORK_SUPPORT", "0"
     )  # with it, gRPC aborts replicas that fork
+    # A proxy that starts on a busy machine is not ready in the 5 s after which Ray Serve kills it.
+    os.environ.setdefault("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "30")
     try:
         from triton_ensemble.rayserve import settings, smoke
         from triton_ensemble.rayserve.served import serve_application

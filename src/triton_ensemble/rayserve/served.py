@@ -11,6 +11,7 @@ from typing import Any
 
 import ray
 from ray import serve
+from ray.exceptions import RayError
 
 from triton_ensemble.rayserve.replica import Pipeline
 from triton_ensemble.rayserve.settings import FILE
@@ -58,7 +59,11 @@ def deploy_application(settings: Mapping[str, Any], port: int, replicas: int) ->
     # A Ray of one's own is for this machine.
     host = {} if "RAY_ADDRESS" in os.environ else {"host": HOST}
     http = {**settings.get("http_options", {}), **host, "port": port}
-    serve.start(proxy_location=settings.get("proxy_location"), http_options=http)
+    try:
+        serve.start(proxy_location=settings.get("proxy_location"), http_options=http)
+    except RayError as error:
+        reason = str(error).splitlines()[-1]
+        raise ServerError(f"Ray Serve's proxy did not start: {reason}") from None
     deployment = Pipeline.options(**options, max_constructor_retry_count=TRIES)
     try:
         serve.run(deployment.bind(), name=app["name"], route_prefix=app.get("route_prefix", "/"))
