@@ -210,6 +210,13 @@ def test_no_ray_at_the_address_is_a_line(project: Project) -> None:
     assert "Traceback" not in failed.stderr
 
 
+def test_a_proxy_that_does_not_start_is_a_line(project: Project) -> None:
+    failed = ray(project, "--replicas=1", RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S="0.01")
+    assert failed.returncode == 1
+    assert failed.stderr.splitlines()[-1].startswith("Ray Serve's proxy did not start: ")
+    assert "Traceback" not in failed.stderr
+
+
 MORE = "  - { name: b, route_prefix: /b, import_path: 'a:b', deployments: [] }\n"
 
 
