@@ -12,13 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
 
 import pytest
+from ray.exceptions import GetTimeoutError
 from rayserve.cluster import eventually, is_alive, waiting
 from support import SOURCES, UNUSUAL, Generate, Project, run, succeed, variables
 
 from triton_ensemble.container.inference import DIRECT
+from triton_ensemble.rayserve.served import deploy_application
 from triton_ensemble.server.ports import free_ports, is_taken
+from triton_ensemble.server.process import ServerError
 
 
 @pytest.fixture(scope="module")
@@ -210,11 +214,17 @@ def test_no_ray_at_the_address_is_a_line(project: Project) -> None:
     assert "Traceback" not in failed.stderr
 
 
-def test_a_proxy_that_does_not_start_is_a_line(project: Project) -> None:
-    failed = ray(project, "--replicas=1", RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S="0.01")
-    assert failed.returncode == 1
-    assert failed.stderr.splitlines()[-1].startswith("Ray Serve's proxy did not start: ")
-    assert "Traceback" not in failed.stderr
+def test_a_proxy_that_does_not_start_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray Serve kills a proxy that a busy machine starts slowly; what then comes of it depends on the machine."""
+
+    def fail(**_: Any) -> None:
+        raise GetTimeoutError("it was killed\nThe actor never ran.")
+
+    monkeypatch.setenv("RAY_ADDRESS", "a cluster")
+    monkeypatch.setattr("ray.serve.start", fail)
+    app = {"name": "a", "deployments": [{"name": "Pipeline"}]}
+    with pytest.raises(ServerError, match=r"proxy did not start: The actor never ran\. If"):
+        deploy_application({"applications": [app]}, 1, 1)
 
 
 MORE = "  - { name: b, route_prefix: /b, import_path: 'a:b', deployments: [] }\n"

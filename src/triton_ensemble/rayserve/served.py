@@ -64,7 +64,7 @@ def deploy_application(settings: Mapping[str, Any], port: int, replicas: int) ->
         serve.start(proxy_location=settings.get("proxy_location"), http_options=http)
     except RayError as error:
         reason = str(error).splitlines()[-1]
-        advice = f"if the machine is busy, set {PROXY_TIMEOUT}=120"
+        advice = f"If the machine is busy, set {PROXY_TIMEOUT}=120"
         raise ServerError(f"Ray Serve's proxy did not start: {reason} {advice}") from None
     deployment = Pipeline.options(**options, max_constructor_retry_count=TRIES)
     try:
