@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from triton_ensemble.server.environment import BACKENDS
+
 NAME = "triton_python_backend_utils"
+
+
+@contextmanager
+def importable_backends(utils: Any) -> Iterator[None]:
+    """Let models of the local backends be imported in a `with` block, with `utils` for Triton's module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, NAME, utils)
+        patch.syspath_prepend(BACKENDS / "python")
+        for name in _list_importers():
+            patch.delitem(sys.modules, name)
+        yield
+        for name in _list_importers():
+            del sys.modules[name]  # it has these `utils`; the patch puts back those of before
+
+
+def _list_importers() -> list[str]:
+    """Return the loaded modules that import Triton's, or may."""
+    return [n for n in sys.modules if n.startswith(("local_", "triton_ensemble.adapter."))]
 
 
 class Tensor:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 import runpy
-import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +15,7 @@ from unittest.mock import Mock
 import pytest
 import yaml
 from docs_blocks import read_blocks
+from fake_triton import importable_backends
 from gatekeeper import Gatekeeper
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 from support import ROOT, Generate, Project, step, succeed
@@ -130,14 +130,11 @@ def test_serve_says_that_this_machine_has_fewer_gpus(generate: Generate, smi: Sm
 
 
 @pytest.fixture
-def log(monkeypatch: pytest.MonkeyPatch) -> Any:
+def log() -> Iterator[Mock]:
     """Yield Triton's log, for a backend outside of Triton."""
     utils = SimpleNamespace(Logger=Mock())
-    monkeypatch.setitem(sys.modules, "triton_python_backend_utils", utils)
-    monkeypatch.delitem(sys.modules, "local_backend", raising=False)
-    monkeypatch.syspath_prepend(BACKENDS / "python")
-    yield utils.Logger.log_warn
-    sys.modules.pop("local_backend", None)
+    with importable_backends(utils):
+        yield utils.Logger.log_warn
 
 
 def loaded(folder: Path, backend: str, kind: str) -> Any:
@@ -207,13 +204,11 @@ def test_a_torch_without_cuda_says_so(tmp_path: Path, log: Mock) -> None:
 
 
 @pytest.mark.usefixtures("log")
-def test_a_step_is_told_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_is_told_its_gpu() -> None:
     from triton_ensemble.adapter.context import device
 
     assert device({"model_instance_kind": "GPU", "model_instance_device_id": "1"}) == "cuda:1"
     assert device({"model_instance_kind": "CPU", "model_instance_device_id": "0"}) == "cpu"
-    for name in [name for name in sys.modules if name.startswith("triton_ensemble.adapter.")]:
-        monkeypatch.delitem(sys.modules, name)  # they have the Triton of this test
 
 
 def test_what_a_backend_says_of_cuda_is_printed_at_the_start() -> None:

@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc  # type: ignore[import-untyped]
 import tritonclient.http as triton_http  # type: ignore[import-untyped]
+from fake_triton import importable_backends
 from hand_made import ONNX, Files, HandMade, onnx_model
 from onnx import TensorProto, helper
 from support import ROOT, Generate, Project, assert_logged, step, succeed, variables
@@ -484,13 +485,12 @@ def test_models_cannot_import_what_pythonpath_has(
 
 
 @pytest.fixture
-def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Yield a stand-in outside of Triton, of which it needs the names of data types and the log."""
+def stand_in() -> Any:
+    """Return a stand-in outside of Triton, of which it needs the names of data types and the log."""
     types = {"TYPE_FP32": np.float32, "TYPE_STRING": np.object_}
     utils = SimpleNamespace(triton_string_to_numpy=types.get, Logger=Mock())
-    monkeypatch.setitem(sys.modules, "triton_python_backend_utils", utils)
-    monkeypatch.syspath_prepend(BACKENDS / "python")
-    model = runpy.run_path(str(BACKENDS / "stand_in" / "model.py"))["TritonPythonModel"]()
+    with importable_backends(utils):
+        model = runpy.run_path(str(BACKENDS / "stand_in" / "model.py"))["TritonPythonModel"]()
     config = {
         "name": "a",
         "max_batch_size": 4,
@@ -512,8 +512,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
         dict.fromkeys(arguments, "1")
         | {"model_config": json.dumps(config), "model_instance_device_id": "0"}
     )
-    yield model
-    sys.modules.pop("local_backend", None)
+    return model
 
 
 X, S = np.ones((3, 5, 2), np.float32), np.full((3, 2, 2), b"a", np.object_)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import runpy
-import sys
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 import numpy as np
-import pytest
+from fake_triton import importable_backends
 
 from triton_ensemble.server.environment import BACKENDS
 
@@ -21,14 +20,11 @@ OUTPUTS = {
 }
 
 
-def test_each_declared_output_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_declared_output_is_answered() -> None:
     types = {"TYPE_FP32": np.float32, "TYPE_INT32": np.int32}
     utils = SimpleNamespace(triton_string_to_numpy=types.get, Logger=Mock())
-    monkeypatch.setitem(sys.modules, "triton_python_backend_utils", utils)
-    monkeypatch.syspath_prepend(BACKENDS / "python")
-    model = runpy.run_path(str(BACKENDS / "tensorrtllm/model.py"))["TritonPythonModel"]()
-    for name in ("local_backend", "local_generator", "local_stand_in"):
-        monkeypatch.delitem(sys.modules, name)
+    with importable_backends(utils):
+        model = runpy.run_path(str(BACKENDS / "tensorrtllm/model.py"))["TritonPythonModel"]()
     outputs = [
         {
             "name": name,
