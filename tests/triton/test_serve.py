@@ -87,7 +87,7 @@ def server_id(repository: Path) -> str:
 
 def assert_nothing_left(name: str, *ports: int) -> None:
     """Check that a server left nothing; its folder and its shared memory begin with its `name`."""
-    deadline = time.monotonic() + 10  # a killed process takes a moment to go
+    deadline = time.monotonic() + 2  # a killed process takes a moment to go
     while (left := what_is_left(name, *ports)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert left == []
