@@ -376,6 +376,21 @@ def test_signals_in_a_burst_leave_nothing(identity: Path, gap_s: float) -> None:
     assert not list(Path(os.environ["TMPDIR"]).glob("triton-*"))
 
 
+def test_signals_while_a_process_is_asked_for_leave_it_to_be_ended() -> None:
+    code = (
+        "import contextlib, signal, subprocess\n"
+        "from triton_ensemble.server.process import end, exit_code\n"
+        "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
+        "process = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
+        "for number in range(100):\n"
+        "    with contextlib.suppress(KeyboardInterrupt):\n"
+        "        signal.setitimer(signal.ITIMER_REAL, 1e-5 + number * 1e-6)\n"
+        "        while exit_code(process) is None: pass\n"
+        "end(process, True)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=SOURCES, check=True, timeout=15)
+
+
 def test_a_program_that_serves_can_be_killed(identity: Path) -> None:
     code = (
         "import pathlib, sys, time; from triton_ensemble.server.local_triton import LocalTriton\n"

@@ -17,7 +17,7 @@ from typing import Any
 
 from triton_ensemble.project import Project
 from triton_ensemble.server.local_triton import LocalTriton
-from triton_ensemble.server.process import ServerError
+from triton_ensemble.server.process import ServerError, ignore_signals
 from triton_ensemble.server.reload import Reloader
 from triton_ensemble.server.watch import Deaths, Follower
 
@@ -71,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
                     what = f"a process died within {SOON_S:.0f} s of {STARTS} starts in a row"
                     raise ServerError(f"{what}; correct the step, then run: make serve")
     except KeyboardInterrupt:
+        ignore_signals()
         return 0
     except ServerError as error:
         print(error, file=sys.stderr)

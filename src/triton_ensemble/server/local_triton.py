@@ -29,6 +29,7 @@ from triton_ensemble.server.process import (
     EXIT_TIMEOUT_S,
     ServerError,
     end,
+    exit_code,
     interruptible,
     wait_alive,
 )
@@ -188,7 +189,7 @@ class LocalTriton:
         # Triton waits for ever for a Python model that has no model.py, unless it may go on without it.
         goes_on = "--exit-on-error=false" in self.server_args
         while not self._is_ready():
-            code, log = process.poll(), self.log.read_text(errors="replace")
+            code, log = exit_code(process), self.log.read_text(errors="replace")
             if code is not None or ("Failed to preinitialize Python stub" in log and not goes_on):
                 raise self._error(server_log.reasons(log) or [f"it ended with exit code {code}"])
             if time.monotonic() > deadline:

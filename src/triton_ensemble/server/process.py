@@ -19,21 +19,28 @@ class ServerError(RuntimeError):
     """Triton can't start here, or has ended: a line for each cause, and the path of the log."""
 
 
-def _signals(handler: Callable[[int, FrameType | None], object]) -> None:
-    """Let `kill` and a closed terminal end a program as Ctrl-C does, with nothing left behind."""
-    if threading.current_thread() is threading.main_thread():
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            if hasattr(signal, name):  # Windows has no SIGHUP
-                signal.signal(getattr(signal, name), handler)
+# Windows has no SIGHUP.
+STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def interruptible() -> None:
-    """Turn each signal that ends a program into a KeyboardInterrupt."""
-    _signals(_interrupt)
+    """Turn each signal that ends a program into a KeyboardInterrupt: `kill` and a closed terminal leave nothing either."""
+    _handle(_interrupt)
+
+
+def ignore_signals() -> None:
+    """Ignore those signals from now on. Python's exit would put back what they do by default, in the midst of a burst."""
+    _handle(signal.SIG_IGN)
+
+
+def _handle(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> None:
+    if threading.current_thread() is threading.main_thread():
+        for number in STOPS:
+            signal.signal(number, handler)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    _signals(_ignore)  # a second one would cut short what ends the server
+    _handle(_ignore)  # a second one would cut short what ends the server
     raise KeyboardInterrupt
 
 
@@ -45,10 +52,12 @@ def end(process: subprocess.Popen[bytes], gently: bool) -> None:
     """End a session; gently means by force after the exit timeout, or at once at a second Ctrl-C."""
     try:
         if gently:
-            process.terminate()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)
             interruptible()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(EXIT_TIMEOUT_S + 2)
+            deadline = time.monotonic() + EXIT_TIMEOUT_S + 2
+            while exit_code(process) is None and time.monotonic() < deadline:
+                time.sleep(0.02)
     finally:
         # Always: a model in an endless loop outlives its Triton.
         with contextlib.suppress(ProcessLookupError):
@@ -56,9 +65,23 @@ def end(process: subprocess.Popen[bytes], gently: bool) -> None:
         process.wait()
 
 
+def exit_code(process: subprocess.Popen[bytes]) -> int | None:
+    """Return the exit code of a process, or None while it runs.
+
+    A KeyboardInterrupt inside Popen's poll(), wait() or terminate() may leave its lock taken: the next wait() never ends.
+    """
+    try:
+        ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:  # another thread has waited for it
+        return process.wait()
+    if ended is None:
+        return None
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
+
 def wait_alive(process: subprocess.Popen[bytes], meanwhile: Callable[[], object], log: str) -> None:
     """Call `meanwhile` until it returns something true; ServerError, which ends with `log`, when Triton ends by itself."""
-    while (code := process.poll()) is None:
+    while (code := exit_code(process)) is None:
         if meanwhile():
             return
         time.sleep(0.2)
