@@ -19,7 +19,6 @@ from triton_ensemble.server.ports import HOST
 from triton_ensemble.server.process import ServerError, interruptible
 
 CONNECT_S = 5.0
-PROXY_TIMEOUT = "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S"
 TRIES = 3  # starts of a replica, before what its Triton says is the answer
 
 
@@ -64,7 +63,7 @@ def deploy_application(settings: Mapping[str, Any], port: int, replicas: int) ->
         serve.start(proxy_location=settings.get("proxy_location"), http_options=http)
     except RayError as error:
         reason = str(error).splitlines()[-1]
-        advice = f"If the machine is busy, set {PROXY_TIMEOUT}=120"
+        advice = "If the machine is busy, set RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S=120"
         raise ServerError(f"Ray Serve's proxy did not start: {reason} {advice}") from None
     deployment = Pipeline.options(**options, max_constructor_retry_count=TRIES)
     try:
