@@ -16,6 +16,7 @@ import importlib
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -256,12 +257,21 @@ class Tests(NamedTuple):
     def of_file(self, path: Path) -> set[str]:
         return {name for names in self.by_line.get(str(path), {}).values() for name in names} - {""}
 
+    def of_imports(self, path: Path) -> set[str]:
+        """Return the tests in files that import a module: they may use no more of it than what it defines on import."""
+        *package, module = path.with_suffix("").parts[1:]
+        imported = re.compile(rf"{'[.]'.join(package)}([.]| import .*\b){module}\b")
+        files = {name.partition("::")[0] for name in self.seconds}
+        importing = {file for file in files if imported.search((ROOT / file).read_text())}
+        return {name for name in self.seconds if name.partition("::")[0] in importing}
+
     def of(self, mutant: Mutant) -> set[str]:
         """Return the tests of a mutant's line; where it runs on import, those of its file."""
         lines = self.by_line.get(str(mutant.path), {})
         at = statement_lines((ROOT / mutant.path).read_text(), mutant.line)
         names = {name for line in at for name in lines.get(str(line), [])}
-        return self.of_file(mutant.path) if "" in names else names
+        at_import = "" in names
+        return self.of_file(mutant.path) | self.of_imports(mutant.path) if at_import else names
 
     def sort(self, names: set[str]) -> list[str]:
         """Return those that passed, the quickest first."""

@@ -23,6 +23,7 @@ from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rule import shorten
+from triton_ensemble.check.rules.ensembles import CHAIN
 from triton_ensemble.config import Field
 
 ANSWERS = ".copier-answers.yml"
@@ -336,6 +337,23 @@ class TestProject:
         places = check(write(files, tmp_path))
         orphans = [f.file.parent.name for f in places if f.rule == "folder-of-no-step"]
         assert orphans == ["x"]
+
+    @pytest.mark.parametrize(
+        ("answers", "is_found"),
+        [
+            ({"ensemble_name": "e"}, True),
+            ({"ensemble_name": "e", "ensemble": {"all_outputs": True}}, False),
+            ({"name": "e", "ensemble": {"all_outputs": True}}, False),
+            ({"steps": [{"name": "e", "ensemble": {"all_outputs": True}, "steps": []}]}, False),
+        ],
+    )
+    def test_an_ensemble_that_is_asked_for_all_outputs(
+        self, tmp_path: Path, answers: dict[str, Any], is_found: bool
+    ) -> None:
+        files = project({"steps": [], **answers})
+        texts = {"a": A, "e": ensemble_text(*CHAIN, outputs="M Y")}
+        files |= {f"model_repository/{name}/config.pbtxt": text for name, text in texts.items()}
+        assert ("outputs-exposed" in [rule for rule, *_ in found(files, tmp_path)]) == is_found
 
     def test_an_answer_that_was_left_out(self, tmp_path: Path) -> None:
         files = {**project({"steps": [], "outputs": ["Y"]}), "pipeline.yml": "steps: []\n"}

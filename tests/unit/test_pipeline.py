@@ -71,6 +71,12 @@ REFUSED = {
     "a binding": ("y: C", "y: {tensor: C, reshape: [0]}", 19, "y reshape has the dim 0"),
     "a tensor that a step reads": ("x: B", "x: D", 17, "reads D, which is not in `tensors`"),
     "a tensor that a step lists": ("[B]", "[C]", 19, "writes C"),
+    "a field of the ensemble": (
+        "steps:\n",
+        "ensemble: {config: 'platform: \"x\"'}\nsteps:\n",
+        9,
+        "ensemble: has in `config` platform",
+    ),
     "a rule on a field": ("level: 1", "level: 3", 23, "`default_priority_level` from 1 to 2"),
 }
 

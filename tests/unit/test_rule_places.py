@@ -179,7 +179,28 @@ output { name: "output__0" data_type: TYPE_FP32 dims: [1] }
 parameters { key: "model_type" value { string_value: "xgboost_json" } }
 parameters { key: "is_classifier" value { string_value: "false" } }
 """
+AGAIN_INITIAL = f"    initial_state {{ # here\n      {INITIAL}\n    }}\n  }}\n}}\n"
+WARM = """\
+backend: "python"
+input { name: "X" data_type: TYPE_STRING dims: [2] }
+output { name: "Y" data_type: TYPE_FP32 dims: [4] }
+model_warmup {
+  name: "w"
+  batch_size: 1
+  inputs {
+    key: "X"
+    value {
+      data_type: TYPE_STRING
+      dims: [2]
+      input_data_file: "short" # here
+    }
+  }
+}
+"""
 FAULTS = [
+    ("vllm-batches", f'backend: "vllm"\nmodel_transaction_policy {{{HERE}\n  decoupled: false\n}}\n'),
+    ("sequence-state", STATE.removesuffix("  }\n}\n") + AGAIN_INITIAL),
+    ("warmup-data", WARM),
     ("sequence-state", STATE.replace(INITIAL, INITIAL.replace("FP32", f"INT32{HERE}"))),
     ("sequence-state", STATE.replace(INITIAL, INITIAL.replace("[4]", f"[4, 4]{HERE}"))),
     ("sequence-state", STATE.replace(INITIAL, INITIAL.replace("[4]", f"[-1]{HERE}"))),
@@ -229,7 +250,8 @@ def test_a_finding_is_where_the_mistake_is(rule: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("rule", "config"), FAULTS)
 def test_a_fault_of_another_kind_is_where_it_is(rule: str, config: str, tmp_path: Path) -> None:
-    files = {"m": config, "m/initial_state/zeros": "0" * 100, "m/initial_state/short": "0"}
+    files = {"m": config, "m/initial_state/zeros": "0" * 100}
+    files |= {"m/initial_state/short": "0", "m/warmup/short": "0"}
     found = [each for each in check(examples.write(files, tmp_path)) if each.rule == rule]
     lines = [i for i, line in enumerate(config.splitlines(), 1) if line.endswith(HERE)]
     assert [each.line for each in found] == lines
