@@ -475,16 +475,20 @@ def test_counters_are_shown_with_their_labels(serve: Serve) -> None:
     family, metric = metrics._shown["cache_hits_total"]
     assert family.declared["description"] == "Answers that were kept"
     assert metric.labels == {"model": "m", "version": "3", "step": "s"}
+    for name in ("calls", "seconds", "rejected", "failed"):
+        family, _ = metrics._shown[f"step_{name}_total"]
+        assert family.declared["description"]
     _, lived = metrics._shown["step_process_seconds_total"]
     assert lived.labels["process"] == "m_0"
 
 
-def test_a_count_of_calls_and_seconds(serve: Serve) -> None:
-    model = serve(double)
+@pytest.mark.parametrize("together", [1, 2])
+def test_a_count_of_calls_and_seconds(serve: Serve, together: int) -> None:
+    model, start = serve(double), time.perf_counter()
     for _ in range(3):
-        model.execute([Request(A=rows(1))])
-    assert model._step._calls.value == 3
-    assert model._step._seconds.value > 0
+        model.execute([Request(A=rows(1)) for _ in range(together)])
+    assert 3 <= model._step._calls.value <= 3 * together  # a group is also tried apart
+    assert 0 < model._step._seconds.value < time.perf_counter() - start
 
 
 @pytest.mark.parametrize(
