@@ -51,9 +51,8 @@ def _ignore(_number: int, _frame: FrameType | None) -> None:
 def end(process: subprocess.Popen[bytes], gently: bool) -> None:
     """End a session; gently means by force after the exit timeout, or at once at a second Ctrl-C."""
     try:
-        if gently:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGTERM)
+        if gently and process.returncode is None:  # else its number may be another process's
+            os.kill(process.pid, signal.SIGTERM)
             interruptible()
             deadline = time.monotonic() + EXIT_TIMEOUT_S + 2
             while exit_code(process) is None and time.monotonic() < deadline:
