@@ -18,6 +18,8 @@ from hypothesis import HealthCheck, settings
 from project_cache import Generator, ProjectCache
 from support import WITHOUT_PLUGINS, Generate, Project, run, succeed
 
+from triton_ensemble.repository import model_files
+
 # Test modules are compiled once, also where Python is told to write no code: pytest takes 10 s to rewrite all of them.
 WRITES_NO_CODE, sys.dont_write_bytecode = sys.dont_write_bytecode, False
 SUITES = ("unit", "process", "triton", "docker", "cluster", "browser", "rayserve")
@@ -67,8 +69,8 @@ def _no_settings_of_the_user(
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _copier_repeats_no_work(pytestconfig: pytest.Config) -> Any:
-    """Compile each hook once for all processes; read a YAML text and check out a template once in each.
+def _processes_repeat_no_work(pytestconfig: pytest.Config) -> Any:
+    """Compile each hook and build each model file once for all processes; read a YAML text and check out a template once in each.
 
     What the paths and files of a copy are rendered with is computed once too, without a git process for each.
     Together that is most of a copy, and an update is three.
@@ -76,7 +78,7 @@ def _copier_repeats_no_work(pytestconfig: pytest.Config) -> Any:
     assert pytestconfig.cache
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(shared_work.VARIABLE, str(pytestconfig.cache.mkdir("templates")))
-        for module in (copier._main, copier._template, jinja2.environment, yaml):
+        for module in (copier._main, copier._template, jinja2.environment, model_files, yaml):
             shared_work.CHANGES[module.__name__](module)
         yield
 

@@ -1,4 +1,4 @@
-"""Work that the processes of a test run share: what Jinja compiles, which is most of a copy by Copier.
+"""Work that the processes of a test run share: what Jinja compiles, which is most of a copy by Copier, and model files.
 
 `shared_work.pth`, beside the packages of the environment, imports this module in each process of a test
 run, if the variable SHARED_WORK names a folder for it. It changes no output of a process.
@@ -17,6 +17,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 VARIABLE = "SHARED_WORK"
+FROM_TEMPLATE = b"# Yours: written once"  # how a model script of an example begins
+BUILD_WITH = ("numpy", "onnx", "scikit-learn", "skl2onnx", "torch")
 # All of a Jinja environment that its compiler reads, beside the extensions.
 SETTINGS = (
     "block_start_string",
@@ -174,10 +176,54 @@ def render_once(copier: Any) -> None:
         worker._sync_git_index_executable_bit = lambda *_: None
 
 
+def build_once(model_files: Any) -> None:
+    """Let the model scripts that a project has from its template build each file once, in any process."""
+    import shutil
+
+    build = model_files._build
+
+    def build_once(script: Any, path: Any, root: Any) -> None:
+        folder = os.environ.get(VARIABLE)
+        if not folder or not script.exists() or not script.read_bytes().startswith(FROM_TEMPLATE):
+            build(script, path, root)
+            return
+        kept = os.path.join(folder, name_model(script, path.name))
+        if os.path.isdir(kept):
+            shutil.copytree(kept, path.parent, dirs_exist_ok=True)
+            return
+        build(script, path, root)
+        with suppress(OSError):  # another process may have built it meanwhile
+            shutil.copytree(path.parent, f"{kept}.{os.getpid()}")
+            os.rename(f"{kept}.{os.getpid()}", kept)
+
+    model_files._build = build_once
+
+
+def name_model(script: Any, file: str) -> str:
+    """Return the name of the folder for what a script builds: by all that it may import, and the packages that build."""
+    from hashlib import sha256
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions = []
+    for package in BUILD_WITH:
+        with suppress(PackageNotFoundError):
+            versions.append(f"{package} {version(package)}")
+    root = script.parent.parent
+    files = (path for name in ("models", "steps") for path in root.joinpath(name).rglob("*"))
+    texts = sorted(
+        (str(path.relative_to(root)), path.read_bytes())
+        for path in files
+        if path.is_file() and path.suffix != ".pyc"
+    )
+    parts = (sys.version, versions, texts, script.name, file)
+    return f"model-{sha256(repr(parts).encode()).hexdigest()}"
+
+
 CHANGES = {
     "copier._main": render_once,
     "copier._template": clone_once,
     "jinja2.environment": compile_once,
+    "triton_ensemble.repository.model_files": build_once,
     "yaml": load_once,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
@@ -9,8 +10,10 @@ from types import CodeType
 import copier
 import jinja2
 import pytest
-from shared_work import VARIABLE
+from shared_work import FROM_TEMPLATE, VARIABLE
 from support import run, succeed
+
+from triton_ensemble.repository import model_files
 
 TEMPLATE = "{% for a in b %}{{ a }}\n{% endfor %}{% macro c() %}d{% endmacro %}"
 
@@ -86,3 +89,22 @@ def test_what_is_computed_once_a_copy_renders_each_path(tmp_path: Path) -> None:
         copier.run_copy(str(tmp_path / "template"), made, {"names": [one, two]}, quiet=True)
         found = {path.name: path.read_text() for path in made.rglob("*") if path.is_file()}
         assert found == {f"{one}.yml": f"['{one}', '{two}']", one: one, two: two, "last": "False"}
+
+
+@pytest.mark.parametrize(("head", "shares"), [(FROM_TEMPLATE.decode(), True), ("# Mine", False)])
+def test_a_script_of_the_template_builds_once_until_a_file_beside_it_changes(
+    folder: Path, tmp_path: Path, head: str, shares: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = f"{head}\n\ndef build(path):\n    path.write_text(__file__)\n"
+    built = []
+    for name, step in (("one", ""), ("two", ""), ("three", "edited")):
+        for module in ("models", "models.made"):
+            monkeypatch.delitem(sys.modules, module, raising=False)
+        made = tmp_path / name / "models" / "made.py"
+        for path, text in ((made, script), (tmp_path / name / "steps" / "a.py", step)):
+            path.parent.mkdir(parents=True)
+            path.write_text(text)
+        target = tmp_path / name / "1" / "model.bin"
+        assert [*model_files.make(made, target, tmp_path / name)] == [target]
+        built.append(Path(target.read_text()).parts[-3])
+    assert built == ["one", "one" if shares else "two", "three"]
