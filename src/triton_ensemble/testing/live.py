@@ -243,7 +243,7 @@ def test_concurrent_requests_share_executions(client: Client, count: Count, mode
     requests, executions = (f"nv_inference_{name}" for name in ("request_success", "exec_count"))
     start = time.monotonic()
     client.send(ROW)
-    at_once = min(64, max(8, int(16 / (time.monotonic() - start))))
+    at_once = min(64, max(8, int(4 / (time.monotonic() - start))))
     for _ in range(20):
         before = count(requests, model), count(executions, model)
         with ThreadPoolExecutor(32) as pool:
