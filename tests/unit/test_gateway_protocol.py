@@ -25,7 +25,7 @@ async def serving(app: Any, state: ServerState, **settings: float) -> AsyncItera
     config, given = Config(app, log_config=None), Settings(**settings)  # type: ignore[arg-type]
     config.load()
     server = await asyncio.get_running_loop().create_server(
-        lambda: Protocol(config, state, {}, settings=given), "127.0.0.1", 0
+        lambda: Protocol(config, state, {"settings": given}), "127.0.0.1", 0
     )
     async with server:
         yield server.sockets[0].getsockname()

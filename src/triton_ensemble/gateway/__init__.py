@@ -1,6 +1,20 @@
 """A REST service before Triton, for people who do not speak tensors: what `gateway/` of a project is made of."""
 
-from triton_ensemble.gateway.depends import Key, Pipeline
-from triton_ensemble.gateway.service import Text, service
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from triton_ensemble.gateway.api import Text, service
+    from triton_ensemble.gateway.depends import Key, Pipeline
 
 __all__ = ["Key", "Pipeline", "Text", "service"]
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for: the process that starts the workers needs none of it, nor the time that FastAPI takes."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from triton_ensemble.gateway import api, depends
+
+    return getattr(depends if name in ("Key", "Pipeline") else api, name)

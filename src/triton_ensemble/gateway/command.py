@@ -16,13 +16,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 from triton_ensemble.client import package, protocols
 from triton_ensemble.gateway.log import CONFIG
+from triton_ensemble.gateway.settings import Settings, SettingsError
 from triton_ensemble.project import Project, ProjectError
 from triton_ensemble.server.local_triton import BEHIND, LocalTriton
 from triton_ensemble.server.ports import free_ports
@@ -30,9 +30,11 @@ from triton_ensemble.server.process import ServerError
 
 SHM, SHM_BYTES = "/dev/shm", 16 << 20  # more than the counters of a hundred workers take
 LOADING = "triton_ensemble.gateway.loading"
-RELOAD: dict[str, object] = {"reload": True, "reload_dirs": ["gateway"]}
+RELOAD: dict[str, Any] = {"reload": True, "reload_dirs": ["gateway"]}
 # Requests that are under way when it is told to stop have as long as Triton's.
-SERVING: dict[str, object] = {
+SERVING: dict[str, Any] = {
+    "factory": True,
+    "http": "triton_ensemble.gateway.protocol:Protocol",
     "access_log": False,
     "timeout_keep_alive": 75,  # load balancers use idle connections for 60 s: to close one first would lose a request
     "timeout_graceful_shutdown": 30,
@@ -58,14 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise ProjectError("gateway/: not there; add gateway to extras in pipeline.yml")
     try:
         import uvicorn
-
-        from triton_ensemble.gateway.loading import ApplicationError, application
-        from triton_ensemble.gateway.protocol import Protocol
-        from triton_ensemble.gateway.settings import Settings, SettingsError
     except ImportError as error:
         raise ProjectError(f"the gateway needs {error.name}; run: make gateway") from None
     try:
-        protocol = partial(Protocol, settings=Settings.read())
+        Settings.read()
     except SettingsError as error:
         raise ProjectError(str(error)) from None
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that Triton is stopped, too
@@ -73,6 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     package(project)  # where it is not installed, the application finds it in src/ now
     try:
         if arguments.workers:
+            from triton_ensemble.gateway.loading import application
+
             application()  # what is wrong with it is said before Triton is started, and once
         [port] = free_ports({"gateway": arguments.port}).values()
         with _triton(project) as url, tempfile.TemporaryDirectory(dir=_memory()) as metrics:
@@ -83,12 +83,11 @@ def run(arguments: argparse.Namespace) -> int:
             ready = f"{project.ensemble} at {url}, where POST /predict asks it; Ctrl-C stops it"
             print(ready, flush=True)
             app = f"{LOADING}:{'worker' if arguments.workers else 'make_reloaded'}"
-            more = {"workers": arguments.workers} if arguments.workers else RELOAD
-            given: dict[str, Any] = {"factory": True, "http": protocol, **more, **SERVING}
-            uvicorn.run(app, host=arguments.host, port=port, **given)
+            more: dict[str, Any] = {"workers": arguments.workers} if arguments.workers else RELOAD
+            uvicorn.run(app, host=arguments.host, port=port, **more, **SERVING)
     except KeyboardInterrupt:
         return 0
-    except (ApplicationError, ServerError) as error:
+    except ServerError as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -17,13 +17,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from triton_ensemble.gateway.observe import Observed
 from triton_ensemble.gateway.refusal import Refusal
+from triton_ensemble.server.process import ServerError
 
 ROUTES = "gateway/routes.py"
 AGAIN_S = 2.0  # until a worker that can't load the application is started again
 LOG = logging.getLogger("gateway")
 
 
-class ApplicationError(RuntimeError):
+class ApplicationError(ServerError):
     """Raised for code of gateway/ that can't be served: the line of the file, and what is wrong."""
 
 

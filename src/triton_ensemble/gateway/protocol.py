@@ -42,11 +42,10 @@ class Protocol(asyncio.Protocol):
         server_state: Any,  # of uvicorn, whose types name only its own protocols
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
-        *,
-        settings: Settings,
     ) -> None:
         self.config, self.server_state, self.app_state = config, server_state, app_state
         self.loop = _loop or asyncio.get_running_loop()
+        settings: Settings = app_state.get("settings") or Settings.read()
         self._body_s, self._read_s = settings.body_s, settings.timeout_s
         gateway: Gateway | None = app_state.get("gateway")
         self.admission = gateway.admission if gateway else Admission(settings)

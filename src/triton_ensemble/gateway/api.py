@@ -55,7 +55,7 @@ def service(module: ModuleType, inputs: type, answer: type, *routes: OpenAi) -> 
         redirect_slashes=False,  # to whatever host a request names
         telemetry=observe.TELEMETRY if observe.EXPORTED else None,
     )
-    app.state.gateway = gateway
+    app.state.gateway, app.state.settings = gateway, settings
     app.root_path = settings.root_path  # as an argument it is deprecated
     shown = [] if gateway.keys.are_asked else requests  # the description is for everybody
     described = [describe.predict(client, inputs, answer, shown, decoupled=project.decoupled)]
@@ -106,8 +106,8 @@ async def _run_application(app: FastAPI) -> AsyncIterator[dict[str, object]]:
     ordinary: Ordinary | None = getattr(app.state, "ordinary", None)
     async with app.state.gateway.run():
         is_whole = ordinary and ordinary.is_of(app)
-        state = {"gateway": app.state.gateway, "ordinary": ordinary if is_whole else None}
-        yield {**state, "tensor_paths": app.state.tensor_paths}
+        state = {name: getattr(app.state, name) for name in ("gateway", "settings", "tensor_paths")}
+        yield {**state, "ordinary": ordinary if is_whole else None}
 
 
 def _add_probes(app: FastAPI, gateway: Gateway) -> None:
