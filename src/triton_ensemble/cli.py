@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from triton_ensemble import __version__
 from triton_ensemble.project import FILE, ProjectError
+from triton_ensemble.signals import ignore_signals
 
 # Module and summary of each command, in the order in which a newcomer meets them.
 COMMANDS = {
@@ -70,7 +71,15 @@ READER_LEFT = 141  # the exit status that a shell has for SIGPIPE
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. An error of the user is one line on stderr."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is not None:
+        return _run(arguments)
+    try:
+        return _run(sys.argv[1:])
+    finally:
+        ignore_signals()
+
+
+def _run(words: Sequence[str]) -> int:
     chosen = next((word for word in words if word in COMMANDS), None)
     try:
         parsed = _parser(chosen).parse_args(words)

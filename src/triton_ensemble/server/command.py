@@ -17,9 +17,10 @@ from typing import Any
 
 from triton_ensemble.project import Project
 from triton_ensemble.server.local_triton import LocalTriton
-from triton_ensemble.server.process import ServerError, ignore_signals
+from triton_ensemble.server.process import ServerError
 from triton_ensemble.server.reload import Reloader
 from triton_ensemble.server.watch import Deaths, Follower
+from triton_ensemble.signals import ignore_signals
 
 EXPLICIT: dict[str, Any] = {"server_args": ("--model-control-mode=explicit", "--load-model=*")}
 # A cached response would be that of the code before.

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
+from triton_ensemble.signals import STOPS
+
 EXIT_TIMEOUT_S = 5  # one idle client connection holds Triton up for all of it
 
 
@@ -19,21 +21,12 @@ class ServerError(RuntimeError):
     """Triton can't start here, or has ended: a line for each cause, and the path of the log."""
 
 
-# Windows has no SIGHUP.
-STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-
-
 def interruptible() -> None:
     """Turn each signal that ends a program into a KeyboardInterrupt: `kill` and a closed terminal leave nothing either."""
     _handle(_interrupt)
 
 
-def ignore_signals() -> None:
-    """Ignore those signals from now on. Python's exit would put back what they do by default, in the midst of a burst."""
-    _handle(signal.SIG_IGN)
-
-
-def _handle(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> None:
+def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
     if threading.current_thread() is threading.main_thread():
         for number in STOPS:
             signal.signal(number, handler)

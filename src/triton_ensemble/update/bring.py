@@ -10,12 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from triton_ensemble.signals import STOPS
 from triton_ensemble.update.aside import Aside
 from triton_ensemble.update.git import UpdateError, git
 from triton_ensemble.update.stage import Stage, make_stage, remove_empty_folders
-
-# Windows has no SIGHUP.
-STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 class Interruptions:
