@@ -14,7 +14,7 @@ __all__ = ["Key", "Pipeline", "Text", "service"]
 def __getattr__(name: str) -> object:
     """Import what is asked for: the process that starts the workers needs none of it, nor the time that FastAPI takes."""
     if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(name)
     from triton_ensemble.gateway import api, depends
 
     return getattr(depends if name in ("Key", "Pipeline") else api, name)
