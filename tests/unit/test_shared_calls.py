@@ -55,6 +55,24 @@ def test_each_gets_its_own_rows_in_calls_of_a_batch_at_most() -> None:
     asyncio.run(main())
 
 
+def test_long_texts_do_not_pad_short_ones() -> None:
+    async def main() -> None:
+        sent: list[set[int]] = []
+
+        async def send(arrays: Arrays, **_: Any) -> Arrays:
+            sent.append({len(cell) for cell in arrays["A"].flat})
+            await asyncio.sleep(0.01)
+            return arrays
+
+        calls = SharedCalls(send, joined, 8, refused=ValueError)
+        texts = [np.array([[b"a" * size]], object) for size in (0, 60, 100, 20, 250, 16, 64, 3)]
+        answers = await asyncio.gather(*[calls.call({"A": text}, 1e9, {}) for text in texts])
+        assert [answer["A"].item() for answer in answers] == [text.item() for text in texts]
+        assert sent == [{0}, {16, 20, 60}, {64, 100, 250}, {3}]
+
+    asyncio.run(main())
+
+
 def test_what_is_refused_together_is_sent_again_alone_and_a_lone_one_is_not() -> None:
     async def main() -> None:
         triton = Triton()
