@@ -14,6 +14,8 @@ from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
 
 STRANGER_BYTES = 1 << 20
+OBJECT_BYTES, CELL_BYTES = 64, 32  # of a list or an object of JSON in memory, and of what is in it
+ERROR_BYTES = 1280  # of what pydantic and FastAPI say of a value that is wrong
 WINDOW_S = 0.5  # of what the limit is told
 
 
@@ -95,12 +97,21 @@ class Admission:
         finally:
             self._waiting -= 1
 
-    def body(self, headers: Mapping[str, str], *, is_stranger: bool = False) -> Body:
+    def body(
+        self,
+        headers: Mapping[str, str],
+        *,
+        is_json: bool,
+        is_typed: bool,
+        is_stranger: bool = False,
+    ) -> Body:
         """Return what holds the body of a request; Refusal 413 where its length alone is too much.
 
-        A stranger sends no valid key although the gateway asks for keys.
+        Of JSON the values count too, and where they are typed, pydantic reads them. A stranger sends no valid key
+        although the gateway asks for keys.
         """
-        body, length = Body(self, is_stranger), headers.get("content-length", "")
+        body = Body(self, is_json=is_json, is_typed=is_typed, is_stranger=is_stranger)
+        length = headers.get("content-length", "")
         if length.isdecimal():
             body.check_length(int(length))
         return body
@@ -137,11 +148,18 @@ class Admission:
 
 
 class Body:
-    """The body of a request. It counts as memory until the request is answered."""
+    """The body of a request. It counts as memory until the request is answered.
 
-    def __init__(self, admission: Admission, is_stranger: bool) -> None:
+    JSON counts with its objects, many times the size of its text. If it is typed, it also leaves room for an error of each
+    value: for a moment, and for one request at a time.
+    """
+
+    def __init__(
+        self, admission: Admission, *, is_json: bool, is_typed: bool, is_stranger: bool
+    ) -> None:
         self._admission, self._is_stranger = admission, is_stranger
-        self._length = self._size = 0
+        self._is_json, self._is_typed = is_json, is_typed
+        self._length = self._size = self._room = 0
         self._parts: list[bytes] = []
 
     def add(self, part: bytes) -> None:
@@ -149,7 +167,13 @@ class Body:
         self._parts.append(part)
         self._length += len(part)
         self.check_length(self._length)
-        self.hold(len(part))
+        more = len(part)
+        if self._is_json:
+            objects, cells = part.count(b"[") + part.count(b"{"), part.count(b",")
+            more += OBJECT_BYTES * objects + CELL_BYTES * cells
+            self._room += ERROR_BYTES * (objects + cells) if self._is_typed else 0
+        self._size += more
+        self._admission.hold(more, self._size + self._room)
 
     def check_length(self, length: int) -> None:
         """Raise Refusal 401 or 413 where a request has too many bytes."""
@@ -160,18 +184,10 @@ class Body:
         if length > self._admission.max_bytes:
             raise Refusal(413, f"a request may have {self._admission.max_bytes} bytes; send fewer")
 
-    def hold(self, size: int) -> None:
-        """Count more bytes of memory; Refusal 413 or 429 if they do not fit."""
-        self._size += size
-        self._admission.hold(size, self._size)
-
-    def check_room(self, size: int) -> None:
-        """Raise Refusal 413 or 429 if more bytes of memory would not fit; do not count them."""
-        self._admission.hold(0, self._size + size)
-
     def content(self) -> bytes:
         """Return all that has come."""
-        return b"".join(self._parts)
+        self._parts = [b"".join(self._parts)]
+        return self._parts[0]
 
     def close(self) -> None:
         """Let go of it."""

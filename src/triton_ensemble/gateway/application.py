@@ -15,12 +15,12 @@ from triton_ensemble.gateway.admission import Body
 from triton_ensemble.gateway.exchange import Exchange
 from triton_ensemble.gateway.gateway import Gateway
 from triton_ensemble.gateway.observe import Asked
-from triton_ensemble.gateway.refusal import Refusal
 
 if TYPE_CHECKING:
     from triton_ensemble.gateway.protocol import Protocol
 
 WITHOUT_BODY = (204, 304)
+STREAM_COPIES = 8  # in memory of an event that is not read: of gRPC, arrays, JSON and chunks, and those of the next
 LOG = logging.getLogger("gateway")
 
 
@@ -52,19 +52,18 @@ class Applied(Exchange):
 
     def _admit(self) -> Body:
         """Let the request in. Only its route knows whether it asks for a key, so a long body without one is refused."""
-        gateway: Gateway | None = self._connection.app_state.get("gateway")
+        state, headers = self._connection.app_state, self._asked.headers
+        gateway: Gateway | None = state.get("gateway")
         is_stranger = gateway is not None and not gateway.keys.are_in(self._asked)
-        return self._connection.admission.body(self._asked.headers, is_stranger=is_stranger)
+        # The gateway counts the objects of tensors, as it reads them again.
+        is_tensors = self._asked.path in state.get("tensor_paths", ())
+        is_json = not is_tensors and bodies.is_json(headers)
+        return self._connection.admission.body(
+            headers, is_json=is_json, is_typed=True, is_stranger=is_stranger
+        )
 
     async def _answer(self, body: Body) -> None:
-        content = body.content()
-        try:
-            if self._asked.path not in self._connection.app_state.get("tensor_paths", ()):
-                bodies.hold_objects(body, self._asked.headers, content, typed=True)
-        except Refusal as refusal:
-            self._refuse(refusal)
-            return
-        self._messages = [{"type": "http.request", "body": content, "more_body": False}]
+        self._messages = [{"type": "http.request", "body": body.content(), "more_body": False}]
         try:
             await self._connection.config.loaded_app(self._scope, self._receive, self._respond)
         except Exception:
@@ -100,7 +99,7 @@ class Applied(Exchange):
         elif self._is_chunked:
             body = b"%x\r\n%s\r\n" % (len(body), body) if body else b""
             body += b"0\r\n\r\n" if is_last else b""
-        self._connection.write(body)
+        self._connection.write(body, copies=STREAM_COPIES if self._is_chunked else 1)
         if is_last and not self._is_over.is_set():
             self._end()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import gc
 import re
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +12,6 @@ import orjson
 
 from triton_ensemble.client import Package, Tensor, Tensors
 from triton_ensemble.gateway import recordings
-from triton_ensemble.gateway.admission import Body
 from triton_ensemble.gateway.forms import Part, parts
 from triton_ensemble.gateway.refusal import Refusal, check_rows
 
@@ -19,8 +19,6 @@ BASE64 = "base64"
 FORM = "multipart/form-data"
 RAW = re.compile(r"(audio|image|video)/.+|application/octet-stream|text/plain")
 SMALL_BYTES = 64 << 10  # of JSON that is soon converted, whatever it is
-OBJECT_BYTES, CELL_BYTES = 64, 32  # of a list or an object in memory, and of what is in it
-ERROR_BYTES = 1280  # of what pydantic and FastAPI say of a value that is wrong
 Names = list[str | None]  # of the files that are rows, for errors
 Given = tuple[Mapping[str, object], Names]
 
@@ -71,28 +69,23 @@ def inputs(headers: Mapping[str, str], body: bytes, client: Package, max_rows: i
     return _read_json(body, client, max_rows), []
 
 
+def is_json(headers: Mapping[str, str]) -> bool:
+    """Return whether a body is read as JSON."""
+    return _kind(headers) in ("application/json", "")
+
+
 def _kind(headers: Mapping[str, str]) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def hold_objects(body: Body, headers: Mapping[str, str], content: bytes, *, typed: bool) -> None:
-    """Count the objects of JSON, many times the size of its text; Refusal 413 or 429 if they do not fit.
-
-    `typed` JSON, which pydantic reads, also has to leave room for an error of each value: for a moment, and for one
-    request at a time.
-    """
-    if _kind(headers) in ("application/json", ""):
-        objects, cells = content.count(b"[") + content.count(b"{"), content.count(b",")
-        body.hold(OBJECT_BYTES * objects + CELL_BYTES * cells)
-        if typed:
-            body.check_room(ERROR_BYTES * (objects + cells))
-
-
 def _read_json(body: bytes, client: Package, max_rows: int) -> dict[str, object]:
+    gc.disable()  # it would walk through the lists while they are made, which takes twice as long as to make them
     try:
         given = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise Refusal(400, f"the request is no JSON: {error}") from None
+    finally:
+        gc.enable()
     if not isinstance(given, dict):
         raise Refusal(400, "the request is no object; write {NAME: [...]}, by input")
     tensors = client.tensors.INPUTS

@@ -15,7 +15,7 @@ from opentelemetry import propagate
 from opentelemetry.context import Context
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.types import Message, Send
+from starlette.types import Message, Receive, Scope, Send
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from triton_ensemble.client import Arrays, Options, Package
@@ -94,7 +94,7 @@ class Gateway:
         asked = request.state.asked
         with closing(self.begin(asked)) as body:
             await self._read(request, body)
-            async with _unless_gone(request):
+            with _unless_gone(request):
                 return await answer(asked, body)
 
     def begin(self, asked: Asked) -> Body:
@@ -102,7 +102,8 @@ class Gateway:
         self.admission.check()
         self.keys.check(asked)
         bodies.check(asked.headers, None if asked.is_openai else self._raw)
-        return self.admission.body(asked.headers)
+        is_json = bodies.is_json(asked.headers)
+        return self.admission.body(asked.headers, is_json=is_json, is_typed=asked.is_openai)
 
     async def answer(self, asked: Asked, body: Body) -> Response:
         """Answer a request whose body is complete; Refusal where it gets no outputs."""
@@ -149,7 +150,7 @@ class Gateway:
 
     async def send_events(self, request: Request, events: AsyncGenerator[bytes, None]) -> Response:
         """Answer by server-sent events; Refusal where the first raises it, or the client leaves before it."""
-        async with _unless_gone(request):
+        with _unless_gone(request):
             first = await anext(events, b"")  # a request that is refused has a status of its own
         return _Events(first, events, self._settings.timeout_s)
 
@@ -184,7 +185,6 @@ class Gateway:
 
     def _inputs(self, asked: Asked, body: Body) -> bodies.Given:
         content = body.content()
-        bodies.hold_objects(body, asked.headers, content, typed=False)
         given, names = bodies.inputs(asked.headers, content, self._client, self._max_rows)
         # NumPy takes true and false for numbers. Photographs are not searched for these words: that takes 1 us for each kB.
         if self._takes_numbers and (b"true" in content or b"false" in content):
@@ -224,20 +224,21 @@ def _options(asked: Asked, context: Context | None) -> Options:
 
 
 class _Events(StreamingResponse):
-    """Server-sent events, which end where one is not read in time: they hold a place."""
+    """Server-sent events, which end where the client leaves, or does not read one in time: they hold a place."""
 
     def __init__(self, first: bytes, events: AsyncGenerator[bytes, None], read_s: float) -> None:
         super().__init__(_prepend(first, events), 200, UNBUFFERED, "text/event-stream")
         self._events, self._read_s = events, read_s
 
-    async def stream_response(self, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def in_time(message: Message) -> None:
             with anyio.fail_after(self._read_s):
                 await send(message)
 
         async with aclosing(self._events):
-            with suppress(TimeoutError):
-                await super().stream_response(in_time)
+            # In Starlette's tasks, the events of a client that leaves stay in memory until the collector runs.
+            with _while_there(Request(scope, receive)), suppress(TimeoutError):
+                await self.stream_response(in_time)
 
 
 async def _prepend(first: bytes, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -246,15 +247,22 @@ async def _prepend(first: bytes, events: AsyncIterator[bytes]) -> AsyncIterator[
         yield event
 
 
-@asynccontextmanager
-async def _unless_gone(request: Request) -> AsyncIterator[None]:
+@contextmanager
+def _unless_gone(request: Request) -> Iterator[None]:
+    """As _while_there, and raise Refusal where who asked has left."""
+    with _while_there(request) as scope:
+        yield
+    if scope.cancelled_caught:
+        raise Refusal(observe.GONE, "who asked has left")
+
+
+@contextmanager
+def _while_there(request: Request) -> Iterator[anyio.CancelScope]:
     """Cancel what is under way where who asked leaves, and Triton's request with it."""
     with anyio.CancelScope() as scope:
         gone = asyncio.ensure_future(request.receive())
         gone.add_done_callback(lambda _: scope.cancel())
         try:
-            yield
+            yield scope
         finally:
             gone.cancel()
-    if scope.cancelled_caught:
-        raise Refusal(observe.GONE, "who asked has left")

@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJso
 from starlette.responses import Response
 
 from triton_ensemble.client import Arrays
-from triton_ensemble.gateway import bodies, describe
+from triton_ensemble.gateway import describe
 from triton_ensemble.gateway.admission import Body
 from triton_ensemble.gateway.answers import JSON, dump_json
 from triton_ensemble.gateway.depends import Pipeline
@@ -96,10 +96,8 @@ class Route:
 
     async def answer(self, gateway: Gateway, asked: Asked, body: Body) -> Response:
         """Answer a request whose body is complete; Refusal where it gets no outputs."""
-        content = body.content()
-        bodies.hold_objects(body, asked.headers, content, typed=True)
         try:
-            given = self.request.model_validate_json(content)
+            given = self.request.model_validate_json(body.content())
         except ValidationError as error:
             raise make_invalid(error.errors(include_input=False)) from None
         outputs, answer = await self.ask(given, partial(gateway.outputs, asked), asked.id)

@@ -219,13 +219,13 @@ class Protocol(asyncio.Protocol):
             self._unlimit()
             self._limit(self._body_s, self.transport.close)
 
-    def write(self, *parts: bytes) -> None:
-        """Write a part of an answer, if somebody is there to read it."""
+    def write(self, *parts: bytes, copies: int = 1) -> None:
+        """Write a part of an answer, if somebody is there to read it; until it is read, so many copies are in memory."""
         if not self.transport.is_closing():
             data = b"".join(parts)
             self.transport.write(data)
             if not self.writable.is_set():
-                self.admission.hold_unread(self.transport, len(data))
+                self.admission.hold_unread(self.transport, copies * len(data))
 
     def _wait_for_next(self) -> None:
         if not self._keeps_alive or self._is_last:
