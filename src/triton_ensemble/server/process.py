@@ -73,8 +73,9 @@ def exit_code(process: subprocess.Popen[bytes]) -> int | None:
 
 def wait_alive(process: subprocess.Popen[bytes], meanwhile: Callable[[], object], log: str) -> None:
     """Call `meanwhile` until it returns something true; ServerError, which ends with `log`, when Triton ends by itself."""
-    while (code := exit_code(process)) is None:
-        if meanwhile():
-            return
-        time.sleep(0.2)
-    raise ServerError(f"Triton ended with exit code {code}{log}")
+    while not meanwhile():
+        # Often, because a replica without its Triton refuses at once, and so draws requests from others.
+        for _ in range(10):
+            if (code := exit_code(process)) is not None:
+                raise ServerError(f"Triton ended with exit code {code}{log}")
+            time.sleep(0.02)
