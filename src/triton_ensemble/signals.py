@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
+from types import FrameType
 
 # Windows has no SIGHUP.
 STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+def handle(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> None:
+    """Handle each of them by `handler`. Python allows that in the main thread only; elsewhere nothing changes."""
+    if threading.current_thread() is threading.main_thread():
+        for number in STOPS:
+            signal.signal(number, handler)
 
 
 def ignore_signals() -> None:
@@ -14,6 +23,4 @@ def ignore_signals() -> None:
 
     Python's exit puts back what they do by default.
     """
-    if threading.current_thread() is threading.main_thread():
-        for number in STOPS:
-            signal.signal(number, signal.SIG_IGN)
+    handle(signal.SIG_IGN)

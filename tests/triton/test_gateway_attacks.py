@@ -21,9 +21,7 @@ LIMITS = {
     "GATEWAY_MEMORY_BYTES": str(MEMORY_MIB << 20),
     "GATEWAY_MAX_BYTES": str(8 << 20),
     "GATEWAY_TIMEOUT_S": "3",
-    "MALLOC_MMAP_THRESHOLD_": str(
-        1 << 20
-    ),  # so that the allocator keeps no large part of what is freed
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 20),  # the allocator gives large parts back when freed
 }
 SMALL = garbage("", b"%s")
 LARGE = floods("", b"%s")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triton_ensemble.gateway.admission import ERROR_BYTES, OBJECT_BYTES, Admission, Body
+from triton_ensemble.gateway.bodies import is_json
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
 
@@ -12,8 +13,8 @@ MOST = 100  # values of a request of typed JSON
 SETTINGS = Settings(memory_bytes=MOST * ERROR_BYTES + 8000)
 
 
-def hold(admission: Admission, values: int, *, typed: bool, json: bool = True) -> Body:
-    body = admission.body({}, is_json=json, is_typed=typed)
+def hold(admission: Admission, values: int, *, typed: bool, kind: str = "application/json") -> Body:
+    body = admission.body({}, is_json=is_json({"content-type": kind}), is_typed=typed)
     body.add(b"1," * values)
     return body
 
@@ -25,9 +26,9 @@ def test_requests_do_not_add_up_what_their_errors_may_take() -> None:
     assert admission.held_bytes < ERROR_BYTES * MOST
 
 
-@pytest.mark.parametrize(("typed", "json"), [(False, True), (True, False)])
-def test_only_typed_json_leaves_room_for_errors(typed: bool, json: bool) -> None:
-    hold(Admission(SETTINGS), 2 * MOST, typed=typed, json=json)
+@pytest.mark.parametrize(("typed", "kind"), [(False, "application/json"), (True, "image/png")])
+def test_only_typed_json_leaves_room_for_errors(typed: bool, kind: str) -> None:
+    hold(Admission(SETTINGS), 2 * MOST, typed=typed, kind=kind)
     with pytest.raises(Refusal, match="too much memory") as refused:
         hold(Admission(SETTINGS), 2 * MOST, typed=True)
     assert refused.value.status == 413

@@ -6,13 +6,12 @@ import contextlib
 import os
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
-from triton_ensemble.signals import STOPS
+from triton_ensemble.signals import handle
 
 EXIT_TIMEOUT_S = 5  # one idle client connection holds Triton up for all of it
 
@@ -23,17 +22,11 @@ class ServerError(RuntimeError):
 
 def interruptible() -> None:
     """Turn each signal that ends a program into a KeyboardInterrupt: `kill` and a closed terminal leave nothing either."""
-    _handle(_interrupt)
-
-
-def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
-    if threading.current_thread() is threading.main_thread():
-        for number in STOPS:
-            signal.signal(number, handler)
+    handle(_interrupt)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    _handle(_ignore)  # a second one would cut short what ends the server
+    handle(_ignore)  # a second one would cut short what ends the server
     raise KeyboardInterrupt
 
 
