@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import pytest
 from support import run, succeed
 
 TEAM_YML = """\
@@ -87,6 +89,18 @@ WORDS = {
     "steps/score.py": "# Copyright Example Ltd.\n# SPDX-License-Identifier: Apache-2.0\n# Yours: the team",
     "pyproject.toml": 'license = "Apache-2.0"',
 }
+
+
+def set_up(project: Path, patch: pytest.MonkeyPatch, environment: str = ".venv") -> Path:
+    """Make a folder a project whose own environment runs, as after `make setup`; return the environment."""
+    (project / "vendor").mkdir(exist_ok=True)
+    for name in (".copier-answers.yml", "vendor/triton_ensemble-1.0.0-py3-none-any.whl"):
+        (project / name).touch()
+    folder = project / environment
+    folder.mkdir(parents=True)
+    (folder / ".toolkit").write_text(f"{project}\n")
+    patch.setattr(sys, "prefix", str(folder))
+    return folder
 
 
 def write_team(template: Path, files: dict[str, str] = TEAM) -> Path:

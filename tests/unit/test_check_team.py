@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from team_support import set_up
 
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.team import add_team_findings
+from triton_ensemble.cli import main
 
 FINDS = """\
 from pathlib import Path
@@ -28,6 +30,7 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder vendor/team of a project, which is the current folder."""
     (tmp_path / "vendor/team/rules").mkdir(parents=True)
     (tmp_path / "model_repository").mkdir()
+    set_up(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     return tmp_path / "vendor/team"
 
@@ -35,6 +38,7 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def say(*, root: Path = Path()) -> list[Said]:
     """Return all findings: the file's name, line, rule, what is wrong and severity."""
     repository = Repository.read((root / "model_repository").resolve())
+    repository.is_own = True
     found = add_team_findings(repository, [OURS], ["placeholder"])
     return [(each.file.name, each.line, each.rule, each.what, each.severity) for each in found]
 
@@ -79,3 +83,46 @@ def test_the_code_of_another_project_does_not_run(
     (team / "rules/short_name.py").write_text(FINDS)
     monkeypatch.chdir(team)
     assert say(root=tmp_path) == [("pipeline.yml", 1, "placeholder", "is a stub", "warning")]
+
+
+@pytest.mark.parametrize("lacks", [".venv/.toolkit", ".copier-answers.yml", "vendor/*.whl"])
+def test_no_rule_runs_in_a_folder_that_its_owner_did_not_set_up(
+    team: Path, tmp_path: Path, lacks: str
+) -> None:
+    (team / "rules/short_name.py").write_text(FINDS)
+    [path] = tmp_path.glob(lacks)
+    path.unlink()
+    assert len(say()) == 1
+
+
+def test_an_environment_elsewhere_belongs_to_the_project_that_it_names(
+    team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (team / "rules/short_name.py").write_text(FINDS)
+    environment = set_up(tmp_path, monkeypatch, "../elsewhere/venv")
+    assert len(say()) == 2
+    (environment / ".toolkit").write_text("")
+    assert len(say()) == 1
+
+
+def test_no_rule_runs_for_a_path_that_was_given(
+    team: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (team / "rules/short_name.py").write_text(FINDS)
+    (team.parents[1] / "model_repository/a").mkdir()
+    main(["check"])
+    assert "short-name" in capsys.readouterr().out
+    main(["check", "model_repository"])
+    assert "short-name" not in capsys.readouterr().out
+
+
+def test_a_text_of_a_team_is_rendered_in_a_sandbox(
+    team: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "{{ cycler.__init__.__globals__.os.system('touch ran') }}"
+    (team / "team.yml").write_text(code)
+    (tmp_path / "pipeline.yml").write_text("tensors: {}\nsteps: []\n")
+    assert main(["check", "pipeline.yml"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("vendor/team/team.yml: access to attribute '__init__'")
+    assert not (tmp_path / "ran").exists()

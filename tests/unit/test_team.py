@@ -10,7 +10,7 @@ import pytest
 import yaml
 from copier.errors import UserMessageError
 from support import Project, call
-from team_support import TEAM, TEAM_YML, lacking, write_team
+from team_support import TEAM, TEAM_YML, lacking, set_up, write_team
 from update_support import Copy, copy, origin
 
 from triton_ensemble.pipeline.rules import Rules
@@ -19,10 +19,12 @@ __all__ = ["copy", "origin"]
 
 
 @pytest.fixture
-def project(origin: Path, copy: Copy) -> Project:
-    """Return the default project of a fork with a team."""
+def project(origin: Path, copy: Copy, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Return the default project of a fork with a team, set up."""
     write_team(origin)
-    return copy()
+    project = copy()
+    set_up(project.path, monkeypatch)
+    return project
 
 
 def test_a_project_has_the_words_and_files_of_its_team(project: Project) -> None:

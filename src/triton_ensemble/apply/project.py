@@ -56,9 +56,8 @@ class ChangedProject:
     def change(self) -> Change:
         """Return what becomes of the files; ApplyError with the findings if pipeline.yml has errors."""
         path = self.root / PIPELINE
-        found = check_pipeline(
-            path
-        )  # of the owner's other files too, which may follow pipeline.yml
+        # of the owner's other files too, which may follow pipeline.yml
+        found = check_pipeline(path, is_own=True)
         errors = [each for each in found if each.severity == "error" and each.file == path]
         if errors:
             raise ApplyError(

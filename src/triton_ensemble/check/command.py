@@ -68,9 +68,20 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     if findings or arguments.format == "json":
         print(FORMATS[arguments.format](findings))
+    if arguments.repository is DEFAULT and (skipped := _name_skipped()):
+        print(skipped, file=sys.stderr)
     if not findings:
         print(f"{subject}: nothing found", file=sys.stderr)
     return int(any(finding.severity == "error" for finding in findings))
+
+
+def _name_skipped() -> str:
+    """Return a line if the team of the project in the current folder has rules that may not run here."""
+    from triton_ensemble.check.team import FOLDER, is_set_up
+
+    if not any(FOLDER.glob("rules/*.py")) or is_set_up(Path.cwd()):
+        return ""
+    return f"{FOLDER}/rules: did not run, because `make setup` of this project has not installed this toolkit; run: make check"
 
 
 def _findings(path: Path, release: str | None) -> tuple[list[Finding], str]:
@@ -85,15 +96,16 @@ def _findings(path: Path, release: str | None) -> tuple[list[Finding], str]:
     if not path.is_dir():
         raise CheckError(f"{path}: no such directory; name a model repository")
     folder = path.resolve()
-    findings = check(folder, known)
-    findings = _check_pipeline(folder, findings) or findings
+    is_own = path is DEFAULT  # a path may be anybody's
+    findings = check(folder, known, is_own=is_own)
+    findings = _check_pipeline(folder, findings, is_own) or findings
     count = sum(each.is_dir() for each in folder.iterdir())
     if not count:
         raise CheckError(f"{path}: has no models; name a model repository")
     return findings, f"{count} model{'s' * (count != 1)}"
 
 
-def _check_pipeline(repository: Path, findings: list[Finding]) -> list[Finding]:
+def _check_pipeline(repository: Path, findings: list[Finding], is_own: bool) -> list[Finding]:
     """Return the findings that refuse a project's pipeline.yml; if it changed, all findings until it is applied.
 
     The findings are empty if the package that renders the template's rules is not installed.
@@ -106,7 +118,7 @@ def _check_pipeline(repository: Path, findings: list[Finding]) -> list[Finding]:
         from triton_ensemble.check.pipeline.check import check_answers, check_pipeline
 
         if any(each.rule == "pipeline-changed" for each in findings):
-            changed = check_pipeline(pipeline)
+            changed = check_pipeline(pipeline, is_own=is_own)
             refused = any(each.severity == "error" and each.file == pipeline for each in changed)
             still = ("apply-conflict",) if refused else ("apply-conflict", "pipeline-changed")
             return [*changed, *(each for each in findings if each.rule in still)]

@@ -26,6 +26,7 @@ class Repository:
     release: str = ""  # of the Triton to serve it, YY.MM; empty: the newest
     project: Path | None = None  # whose files its owner has; None: the folder around the repository
     findings: list[Finding] = field(default_factory=list)  # of the rules that were asked before
+    is_own: bool = False  # the caller's project, whose team's rules may run
     stage: str = ""  # of the project, whose configs these are; empty: the usual ones
 
     @classmethod

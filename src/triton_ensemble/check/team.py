@@ -7,6 +7,7 @@ module's name. It gets the repository and yields `config.Problem`s.
 from __future__ import annotations
 
 import runpy
+import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import yaml
 
+from triton_ensemble.answers import FILE
 from triton_ensemble.catalog import LOADER
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.repository import Repository
@@ -21,18 +23,16 @@ from triton_ensemble.check.rule import make_finding, shorten
 from triton_ensemble.config import Problem, did_you_mean
 
 FOLDER = Path("vendor", "team")
+WHEEL = "vendor/triton_ensemble-*.whl"
+STAMP = ".toolkit"  # in the environment; says the project whose `make setup` made it
 CORRECT = "correct it in the team's template"
 
 
 def add_team_findings(
     repository: Repository, findings: list[Finding], ids: list[str]
 ) -> list[Finding]:
-    """Return findings and the findings of the team's rules; `ids`: the rules that the team may know.
-
-    Code of a team runs only for the project in the current folder, because checking a stranger's repository must
-    not run the stranger's code.
-    """
-    if repository.owned.resolve() != Path.cwd() or not FOLDER.is_dir():
+    """Return findings and the findings of the team's rules; `ids`: the rules that the team may know."""
+    if not (FOLDER.is_dir() and repository.is_own and _is_set_up(repository)):
         return findings
     modules = sorted(FOLDER.glob("rules/*.py"))
     found = [*findings, *(each for module in modules for each in _findings(module, repository))]
@@ -40,6 +40,24 @@ def add_team_findings(
     return [
         replace(each, severity="error") if each.rule in errors else each for each in found + unknown
     ]
+
+
+def is_set_up(root: Path) -> bool:
+    """Return whether the toolkit that runs is the one that `make setup` of the project in `root` has installed.
+
+    A stranger can write all files of a project, so only the environment says that its owner set it up. If a stranger
+    wrote that too, the program that runs is already the stranger's.
+    """
+    environment = Path(sys.prefix)
+    stamp = environment / STAMP
+    if not (stamp.is_file() and (root / FILE).is_file() and any(root.glob(WHEEL))):
+        return False
+    return root in (environment.parent.resolve(), Path(stamp.read_text().strip() or "/"))
+
+
+def _is_set_up(repository: Repository) -> bool:
+    root = Path.cwd()
+    return repository.owned.resolve() == root and is_set_up(root)
 
 
 def _rule(module: Path) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment, FileSystemBytecodeCache
 from jinja2.bccache import Bucket
-from jinja2.sandbox import safe_range
+from jinja2.sandbox import SandboxedEnvironment, safe_range
 
 from triton_ensemble.catalog import LOADER
 
@@ -41,6 +41,14 @@ class TrustedEnvironment(Environment):
 def read_yaml(text: str) -> Any:
     """Return what a YAML text says, as the filter of Copier does, by libyaml where there is one."""
     return yaml.load(text, LOADER)
+
+
+class TeamEnvironment(SandboxedEnvironment):
+    """Copier's environment with its sandbox, in which a text of a team can neither import nor call what it may not."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.filters["from_yaml"] = read_yaml
 
 
 class CompiledTemplates(FileSystemBytecodeCache):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from triton_ensemble.pipeline.rules import Answers, Rules
+from triton_ensemble.pipeline.rules import Answers, Rules, RulesError
 
 SUFFIX = ".jinja"
 # A part of a path that Copier renders once for each item of a list.
@@ -64,7 +64,12 @@ def list_templates(root: Path) -> Iterator[str]:
 def _content(rules: Rules, path: Path, context: Mapping[str, Any]) -> bytes:
     if path.suffix != SUFFIX:
         return path.read_bytes()
-    return rules.template(path.relative_to(rules.root).as_posix()).render(context).encode()
+    from jinja2 import TemplateError
+
+    try:
+        return rules.template(path.relative_to(rules.root).as_posix()).render(context).encode()
+    except TemplateError as error:  # of the only texts that are not the package's own
+        raise RulesError(f"vendor/team/files/: {error}; correct them") from error
 
 
 def _paths(

@@ -20,7 +20,7 @@ from triton_ensemble.project import ProjectError
 if TYPE_CHECKING:
     from jinja2 import Template
 
-    from triton_ensemble.pipeline.environment import TrustedEnvironment
+    from triton_ensemble.pipeline.environment import TeamEnvironment, TrustedEnvironment
 
 Answers = dict[str, Any]
 
@@ -154,7 +154,13 @@ class Rules:
 
     def macro(self, file: str, name: str) -> Any:
         """Return a macro or a table that `hooks/FILE.jinja` defines."""
-        return getattr(self._environment.get_template(f"hooks/{file}.jinja").module, name)
+        environment = self._environment
+        from jinja2 import TemplateError
+
+        try:
+            return getattr(environment.get_template(f"hooks/{file}.jinja").module, name)
+        except TemplateError as error:  # of the only text that is not the package's own
+            raise RulesError(f"vendor/team/team.yml: {error}; correct it") from error
 
     def template(self, name: str) -> Template:
         """Return a file of the template, to be rendered."""
@@ -216,15 +222,20 @@ class Rules:
         return questions
 
     @cached_property
-    def _environment(self) -> TrustedEnvironment:
-        """Jinja as Copier sets it up for this template."""
+    def _environment(self) -> TrustedEnvironment | TeamEnvironment:
+        """Jinja as Copier sets it up for this template. The texts of a team are not the package's own, so they get a sandbox."""
         try:
             from jinja2 import ChoiceLoader, FileSystemLoader, PrefixLoader, StrictUndefined
 
-            from triton_ensemble.pipeline.environment import CompiledTemplates, TrustedEnvironment
+            from triton_ensemble.pipeline.environment import (
+                CompiledTemplates,
+                TeamEnvironment,
+                TrustedEnvironment,
+            )
 
+            is_ours = self.root == template_root() and len(self._folders) == 1
             package = PrefixLoader({"triton_ensemble": FileSystemLoader(PACKAGE)})
-            return TrustedEnvironment(
+            return (TrustedEnvironment if is_ours else TeamEnvironment)(
                 loader=ChoiceLoader(
                     [FileSystemLoader(self._folders), PrefixLoader({"src": package})]
                 ),
@@ -232,7 +243,7 @@ class Rules:
                 **{**self._copier["_envops"], "undefined": StrictUndefined},
                 keep_trailing_newline=True,
                 auto_reload=False,
-                bytecode_cache=CompiledTemplates() if self.root == template_root() else None,
+                bytecode_cache=CompiledTemplates() if is_ours else None,
             )
         except ModuleNotFoundError as error:
             what = f"{error.name} is missing, which the rules on pipeline.yml need"

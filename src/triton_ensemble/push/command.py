@@ -97,7 +97,8 @@ def _refuse_errors(project: Project) -> None:
     from triton_ensemble.check.engine import check
     from triton_ensemble.check.formats import FORMATS
 
-    errors = [each for each in check(project.repository) if each.severity == "error"]
+    found = check(project.repository, is_own=True)
+    errors = [each for each in found if each.severity == "error"]
     if errors:
         raise PushError(FORMATS["text"](errors))
 

@@ -23,17 +23,17 @@ RULE = "answers"  # of findings that the template's own rules make
 MOST = 10  # of them
 
 
-def check_pipeline(path: Path) -> list[Finding]:
+def check_pipeline(path: Path, *, is_own: bool = False) -> list[Finding]:
     """Return what is wrong in a pipeline.yml, by line: what is refused of its answers, else what Triton would.
 
     The file need be neither committed nor applied. Raises OSError where it can't be read, and
-    RulesError without what renders the template's rules.
+    RulesError without what renders the template's rules. If it `is_own`, rules of its team may run.
     """
     if refused := check_answers(path):
         return refused
     (given, root), rules = read_answers(path), template_rules(path.parent)
     answered = rules.answer_unchecked(read_saved_answers(path, rules) | given)
-    return sorted(set(_check_configs(path, answered, rules, PipelineLines(root))))
+    return sorted(set(_check_configs(path, answered, rules, PipelineLines(root), is_own)))
 
 
 def check_answers(path: Path) -> list[Finding]:
@@ -58,12 +58,12 @@ def read_saved_answers(path: Path, rules: Rules) -> Answers:
 
 
 def _check_configs(
-    path: Path, answered: Answers, rules: Rules, lines: PipelineLines
+    path: Path, answered: Answers, rules: Rules, lines: PipelineLines, is_own: bool
 ) -> Iterator[Finding]:
     with TemporaryDirectory() as folder:
         configs = rules.render_configs(answered)
         repository = write_repository(Path(folder), answered, configs)
-        repository.project = path.parent
+        repository.project, repository.is_own = path.parent, is_own
         for manifest, content in rules.manifests(answered).items():
             (repository.folder / manifest).write_text(content, encoding="utf-8")
         for each in findings_in(repository):
