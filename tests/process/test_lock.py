@@ -83,10 +83,13 @@ def versions(lock: str) -> set[tuple[str, str]]:
         ("torch>=2.14", False),
         ("Py_YAML[extra]>6 ; python_version > '3'", True),
         ("regex", False),
+        ("a @ https://example.com/a.whl#sha256=0", True),
+        ("b @ git+https://example.com/b@0", False),
     ],
 )
 def test_what_a_lock_lacks(requirement: str, is_there: bool) -> None:
     lock = "torch==2.13.0+cpu ; sys_platform == 'linux' \\\n    --hash=sha256:0\npy-yaml==6.0.1\n"
+    lock += "a @ https://example.com/a.whl#sha256=0 \\\n    --hash=sha256:0\n"
     assert list_lacking(lock, [requirement]) == [requirement] * (not is_there)
 
 

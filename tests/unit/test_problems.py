@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from answers_support import GOOD
+from answers_support import GOOD, one
 from support import step
 
 from triton_ensemble.check.formats import format_text
@@ -456,3 +457,31 @@ def test_the_check_says_a_problem_as_copier_does(given: Answers, tmp_path: Path)
     assert [format_text([each]).partition(" answers: ")[2] for each in check_pipeline(path)][
         :1
     ] == [rules().problem(given)]
+
+
+ZEROS = "0" * 64
+REQUIREMENTS = {
+    "pillow>=10.1": True,
+    "a[b, c] ==1.0, !=1.1 ; python_version > '3'": True,
+    f"a @ https://example.com/a-1.0.tar.gz#sha256={ZEROS} ; sys_platform == 'linux'": True,
+    f"a @ git+https://example.com/a.git@{ZEROS[:40]}": True,
+    "a @ file://${PROJECT_ROOT}/wheels/a-1.0-py3-none-any.whl": True,
+    "a @ file://${PROJECT_ROOT}/wheels/../../a.whl": False,
+    "a @ file:///tmp/a": False,
+    "a @ /tmp/a.whl": False,
+    "a @ https://example.com/a.whl": False,
+    f"a @ http://example.com/a.whl#sha256={ZEROS}": False,
+    f"a @ https://example.com/a.whl#sha256={ZEROS} --pre": False,
+    "a @ git+https://example.com/a@main": False,
+    f"a @ git+ssh://example.com/a@{ZEROS[:40]}": False,
+    "https://example.com/a.whl": False,
+    "--index-url=https://example.com": False,
+    "a ; x\u0085y": False,
+}
+
+
+@pytest.mark.parametrize(("requirement", "is_good"), REQUIREMENTS.items())
+def test_a_requirement_says_what_is_installed(requirement: str, is_good: bool) -> None:
+    line = f"step one: requirements has {json.dumps(requirement)}; write packages, "
+    problem = rules().problem(GOOD | one(requirements=[requirement]))
+    assert problem.startswith(line) != is_good, problem

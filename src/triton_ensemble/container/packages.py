@@ -45,7 +45,7 @@ def entries_of(lock: str) -> dict[str, list[str]]:
     """Return the lock's entries by package; a package that differs by Python version has several."""
     entries: dict[str, list[str]] = {}
     for entry in lock.replace("\\\n", " ").splitlines():
-        if match := re.match(r"([A-Za-z0-9._-]+)(?:\[.*?\])?==", entry):
+        if match := re.match(r"([A-Za-z0-9._-]+)(?:\[.*?\])?(?:==| @ )", entry):
             entries.setdefault(normalize_name(match[1]), []).append(entry)
     return entries
 
@@ -61,7 +61,7 @@ def main(lock: str, requirements: Sequence[str]) -> None:
         pins = [entry.split(" --hash")[0] for of in entries.values() for entry in of]
         versions.write_text("\n".join(pins))
         plan = ("--dry-run", "--report", "-", "--constraint", str(versions))
-        report = json.loads(pip("install", *plan, *requirements))
+        report = json.loads(pip("install", *plan, *map(os.path.expandvars, requirements)))
         names = [normalize_name(item["metadata"]["name"]) for item in report["install"]]
         if unknown := [name for name in names if name not in entries]:
             sys.exit(f"{', '.join(unknown)}: not in requirements.lock; run `make lock`")

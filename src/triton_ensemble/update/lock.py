@@ -50,7 +50,7 @@ def list_lacking(lock: str, requirements: Iterable[str]) -> list[str]:
 
     A package with another version does not count if `packaging` is installed, as beside Copier.
     """
-    found = re.findall(r"^([\w.-]+)(?:\[.*?\])?==([^\s;]+)", lock, re.MULTILINE)
+    found = re.findall(r"^([\w.-]+)(?:\[.*?\])?(?:==([^\s;]+)| @ )", lock, re.MULTILINE)
     versions: dict[str, list[str]] = {}
     for name, version in found:
         versions.setdefault(_normalize(name), []).append(version)
@@ -78,7 +78,8 @@ def _fits(requirement: str, versions: dict[str, list[str]]) -> bool:
     except ImportError:  # set-up asks before it has installed anything
         return bool(locked)
     specifier = Requirement(requirement).specifier
-    return any(specifier.contains(version, prereleases=True) for version in locked)
+    # Without a version it is locked by its address.
+    return any(not each or specifier.contains(each, prereleases=True) for each in locked)
 
 
 def _normalize(name: str) -> str:

@@ -196,7 +196,7 @@ def requirement_unlocked(repository: Repository) -> Iterator[Problem]:
     if not lock.is_file() or not pipeline.is_file():
         return
     text = lock.read_text(errors="replace")
-    locked = {package_name(name) for name in re.findall(r"^[\w.-]+(?===|\[)", text, re.M)}
+    locked = {package_name(name) for name in re.findall(r"^[\w.-]+(?===|\[| @ )", text, re.M)}
     lines = pipeline.read_text(errors="replace").splitlines()
     for requirement in sorted({*_requirements(repository.answers)}):
         if (name := package_name(requirement)) not in locked:
