@@ -66,6 +66,8 @@ APPLYING = (
 )  # fmt: skip
 
 
+# Addresses that commands print, and send requests to.
+ADDRESSES = ("TRITON_URL", "TRITON_GRPC_URL", "TRITON_METRICS_URL")
 READER_LEFT = 141  # the exit status that a shell has for SIGPIPE
 
 
@@ -83,6 +85,7 @@ def _run(words: Sequence[str]) -> int:
     chosen = next((word for word in words if word in COMMANDS), None)
     try:
         parsed = _parser(chosen).parse_args(words)
+        _refuse_passwords()
         if_applied = vars(parsed).get("if_applied", False)
         status = _apply_first(chosen, if_applied) or int(parsed.run(parsed))
         sys.stdout.flush()
@@ -95,6 +98,14 @@ def _run(words: Sequence[str]) -> int:
     except BrokenPipeError:  # a reader such as `head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return READER_LEFT
+
+
+def _refuse_passwords() -> None:
+    """Raise ProjectError for an address with a password, which commands would print and send in the Host header."""
+    for name in ADDRESSES:
+        if "@" in os.environ.get(name, ""):
+            what = "has a user or a password in it, which logs would show"
+            raise ProjectError(f"{name} {what}; write http://HOST:PORT or grpc://HOST:PORT")
 
 
 def _apply_first(chosen: str | None, if_applied: bool) -> int:

@@ -255,6 +255,9 @@ def test_the_line_of_the_components_bucket_is_the_owners(project: Project, s3: S
         ("s3://models/a+b", {}, "the prefix 'a+b' is none"),
         ("s3://http://127.0.0.1/models/p", {}, "the port too"),
         ("models/p", {}, "is not an address in S3; write s3://BUCKET/PREFIX"),
+        ("s3://https://me:s3cret@HOST/models/p", {}, "s3://***@127.0.0.1"),
+        ("s3://me:s3/cret@HOST/models/p", {}, "s3://***@127.0.0.1"),
+        ("s3://models/p", {"AWS_ENDPOINT_URL": "ftp://me:s3cret@h"}, "ftp://***@h is not a URL"),
         ("", {}, "say where to: make push TO=s3://bucket/prefix"),
         (
             "s3://models/p",

@@ -159,13 +159,21 @@ def test_a_url_that_is_none(digits: Served) -> None:
         "ftp://x",
         "grpc://x/path",
         "http://x:abc",
-        "http://u:p@x",
         "http://x?y",
     ):
         with pytest.raises(ValueError, match=re.escape(url)):
             digits.module.Client(url)
     with pytest.raises(ValueError, match="write grpc://host:port"):
         digits.module.AsyncClient("http://127.0.0.1:8000")
+
+
+@pytest.mark.parametrize("url", ["http://u:s3cret@x", "grpcs://u:s3cret@x:1", "http://u:s3/cret@x"])
+def test_a_url_with_a_password_is_refused_and_not_printed(digits: Served, url: str) -> None:
+    with pytest.raises(ValueError, match="the URL has a user or a password") as raised:
+        digits.module.Client(url)
+    assert "cret" not in str(raised.value)
+    program = (sys.executable, "-m", digits.project.package, "infer", "--help")
+    assert "cret" not in succeed(digits.project.run(*program, TRITON_URL=url))
 
 
 def test_options_that_are_none(digits: Served, tmp_path: Path) -> None:

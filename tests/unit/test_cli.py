@@ -52,6 +52,18 @@ def test_a_wrong_line_is_answered_by_one(
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("variable", ["TRITON_URL", "TRITON_GRPC_URL", "TRITON_METRICS_URL"])
+@pytest.mark.parametrize("url", ["http://me:s3cret@host:8000", "http:/me:s3/cret@host"])
+def test_a_password_in_an_address_is_refused_and_not_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, variable: str, url: str
+) -> None:
+    monkeypatch.setenv(variable, url)
+    assert main(["infer"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"{variable} has a user or a password")
+
+
 @pytest.fixture
 def _python_handles_interrupts() -> Iterator[None]:
     """Undo what a local Triton of another test in this process has set."""

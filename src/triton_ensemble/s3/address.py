@@ -22,6 +22,9 @@ ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 class AddressError(ValueError):
     """Raised for a text that is not an address of a folder in a bucket: what is wrong with it, what to write."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(re.sub(r"(?<=//)\S*@", "***@", message))  # keys and passwords
+
 
 @dataclass(frozen=True)
 class Address:

@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     infer = commands.add_parser("infer", description=f"Calls {MODEL}. {VALUES}", allow_abbrev=False)
     add = infer.add_argument
     url = os.environ.get("TRITON_URL", URL)
-    add("--url", default=url, help="the server's URL, by default TRITON_URL: %(default)s")
+    add("--url", default=url, help=f"the server's URL, by default TRITON_URL or {URL}")
     add("--timeout", type=float, default=60.0, metavar="SECONDS", help="%(default)s by default")
     add("--header", action="append", default=[], metavar="NAME=VALUE", help="sent with the request")
     for name in CERTIFICATES:

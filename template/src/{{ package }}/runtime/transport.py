@@ -53,6 +53,9 @@ class Tls:
 
 def server(url: str, tls: Tls | None) -> SplitResult:
     """Return the parts of a server's URL; raise ValueError for another URL, and for one without TLS if `tls` is given."""
+    if "@" in url:  # the text of an error gets into logs
+        instead = 'write it without, and give headers={"authorization": ...}'
+        raise ValueError(f"the URL has a user or a password in it; {instead}")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https", "grpc", "grpcs") or not _is_address(parts):
         raise ValueError(f"{url} is not a server; write http://host:port or grpc://host:port")
@@ -83,9 +86,9 @@ def is_secure(server: SplitResult) -> bool:
 
 
 def _is_address(parts: SplitResult) -> bool:
-    """Return whether a URL has a host, a possible port, and no user."""
+    """Return whether a URL has a host and a possible port."""
     try:
-        return bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+        return bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
 
