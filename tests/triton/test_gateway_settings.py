@@ -48,6 +48,15 @@ def test_a_wrong_setting_is_a_line(project: Project, setting: tuple[str, str]) -
     assert refused(project, free_port(), **{variable: value}) == WRONG[setting] + "\n"
 
 
+@pytest.mark.parametrize("file", ["/proc/self/mem", "/nowhere", "/dev/null"])
+def test_a_file_of_keys_that_can_not_be_read_is_a_line(project: Project, file: str) -> None:
+    given = {"TRITON_URL": TRITON, "GATEWAY_API_KEYS_FILE": file}
+    with started(project, f"--port={free_port()}", **given) as process:
+        said = process.communicate(timeout=20)[1].decode()
+    assert re.fullmatch(f"GATEWAY_API_KEYS_FILE: .*{file}.*\n", said)
+    assert process.returncode == 1
+
+
 def test_a_port_that_is_none_is_a_line(project: Project) -> None:
     line = "gateway can't have port 99999; choose another, or 0 for a free one\n"
     assert refused(project, 99999) == line

@@ -19,6 +19,7 @@ from triton_ensemble.container.engines import RELEASE, gpus
 from triton_ensemble.project import FILE, STAGE, Project, ProjectError
 from triton_ensemble.repository import engines
 from triton_ensemble.s3 import readable
+from triton_ensemble.server.key_file import read_keys
 from triton_ensemble.server.traces import list_flags
 
 PROJECT = Path("/opt")  # where the image has vendor/project.json
@@ -46,15 +47,7 @@ def main(arguments: Sequence[str]) -> None:
             print(line, file=sys.stderr, flush=True)
             if fatal:
                 sys.exit(1)
-    for file in KEY_FILES:
-        try:
-            key = file.read_text().strip()
-            break
-        except FileNotFoundError:
-            key = ""
-        except (OSError, ValueError) as error:
-            sys.exit(f"{file}: user {os.getuid()} can't read the key of administrators: {error}")
-    closed = f"{APIS}:admin-key={key or uuid.uuid4()}"
+    closed = f"{APIS}:admin-key={_read_key() or uuid.uuid4()}"
     _start_hiding(os.getpid())
     options = [f"{option}={closed}" for option in OPTIONS]
     if stage := os.environ.get(STAGE, ""):
@@ -64,6 +57,23 @@ def main(arguments: Sequence[str]) -> None:
             sys.exit(f"{STAGE}: {error}")
         options.append(f"--model-config-name={stage}")
     os.execvp("tritonserver", ["tritonserver", *arguments, *list_flags(), *options])
+
+
+def _read_key() -> str:
+    """Return the key of administrators, empty without one; exit with a line if it can't be read."""
+    for file in KEY_FILES:
+        try:
+            key, *more = map(bytes.decode, read_keys(file) or [b""])
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            sys.exit(f"{file}: user {os.getuid()} can't read the key of administrators: {error}")
+        except ValueError as error:
+            sys.exit(f"{file}: {error}")
+        if more:
+            sys.exit(f"{file}: has several lines; write one, the key of administrators")
+        return key
+    return ""
 
 
 def _check_engines(repository: Path) -> Iterator[tuple[bool, str]]:

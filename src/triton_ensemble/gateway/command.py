@@ -65,7 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         Settings.read()
     except SettingsError as error:
-        raise ProjectError(str(error)) from None
+        print(error, file=sys.stderr)
+        return 1
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that Triton is stopped, too
     sys.path.insert(0, str(project.root))
     package(project)  # where it is not installed, the application finds it in src/ now

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hmac
+import logging
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from triton_ensemble.gateway.observe import Asked
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
+from triton_ensemble.server.key_file import explain, read_keys
 
+LOG = logging.getLogger("gateway")
 CHANGING_NS = 1_000_000_000  # after a change of their file
 
 
@@ -22,6 +24,8 @@ class Keys:
         self._file = Path(settings.api_keys_file) if settings.api_keys_file else None
         self._given = [key.strip().encode() for key in settings.api_keys.split(",") if key.strip()]
         self._read_at = 0
+        self._problem = ""  # of the file, once it is in the log
+        self._keys()
 
     @property
     def are_asked(self) -> bool:
@@ -48,8 +52,10 @@ class Keys:
 
     def _keys(self) -> list[bytes]:
         if self._file:
-            with suppress(OSError):  # replaced at this moment: the keys of before hold
+            try:
                 self._read(self._file)
+            except (OSError, ValueError) as error:
+                self._warn(f"{explain(error)}; the keys that were read before hold")
         return self._given
 
     def _read(self, file: Path) -> None:
@@ -58,7 +64,14 @@ class Keys:
         changing = abs(time.time_ns() - changed) < CHANGING_NS
         if changed == self._read_at and not changing:
             return
-        keys = [line.strip() for line in file.read_bytes().splitlines() if line.strip()]
+        keys = read_keys(file)
+        self._warn("" if keys or changing else "has no key; nobody may ask")
         if keys or not changing:
             self._given = keys
         self._read_at = 0 if changing else changed
+
+    def _warn(self, problem: str) -> None:
+        """Log what is wrong with the file, once."""
+        if problem and problem != self._problem:
+            LOG.warning("GATEWAY_API_KEYS_FILE: %s: %s", self._file, problem)
+        self._problem = problem

@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from triton_ensemble.server.key_file import explain, read_keys
+
 MIB = 1 << 20
 MAY_BE_0 = ("waiting", "wait_s", "adapt", "batch")
 ORIGIN = r" *(\*|https?://[^/\s,]+) *"
@@ -40,7 +42,7 @@ class Settings:
     sequence_rows: int = 4096  # of a request that is a sequence
     memory_bytes: int = 512 * MIB  # of all requests that are under way, for each worker
     batch: int = 1  # whether requests that come at the same time share calls of Triton: 1 or 0
-    api_keys_file: str = ""  # a key on each line; read anew when it changes
+    api_keys_file: str = ""  # a key on each line, or a # and a comment; read anew when it changes
     api_keys: str = ""  # the same, with commas between them
     cors: str = ""  # origins of other pages that may ask, with commas between them; * is any
     root_path: str = ""  # where a proxy has the service
@@ -58,9 +60,18 @@ class Settings:
                 if field.name in FORMS and not FORMS[field.name][0].fullmatch(text):
                     raise SettingsError(f"{variable} is {text}; write {FORMS[field.name][1]}")
         settings = cls(**given)
-        if settings.api_keys_file and not Path(settings.api_keys_file).is_file():
-            raise SettingsError(f"GATEWAY_API_KEYS_FILE: there is no file {settings.api_keys_file}")
+        if settings.api_keys_file:
+            _check_keys(Path(settings.api_keys_file))
         return settings
+
+
+def _check_keys(file: Path) -> None:
+    try:
+        problem = "" if read_keys(file) else "has no key; write one on each line"
+    except (OSError, ValueError) as error:
+        problem = explain(error)
+    if problem:
+        raise SettingsError(f"GATEWAY_API_KEYS_FILE: {file}: {problem}")
 
 
 def _value(variable: str, text: str, kind: type[Any]) -> Any:

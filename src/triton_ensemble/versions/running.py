@@ -12,6 +12,7 @@ from tritonclient.utils import InferenceServerException  # type: ignore[import-u
 
 from triton_ensemble.bench.server import target
 from triton_ensemble.project import Project
+from triton_ensemble.server.key_file import explain, read_keys
 from triton_ensemble.server.ports import is_taken, server_at, usual
 from triton_ensemble.versions import VersionError
 
@@ -104,5 +105,8 @@ class Running:
 def _key() -> dict[str, str]:
     """Return the header by which administrators are known, where ADMIN_KEY_FILE names a file with the key."""
     path = os.environ.get("ADMIN_KEY_FILE", "")
-    key = Path(path).read_text().strip() if path and Path(path).is_file() else ""
-    return {"triton-grpc-protocol-admin-key": key} if key else {}
+    try:
+        keys = [key.decode() for key in read_keys(Path(path))] if path else []
+    except (OSError, ValueError) as error:
+        raise VersionError(f"ADMIN_KEY_FILE: {path}: {explain(error)}") from None
+    return {"triton-grpc-protocol-admin-key": keys[0]} if keys else {}
