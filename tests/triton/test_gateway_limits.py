@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from threading import Event
 from typing import Any
 
 import pytest
-from gateway_service import Answer, gateway, metric, wait_for
-from support import Generate, Server, serve, step, succeed
+from gateway_service import Answer, Service, gateway, metric, wait_for, wait_until
+from support import VENV, Generate, Server, free_port, serve, step, succeed, variables
 
 SLOW = """\
         if (INPUT < 0).any():
@@ -168,11 +172,46 @@ def test_fewer_are_let_in_while_most_are_refused(slow: Server, adapt: bool) -> N
 
 
 @pytest.mark.slow
-def test_a_stop_waits_for_what_is_under_way(slow: Server) -> None:
-    with gateway(slow.project, slow.urls["http"], "--workers=1") as service:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["TERM", "HUP"])
+@pytest.mark.parametrize("options", [["--workers=1"], ["--workers=2"], []], ids=str)
+def test_a_stop_waits_for_what_is_under_way(
+    slow: Server, options: list[str], number: signal.Signals
+) -> None:
+    """New connections are refused meanwhile: one that waits in vain would be lost."""
+    if number == signal.SIGHUP and options == ["--workers=1"]:
+        pytest.skip("a closed terminal ends it at once")
+    with gateway(slow.project, slow.urls["http"], *options) as service:
         with ThreadPoolExecutor(1) as pool:
-            answer = pool.submit(service.post, seconds(3))
+            answer = pool.submit(service.post, seconds(4))
             wait_for(service, "gateway_computing", 1)
-            service.process.send_signal(signal.SIGTERM)
+            service.process.send_signal(number)
+            wait_until(lambda: not service.is_alive())
+            with pytest.raises(ConnectionRefusedError):
+                service.ask("GET", "/healthz")
+            assert not answer.done()
             assert answer.result().status == 200
         assert service.process.wait(20) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("WORKERS=2",)])
+def test_a_stop_of_make_ends_both_servers(slow: Server, options: tuple[str, ...]) -> None:
+    """Also that of a shell between them, which would end alone."""
+    port = free_port()
+    given = [f"GATEWAY_PORT={port}", f"--assume-old={VENV}/.gateway", *options]
+    with NamedTemporaryFile() as log:
+        make = subprocess.Popen(
+            slow.project.make_command("gateway", *given),
+            cwd=slow.project.path,
+            env=variables(),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        service = Service(port, make, Path(log.name))
+        wait_until(service.is_alive)
+        [name] = re.findall(r"/(triton-\w+)/", service.log.read_text())
+        make.send_signal(signal.SIGTERM)
+        make.wait(30)
+    assert not service.is_alive()
+    assert subprocess.run(["pgrep", "-f", f"id={name}-"], check=False).returncode == 1

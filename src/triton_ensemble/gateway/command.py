@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not (project.root / "gateway" / "app.py").is_file():
         raise ProjectError("gateway/: not there; add gateway to extras in pipeline.yml")
     try:
-        import uvicorn
+        from triton_ensemble.gateway.serving import serve
     except ImportError as error:
         raise ProjectError(f"the gateway needs {error.name}; run: make gateway") from None
     try:
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(ready, flush=True)
             app = f"{LOADING}:{'worker' if arguments.workers else 'make_reloaded'}"
             more: dict[str, Any] = {"workers": arguments.workers} if arguments.workers else RELOAD
-            uvicorn.run(app, host=arguments.host, port=port, **more, **SERVING)
+            serve(app, host=arguments.host, port=port, **more, **SERVING)
     except KeyboardInterrupt:
         return 0
     except ServerError as error:
