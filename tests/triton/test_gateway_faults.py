@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -11,8 +12,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from threading import Event
 from typing import Any
 
@@ -311,6 +313,28 @@ def children(process: subprocess.Popen[Any], name: str) -> list[int]:
     command = ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process.pid)]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return [int(line.split()[0]) for line in lines.splitlines() if name in line]
+
+
+@pytest.mark.slow
+def test_idle_connections_leave_files_for_triton(server: Server) -> None:
+    """The soft limit is raised to the hard one, which is too small for all that connect."""
+    with NamedTemporaryFile() as log:
+        port = free_port()
+        given = {"TRITON_URL": server.urls["http"]}
+        process = launch(server.project, log, f"--port={port}", "--workers=1", **given)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (100, 230))
+        service = Service(port, process, Path(log.name))
+        with process, ExitStack() as stack:
+            stack.callback(process.kill)
+            wait_until(service.is_alive)
+            first = stack.enter_context(closing(service.connect()))
+            first.connect()
+            for _ in range(250):
+                stack.enter_context(closing(service.connect())).connect()
+            first.request("POST", "/predict", b'{"SECONDS": [[0]]}')
+            assert first.getresponse().status == 200
+            assert service.ask("GET", "/healthz").status == 503
+        assert "ulimit -n is 230, and GATEWAY_CONCURRENCY=32 needs" in service.log.read_text()
 
 
 @pytest.mark.slow

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
+from typing import Any
 
 import pytest
 from gateway_service import Service, gateway, started
@@ -60,6 +62,21 @@ def test_a_file_of_keys_that_can_not_be_read_is_a_line(project: Project, file: s
 def test_a_port_that_is_none_is_a_line(project: Project) -> None:
     line = "gateway can't have port 99999; choose another, or 0 for a free one\n"
     assert refused(project, 99999) == line
+
+
+@pytest.mark.slow
+def test_a_request_imports_nothing(project: Project) -> None:
+    """Where files run out, an import fails, and so would what answers the error."""
+    with (project / "gateway/routes.py").open("a") as file:
+        file.write('\n\n@router.post("/broken")\ndef broken() -> None:\n    raise KeyError\n')
+    with gateway(project, TRITON, "--workers=1", PYTHONVERBOSE="1") as it:
+        size = len(it.log.read_text())
+        bodies: list[Any] = [{}, b"{", b"[["]
+        example = json.loads(it.ask("GET", "/openapi.json").content)["paths"]
+        seen = {it.post(content, path).status for path in example for content in bodies}
+        seen |= {it.ask("GET", path).status for path in ("/readyz", "/predict", "/none")}
+        assert seen >= {400, 404, 405, 500, 503}
+        assert re.findall("^import .*", it.log.read_text()[size:], re.MULTILINE) == []
 
 
 def test_port_0_is_a_free_one(project: Project) -> None:

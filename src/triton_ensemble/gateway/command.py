@@ -22,12 +22,14 @@ from typing import Any
 
 from triton_ensemble.client import package, protocols
 from triton_ensemble.gateway.log import CONFIG
-from triton_ensemble.gateway.settings import Settings, SettingsError
+from triton_ensemble.gateway.settings import IN_FLIGHT, Settings, SettingsError
 from triton_ensemble.project import Project, ProjectError
+from triton_ensemble.server.files import raise_limit
 from triton_ensemble.server.local_triton import BEHIND, LocalTriton
 from triton_ensemble.server.ports import free_ports
 from triton_ensemble.server.process import ServerError
 
+OWN_FILES = 64  # of a worker: code, logs, its event loop, exporters of traces
 SHM, SHM_BYTES = "/dev/shm", 16 << 20  # more than the counters of a hundred workers take
 LOADING = "triton_ensemble.gateway.loading"
 RELOAD: dict[str, Any] = {"reload": True, "reload_dirs": ["gateway"]}
@@ -63,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ImportError as error:
         raise ProjectError(f"the gateway needs {error.name}; run: make gateway") from None
     try:
-        Settings.read()
+        connections = _limit_connections(Settings.read())
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 1
@@ -85,13 +87,30 @@ def run(arguments: argparse.Namespace) -> int:
             print(ready, flush=True)
             app = f"{LOADING}:{'worker' if arguments.workers else 'make_reloaded'}"
             more: dict[str, Any] = {"workers": arguments.workers} if arguments.workers else RELOAD
-            serve(app, host=arguments.host, port=port, **more, **SERVING)
+            serve(
+                app,
+                host=arguments.host,
+                port=port,
+                limit_concurrency=connections,
+                **more,
+                **SERVING,
+            )
     except KeyboardInterrupt:
         return 0
     except ServerError as error:
         print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def _limit_connections(settings: Settings) -> int:
+    """Return how many connections a worker may have, for which it does not lack files for those to Triton."""
+    files, own = raise_limit(), OWN_FILES + IN_FLIGHT * settings.concurrency
+    needed = own + settings.concurrency + settings.waiting
+    if files < needed:
+        what = f"GATEWAY_CONCURRENCY={settings.concurrency} needs {needed}; raise it, or lower that"
+        print(f"ulimit -n is {files}, and {what}", file=sys.stderr, flush=True)
+    return max(files - own, 8)
 
 
 @contextlib.contextmanager

@@ -55,6 +55,7 @@ class Gateway:
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
         """Hold the connection while the application runs; an open one would delay Triton's shutdown."""
+        anyio.current_time()  # so that it is imported whole while files can be opened
         if not self.keys.are_asked:
             LOG.warning("everybody may ask: there is no GATEWAY_API_KEYS_FILE")
         url = os.environ.get("TRITON_URL") or self.tensors.URL

@@ -15,11 +15,11 @@ from tritonclient.grpc import aio  # type: ignore[import-untyped]
 
 from triton_ensemble.client import Arrays, AsyncClient, Options, Package
 from triton_ensemble.gateway.refusal import check_rows
+from triton_ensemble.gateway.settings import IN_FLIGHT
 from triton_ensemble.gateway.shared import SharedCalls
 from triton_ensemble.gateway.triton_http import Statistics, TritonHttp
 from triton_ensemble.gateway.values import problem
 
-IN_FLIGHT = 4  # requests to Triton that one request is at once
 STATISTICS_S = 5.0
 
 

@@ -67,6 +67,9 @@ class Protocol(asyncio.Protocol):
         transport.set_write_buffer_limits(0)  # what is not read at once is waited for
         self.server_state.connections.add(self)
         self._limit(self._body_s, transport.close)
+        limit = self.config.limit_concurrency
+        if limit and len(self.server_state.connections) > limit:
+            self._reject("There are too many connections.", 503)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server_state.connections.discard(self)
@@ -131,14 +134,14 @@ class Protocol(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         return _head(line, offered) + rest
 
-    def _reject(self, text: str) -> None:
+    def _reject(self, text: str, status: int = 400) -> None:
         """Answer invalid HTTP and end the connection. If a request is under way, its answer ends the connection."""
         if self._exchange and self._has_all:
             self._is_last = True
         elif not self.transport.is_closing():
             length = (b"content-length", str(len(text)).encode())
             if not self._is_answered:
-                self.write(self.head(400, [PLAIN, length, CLOSE]), text.encode())
+                self.write(self.head(status, [PLAIN, length, CLOSE]), text.encode())
             self.transport.close()
 
     # Of the parser

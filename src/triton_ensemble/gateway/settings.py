@@ -12,6 +12,7 @@ from typing import Any
 from triton_ensemble.server.key_file import explain, read_keys
 
 MIB = 1 << 20
+IN_FLIGHT = 4  # requests to Triton that one request is at once
 MAY_BE_0 = ("waiting", "wait_s", "adapt", "batch")
 ORIGIN = r" *(\*|https?://[^/\s,]+) *"
 FORMS = {  # what such a setting looks like, and in words

@@ -21,6 +21,7 @@ from triton_ensemble.progress import Progress
 from triton_ensemble.project import Project
 from triton_ensemble.server import environment, traces
 from triton_ensemble.server import log as server_log
+from triton_ensemble.server.files import raise_limit
 from triton_ensemble.server.guard import Guard
 from triton_ensemble.server.local_repository import LocalRepository
 from triton_ensemble.server.own_paths import own_paths
@@ -80,6 +81,7 @@ class LocalTriton:
         if problem := next(environment.problems(), None) or self._problem():
             raise ServerError(problem)
         interruptible()
+        raise_limit()
         free = 0 in self._wanted_ports.values()
         for tries_left in (2, 1, 0):
             self.ports = free_ports(self._wanted_ports)
