@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
@@ -92,11 +92,15 @@ def stream(generate: Generate, words: str) -> Project:
 
 
 def launch(
-    project: Project, output: Any, *options: str, **environment: str
+    project: Project,
+    output: Any,
+    *options: str,
+    within: Sequence[str] = (),
+    **environment: str,
 ) -> subprocess.Popen[Any]:
-    """Start `triton-ensemble gateway` in a session of its own, and do not wait for it."""
+    """Start `triton-ensemble gateway` in a session of its own, by the command `within`, and do not wait for it."""
     return subprocess.Popen(
-        [sys.executable, "-m", "triton_ensemble", "gateway", *options],
+        [*within, sys.executable, "-m", "triton_ensemble", "gateway", *options],
         cwd=project.path,
         env=variables(PYTHONPATH=f"src:{SOURCES}", **environment),
         stdout=output,
@@ -119,12 +123,26 @@ def started(
 
 
 @contextmanager
-def gateway(project: Project, url: str, *options: str, **environment: str) -> Iterator[Service]:
+def gateway(
+    project: Project,
+    url: str,
+    *options: str,
+    within: Sequence[str] = (),
+    **environment: str,
+) -> Iterator[Service]:
     """Run `triton-ensemble gateway` for the Triton at `url`, until Ctrl-C."""
     port = free_port()
     with (
         NamedTemporaryFile() as log,  # a pipe that nobody reads would be full at some time
-        launch(project, log, f"--port={port}", *options, TRITON_URL=url, **environment) as process,
+        launch(
+            project,
+            log,
+            f"--port={port}",
+            *options,
+            within=within,
+            TRITON_URL=url,
+            **environment,
+        ) as process,
     ):
         service = Service(port, process, Path(log.name))
         try:

@@ -8,11 +8,12 @@ import resource
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from threading import Event
@@ -373,3 +374,46 @@ def test_a_worker_that_ends_while_routes_are_broken_ends_no_other(project: Proje
         os.kill(second, signal.SIGKILL)
         wait_until(service.is_alive)
         assert service.process.poll() is None
+
+
+def small(size: str) -> tuple[str, ...]:
+    """Return what begins a command that sees a /dev/shm of this size, and the working directory at /mnt."""
+    mount = f"mount --bind . /mnt && mount -t tmpfs -o size={size} none /dev/shm"
+    return ("unshare", "--mount", "sh", "-c", f'{mount} && cd /mnt && exec "$@"', "sh")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
+def test_a_full_memory_disk_at_the_start_is_a_line(project: Project) -> None:
+    command = [*small("4k"), sys.executable, "-m", "triton_ensemble", "gateway", "--port=0"]
+    process = project.run(*command, TMPDIR="/tmp")
+    assert process.returncode == 1
+    _, *reasons, log = process.stderr.splitlines()
+    text = "/dev/shm is full; make room there: each instance of a Python model needs 1 MB"
+    assert [reason.strip() for reason in reasons] == [f"failed to load 'wait' version 1: {text}"]
+    assert log.startswith("log: ")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
+def test_a_full_memory_disk_ends_no_worker(project: Project) -> None:
+    with gateway(project, "http://127.0.0.1:1", "--workers=2", within=small("4m")) as service:
+        wait_until(lambda: service.log.read_text().count("everybody may ask") == 2)
+        with (
+            suppress(OSError),
+            Path(f"/proc/{service.process.pid}/root/dev/shm/fill").open("wb", 0) as file,
+        ):
+            while True:
+                file.write(bytes(4096))
+        for path in ("/docs", "/readyz", "/none") * 10:
+            service.ask("GET", path)
+        os.kill(children(service.process, "spawn_main")[0], signal.SIGKILL)
+        wait_until(lambda: service.log.read_text().count("everybody may ask") == 3)
+        for path in ("/docs", "/readyz", "/none") * 10:
+            service.ask("GET", path)
+        assert service.ask("GET", "/metrics").status == 200
+        said = service.log.read_text()
+    assert re.findall("worker .*|.*No space.*", said) == [
+        f"worker {re.findall('worker ([0-9]+)', said)[0]} ended by SIGKILL; another is started",
+        "/dev/shm has no room for the counters of a worker (No space left on device): /metrics lacks them",
+    ]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from triton_ensemble.gateway import counters
+
 if TYPE_CHECKING:
     from triton_ensemble.gateway.api import Text, service
     from triton_ensemble.gateway.depends import Key, Pipeline
 
 __all__ = ["Key", "Pipeline", "Text", "service"]
+counters.reserve()  # before another module imports prometheus_client
 
 
 def __getattr__(name: str) -> object:

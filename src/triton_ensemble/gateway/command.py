@@ -21,6 +21,7 @@ from threading import Event
 from typing import Any
 
 from triton_ensemble.client import package, protocols
+from triton_ensemble.gateway.counters import FILE_BYTES, FOLDER, KINDS
 from triton_ensemble.gateway.log import CONFIG
 from triton_ensemble.gateway.settings import IN_FLIGHT, Settings, SettingsError
 from triton_ensemble.project import Project, ProjectError
@@ -30,7 +31,7 @@ from triton_ensemble.server.ports import free_ports
 from triton_ensemble.server.process import ServerError
 
 OWN_FILES = 64  # of a worker: code, logs, its event loop, exporters of traces
-SHM, SHM_BYTES = "/dev/shm", 16 << 20  # more than the counters of a hundred workers take
+SHM = "/dev/shm"
 LOADING = "triton_ensemble.gateway.loading"
 RELOAD: dict[str, Any] = {"reload": True, "reload_dirs": ["gateway"]}
 # Requests that are under way when it is told to stop have as long as Triton's.
@@ -78,10 +79,13 @@ def run(arguments: argparse.Namespace) -> int:
 
             application()  # what is wrong with it is said before Triton is started, and once
         [port] = free_ports({"gateway": arguments.port}).values()
-        with _triton(project) as url, tempfile.TemporaryDirectory(dir=_memory()) as metrics:
+        with (
+            _triton(project) as url,
+            tempfile.TemporaryDirectory(dir=_memory(arguments.workers)) as metrics,
+        ):
             os.environ |= {"TRITON_URL": url}
             if arguments.workers > 1:
-                os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics
+                os.environ[FOLDER] = metrics
             url = f"http://{arguments.host}:{port}"
             ready = f"{project.ensemble} at {url}, where POST /predict asks it; Ctrl-C stops it"
             print(ready, flush=True)
@@ -139,7 +143,8 @@ def _triton(project: Project) -> Iterator[str]:
         ended.result()
 
 
-def _memory() -> str | None:
+def _memory(workers: int) -> str | None:
     """Return a folder in memory: where a disk is behind counters that are mapped, workers wait for it to write."""
-    has_room = os.access(SHM, os.W_OK) and shutil.disk_usage(SHM).free > SHM_BYTES
+    needed = 2 * workers * len(KINDS) * FILE_BYTES  # also of workers in the place of others
+    has_room = os.access(SHM, os.W_OK) and shutil.disk_usage(SHM).free > needed
     return SHM if has_room else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 from collections.abc import Iterable
 from contextlib import suppress
@@ -10,6 +11,8 @@ from socket import socket
 
 import uvicorn
 from uvicorn.supervisors import ChangeReload, Multiprocess
+
+from triton_ensemble.gateway.counters import FOLDER
 
 LOG = logging.getLogger("gateway")
 
@@ -63,6 +66,8 @@ def _close(sockets: Iterable[socket]) -> None:
 
 
 def _describe(exit_code: int) -> str:
+    if exit_code == -signal.SIGBUS:
+        return f"SIGBUS: the disk of {os.environ.get(FOLDER)} is full"
     with suppress(ValueError):
         return signal.Signals(-exit_code).name
     return f"exit status {exit_code}"
