@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from triton_ensemble.catalog import LOADER
+from triton_ensemble.reading import read_bytes
 
 Answers = dict[str, Any]
 FILE = ".copier-answers.yml"
@@ -18,6 +19,7 @@ UNMERGED = f"merge pipeline.yml by hand, then run: git checkout --ours {FILE} &&
 LEFT_OUT: Answers = {"inputs": [], "outputs": [], "ensemble": {}, "openai": {}, "stages": {}}
 NO_YAML = (yaml.YAMLError, RecursionError, ValueError)  # what PyYAML raises
 OTHER_NUMBER = re.compile("[-+]?(0[0-9_]+|[0-9_]+:.*)")  # octal, or of minutes and seconds
+DEEPEST = 200  # collections in each other
 MOST_VALUES = (
     100_000  # with aliases a kilobyte can say a billion, and whatever prints them is at it for ever
 )
@@ -64,9 +66,9 @@ def read_answers(path: Path) -> tuple[Answers, yaml.MappingNode]:
 
     UnreadableAnswers where it has none, OSError where it can't be read.
     """
-    content = path.read_bytes()
+    content = read_bytes(path)
     try:
-        given, node = _parse(content.decode())
+        given, node = _parse(content.decode(), UniqueKeyLoader)
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise UnreadableAnswers(line, "is not UTF-8", "save it as UTF-8") from error
@@ -87,8 +89,19 @@ def read_answers(path: Path) -> tuple[Answers, yaml.MappingNode]:
     return given, node
 
 
-def _parse(text: str) -> tuple[Any, yaml.Node | None]:
-    loader = UniqueKeyLoader(text)
+def load_yaml(content: bytes) -> Any:
+    """Return what a text says; one of NO_YAML if it is not YAML, goes too deep or says too many values."""
+    depth = 0
+    for event in yaml.parse(content, LOADER):  # libyaml's composer would overflow the stack
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise ValueError("goes too deep")
+    return _parse(content, LOADER)[0]
+
+
+def _parse(text: str | bytes, kind: Any) -> tuple[Any, yaml.Node | None]:
+    loader = kind(text)
     try:
         node = loader.get_single_node()
         _count(node, {})
@@ -132,7 +145,7 @@ def yaml_problem(error: yaml.YAMLError) -> tuple[int, str, str]:
 def answers_of(repository: Path) -> Answers:
     """Return the answers of the project around a model repository; empty outside a project."""
     try:
-        found = yaml.load((repository.parent / FILE).read_bytes(), LOADER)
+        found = load_yaml(read_bytes(repository.parent / FILE))
     except (OSError, *NO_YAML):
         return {}
     return found if isinstance(found, dict) and _has_steps(found) else {}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from triton_ensemble.adapter.typed import MissingField, read_json
+from triton_ensemble.adapter.typed import MissingField, read_typed
+from triton_ensemble.reading import read_json
 
 FILE = Path("vendor", "project.json")
 STAGE = "STAGE"  # the environment variable that names a stage of the pipeline, for commands and in the container
@@ -118,7 +118,7 @@ class Project(Facts):
         """Read the facts of the project in `root`; ProjectError where there are none."""
         path = root.resolve() / FILE
         try:
-            facts = read_json(path, Facts)
+            facts = read_typed(read_json(path), Facts)
         except FileNotFoundError:
             raise ProjectError(
                 f"{path}: not found; run this in the folder of a generated project"
@@ -146,7 +146,7 @@ class Project(Facts):
 def is_stub(sample: Path) -> bool:
     """Return whether the template made up a sample; False for a file that is not JSON."""
     try:
-        content = json.loads(sample.read_text(encoding="utf-8"))
+        content = read_json(sample)
     except (OSError, ValueError):
         return False
     return isinstance(content, dict) and STUB in content

@@ -14,6 +14,7 @@ from triton_ensemble.check.calls import nodes
 from triton_ensemble.check.rules.backends import find_wanted_file, list_known_backends
 from triton_ensemble.config import Model
 from triton_ensemble.config.syntax import has_comments
+from triton_ensemble.reading import read_codes, read_text
 
 LISTED = 6  # names that a line has
 LARGE_BYTES = 50_000_000  # from which on hosts of git repositories warn; they refuse twice as much
@@ -106,7 +107,7 @@ def _packages(model: Model) -> list[str]:
 
 def _iter_imported(path: Path) -> Iterator[str]:
     """Iterate over the outermost names of the modules that a file imports, wherever in it."""
-    for node in nodes(path.read_bytes()):
+    for node in nodes(b"".join(read_codes([path]))):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -114,7 +115,7 @@ def _iter_imported(path: Path) -> Iterator[str]:
 
 
 def _is_commented(model: Model) -> bool:
-    return model.has_config and has_comments(model.path.read_bytes().decode(errors="replace"))
+    return model.has_config and has_comments(read_text(model.path))
 
 
 def _join_names(names: list[str]) -> str:

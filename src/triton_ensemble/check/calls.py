@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from triton_ensemble.check.python_code import Function, PythonFile
 from triton_ensemble.config import Model
 from triton_ensemble.config.repository import read_manifest_calls
+from triton_ensemble.reading import iter_files, read_codes
 
 BLS = "InferenceRequest"  # the class by whose objects code calls a model
 RUNS = ("exec", "async_exec")
@@ -133,14 +134,16 @@ def _iter_elements(node: ast.expr | None) -> list[ast.expr]:
 
 def find_called_models(model: Model, models: Mapping[str, Model]) -> set[str]:
     """Return the models that step.json names, or else the names in texts of its parameters or of code that calls."""
-    with suppress(AttributeError, KeyError, TypeError, ValueError):  # another's file of that name
+    with suppress(
+        AttributeError, KeyError, OSError, TypeError, ValueError
+    ):  # another's file of that name
         if manifests := [*model.folder.glob("*/step.json")]:
             return {
                 name for path in manifests for name in read_manifest_calls(path)
             } & models.keys()
-    files = model.folder.rglob("*.py") if model.backend == "python" else ()
-    own = (path for path in files if "site-packages" not in path.parts and path.is_file())
-    codes = [path.read_bytes() for path in own]
+    files = iter_files(model.folder) if model.backend == "python" else ()
+    own = (path for path in files if path.suffix == ".py" and "site-packages" not in path.parts)
+    codes = [*read_codes(own)]
     if not any(BLS.encode() in code for code in codes):
         return set()
     texts = {parameter.string_value for parameter in model.config.parameters.values()}
@@ -152,7 +155,7 @@ def find_called_models(model: Model, models: Mapping[str, Model]) -> set[str]:
 
 def nodes(code: bytes) -> Iterator[ast.AST]:
     """Iterate over the nodes of a Python file's tree; over nothing if the file is not valid Python."""
-    with suppress(SyntaxError, ValueError):
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
         yield from ast.walk(ast.parse(code))
 
 

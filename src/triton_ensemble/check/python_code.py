@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from triton_ensemble.config import Model, Problem
+from triton_ensemble.reading import CODE_BYTES, read_bytes
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 CLASS = "TritonPythonModel"
@@ -148,9 +149,9 @@ def compile_file(path: Path) -> PythonFile:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(path.read_bytes())
+            tree = ast.parse(read_bytes(path, CODE_BYTES))
             compile(tree, path.name, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return PythonFile(path, ast.Module([], []), error)
     return PythonFile(path, tree)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from triton_ensemble.check.examples import Example
@@ -42,9 +43,14 @@ class Rule:
 
     def findings(self, repository: Repository) -> Iterator[Finding]:
         """Iterate over what the rule finds in a repository."""
-        for subject in self.of(repository):
-            for each in self.find(subject):
-                yield make_finding(each, self.id, self.severity)
+        try:
+            for subject in self.of(repository):
+                for each in self.find(subject):
+                    yield make_finding(each, self.id, self.severity)
+        except OSError as error:
+            what, instead = f"can't be read: {error.strerror}", "make it a file that can be read"
+            path = Path(error.filename or repository.folder)
+            yield Finding(path, 1, self.id, what, instead, self.severity)
 
 
 def make_finding(problem: Problem, rule: str, severity: str) -> Finding:

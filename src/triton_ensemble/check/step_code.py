@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import filecmp
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from inspect import Parameter, Signature
@@ -12,6 +11,7 @@ from typing import Any
 
 from triton_ensemble.check.python_code import Function, PythonFile, compile_file
 from triton_ensemble.config import Model
+from triton_ensemble.reading import read_json
 
 CLASS, METHOD = "Step", "__call__"
 
@@ -84,7 +84,7 @@ def _parameter(name: str, kind: Any, has_default: bool) -> Parameter:
 def _iter_steps(manifest: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """Iterate over module and arguments of the steps that a step.json names; of another file, over nothing."""
     try:
-        content = json.loads(manifest.read_text(encoding="utf-8"))
+        content = read_json(manifest)
         steps = [step for step in content.get("steps", [content]) if "module" in step]
         yield from [(str(step["module"]), dict(step["arguments"])) for step in steps]
     except (OSError, ValueError, AttributeError, TypeError, KeyError):

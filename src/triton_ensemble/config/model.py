@@ -13,6 +13,7 @@ from triton_ensemble.config.message import ModelConfig, new_config
 from triton_ensemble.config.problem import Problem
 from triton_ensemble.config.syntax import ConfigSyntaxError, parse, readable
 from triton_ensemble.config.versions import version_of
+from triton_ensemble.reading import read_codes, read_text
 
 CONFIG = "config.pbtxt"
 NO_BACKEND = (
@@ -120,7 +121,7 @@ class Model:
     def completes_config(self) -> bool:
         """Whether the backend may add tensors that the config leaves out; of a Python model its code says so."""
         if self.backend == "python":
-            codes = [path.read_bytes() for path in self.folder.glob("[0-9]*/*.py")]
+            codes = read_codes(self.folder.glob("[0-9]*/*.py"))
             return any(b"auto_complete_config" in code for code in codes)
         known = catalog.backends().get(self.backend)
         return not (known and known.must_declare)
@@ -142,13 +143,13 @@ def read_model(folder: Path, stage: str = "") -> Model | UnreadModel:
     own = stage if config_file(folder, stage).is_file() else ""
     path = config_file(folder, own)
     try:
-        text = readable(path.read_bytes().decode(errors="replace"))
+        text = readable(read_text(path))
         return Model(folder, parse(text), fields_of(text), stage=own)
     except FileNotFoundError:
         return _make_config(folder)
     except OSError as error:
         what = f"can't be read: {error.strerror}"
-        return UnreadModel(folder, Problem(path, 1, what, "make it a file"))
+        return UnreadModel(folder, Problem(path, 1, what, "make it a text file"))
     except ConfigSyntaxError as error:
         return UnreadModel(folder, Problem(path, error.line, error.what, error.instead))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from triton_ensemble.config.message import ModelConfig
 from triton_ensemble.config.model import UnreadModel, read_model
+from triton_ensemble.reading import read_json
 
 
 def model_config(repository: Path, model: str) -> ModelConfig:
@@ -35,7 +35,7 @@ def list_called_models(repository: Path) -> dict[str, list[str]]:
 
 def read_manifest_calls(step_json: Path) -> list[str]:
     """Return the names of the models that the steps of a version folder call."""
-    manifest = json.loads(step_json.read_text(encoding="utf-8"))
+    manifest = read_json(step_json)
     steps = manifest.get("steps", [manifest])
     return [called["name"] for step in steps for called in step.get("calls", {}).values()]
 
@@ -43,8 +43,7 @@ def read_manifest_calls(step_json: Path) -> list[str]:
 def list_fused_steps(repository: Path) -> dict[str, list[str]]:
     """Return the names of the steps of each model that serves several."""
     manifests = (
-        (path.parent.parent.name, json.loads(path.read_text(encoding="utf-8")))
-        for path in repository.glob("*/*/step.json")
+        (path.parent.parent.name, read_json(path)) for path in repository.glob("*/*/step.json")
     )
     return {
         model: [step["name"] for step in manifest["steps"]]

@@ -17,8 +17,13 @@ READ_BY_TRITON = {
     r"-(\s+)(?=[\d.])": r"\1-",  # `- 1`
     r"(?<![\w.])0[xX]?0*(?=[01](?![\w.]))": "",  # `01` and `0x1`, of a flag too
 }
-# Octal and hexadecimal escapes in strings that may be no UTF-8; Triton takes bytes.
-BYTE_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\([23][0-7]{2}|[xX][89a-fA-F][0-9a-fA-F])")
+# Escapes in strings that may be no UTF-8: of bytes, and halves of UTF-16's pairs. Triton takes bytes.
+BYTE_ESCAPE = re.compile(
+    r"(?<!\\)((?:\\\\)*)\\([2-7][0-7]{2}|[xX][89a-fA-F][0-9a-fA-F]|u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+PAIR = re.compile(
+    r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
+)
 # What Triton's parser refuses outside of comments and strings, and Python's accepts.
 REFUSED_BY_TRITON = {
     r"\b0[bBoO]\w+": ("Expected integer, got: {}", "write the number with ten digits, or as 0x..."),
@@ -63,9 +68,14 @@ def _to_utf8(quoted: str) -> str:
     """Return a string without escapes of bytes that are not UTF-8, which Triton accepts."""
     try:
         text_encoding.CUnescape(quoted).decode()
-    except UnicodeDecodeError:
-        return BYTE_ESCAPE.sub(r"\1?", quoted)
+    except UnicodeError:
+        return BYTE_ESCAPE.sub(r"\1?", PAIR.sub(_join_pair, quoted))
     return quoted
+
+
+def _join_pair(pair: re.Match[str]) -> str:
+    high, low = int(pair[2], 16) - 0xD800, int(pair[3], 16) - 0xDC00
+    return f"{pair[1]}\\U{0x10000 + (high << 10) + low:08x}"
 
 
 def parse(text: str) -> ModelConfig:

@@ -7,6 +7,7 @@ not trusted. The wheel carries these files; a clone of the template has them at 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -284,7 +285,7 @@ def _cast(kind: str, value: Any) -> Any:
 
 def rules(project: Path = Path()) -> Rules:
     """Return the rules of this package's own version of the template, with what the project's team says."""
-    vendor = (project / "vendor").resolve()
+    vendor = Path(os.path.realpath(project / "vendor"))
     return rules_with(vendor if (vendor / "team").is_dir() else None)
 
 

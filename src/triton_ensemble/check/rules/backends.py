@@ -13,6 +13,7 @@ from triton_ensemble.check.repository import iter_backend_models, models
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.config import Model, Problem, did_you_mean
 from triton_ensemble.config.versions import folder_of_version
+from triton_ensemble.reading import DATA_BYTES, read_bytes
 
 # Those that Triton knows by a platform too, and then wants it to be theirs.
 PAIRED = ("onnxruntime", "pytorch", "tensorflow", "tensorrt")
@@ -260,7 +261,7 @@ def label_count(model: Model) -> Iterator[Problem]:
         file = model.file(tensor.label_filename)
         if not file.is_file():
             continue
-        count, size = len(file.read_bytes().splitlines()), math.prod(tensor.dims)
+        count, size = len(read_bytes(file, DATA_BYTES).splitlines()), math.prod(tensor.dims)
         if min(tensor.dims, default=-1) > 0 and count < size:
             what = (
                 f"{tensor.label_filename} has {count} labels, "

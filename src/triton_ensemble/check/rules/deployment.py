@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from triton_ensemble import catalog
-from triton_ensemble.answers import FILE
+from triton_ensemble.answers import FILE, NO_YAML, load_yaml
 from triton_ensemble.check.examples import A, Files
 from triton_ensemble.check.repository import Repository, projects
 from triton_ensemble.check.rule import warning
 from triton_ensemble.config import Problem
+from triton_ensemble.reading import read_bytes, read_text
 
 TIR = "deploy/tir/endpoint.yml"
 RAY = "deploy/ray/kustomization.yaml"
@@ -234,11 +233,11 @@ def tir_image(repository: Repository) -> Iterator[Problem]:
 def _kustomization(path: Path) -> tuple[dict[str, int], set[str]]:
     """Return the line of each component that a kustomization.yaml lists, and its entries, as `images NAME`."""
     try:
-        content = yaml.safe_load(path.read_bytes())
+        content = load_yaml(read_bytes(path))
         listed = [os.path.normpath(path.parent / p) for p in content.get("components") or ()]
         keys = ("images", "configMapGenerator")
         entries = {f"{key} {e['name']}" for key in keys for e in content.get(key) or ()}
-    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError):
+    except (OSError, *NO_YAML, AttributeError, KeyError, TypeError):
         return {}, set()  # kubectl says what is wrong
     found = [match for p in listed if (match := re.search(r"(\w+/)components/([\w-]+)$", p))]
     lines = {m[1] + m[2]: _find_line(path, rf"^[^#]*components/{m[2]}(?![\w-])") for m in found}
@@ -248,8 +247,8 @@ def _kustomization(path: Path) -> tuple[dict[str, int], set[str]]:
 def _find_triton_service(path: Path) -> dict[str, Any] | None:
     """Return the service of a compose file; None where there is none."""
     try:
-        service = yaml.safe_load(path.read_bytes())["services"]["triton"]
-    except (OSError, yaml.YAMLError, KeyError, TypeError):
+        service = load_yaml(read_bytes(path))["services"]["triton"]
+    except (OSError, *NO_YAML, KeyError, TypeError):
         return None
     return service if isinstance(service, dict) else None
 
@@ -257,7 +256,7 @@ def _find_triton_service(path: Path) -> dict[str, Any] | None:
 def _find_line(path: Path, pattern: str) -> int:
     """Return the first line of a file that has the pattern, from 1 on; 0: none."""
     try:
-        lines = path.read_text(errors="replace").splitlines()
+        lines = read_text(path).splitlines()
     except OSError:
         return 0
     return next((i for i, line in enumerate(lines, 1) if re.search(pattern, line)), 0)

@@ -17,16 +17,17 @@ from triton_ensemble.answers import (
     UnreadableAnswers,
     is_unmerged,
     list_changed_answers,
+    load_yaml,
     read_answers,
     yaml_problem,
 )
-from triton_ensemble.catalog import LOADER
 from triton_ensemble.check.examples import A, Files
 from triton_ensemble.check.python_code import compile_file
 from triton_ensemble.check.repository import Repository, itself, projects
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.check.rules.backends import find_wanted_file
 from triton_ensemble.config import Problem
+from triton_ensemble.reading import DATA_BYTES, read_bytes, read_text
 
 PROJECT: Files = {
     FILE: "ensemble_name: m\nmax_batch_size: 8\nsteps: []\n",
@@ -170,8 +171,8 @@ def _iter_arguments(call: ast.Call, path: str) -> Iterator[ast.expr]:
 def _unreadable(path: Path) -> Iterator[Problem]:
     """Return whether the answers from which the project was made are not YAML, as after a merge with conflicts."""
     try:
-        content = path.read_bytes()
-        yaml.load(content, LOADER)
+        content = read_bytes(path)
+        load_yaml(content)
     except OSError:
         return
     except NO_YAML as error:
@@ -195,9 +196,9 @@ def requirement_unlocked(repository: Repository) -> Iterator[Problem]:
     lock, pipeline = repository.root / "requirements.lock", repository.root / "pipeline.yml"
     if not lock.is_file() or not pipeline.is_file():
         return
-    text = lock.read_text(errors="replace")
+    text = read_text(lock, DATA_BYTES)
     locked = {package_name(name) for name in re.findall(r"^[\w.-]+(?===|\[| @ )", text, re.M)}
-    lines = pipeline.read_text(errors="replace").splitlines()
+    lines = read_text(pipeline).splitlines()
     for requirement in sorted({*_requirements(repository.answers)}):
         if (name := package_name(requirement)) not in locked:
             line = next((i for i, text in enumerate(lines, 1) if requirement in text), 1)

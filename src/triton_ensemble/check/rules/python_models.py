@@ -43,7 +43,8 @@ def iter_compiled_files(repository: Repository) -> Iterator[PythonFile]:
 def python_syntax(file: PythonFile) -> Iterator[Problem]:
     """A model.py compiles, and so does the code of a step."""
     if file.error:
-        what = f"{type(file.error).__name__}: {getattr(file.error, 'msg', file.error)}"
+        said = getattr(file.error, "msg", None) or getattr(file.error, "strerror", file.error)
+        what = f"{type(file.error).__name__}: {said}"
         line = getattr(file.error, "lineno", None) or 1
         yield Problem(file.path, line, what, "correct it: the model can't load")
 

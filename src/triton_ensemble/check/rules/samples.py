@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from triton_ensemble.check.repository import Repository, projects
 from triton_ensemble.check.rule import error
 from triton_ensemble.config import Model, Problem
 from triton_ensemble.project import STUB
+from triton_ensemble.reading import DATA_BYTES, read_json, read_text
 
 MADE = "ensemble_name: m\nsteps: []\n"
 SAMPLED: Files = {
@@ -43,7 +43,7 @@ def sample_files(repository: Repository) -> Iterator[Sample]:
 def _inputs(path: Path) -> Iterator[frozenset[str]]:
     """Yield the names of a request's inputs; nothing for a stub, or for a file that is not a request."""
     try:
-        sample = json.loads(path.read_text(encoding="utf-8"))
+        sample = read_json(path)
         if STUB not in sample and isinstance(sample["inputs"], dict):
             yield frozenset(sample["inputs"])
     except (OSError, ValueError, TypeError, KeyError):
@@ -70,6 +70,6 @@ def sample_inputs(sample: Sample) -> Iterator[Problem]:
         said.append(f"has {', '.join(extra)}, which the ensemble does not take")
         instead.append(f"take {', '.join(extra)} out")
     if said:
-        lines = sample.path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(sample.path, DATA_BYTES).splitlines()
         line = next((i for i, text in enumerate(lines, 1) if '"inputs"' in text), 1)
         yield Problem(sample.path, line, " and ".join(said), " and ".join(instead))
