@@ -32,7 +32,7 @@ def read_bytes(path: Path, most: int = TEXT_BYTES) -> bytes:
     if status.st_size > most:
         size = f"{most // MIB} MiB" if most >= MIB else f"{most // KIB} KiB"
         raise _make_error(errno.EFBIG, f"has more than {size}", path)
-    return path.read_bytes()
+    return path.read_bytes() if status.st_size else b""  # some files of the kernel keep a reader waiting
 
 
 def read_text(path: Path, most: int = TEXT_BYTES) -> str:
@@ -56,8 +56,11 @@ def read_codes(paths: Iterable[Path]) -> Iterator[bytes]:
 
 
 def is_outside(path: Path, folder: Path) -> bool:
-    """Return whether a path leads out of a folder, by its links too."""
-    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+    """Return whether a path leads out of a folder, by its links too, or is not a path."""
+    try:
+        return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+    except ValueError:
+        return True
 
 
 def iter_files(folder: Path) -> Iterator[Path]:

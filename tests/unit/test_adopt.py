@@ -769,6 +769,45 @@ def test_files_are_copied_into_a_project(adopt: Adopt, tmp_path: Path) -> None:
     assert os.access(made / "m/3/env/bin/run", os.X_OK)
 
 
+@pytest.mark.parametrize(
+    "target", ["/usr", "/dev/zero", "key", "../../../key", "../../..", "../.."]
+)
+def test_a_link_out_of_the_repository_is_refused(adopt: Adopt, tmp_path: Path, target: str) -> None:
+    """A link to the repository itself is none."""
+    folder = write(adopt.folder, alone())
+    (tmp_path / "key").write_text("secret")
+    (folder / "m/1/model.py").write_text("# mine")
+    (folder / "m/1/odd").symlink_to(tmp_path / target if target == "key" else target)
+    status, (out, err) = into(adopt, tmp_path / "project"), adopt.capsys.readouterr()
+    if target == "../..":
+        assert status == 0, err
+    else:
+        line = f"{folder}/m/1/odd: is a link out of the repository, to "
+        assert (status, out, err[: len(line)], err.count("\n")) == (1, "", line, 1)
+    assert (tmp_path / "project").exists() == (not status)
+
+
+def test_links_in_a_circle_end(adopt: Adopt, tmp_path: Path) -> None:
+    """A folder that one is in already is left out; a tree of links that doubles at each of 30 levels is refused."""
+    folder = write(adopt.folder, alone())
+    for one, other in (("1", "2"), ("2", "1")):
+        (folder / "m" / one).mkdir(exist_ok=True)
+        (folder / "m" / one / "model.py").write_text(one)
+        (folder / "m" / one / "way").symlink_to(f"../{other}")
+    assert into(adopt, tmp_path / "project") == 0
+    made = tmp_path / "project/models/m"
+    assert {path.relative_to(made).as_posix() for path in made.rglob("*.py")} == {
+        "1/model.py", "1/way/model.py", "2/model.py", "2/way/model.py",
+    }  # fmt: skip
+    for i in range(30):
+        (folder / f"m/x{i}").mkdir()
+        for name in "ab":
+            (folder / f"m/x{i}/{name}").symlink_to(f"../x{i + 1}")
+    adopt.capsys.readouterr()
+    assert into(adopt, tmp_path / "other") == 1
+    assert "/m: has more than 100000 files" in adopt.capsys.readouterr().err
+
+
 def test_no_file_of_a_project_is_overwritten(adopt: Adopt, tmp_path: Path) -> None:
     folder = write(adopt.folder, TWO)
     for name in "ab":

@@ -50,6 +50,22 @@ def test_weights_beside_an_onnx_file_go_along(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("place", ["/etc/passwd", "../key", "sub/../../key", "link", "\0"])
+def test_weights_outside_of_the_folder_are_refused(tmp_path: Path, place: str) -> None:
+    onnx, file, key = pytest.importorskip("onnx"), tmp_path / "m/m.onnx", tmp_path / "key"
+    file.parent.mkdir()
+    (tmp_path / "m/link").symlink_to(key)
+    key.write_text("secret")
+    write_onnx(file, external=True)
+    model = onnx.load(str(file), load_external_data=False)
+    model.graph.initializer[0].external_data[0].value = place
+    file.write_bytes(model.SerializeToString())
+    with pytest.raises(
+        ProjectError, match=r"m\.onnx: its weights are in .*, out of the model's fold"
+    ):
+        read_given_model(file, BATCHED)
+
+
 def test_an_onnx_file_without_a_batch_dimension(tmp_path: Path) -> None:
     write_onnx(tmp_path / "m.onnx", 1)
     with pytest.raises(ProjectError, match=r"its pixels is FP32\[1, 4\], which has no batch dim"):
@@ -202,6 +218,15 @@ def test_a_draft_is_text_and_is_saved(tmp_path: Path) -> None:
 def test_the_last_step_goes_with_its_outputs() -> None:
     draft = Draft().replace_text("a python: X FP32[4] -> Y FP32[4]\noutputs: Y").drop_last_step()
     assert draft.add_line("b python: X FP32[4] -> Z FP32[4]", {}).steps[0]["name"] == "b"
+
+
+def test_a_link_out_of_a_repository_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "r/m").mkdir(parents=True)
+    tensor = '{ name: "x" data_type: TYPE_FP32 dims: [4] }'
+    (tmp_path / "r/m/config.pbtxt").write_text(f'backend: "x" input {tensor} output {tensor}')
+    (tmp_path / "r/m/1").symlink_to(tmp_path)
+    with pytest.raises(ProjectError, match=r"m/1: is a link out of the repository, to "):
+        read_given_model(tmp_path / "r/m", BATCHED)
 
 
 def test_a_folder_that_is_no_model_is_one_line(tmp_path: Path) -> None:

@@ -10,28 +10,40 @@ from pathlib import Path
 
 from triton_ensemble.adopt.refusal import Refused
 from triton_ensemble.config import Model
+from triton_ensemble.reading import MOST_FILES, is_outside
 
-NOT_KEPT = {"config.pbtxt", ".gitignore", ".DS_Store"}  # .gitignore would keep models out of git
-NO_FOLDERS = {"__pycache__", ".git"}
+# .gitignore would keep models out of git.
+NOT_KEPT = {"config.pbtxt", ".gitignore", ".DS_Store", "__pycache__", ".git"}
+INSTEAD = "put a copy in its place"
+DEEPEST = 100  # folders in each other
 EMPTY_VERSION = """\
 Triton serves a model only if it has a version folder, and git keeps a folder only if a file is in it.
 """
 
 
 def files_of(model: Model) -> list[Path]:
-    """Return the files that a model has beside its config, by their paths in its folder; links are followed."""
-    files = []
-    for root, folders, names in os.walk(model.folder, followlinks=True):
-        folder = Path(root)
-        folders[:] = [name for name in folders if not _is_foreign(folder, name)]
-        files += [folder / name for name in names if name not in NOT_KEPT]
-    return sorted(path.relative_to(model.folder) for path in files if path.is_file())
+    """Return the files that a model has beside its config, by their paths in its folder.
+
+    Links are followed inside the repository, but not to a folder that they were reached through. Refused if a link leaves it.
+    """
+    files = _walk(model.folder, model, (), iter(range(MOST_FILES)))
+    return sorted(path.relative_to(model.folder) for path in files)
 
 
-def _is_foreign(folder: Path, name: str) -> bool:
-    """Return whether a folder does not belong to the model, or is a link to a folder around it."""
-    around = folder.resolve().is_relative_to((folder / name).resolve())
-    return around or name in NO_FOLDERS
+def _walk(path: Path, model: Model, around: tuple[str, ...], left: Iterator[int]) -> Iterator[Path]:
+    """Yield a file, or the files in a folder; `around`: the folders that it was reached through, without links."""
+    real = os.path.realpath(path)
+    if is_outside(path, model.folder.parent):
+        raise Refused(str(path), f"is a link out of the repository, to {real}", INSTEAD)
+    if next(left, None) is None or len(around) > DEEPEST:
+        what = f"has more than {MOST_FILES} files, or folders more than {DEEPEST} deep"
+        raise Refused(str(model.folder), what, "pack them into an archive")
+    if path.is_file():
+        yield path
+    elif path.is_dir() and real not in around:
+        for inside in path.iterdir():
+            if inside.name not in NOT_KEPT:
+                yield from _walk(inside, model, (*around, real), left)
 
 
 def empty_versions(model: Model) -> Iterator[str]:

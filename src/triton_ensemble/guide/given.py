@@ -9,6 +9,7 @@ from pathlib import Path
 from triton_ensemble import catalog
 from triton_ensemble.adopt.fields import Defaults, find_backend, read_fields, tensor_spec
 from triton_ensemble.adopt.files import files_of
+from triton_ensemble.adopt.refusal import Refused
 from triton_ensemble.config import Model, read_model
 from triton_ensemble.guide import onnx_file, torchscript
 from triton_ensemble.guide.tensor import Tensor
@@ -63,7 +64,10 @@ def read_given_model(path: Path, defaults: Defaults) -> GivenModel:
         [*_rows(path, inputs, batched)],
         [*_rows(path, outputs, batched)],
         {"adopted": True, **{side: uses for side, uses in scalars.items() if uses}},
-        {f"1/{file}": path, **{f"1/{other.name}": other for other in beside}},
+        {
+            f"1/{file}": path,
+            **{f"1/{other.relative_to(path.parent).as_posix()}": other for other in beside},
+        },
     )
 
 
@@ -82,6 +86,7 @@ def _rows(path: Path, tensors: list[Tensor], batched: bool) -> Iterator[Tensor]:
 
 
 def _read_repository(folder: Path, defaults: Defaults) -> GivenModel:
+    folder = folder.resolve()
     model = read_model(folder)
     if not isinstance(model, Model):
         problem = model.problem
@@ -94,5 +99,8 @@ def _read_repository(folder: Path, defaults: Defaults) -> GivenModel:
         for side in (model.config.input, model.config.output)
     )
     settings = {"adopted": True, **read_fields(model.config, defaults)}
-    files = {path.as_posix(): folder / path for path in files_of(model)}
+    try:
+        files = {path.as_posix(): folder / path for path in files_of(model)}
+    except Refused as error:
+        raise ProjectError(str(error)) from error
     return GivenModel(find_backend(model.config), inputs, outputs, settings, files)

@@ -8,6 +8,7 @@ from typing import Any
 from triton_ensemble import catalog
 from triton_ensemble.guide.tensor import Tensor
 from triton_ensemble.project import ProjectError
+from triton_ensemble.reading import MODEL_BYTES, is_outside, read_bytes
 
 
 def read(path: Path) -> tuple[list[Tensor], list[Tensor], list[Path]]:
@@ -19,7 +20,7 @@ def read(path: Path) -> tuple[list[Tensor], list[Tensor], list[Path]]:
             "onnx is missing, which reads .onnx files; run: pip install onnx"
         ) from error
     try:
-        graph = onnx.load(str(path), load_external_data=False).graph
+        graph = onnx.load_model_from_string(read_bytes(path, MODEL_BYTES)).graph
     except Exception as error:  # protobuf's own, which differ by its implementation
         raise ProjectError(f"{path}: is not an ONNX model; export it again") from error
     if not graph.output:
@@ -33,7 +34,18 @@ def read(path: Path) -> tuple[list[Tensor], list[Tensor], list[Path]]:
         for entry in each.external_data
         if entry.key == "location"
     }
-    return inputs, outputs, [path.parent / place for place in sorted(places)]
+    return inputs, outputs, [_find_weights(path, place) for place in sorted(places)]
+
+
+def _find_weights(path: Path, place: str) -> Path:
+    """Return the file of weights beside a model; ProjectError if it is not there, or lies elsewhere."""
+    file = path.parent / place
+    if ".." in Path(place).parts or is_outside(file, path.parent):
+        what = f"its weights are in {place}, out of the model's folder"
+        raise ProjectError(f"{path}: {what}; save the model with its weights beside it")
+    if not file.is_file():
+        raise ProjectError(f"{path}: its weights are in {place}, which is not a file; put it there")
+    return file
 
 
 def _tensor(path: Path, value: Any) -> Tensor:

@@ -12,6 +12,7 @@ from zipfile import ZipFile
 
 from triton_ensemble.guide.tensor import Tensor
 from triton_ensemble.project import ProjectError
+from triton_ensemble.reading import DATA_BYTES
 
 TYPES = {
     "FloatStorage": "FP32",
@@ -51,13 +52,20 @@ def read(path: Path) -> tuple[list[Tensor], list[Tensor], list[Path]]:
 def _forward(archive: ZipFile) -> ast.FunctionDef:
     """Return the method `forward` of the archive's outermost module, as Python."""
     root = archive.namelist()[0].partition("/")[0]
-    opcodes = pickletools.genops(archive.read(f"{root}/data.pkl"))
+    opcodes = pickletools.genops(_read(archive, f"{root}/data.pkl"))
     named = next(str(argument) for opcode, argument, _ in opcodes if opcode.name == "GLOBAL")
     module, _, name = named.rpartition(" ")
-    code = ast.parse(archive.read(f"{root}/code/{module.replace('.', '/')}.py"))
+    code = ast.parse(_read(archive, f"{root}/code/{module.replace('.', '/')}.py"))
     classes = (each for each in code.body if isinstance(each, ast.ClassDef) and each.name == name)
     methods = (each for each in next(classes).body if isinstance(each, ast.FunctionDef))
     return next(each for each in methods if each.name == "forward")
+
+
+def _read(archive: ZipFile, name: str) -> bytes:
+    """Return a file of an archive; ValueError for one that is packed to fill the memory."""
+    if archive.getinfo(name).file_size > DATA_BYTES:
+        raise ValueError(f"{name} is too large")
+    return archive.read(name)
 
 
 def _count(returns: ast.expr | None) -> int:
@@ -72,7 +80,7 @@ def _read_traced(archive: ZipFile) -> dict[int, Tensor]:
     names = [name for name in archive.namelist() if name.endswith("/traced_inputs.pkl")]
     if not names:
         return {}
-    given = _Tensors(io.BytesIO(archive.read(names[0]))).load()
+    given = _Tensors(io.BytesIO(_read(archive, names[0]))).load()
     inputs = given.get("forward", ()) if isinstance(given, dict) else ()
     return {i: each for i, each in enumerate(inputs) if isinstance(each, Tensor)}
 
