@@ -148,7 +148,7 @@ def answers_of(repository: Path) -> Answers:
         found = load_yaml(read_bytes(repository.parent / FILE))
     except (OSError, *NO_YAML):
         return {}
-    return found if isinstance(found, dict) and _has_steps(found) else {}
+    return found if isinstance(found, dict) and not list_wrong_answers(found) else {}
 
 
 def is_unmerged(content: bytes) -> bool:
@@ -170,14 +170,30 @@ def _is_same(one: Any, other: Any, question: str) -> bool:
     return bool(one == other)
 
 
-def _has_steps(answers: Answers) -> bool:
-    """Return whether answers, or a step that is an ensemble, belong to this template, by the form of their steps."""
-    steps, ensemble = answers.get("steps"), answers.get("ensemble")
-    if not isinstance(steps, list) or not isinstance(ensemble, dict | bool | None):
-        return False
-    return all(
+def list_wrong_answers(answers: Answers) -> list[str]:
+    """Return the names of saved answers, or of a step that is an ensemble, without the form that the check relies on."""
+    name = answers.get("ensemble_name", answers.get("name"))
+    stages, steps = answers.get("stages") or {}, answers.get("steps")
+    forms = {
+        "ensemble": isinstance(answers.get("ensemble"), dict | bool | None),
+        "ensemble_name": isinstance(name, str | int | None),
+        "gpu_count": _has_gpu_count(answers),
+        "stages": isinstance(stages, dict) and all(map(_has_gpu_count, stages.values())),
+        "steps": isinstance(steps, list) and all(map(_is_step, steps)),
+    }
+    return [name for name, fits in forms.items() if not fits]
+
+
+def _has_gpu_count(answers: Any) -> bool:
+    return isinstance(answers, dict) and isinstance(answers.get("gpu_count"), int | None)
+
+
+def _is_step(step: Any) -> bool:
+    """Return whether a step is of this template, by its form."""
+    return (
         isinstance(step, dict)
-        and isinstance(step.get("requirements"), list | None)
-        and ("steps" not in step or _has_steps(step))
-        for step in steps
+        and isinstance(step.get("name"), str | int)
+        and isinstance(requirements := step.get("requirements", []) or [], list)
+        and all(isinstance(each, str) for each in requirements)
+        and ("steps" not in step or not list_wrong_answers(step))
     )

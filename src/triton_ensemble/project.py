@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from triton_ensemble.adapter.typed import MissingField, read_typed
-from triton_ensemble.reading import read_json
+from triton_ensemble.reading import MODEL_BYTES, is_outside, read_bytes, read_json
 
 FILE = Path("vendor", "project.json")
 STAGE = "STAGE"  # the environment variable that names a stage of the pipeline, for commands and in the container
@@ -141,6 +142,23 @@ class Project(Facts):
         """Return the project around a model repository; None outside a project."""
         root = repository.resolve().parent
         return cls.load(root) if (root / FILE).is_file() else None
+
+
+def read_named_file(folder: Path, name: str) -> bytes:
+    """Return the content of a file that a sample in a folder names; ValueError if it is not in the project."""
+    here = (
+        Path(os.path.abspath(folder)),
+        Path(os.path.realpath(folder)),
+    )  # a candidate's is a link
+    roots = [_find_root(each) for each in here]
+    if all(is_outside(folder / name, root) for root in roots):
+        raise ValueError(f"{name} is not a file of the project; copy it to {folder.name}/")
+    return read_bytes(folder / name, MODEL_BYTES)
+
+
+def _find_root(folder: Path) -> Path:
+    """Return the project that a folder is in, or else the folder."""
+    return next((each for each in folder.parents if (each / FILE).is_file()), folder)
 
 
 def is_stub(sample: Path) -> bool:

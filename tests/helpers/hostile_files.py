@@ -129,11 +129,17 @@ KINDS: list[Callable[[Path, random.Random], None]] = [
 ]  # fmt: skip
 
 
-def write_hostile(folder: Path, seed: object) -> tuple[Path, list[str]]:
-    """Write a project with a few hostile files; return its repository, and what was done to which path."""
+def write_files(folder: Path) -> Path:
+    """Write a project without hostile files, and return its repository."""
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
+    return folder / "model_repository"
+
+
+def write_hostile(folder: Path, seed: object) -> tuple[Path, list[str]]:
+    """Write a project with a few hostile files; return its repository, and what was done to which path."""
+    repository = write_files(folder)
     rng, done = random.Random(str(seed)), []
     for _ in range(rng.randint(1, 3)):
         path = rng.choice([each for name in FILES for each in (folder / name, folder / name, (folder / name).parent)])  # fmt: skip
@@ -142,4 +148,4 @@ def write_hostile(folder: Path, seed: object) -> tuple[Path, list[str]]:
         if path != folder and path.is_relative_to(folder) and (is_file or (kind in (_link, _fifo) and path.is_dir())):  # fmt: skip
             kind(path, rng)
             done.append(f"{kind.__name__} {path.relative_to(folder)}")
-    return folder / "model_repository", done
+    return repository, done

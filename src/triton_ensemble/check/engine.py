@@ -17,7 +17,7 @@ def check(folder: Path, release: str = "", *, is_own: bool = False) -> list[Find
     OSError where a folder can't be read. If it `is_own`, rules of its team may run.
     """
     base = Repository.read(folder, release)
-    stages = [Repository.read(folder, release, stage) for stage in base.answers.get("stages", {})]
+    stages = [Repository.read(folder, release, stage) for stage in base.answers.get("stages") or ()]
     for repository in (base, *stages):
         repository.is_own = is_own
     found = findings_in(base)

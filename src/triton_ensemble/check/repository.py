@@ -77,7 +77,7 @@ class Repository:
     @property
     def gpu_count(self) -> int | None:
         """The GPUs of the server; None where they are not known."""
-        there: Answers = self.answers.get("stages", {}).get(self.stage, {})
+        there: Answers = (self.answers.get("stages") or {}).get(self.stage, {})
         count: int | None = {**self.answers, **there}.get("gpu_count")
         return count
 
@@ -142,7 +142,8 @@ def projects(repository: Repository) -> list[Repository]:
 
 
 def _list_asked(answers: Answers) -> Iterator[str]:
-    if (answers.get("ensemble") or {}).get("all_outputs"):
+    ensemble = answers.get("ensemble")
+    if isinstance(ensemble, dict) and ensemble.get("all_outputs"):
         yield str(answers.get("ensemble_name", answers.get("name")))
     for step in answers.get("steps") or ():
         if "steps" in step:

@@ -140,7 +140,7 @@ def read_models(repository: Path, stage: str = "") -> dict[str, Model | UnreadMo
 
 def read_model(folder: Path, stage: str = "") -> Model | UnreadModel:
     """Read a model's config; OSError where the folder can't be read."""
-    own = stage if config_file(folder, stage).is_file() else ""
+    own = stage if config_file(folder, stage).exists() else ""
     path = config_file(folder, own)
     try:
         text = readable(read_text(path))

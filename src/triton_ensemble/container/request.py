@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from triton_ensemble.project import Input, Project
+from triton_ensemble.project import Input, Project, read_named_file
+from triton_ensemble.reading import read_json
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
 FORMATS = {  # of `struct`
@@ -55,7 +56,7 @@ def message(project: Project) -> Message:
 
 def _list_inputs(file: Path) -> dict[str, Any]:
     """Return the inputs of a sample by name, as nested lists."""
-    sample = json.loads(file.read_text(encoding="utf-8"))
+    sample = read_json(file)
     if not isinstance(sample, dict) or not isinstance(sample.get("inputs"), dict):
         raise ValueError('it has no "inputs"; write {"inputs": {NAME: [...]}}')
     return {name: _expand_zeros(value) for name, value in sample["inputs"].items()}
@@ -177,4 +178,4 @@ def _bytes(project: Project, cell: str | dict[str, str]) -> bytes:
         return cell.encode()
     if "base64" in cell:
         return base64.b64decode(cell["base64"])
-    return (project.samples / cell["file"]).read_bytes()
+    return read_named_file(project.samples, cell["file"])

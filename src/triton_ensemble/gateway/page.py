@@ -19,6 +19,7 @@ from triton_ensemble.adapter.typed import read_json
 from triton_ensemble.gateway.keys import Keys
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.project import Project
+from triton_ensemble.reading import is_outside, iter_files
 
 STATIC = Path(__file__).parent / "static"
 FACTS = "gateway/pipeline.json"
@@ -103,7 +104,7 @@ class Page:
         """Answer a file of samples/, a request or what one names, as bytes to read; Refusal 401 or 404."""
         self._keys.check(request.state.asked)
         samples = self._project.samples
-        files = (path for path in samples.rglob("*") if path.is_file())
+        files = (each for each in iter_files(samples) if not is_outside(each, self._project.root))
         known = {path.relative_to(samples).as_posix() for path in files}
         if name not in known:
             raise Refusal(404, f"samples/ has no {name}")

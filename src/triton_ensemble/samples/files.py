@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,7 +25,8 @@ from numpy.typing import NDArray
 from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
 
 from triton_ensemble.client import Arrays, package
-from triton_ensemble.project import PROBE, Input, Project
+from triton_ensemble.project import PROBE, Input, Project, read_named_file
+from triton_ensemble.reading import MODEL_BYTES, read_json
 
 Files = dict[tuple[str, int], Path]  # of an input and a row, whose content is that of a file
 
@@ -79,12 +81,12 @@ def _stub(project: Project) -> Sample | None:
 def read(path: Path, typed: Callable[[Arrays], Arrays]) -> Sample:
     """Read a file of one request, whose inputs `typed` gives their types; ValueError where it is none."""
     try:
-        sample = json.loads(path.read_text(encoding="utf-8"))
+        sample = read_json(path)
         if not isinstance(sample, dict) or "inputs" not in sample:
             raise ValueError('it has no "inputs"; write {"inputs": {NAME: [...]}}')
         inputs = typed(_arrays(sample, "inputs", path.parent))
         outputs = _arrays(sample, "outputs", path.parent)
-    except (OSError, ValueError) as error:
+    except (OSError, RecursionError, ValueError) as error:
         raise ValueError(f"{path}: is not a sample request: {error}") from error
     return Sample(path.stem, inputs, outputs)
 
@@ -105,6 +107,8 @@ def _arrays(sample: Mapping[str, Any], side: str, folder: Path) -> Arrays:
 def array(value: Any, folder: Path) -> NDArray[Any]:
     """Return a nested list as an array; texts, and files of `folder`, become bytes."""
     if isinstance(value, dict) and "zeros" in value:
+        if math.prod(np.ravel(value["zeros"]).tolist()) > MODEL_BYTES:
+            raise ValueError(f"{json.dumps(value)} is too large")
         return np.zeros(value["zeros"], dtype=bool)  # which any type of numbers takes
     cells = np.array(value, dtype=object)
     if not any(isinstance(cell, str | dict) for cell in cells.flat):
@@ -120,7 +124,7 @@ def _content(cell: str | dict[str, str], folder: Path) -> bytes:
     if isinstance(cell, dict) and "base64" in cell:
         return base64.b64decode(cell["base64"], validate=True)
     if isinstance(cell, dict) and "file" in cell:
-        return (folder / cell["file"]).read_bytes()
+        return read_named_file(folder, cell["file"])
     raise ValueError(json.dumps(cell) + ' is no text, {"file": NAME} or {"base64": TEXT}')
 
 

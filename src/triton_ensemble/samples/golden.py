@@ -15,6 +15,7 @@ from typing import Any
 
 from triton_ensemble.client import Arrays, package
 from triton_ensemble.project import Project
+from triton_ensemble.reading import read_json
 from triton_ensemble.samples.compare import Tolerances, differences, tolerance
 from triton_ensemble.samples.files import Sample, array, samples
 from triton_ensemble.samples.infer import server
@@ -60,7 +61,7 @@ def load(project: Project) -> dict[str, Any]:
     if not path.exists():
         return {"tolerances": {}, "answers": {}}
     try:
-        record = json.loads(path.read_text())
+        record = read_json(path)
         return {side: dict(record.get(side, {})) for side in ("tolerances", "answers")}
     except (AttributeError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: is not a record of answers: {error}") from error

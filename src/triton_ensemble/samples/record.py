@@ -12,7 +12,6 @@ for more rows. --outputs also records the response: from the server at TRITON_UR
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import shutil
 import sys
@@ -24,6 +23,7 @@ import numpy as np
 
 from triton_ensemble.client import Arrays, package
 from triton_ensemble.project import Project, is_stub
+from triton_ensemble.reading import read_json
 from triton_ensemble.samples.files import Files, text
 from triton_ensemble.samples.infer import server
 from triton_ensemble.server.process import ServerError
@@ -114,7 +114,7 @@ def _read_request(path: Path) -> dict[str, Any]:
     try:
         return {
             tensor["name"]: np.array(tensor["data"], dtype=_kind(tensor)).reshape(tensor["shape"])
-            for tensor in json.loads(path.read_text(encoding="utf-8"))["inputs"]
+            for tensor in read_json(path)["inputs"]
         }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         form = '{"inputs": [{"name": ..., "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}]}'

@@ -42,6 +42,10 @@ def check_answers(path: Path) -> list[Finding]:
         given, root = read_answers(path)
     except UnreadableAnswers as error:
         return [Finding(path, error.line, RULE, error.what, error.instead)]
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return [Finding(path, 1, RULE, f"can't be read: {error.strerror}", "make it a text file")]
     rules, lines = template_rules(path.parent), PipelineLines(root)
     problems = list_problems(read_saved_answers(path, rules) | given, rules)
     return sorted(_finding(path, lines, each, rules) for each in islice(problems, MOST))

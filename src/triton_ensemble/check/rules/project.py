@@ -17,6 +17,7 @@ from triton_ensemble.answers import (
     UnreadableAnswers,
     is_unmerged,
     list_changed_answers,
+    list_wrong_answers,
     load_yaml,
     read_answers,
     yaml_problem,
@@ -37,6 +38,7 @@ PROJECT: Files = {
 REQUIRING = "ensemble_name: m\nsteps:\n- {name: m, requirements: [regex]}\n"
 APPLY = "`make apply`, or any command that needs it, applies it"
 CONFLICTS = ".apply/conflicts"
+BACK = f"take it back: git checkout {FILE}"
 UNLOCKED: Files = {
     FILE: REQUIRING,
     "pipeline.yml": REQUIRING,
@@ -77,7 +79,7 @@ def pipeline_unreadable(repository: Repository) -> Iterator[Problem]:
     path = repository.root / "pipeline.yml"
     try:
         read_answers(path)
-    except OSError:
+    except FileNotFoundError:
         return
     except UnreadableAnswers as error:
         yield Problem(path, error.line, error.what, error.instead)
@@ -169,18 +171,24 @@ def _iter_arguments(call: ast.Call, path: str) -> Iterator[ast.expr]:
 
 
 def _unreadable(path: Path) -> Iterator[Problem]:
-    """Return whether the answers from which the project was made are not YAML, as after a merge with conflicts."""
+    """Yield what is wrong with the answers from which the project was made, as after a merge with conflicts."""
     try:
         content = read_bytes(path)
-        load_yaml(content)
-    except OSError:
+        saved = load_yaml(content)
+    except FileNotFoundError:
         return
     except NO_YAML as error:
         line = yaml_problem(error)[0] if isinstance(error, yaml.YAMLError) else 1
         if is_unmerged(content):
             yield Problem(path, line, "has a conflict", UNMERGED)
         else:
-            yield Problem(path, line, "is no YAML", f"take it back: git checkout {FILE}")
+            yield Problem(path, line, "is no YAML", BACK)
+        return
+    is_own = isinstance(saved, dict) and "ensemble_name" in saved
+    lines = content.decode(errors="replace").splitlines()
+    for name in list_wrong_answers(saved) if is_own else ():
+        line = next((i for i, text in enumerate(lines, 1) if text.startswith(f"{name}:")), 1)
+        yield Problem(path, line, f"{name} is not of the form that the template writes", BACK)
 
 
 @warning(

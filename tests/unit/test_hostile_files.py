@@ -1,0 +1,136 @@
+"""A repository whose files are what a stranger puts there: FIFOs, devices, links, sparse and deep files; and samples that name files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from drawing import SEED
+from hostile_files import DEEP, FILES, SPARSE_BYTES, write_files, write_hostile
+
+from triton_ensemble.check.engine import check
+from triton_ensemble.cli import main
+from triton_ensemble.container import request
+from triton_ensemble.samples import files
+
+# More, and others: STRANGE=1000 SEED=7 python -m pytest tests/unit/test_hostile_files.py
+STRANGE = int(os.environ.get("STRANGE", 30))
+LONGEST_S = 60  # a machine may be busy: an idle one takes 2 s for the longest
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no FIFOs")
+
+
+@contextmanager
+def limit(seconds: int) -> Iterator[None]:
+    """Raise TimeoutError in a block that takes longer."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("number", range(STRANGE))
+def test_hostile_files_are_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], number: int
+) -> None:
+    repository, done = write_hostile(tmp_path / "p", f"{SEED} {number}")
+    for command in (["check"], ["adopt", "--into", str(tmp_path / "into")]):
+        with limit(LONGEST_S):
+            status = main([*command, str(repository)])
+        out, err = capsys.readouterr()
+        assert status in (0, 1), (done, err)
+        assert (out + err).strip(), done
+        assert "Traceback" not in out + err, done
+
+
+def replace(path: Path, kind: str) -> None:
+    path.unlink()
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "sparse":
+        path.touch()
+        os.truncate(path, SPARSE_BYTES)
+    elif kind == "deep":
+        path.write_text("[" * DEEP)
+    else:
+        path.symlink_to(kind)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "sparse", "deep", "/dev/zero", "/usr"])
+@pytest.mark.parametrize("name", FILES)
+def test_each_file_of_a_repository(tmp_path: Path, name: str, kind: str) -> None:
+    repository = write_files(tmp_path)
+    replace(tmp_path / name, kind)
+    with limit(LONGEST_S):
+        found = [each for each in check(repository) if "can't be read" in each.what]
+    config = name.endswith("config.pbtxt") and kind != "deep"
+    assert [each.file for each in found] == [tmp_path / name] * (config or "read" in str(found))
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    """Return the file of a sample in a project, beside a file that is not the project's."""
+    (tmp_path / "p/vendor").mkdir(parents=True)
+    (tmp_path / "p/vendor/project.json").touch()
+    (tmp_path / "p/samples").mkdir()
+    (tmp_path / "key").write_text("secret")
+    (tmp_path / "p/models").mkdir()
+    for place in ("p/samples/cat", "p/models/cat", "p/samples/dir/cat"):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).write_text("cat")
+    (tmp_path / "p/samples/out").symlink_to(tmp_path / "key")
+    (tmp_path / "p/samples/folder").symlink_to(tmp_path)
+    (tmp_path / "p/samples/in").symlink_to("../models/cat")
+    os.mkfifo(tmp_path / "p/samples/fifo")
+    return tmp_path / "p/samples/one.json"
+
+
+def contents(sample: Path, name: str) -> list[Any]:
+    """Return what a cell that names a file is for each reader of samples."""
+    sample.write_text(f'{{"inputs": {{"X": [{{"file": "{name}"}}]}}}}')
+    project: Any = SimpleNamespace(samples=sample.parent)
+    read = files.read(sample, lambda arrays: arrays).inputs["X"].tolist()
+    return [*read, request._bytes(project, {"file": name})]
+
+
+@pytest.mark.parametrize("name", ["cat", "dir/cat", "in", "../models/cat"])
+def test_a_sample_names_files_of_the_project(sample: Path, name: str) -> None:
+    assert contents(sample, name) == [b"cat", b"cat"]
+    copy = sample.parents[2] / "copy"  # as a candidate of `make shift`
+    (copy / "vendor").mkdir(parents=True)
+    (copy / "samples").symlink_to(sample.parent)
+    (copy / "vendor/project.json").touch()
+    assert contents(copy / "samples/one.json", name) == [b"cat", b"cat"]
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../../key", "out", "folder/key", "fifo"])
+def test_a_sample_names_no_file_outside(sample: Path, name: str) -> None:
+    project: Any = SimpleNamespace(samples=sample.parent)
+    for read in (
+        lambda: contents(sample, name),
+        lambda: request._bytes(project, {"file": name}),
+    ):
+        with limit(LONGEST_S), pytest.raises((OSError, ValueError)) as refused:
+            read()
+        said = "is not a regular file" if name == "fifo" else f"{name} is not a file of the project"
+        assert said in str(refused.value)
+
+
+def test_a_sample_that_goes_too_deep(sample: Path) -> None:
+    for text in ("[" * DEEP, '{"inputs": ' * DEEP, f'{{"inputs": {{"X": {"[" * 900}{"]" * 900}}}}}'):  # fmt: skip
+        sample.write_text(text)
+        with pytest.raises(ValueError, match="is not a sample request"):
+            files.read(sample, lambda arrays: arrays)
