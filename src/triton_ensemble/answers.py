@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,16 +92,22 @@ def read_answers(path: Path) -> tuple[Answers, yaml.MappingNode]:
 
 def load_yaml(content: bytes) -> Any:
     """Return what a text says; one of NO_YAML if it is not YAML, goes too deep or says too many values."""
-    depth = 0
-    for event in yaml.parse(content, LOADER):  # libyaml's composer would overflow the stack
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            raise ValueError("goes too deep")
     return _parse(content, LOADER)[0]
 
 
+def _check_depth(text: str | bytes) -> None:
+    """RecursionError for a text at which libyaml would overflow the stack, and PyYAML's own parser takes a minute."""
+    depth = 0
+    with suppress(yaml.YAMLError, ValueError):  # which the loader finds too
+        for event in yaml.parse(text, LOADER):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise RecursionError
+
+
 def _parse(text: str | bytes, kind: Any) -> tuple[Any, yaml.Node | None]:
+    _check_depth(text)
     loader = kind(text)
     try:
         node = loader.get_single_node()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,19 +147,32 @@ class Project(Facts):
 
 def read_named_file(folder: Path, name: str) -> bytes:
     """Return the content of a file that a sample in a folder names; ValueError if it is not in the project."""
-    here = (
-        Path(os.path.abspath(folder)),
-        Path(os.path.realpath(folder)),
-    )  # a candidate's is a link
-    roots = [_find_root(each) for each in here]
-    if all(is_outside(folder / name, root) for root in roots):
+    if _leaves_project(folder / name, folder):
         raise ValueError(f"{name} is not a file of the project; copy it to {folder.name}/")
     return read_bytes(folder / name, MODEL_BYTES)
 
 
-def _find_root(folder: Path) -> Path:
-    """Return the project that a folder is in, or else the folder."""
-    return next((each for each in folder.parents if (each / FILE).is_file()), folder)
+def list_foreign(paths: Iterable[Path], folder: Path) -> list[str]:
+    """Return a line for each link among the files in a folder of a project that leads out of the project."""
+    return [
+        f"{path}: is a link out of the project, to {os.path.realpath(path)}; put a copy in its place"
+        for path in paths
+        if path.is_symlink() and path.exists() and _leaves_project(path, folder)
+    ]
+
+
+def _leaves_project(path: Path, folder: Path) -> bool:
+    """Return whether a path leads out of the project that a folder is in, or out of the folder if it is in none."""
+    ways = (
+        Path(os.path.abspath(folder)),
+        Path(os.path.realpath(folder)),
+    )  # may be a link, as in candidates
+    roots = [root for way in ways for root in _find_root(way)]
+    return all(is_outside(path, root) for root in roots or ways)
+
+
+def _find_root(folder: Path) -> list[Path]:
+    return [each for each in (folder, *folder.parents) if (each / FILE).is_file()][:1]
 
 
 def is_stub(sample: Path) -> bool:

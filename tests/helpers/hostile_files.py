@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from check_support import MODEL
+from triton_ensemble.check.examples import MODEL
 
 SPARSE_BYTES = 20 << 30
 TENSORS = """\

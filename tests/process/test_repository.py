@@ -73,6 +73,15 @@ def test_a_source_that_is_gone(made: Project, source: str, target: str) -> None:
     assert refused(made) == line
 
 
+def test_a_link_out_of_the_project_is_not_copied(made: Project, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("secret")
+    link = made / "steps/notes.txt"
+    link.symlink_to(tmp_path / "key")
+    what = f"is a link out of the project, to {tmp_path}/key; put a copy in its place"
+    assert refused(made) == f"{link}: {what}"
+    assert not [*(made / "model_repository").glob("*/1/steps/notes.txt")]
+
+
 def test_sources_of_a_project_that_was_never_built(generate: Generate) -> None:
     project = generate(**PIPELINES["my own"])
     for name in ("steps/prepare.py", "models/predict.py"):

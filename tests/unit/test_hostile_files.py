@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -12,12 +14,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 from drawing import SEED
+from hostile_answers_support import RICH, changed, places
 from hostile_files import DEEP, FILES, SPARSE_BYTES, write_files, write_hostile
 
 from triton_ensemble.check.engine import check
 from triton_ensemble.cli import main
 from triton_ensemble.container import request
+from triton_ensemble.push import files as push_files
+from triton_ensemble.repository import published
 from triton_ensemble.samples import files
 
 # More, and others: STRANGE=1000 SEED=7 python -m pytest tests/unit/test_hostile_files.py
@@ -69,15 +75,62 @@ def replace(path: Path, kind: str) -> None:
         path.symlink_to(kind)
 
 
-@pytest.mark.parametrize("kind", ["fifo", "sparse", "deep", "/dev/zero", "/usr"])
-@pytest.mark.parametrize("name", FILES)
-def test_each_file_of_a_repository(tmp_path: Path, name: str, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["fifo", "sparse", "/dev/zero"])
+@pytest.mark.parametrize("name", [name for name in FILES if re.search("pbtxt|^[^/]*yml", name)])
+def test_a_file_that_is_none_is_named(tmp_path: Path, name: str, kind: str) -> None:
     repository = write_files(tmp_path)
     replace(tmp_path / name, kind)
     with limit(LONGEST_S):
-        found = [each for each in check(repository) if "can't be read" in each.what]
-    config = name.endswith("config.pbtxt") and kind != "deep"
-    assert [each.file for each in found] == [tmp_path / name] * (config or "read" in str(found))
+        found = {each.file for each in check(repository) if "can't be read" in each.what}
+    assert found == {tmp_path / name}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_goes_too_deep_is_no_traceback(tmp_path: Path, name: str) -> None:
+    repository = write_files(tmp_path)
+    replace(tmp_path / name, "deep")
+    check(repository)
+
+
+ODD_KINDS: list[Any] = [3, "text", [3], {"a": 3}, None, True, [{}], {"a": None}]
+TOP = [(place, odd) for place in places(RICH) for odd in ODD_KINDS if len(place) == 1]
+OTHERS = [(place, odd) for place in places(RICH) for odd in ODD_KINDS if 1 < len(place) < 5]
+
+
+def test_saved_answers_of_any_kind_are_lines(tmp_path: Path) -> None:
+    repository = write_files(tmp_path)
+    (tmp_path / "pipeline.yml").unlink()
+    for place, odd in [*TOP, *random.Random(SEED).sample(OTHERS, STRANGE)]:
+        saved = tmp_path / ".copier-answers.yml"
+        saved.write_text(f"_commit: v1.0.0\n{yaml.safe_dump(changed(place, odd))}")
+        found = [each for each in check(repository) if each.file == saved]
+        if place == ("stages",) and odd != {"a": None} and odd:
+            assert [each.what for each in found] == [
+                "stages is not of the form that the template writes"
+            ]
+
+
+def test_no_link_out_of_a_project_is_copied(tmp_path: Path) -> None:
+    folder = tmp_path / "p/model_repository/m/1"
+    folder.mkdir(parents=True)
+    (tmp_path / "p/vendor").mkdir()
+    (tmp_path / "p/vendor/project.json").touch()
+    (tmp_path / "key").write_text("secret")
+    (folder / "model").write_text("weights")
+    (folder / "in").symlink_to("model")
+    os.mkfifo(folder / "fifo")
+    project: Any = SimpleNamespace(
+        root=tmp_path / "p", repository=folder.parents[1], step_modules={}, model_files={}, model_data={}, adopted={}
+    )  # fmt: skip
+    assert push_files.files(project).keys() == {"m/1/model", "m/1/in"}
+    assert published.freeze(project.root, folder).keys() == {"model", "in"}
+    (folder / "out").symlink_to(tmp_path / "key")
+    for copy in (
+        lambda: push_files.files(project),
+        lambda: published.freeze(project.root, folder),
+    ):
+        with pytest.raises(RuntimeError, match=r"m/1/out: is a link out of the project, to .*/key"):
+            copy()
 
 
 @pytest.fixture

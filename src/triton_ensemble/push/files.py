@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from triton_ensemble.project import Project
+from triton_ensemble.project import Project, list_foreign
 from triton_ensemble.push import PushError
 from triton_ensemble.repository.model_files import UNFINISHED
 from triton_ensemble.repository.sources import copies
@@ -40,7 +40,8 @@ class Content(NamedTuple):
 def files(project: Project) -> dict[str, Content]:
     """Return the content of each file by its path in the repository; PushError for what a bucket would lose."""
     found = {str(path.relative_to(project.repository)): path for path in _paths(project.repository)}
-    problems = [*_find_empty_files(project, found), *_find_empty_folders(project)]
+    foreign = list_foreign(found.values(), project.repository)
+    problems = foreign or [*_find_empty_files(project, found), *_find_empty_folders(project)]
     if problems:
         raise PushError("\n".join(problems))
     return {name: content(path) for name, path in sorted(found.items())}
@@ -59,7 +60,8 @@ def content(path: Path) -> Content:
 def _paths(folder: Path) -> Iterator[Path]:
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(filter(_belongs, folders))
-        yield from (Path(root, name) for name in sorted(filter(_belongs, names)))
+        paths = (Path(root, name) for name in sorted(filter(_belongs, names)))
+        yield from (path for path in paths if path.is_file())
 
 
 def _belongs(name: str) -> bool:

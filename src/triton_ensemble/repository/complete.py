@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from triton_ensemble.progress import Progress
-from triton_ensemble.project import Project
+from triton_ensemble.project import Project, list_foreign
 from triton_ensemble.repository import RepositoryError, adopted, engines, model_files, published
 from triton_ensemble.repository.sources import copies, scripts
 
@@ -76,6 +76,7 @@ def complete(project: Project, announce: Callable[[str], None] = print) -> None:
         *_find_unconfigured(project),
         *adopted.problems(project),
         *published.problems(project),
+        *list_foreign(_select_tree(project, sources).values(), project.root),
         *_find_missing_sources(project, _select_tree(project, sources), makers, before),
     )
     if problems:

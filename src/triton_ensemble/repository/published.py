@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from triton_ensemble.project import Project
+from triton_ensemble.project import Project, list_foreign
+from triton_ensemble.reading import iter_files
 from triton_ensemble.repository import RepositoryError, model_files
 
 FILE = "versions.json"
@@ -117,9 +118,12 @@ def find_kept_file(root: Path, name: str, known: str) -> Path:
 
 
 def freeze(root: Path, folder: Path) -> Files:
-    """Copy what the owner has in a version folder into the store; return the digests by path."""
-    names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-    return {name: keep(root, folder / name, name) for name in names if not is_toolkits(Path(name))}
+    """Copy what the owner has in a version folder into the store; return the digests by path. RepositoryError for links out."""
+    paths = [path for path in iter_files(folder) if not is_toolkits(path.relative_to(folder))]
+    if foreign := list_foreign(paths, folder):
+        raise RepositoryError("\n".join(foreign))
+    names = sorted(str(path.relative_to(folder)) for path in paths)
+    return {name: keep(root, folder / name, name) for name in names}
 
 
 def is_toolkits(path: Path) -> bool:
