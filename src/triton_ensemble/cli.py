@@ -17,6 +17,7 @@ from typing import NoReturn
 from triton_ensemble import __version__
 from triton_ensemble.project import FILE, ProjectError
 from triton_ensemble.signals import ignore_signals
+from triton_ensemble.terminal import escape_streams
 
 # Module and summary of each command, in the order in which a newcomer meets them.
 COMMANDS = {
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. An error of the user is one line on stderr."""
     if arguments is not None:
         return _run(arguments)
+    escape_streams()
     try:
         return _run(sys.argv[1:])
     finally:

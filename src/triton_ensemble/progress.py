@@ -8,6 +8,8 @@ import threading
 import time
 from typing import Any
 
+from triton_ensemble.terminal import escape_line, find_stream
+
 TICK_S = 0.5  # nothing is shown of what takes less
 
 
@@ -43,7 +45,7 @@ class Progress:
     def show(self, text: str) -> None:
         """Change the text of the display."""
         if self._display is not None:
-            self._display.set_description_str(text, refresh=False)
+            self._display.set_description_str(escape_line(text), refresh=False)
 
     def print(self, line: str) -> None:
         """Print a line on stdout, above the display."""
@@ -64,4 +66,6 @@ def _display(text: str, seconds: float | None) -> Any:
     from tqdm import tqdm  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     bar = "{desc} |{bar:30}| {elapsed}" if seconds else "{desc} {elapsed}"
-    return tqdm(desc=text, total=seconds, bar_format=bar, delay=TICK_S, leave=False)
+    stream = find_stream(sys.stderr)
+    options: dict[str, Any] = {"bar_format": bar, "delay": TICK_S, "leave": False}
+    return tqdm(desc=escape_line(text), total=seconds, file=stream, **options)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from triton_ensemble.adapter.typed import MissingField, read_typed
 from triton_ensemble.reading import MODEL_BYTES, is_outside, read_bytes, read_json
+from triton_ensemble.terminal import OneLine
 
 FILE = Path("vendor", "project.json")
 STAGE = "STAGE"  # the environment variable that names a stage of the pipeline, for commands and in the container
@@ -17,7 +18,7 @@ PROBE = "probe"  # the sample that health checks send, if there is one
 STUB = "stub"  # the key of a sample that the template made up
 
 
-class ProjectError(RuntimeError):
+class ProjectError(OneLine, RuntimeError):
     """Raised if a folder is not a generated project, or its facts are damaged: where, what, what to do."""
 
 

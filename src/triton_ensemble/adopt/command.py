@@ -31,6 +31,7 @@ from triton_ensemble.check.engine import findings_in
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.config import Model
 from triton_ensemble.pipeline.rules import Answers
+from triton_ensemble.terminal import escape_line
 
 
 @dataclass(frozen=True)
@@ -71,14 +72,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return 1
     copies = [] if arguments.into else [*to_copy(adopted.models)]
-    name = arguments.repository.resolve().name
-    lines = [
-        f"From the model repository {name}, by triton-ensemble adopt.",
-        *copies,
-        *adopted.notes,
-    ]
-    print(pipeline_yml(adopted.answers, lines), end="")
-    print("\n".join([*copies, *adopted.notes]), file=sys.stderr)
+    notes = [escape_line(line) for line in (*copies, *adopted.notes)]
+    origin = f"From the model repository {arguments.repository.resolve().name}, by triton-ensemble adopt."
+    print(pipeline_yml(adopted.answers, [escape_line(origin), *notes]), end="")
+    print("\n".join(notes), file=sys.stderr)
     return 0
 
 

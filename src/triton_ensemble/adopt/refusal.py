@@ -9,6 +9,7 @@ from triton_ensemble.check.pipeline.findings import check_configs
 from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.config import Model
 from triton_ensemble.pipeline.rules import Answers, rules
+from triton_ensemble.terminal import escape_line
 
 SERVED = {"batching-lost", "optional-chain"}  # warnings that an owner must know of
 UNTRANSLATABLE = {"tensor-twice"}  # warnings: a table of tensors by name would drop one
@@ -18,7 +19,7 @@ class Refused(Exception):
     """Raised for a repository that Triton would refuse: where, what is wrong, what to write instead."""
 
     def __init__(self, where: str, what: str, instead: str) -> None:
-        super().__init__(f"{where}: {what}; {instead}".replace("\n", " "))
+        super().__init__(escape_line(f"{where}: {what}; {instead}".replace("\n", " ")))
 
 
 def config_of(folder: str) -> str:

@@ -6,6 +6,8 @@ from typing import Any
 
 import yaml
 
+from triton_ensemble.terminal import escape
+
 LONGEST = 80  # characters of a list or a mapping that stands on one line
 SCHEMA = "yaml-language-server: $schema=vendor/pipeline.schema.json"  # by which editors complete and check it
 
@@ -31,7 +33,7 @@ def pipeline_yml(answers: dict[str, Any], comments: list[str]) -> str:
     body = yaml.dump(
         _format_one_a_line(answers), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**9
     )
-    return "".join(f"# {line}\n" for line in (SCHEMA, *comments)) + str(body)
+    return "".join(f"# {line}\n" for line in (SCHEMA, *comments)) + escape(str(body))
 
 
 def _format_one_a_line(answers: dict[str, Any]) -> Block:
@@ -45,7 +47,8 @@ def _format_one_a_line(answers: dict[str, Any]) -> Block:
 
 
 def _text(dumper: Dumper, value: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in value else None
+    # In double quotes, the escapes of a terminal are those of YAML.
+    style = '"' if escape(value) != value else "|" if "\n" in value else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 

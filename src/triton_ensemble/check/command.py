@@ -19,11 +19,12 @@ from pathlib import Path
 
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.formats import FORMATS
+from triton_ensemble.terminal import OneLine
 
 DEFAULT = Path("model_repository")
 
 
-class CheckError(RuntimeError):
+class CheckError(OneLine, RuntimeError):
     """Raised where there is nothing to check: what, and what to do."""
 
 

@@ -6,24 +6,20 @@ import json
 from collections.abc import Callable, Iterable
 
 from triton_ensemble.check.finding import Finding
+from triton_ensemble.terminal import escape_line
 
 
 def format_text(findings: Iterable[Finding]) -> str:
     """Return a line for each finding: `file:line: severity: rule: what; what to do`."""
     return "\n".join(
-        _make_printable(f"{f.shown_file}:{f.line}: {f.severity}: {f.rule}: {f.words}")
-        for f in findings
+        escape_line(f"{f.shown_file}:{f.line}: {f.severity}: {f.rule}: {f.words}") for f in findings
     )
-
-
-def _make_printable(line: str) -> str:
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
 
 
 def format_github(findings: Iterable[Finding]) -> str:
     """Return a workflow command for each finding, which GitHub shows as an annotation."""
     return "\n".join(
-        f"::{f.severity} file={_escape(str(f.shown_file), ',:')},line={f.line},title={f.rule}"
+        f"::{f.severity} file={_escape(str(f.shown_file), ',:')},line={f.line},title={_escape(f.rule, ',:')}"
         f"::{_escape(f.words)}"
         for f in findings
     )

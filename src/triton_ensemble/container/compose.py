@@ -14,6 +14,7 @@ from typing import Any
 
 from triton_ensemble.server import log as server_log
 from triton_ensemble.server.ports import describe_taken
+from triton_ensemble.terminal import escape_streams
 
 DOCKER = os.environ.get("DOCKER", "docker")
 MONITORED = (
@@ -202,4 +203,5 @@ def main(compose: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    escape_streams()
     sys.exit(main(sys.argv[1:]))

@@ -16,6 +16,8 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
+from triton_ensemble.terminal import escape_streams
+
 HEAD = "# Yours: `make digests` renews it. Images by digest, each for the tag that the Makefile has; others are ignored.\n"
 TIMEOUT_S = 15
 HUB = "registry-1.docker.io"
@@ -82,4 +84,5 @@ def main(file: Path, images: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    escape_streams()
     sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

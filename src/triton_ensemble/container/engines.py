@@ -26,6 +26,7 @@ from triton_ensemble.repository.engines import (
     versions,
 )
 from triton_ensemble.repository.published import digest
+from triton_ensemble.terminal import escape_streams
 
 RELEASE = "NVIDIA_TRITON_SERVER_VERSION"  # which Triton's image sets
 # Where NVIDIA's images have it, on no path.
@@ -123,4 +124,5 @@ def _run(trtexec: str, onnx: Path, plan: Path, cache: Path, device: int, flags: 
 
 
 if __name__ == "__main__":
+    escape_streams()
     sys.exit(main())

@@ -16,6 +16,8 @@ from typing import Any
 
 import yaml
 
+from triton_ensemble.terminal import escape_streams
+
 PINNED = re.compile(r"[^@\s]+@sha256:[0-9a-f]{64}")
 MOUNTED = {
     "deploy/kserve/base",
@@ -137,4 +139,5 @@ def main(name: str, images: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    escape_streams()
     sys.exit(main(sys.argv[1], sys.argv[2:]))

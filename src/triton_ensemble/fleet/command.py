@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -35,6 +34,7 @@ from triton_ensemble.apply import ApplyError
 from triton_ensemble.apply.state import read_state
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rules import RULES
+from triton_ensemble.terminal import escape_line
 from triton_ensemble.update.git import UpdateError, git_aside
 
 # A private repository without a token is a line, not a question. Large files are not read.
@@ -42,14 +42,16 @@ UNATTENDED = {"GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1"}
 TAG = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:[-.]?(a|b|rc)\.?(\d+))?(?:\+team\.(\d+))?")
 # What Copier makes of the abbreviations in _src_path.
 SOURCES = {"gh:": "https://github.com/", "gl:": "https://gitlab.com/", "git+": ""}
-# Runs with the toolkit of a project, in its folder.
+# Runs with the toolkit of a project, in its folder, whose own modules it does not import.
 LIST_EDITED = """
-import json, pathlib
+import json, pathlib, sys
+sys.path.insert(0, sys.argv[1])
 from triton_ensemble.apply.project import ChangedProject, list_edited
 from triton_ensemble.apply.state import read_state
 print(json.dumps([*list_edited(ChangedProject(read_state(pathlib.Path())))]))
 """
 GREEN = "run list --workflow=ci.yml --event=push --status=success --limit=1 --json=createdAt --jq=.[].createdAt"
+NO_REPOSITORY = Path("/")  # the settings of one in the current folder could name programs
 FINAL = "~"  # sorts behind a, b and rc
 Version = tuple[int, int, int, str, int, int]
 COLUMNS = ["project", "version", "newest", "behind", "pipeline", "edited", "faults", "green"]
@@ -86,7 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps([asdict(row) for row in rows], indent=1))
     else:
         print(*_table([row for row in rows if not row.problem]), sep="\n")
-    sys.stderr.writelines(f"{row.project}: {row.problem}\n" for row in rows if row.problem)
+    problems = (escape_line(f"{row.project}: {row.problem}") for row in rows if row.problem)
+    sys.stderr.writelines(f"{line}\n" for line in problems)
     return int(any(row.problem for row in rows))
 
 
@@ -114,8 +117,9 @@ def _folder(name: str, clone: Path) -> Path:
     """Return the folder of a project, which is cloned unless it is here."""
     root = Path(name).expanduser()
     if not root.is_dir() or (root / "HEAD").is_file():  # a bare repository
-        command = ("clone", "--quiet", "--depth=1", "--", name, str(clone))
-        git_aside(Path.cwd(), *command, where=UNATTENDED)
+        source = str(root.resolve()) if root.is_dir() else name
+        command = ("clone", "--quiet", "--depth=1", "--", source, str(clone))
+        git_aside(clone.parent, *command, where=UNATTENDED)
         root = clone
     if not (root / FILE).is_file():
         raise ApplyError(f"has no {FILE}; name a project that was made from the template")
@@ -139,7 +143,7 @@ def _find_newest(root: Path, source: str, version: str) -> tuple[str, int | None
         source = re.sub(f"^{re.escape(short)}", long, source)
     local = root / Path(source).expanduser()
     try:
-        tags = _tags(str(local) if local.exists() else source)
+        tags = _tags(str(local.resolve()) if local.exists() else source)
     except UpdateError:  # the template can't be reached from here
         return "", None
     mine = _version(TAG.match(version))
@@ -151,7 +155,7 @@ def _find_newest(root: Path, source: str, version: str) -> tuple[str, int | None
 @cache
 def _tags(source: str) -> dict[str, Version]:
     command = ("ls-remote", "--tags", "--refs", "--", source)
-    lines = git_aside(Path.cwd(), *command, where=UNATTENDED).decode(errors="replace").split()
+    lines = git_aside(NO_REPOSITORY, *command, where=UNATTENDED).decode(errors="replace").split()
     names = [line.removeprefix("refs/tags/") for line in lines[1::2]]
     return {name: found for name in names if (found := _version(TAG.fullmatch(name)))}
 
@@ -171,18 +175,15 @@ def _list_edited(root: Path, work: Path) -> list[str] | None:
         with suppress(ValueError, zipfile.BadZipFile):
             if not toolkit.exists():
                 zipfile.ZipFile(wheel).extractall(toolkit)
-            printed = _output(root, sys.executable, "-c", LIST_EDITED, PYTHONPATH=str(toolkit))
+            printed = _output(root, sys.executable, "-I", "-c", LIST_EDITED, str(toolkit))
             return list(map(str, json.loads(printed)))
     return None
 
 
-def _output(root: Path, *command: str, **variables: str) -> str:
+def _output(root: Path, *command: str) -> str:
     """Return what a command prints; nothing if there is none, or it fails."""
     with suppress(OSError):
-        environment = os.environ | variables
-        return subprocess.run(
-            command, cwd=root, env=environment, capture_output=True
-        ).stdout.decode()
+        return subprocess.run(command, cwd=root, capture_output=True).stdout.decode()
     return ""
 
 
@@ -197,4 +198,4 @@ def _table(rows: list[Row]) -> Iterator[str]:
 
 def _cell(value: str | int | list[str] | None) -> str:
     shown = len(value) if isinstance(value, list) else value
-    return "?" if shown in (None, "") else str(shown)
+    return "?" if shown in (None, "") else escape_line(str(shown))

@@ -6,6 +6,8 @@ import asyncio
 import logging
 import sys
 
+from triton_ensemble.terminal import escape
+
 CONFIG: dict[str, object] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -39,5 +41,5 @@ class Lines(logging.Handler):
         assert self.lock
         with self.lock:
             lines, self._lines = self._lines, []
-        sys.stdout.write("".join(lines))
+        sys.stdout.write(escape("".join(lines)))
         sys.stdout.flush()

@@ -17,6 +17,7 @@ import yaml
 
 from triton_ensemble.catalog import LOADER
 from triton_ensemble.project import ProjectError
+from triton_ensemble.terminal import OneLine
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -58,7 +59,7 @@ class Problem(NamedTuple):
         return self.move_into(["steps", name], f"step {name}: ")
 
 
-class RefusedAnswers(Exception):
+class RefusedAnswers(OneLine):
     """Raised where the template refuses answers, with its line: where, what, what to write instead."""
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 
 from triton_ensemble.repository import RepositoryError
+from triton_ensemble.terminal import give_streams
 
 # The formats of model files, and how the bytes of each begin. ONNX begins with its version.
 FORMATS = {
@@ -94,7 +95,7 @@ def _raise_interrupts() -> Iterator[None]:
 def _build(script: Path, path: Path, root: Path) -> None:
     where = script.relative_to(root)
     try:
-        with _make_importable(root):
+        with _make_importable(root), give_streams():
             _module(script).build(path)
     except SystemExit as end:
         if isinstance(end.code, str):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from triton_ensemble.project import Project
+from triton_ensemble.terminal import escape_streams
 
 MARK = "# A stub: "  # begins a line of each, which its owner deletes
 REFERENCE = "tests/test_reference.py"
@@ -56,4 +57,5 @@ def _contains(path: Path, text: str, first: int | None = None) -> bool:
 
 
 if __name__ == "__main__":
+    escape_streams()
     sys.exit(main())

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
+from triton_ensemble.terminal import OneLine
+
 FORM = re.compile(r"s3://(?:(?P<scheme>https?://)?(?P<host>[\w.-]+):(?P<port>\d+)/)?(?P<path>.*)")
 BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 PREFIX = re.compile(r"[0-9a-zA-Z._-]+(/[0-9a-zA-Z._-]+)*")
@@ -19,7 +21,7 @@ PORTS = {"http": 80, "https": 443}
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
-class AddressError(ValueError):
+class AddressError(OneLine, ValueError):
     """Raised for a text that is not an address of a folder in a bucket: what is wrong with it, what to write."""
 
     def __init__(self, message: str) -> None:

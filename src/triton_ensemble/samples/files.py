@@ -27,6 +27,7 @@ from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped
 from triton_ensemble.client import Arrays, package
 from triton_ensemble.project import PROBE, Input, Project, read_named_file
 from triton_ensemble.reading import MODEL_BYTES, read_json
+from triton_ensemble.terminal import escape_line
 
 Files = dict[tuple[str, int], Path]  # of an input and a row, whose content is that of a file
 
@@ -87,7 +88,7 @@ def read(path: Path, typed: Callable[[Arrays], Arrays]) -> Sample:
         inputs = typed(_arrays(sample, "inputs", path.parent))
         outputs = _arrays(sample, "outputs", path.parent)
     except (OSError, RecursionError, ValueError) as error:
-        raise ValueError(f"{path}: is not a sample request: {error}") from error
+        raise ValueError(f"{escape_line(str(path))}: is not a sample request: {error}") from error
     return Sample(path.stem, inputs, outputs)
 
 

@@ -27,6 +27,7 @@ from triton_ensemble.reading import read_json
 from triton_ensemble.samples.files import Files, text
 from triton_ensemble.samples.infer import server
 from triton_ensemble.server.process import ServerError
+from triton_ensemble.terminal import escape_line
 
 NAME = re.compile(r"\w[\w.-]*")
 
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
             return 2
         _record(project, arguments)
     except OSError as error:
-        print(f"sample: {error.filename}: {error.strerror}", file=sys.stderr)
+        print(escape_line(f"sample: {error.filename}: {error.strerror}"), file=sys.stderr)
         return 1
     except (own.InferenceError, ServerError, ValueError) as error:
         print(f"sample: {error}", file=sys.stderr)

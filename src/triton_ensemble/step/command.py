@@ -24,6 +24,7 @@ from triton_ensemble.step.foreground import ForegroundStep, from_owner
 from triton_ensemble.step.manifests import Served, find_served
 from triton_ensemble.step.recorded import Recorded
 from triton_ensemble.step.upstream import Upstream, sample_of_file
+from triton_ensemble.terminal import give_streams
 
 SHOWN_ROWS, SHOWN_CHARACTERS = 8, 100
 
@@ -81,9 +82,11 @@ def _run(
     inputs = upstream.select_inputs(tensors)
     print(f"step {step.name}, steps/{step.module}.py, on sample {sample.name}")
     try:
-        foreground = ForegroundStep(project, step, upstream.call)
+        with give_streams():
+            foreground = ForegroundStep(project, step, upstream.call)
         _show(project, foreground.inputs(inputs))
-        answers = foreground.run(inputs, debug=debug)
+        with give_streams():
+            answers = foreground.run(inputs, debug=debug)
     except bdb.BdbQuit:  # the owner has seen enough
         return 0
     except Exception as error:

@@ -47,6 +47,7 @@ def make_aside_environment() -> dict[str, str]:
     for number, (name, value) in enumerate(SETTINGS.items(), first):
         environment |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
     count = str(first + len(SETTINGS))
+    environment |= {"PYTHONSAFEPATH": "1"}  # no module of the project in place of a library's
     return environment | ENGLISH | {"GIT_CONFIG_COUNT": count, "GIT_LITERAL_PATHSPECS": "1"}
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from triton_ensemble.adapter.typed import read_json
+from triton_ensemble.terminal import escape_streams
 
 LOCK, DEV_LOCK = Path("requirements.lock"), Path("requirements-dev.lock")
 FACTS, PYPROJECT = Path("vendor", "project.json"), Path("pyproject.toml")
@@ -169,4 +170,5 @@ def _is_needed() -> bool:
 
 
 if __name__ == "__main__":
+    escape_streams()
     sys.exit(main(sys.argv[1:]))

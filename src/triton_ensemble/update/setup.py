@@ -14,6 +14,8 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
+from triton_ensemble.terminal import escape_streams
+
 VENDORED = Path("vendor/requirements.txt")
 
 
@@ -45,4 +47,5 @@ def _find_missing_requirements() -> Iterator[tuple[str, bool]]:
 
 
 if __name__ == "__main__":
+    escape_streams()
     sys.exit(main())

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from triton_ensemble.terminal import escape_streams
 from triton_ensemble.update.git import UpdateError, git
 
 try:
@@ -210,4 +211,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    escape_streams()
     sys.exit(main())

@@ -15,6 +15,7 @@ import yaml
 
 from triton_ensemble.pipeline.file import set_values
 from triton_ensemble.project import Project, ProjectError
+from triton_ensemble.terminal import escape_streams
 
 # The folder that `make pin` writes to, and the folder of its stages.
 FOLDERS = {"deploy/kubernetes": "deploy/stages", "deploy/kserve": "deploy/kserve-stages"}
@@ -69,4 +70,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    escape_streams()
     sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,150 @@
+"""A folder that a stranger has written: whose code each command runs, as docs/security.md says, and what it prints."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+import yaml
+from adopt_support import PYTHON, alone, write
+from support import ROOT, SOURCES, Generate, Project, run, succeed
+
+from triton_ensemble.adopt.written import pipeline_yml
+from triton_ensemble.cli import COMMANDS
+
+PROGRAM = (sys.executable, "-m", "triton_ensemble")
+BUCKET = "s3://http://127.0.0.1:9/bucket/models"
+# A line of each command that runs nothing of the folder; it reads what a stranger could write there.
+LINES = {
+    "new": ["new", "made", "--template", "."],
+    "add-step": ["add-step"],
+    "check": ["check", "model_repository"],
+    "apply": ["apply"],
+    "adopt": ["adopt", "model_repository"],
+    "sizes": ["sizes"],
+    "store": ["store", BUCKET, "--send"],
+    "push": ["push", BUCKET],
+    "unload": ["unload", "preprocess", "1"],
+}
+MORE_LINES = [
+    ["check"],
+    ["check", "pipeline.yml"],
+    ["check", "--format", "json"],
+    ["apply", "--check"],
+]
+NAMES = """
+    vendor/team/rules/evil.py steps/__init__.py steps/preprocess.py models/classify.py setup.py conftest.py
+    tests/conftest.py tests/test_evil.py sitecustomize.py usercustomize.py yaml.py numpy.py json.py jinja2.py
+    gateway/app.py gateway/routes.py src/step_types.py
+    model_repository/preprocess/1/model.py model_repository/classify/1/model.py
+"""
+TEMPLATES = "vendor/team/team.yml", "vendor/team/files/evil"
+GIT = ("core.fsmonitor", "core.sshCommand", "core.pager", "diff.external", "gpg.program")
+
+
+def table() -> dict[str, str]:
+    """Return the table of docs/security.md: by command, whose code it runs."""
+    page = (ROOT / "docs/security.md").read_text()
+    return dict(re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \|", page, re.MULTILINE))
+
+
+@pytest.fixture(scope="module")
+def strangers(generate: Generate, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Return a project whose every file that could run creates a file in `ran`; pipeline.yml is changed."""
+    project = generate()
+    (project / "ran").mkdir()
+    code = [str(path.relative_to(project.path)) for path in project.path.rglob("*.py")]
+    for name in [*NAMES.split(), *code]:
+        path = project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        touch = f"open({str(project / 'ran')!r} + '/{name.replace('/', '-')}', 'w')"
+        path.write_text(f"import os\n{touch}\ndef find(repository):\n    return []\n")
+    (project / "Makefile").write_text("$(shell touch ran/Makefile)\nx:\n")
+    for name in TEMPLATES:
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+    code = "{{ cycler.__init__.__globals__.os.system('touch ran/template') }}"
+    (project / TEMPLATES[0]).write_text("files: [evil]\n")
+    (project / TEMPLATES[1]).write_text(code)
+    project.commit()
+    for number, name in enumerate(GIT):
+        succeed(project.run("git", "config", name, f"touch {project / 'ran'}/git-{number}; true"))
+    answers = yaml.safe_load((project / "pipeline.yml").read_text())
+    (project / "pipeline.yml").write_text(yaml.safe_dump(answers | {"extras": ["monitoring"]}))
+    # Its environment looks as `make setup` would leave it, but is not the one that runs.
+    (project / ".venv").mkdir()
+    (project / ".venv/.toolkit").write_text(f"{project.path}\n")
+    return project
+
+
+def test_the_table_has_each_command() -> None:
+    assert list(table()) == list(COMMANDS)
+    assert {name for name, code in table().items() if code.startswith("none")} == LINES.keys()
+
+
+@pytest.mark.parametrize("words", [*LINES.values(), *MORE_LINES], ids=" ".join)
+def test_a_command_runs_none_of_a_stranger_s_code(strangers: Project, words: list[str]) -> None:
+    said = run(*PROGRAM, *words, cwd=strangers.path, PYTHONPATH=str(SOURCES))
+    assert [path.name for path in (strangers / "ran").iterdir()] == []
+    assert "Traceback" not in said.stderr
+
+
+FORGED = "extras: [ray]"
+HOSTILE = f"a\n{FORGED}\x1b]0;\x07\u202e\u2028{FORGED}\r{FORGED}"
+UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture(scope="module")
+def hostile(generate: Generate, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Return a project with names and texts that would forge lines and steer a terminal."""
+    project = generate()
+    write(project / "model_repository", alone(**{HOSTILE: 'name: "\\033[2J"', "m": PYTHON}))
+    write(project / HOSTILE, {HOSTILE: PYTHON})
+    for folder in ("model_repository/m/1", "model_repository", "samples", "models", "steps", "."):
+        for ending in (".bin", ".py", ".json", ".yml"):
+            (project / folder / f"{HOSTILE}{ending}").write_text(HOSTILE)
+    (project / "model_repository/e/labels.txt").write_text(HOSTILE)
+    return project
+
+
+SHOWN = [
+    ["check"],
+    ["check", "--format", "github"],
+    ["check", f"{HOSTILE}.yml"],
+    ["check", HOSTILE],
+    ["adopt", "model_repository", "--ensemble", "e"],
+    ["adopt", "model_repository", "--ensemble", HOSTILE],
+    ["adopt", HOSTILE],
+    ["fleet", HOSTILE, "."],
+    ["infer"],
+    ["sample", f"IMAGE=@{HOSTILE}"],
+    ["step", HOSTILE],
+    ["publish", HOSTILE, "2"],
+    ["unload", HOSTILE, "1"],
+    ["push", HOSTILE],
+    ["sizes"],
+    [HOSTILE],
+]
+
+
+@pytest.mark.parametrize("words", SHOWN, ids=lambda words: ascii(" ".join(words))[:40])
+def test_no_name_forges_a_line_or_steers_the_terminal(hostile: Project, words: list[str]) -> None:
+    said = run(
+        *PROGRAM, *words, cwd=hostile.path, PYTHONPATH=str(SOURCES), TRITON_URL="http://127.0.0.1:9"
+    )
+    printed = said.stdout + said.stderr
+    assert UNSAFE.findall(printed) == []
+    assert not [line for line in printed.splitlines() if line.startswith(FORGED)]
+    assert "Traceback" not in printed
+    if words[0] == "adopt" and said.stdout:
+        assert "extras" not in yaml.safe_load(said.stdout)
+
+
+def test_what_adopt_prints_means_what_it_says_of_any_text() -> None:
+    answers = {
+        "tensors": {HOSTILE: "FP32[1]"},
+        "steps": [{"config": HOSTILE, "name": "\x85x\u202e"}],
+    }
+    text = pipeline_yml(answers, [])
+    assert yaml.safe_load(text) == answers
+    assert UNSAFE.findall(text) == []
