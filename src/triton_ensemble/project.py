@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,8 +114,11 @@ class Project(Facts):
     def sample_command(self) -> str:
         """Return the command that records a sample, with the values of its inputs to fill in."""
         words = [f"{each.name}={'@FILE' if each.is_one_text else 'JSON'}" for each in self.inputs]
-        quoted = " ".join(f"'{word}'" if re.search(r"[^\w=@./-]", word) else word for word in words)
-        return f'make sample ARGS="{quoted}" NAME=one'
+        quoted = " ".join(
+            shlex.quote(word) if re.search(r"[^\w=@./-]", word) else word for word in words
+        ).replace("$", "$$")  # which `make` would replace
+        argument = shlex.quote(quoted) if re.search(r'["$`\\]', quoted) else f'"{quoted}"'
+        return f"make sample ARGS={argument} NAME=one"
 
     @classmethod
     def load(cls, root: Path) -> Project:

@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
@@ -162,14 +162,16 @@ def rules() -> Rules:
     return Rules()
 
 
-def structures(make: Callable[..., dict[str, Any]], names: list[str]) -> Iterator[tuple[str, Any]]:
+def structures(
+    make: Callable[..., dict[str, Any]], names: list[str], of: Rules | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Yield each file's path with the structure of its content; `of` a team's template, if given."""
+    of = of or rules()
     ci = "gitlab" if make is with_a_stream else "github"
     answers = {"extras": EXTRAS, "ci": ci, "stages": {"prod": {"replicas": 2}}} | make(*names)
-    assert not rules().problem(answers)
-    exposed = rules().macro("names", "identifier")(
-        names[2]
-    )  # in the name of the model that copies it
-    for path, file in render(rules(), answers, {"_src_path": "x"}).items():
+    assert not of.problem(answers)
+    exposed = of.macro("names", "identifier")(names[2])  # in the name of the model that copies it
+    for path, file in render(of, answers, {"_src_path": "x"}).items():
         text, path = (
             part.replace(f"expose_{exposed}", "expose") for part in (file.content.decode(), path)
         )
@@ -226,3 +228,21 @@ def test_a_message_names_outputs_as_pipeline_yml_takes_them() -> None:
     told = message.render(graph=graph, outputs=[], interface={"inputs": [], "outputs": names})
     lines = [line for line in told.splitlines() if line.startswith("  ")]
     assert [yaml.safe_load(line) for line in lines] == [{"outputs": names}] * len(names)
+
+
+def team(folder: Path, text: str) -> Rules:
+    texts = {text: text}
+    settings = {"license": text, "header": f"A\n{text}", "labels": texts, "annotations": texts}
+    settings |= {"alert_labels": texts, "grafana_folder": text, "pre_commit": [{"repo": text, "hooks": [{"id": text}]}]}  # fmt: skip
+    settings["ci"] = dict.fromkeys(("setup", "test", "publish"), [text])
+    (folder / "team").mkdir(parents=True)
+    (folder / "team/team.yml").write_text(yaml.safe_dump({"settings": settings}))
+    return Rules(vendor=folder)
+
+
+@pytest.mark.parametrize("make", [of_all_backends, with_a_stream])
+def test_texts_of_a_team_leave_it_too(make: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    odd = '😀 \'""" \\ # %}\rimport os\u2028x: y'
+    found, wanted = (structures(make, HARMLESS, team(tmp_path / str(n), text)) for n, text in enumerate(("a b", odd)))  # fmt: skip
+    for (path, one), (_, other) in zip(found, wanted, strict=True):
+        assert one == other, path
