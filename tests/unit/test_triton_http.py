@@ -7,7 +7,7 @@ import importlib.util
 import json
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
@@ -210,6 +210,34 @@ def test_a_connection_that_ends_as_it_is_made_is_unavailable() -> None:
             await asyncio.sleep(0)
             with pytest.raises(ConnectionError):
                 await connection.ask(b"a", 5.0)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("part", "asked"), [(b"", 3), (b"HTTP/1.1 200", 2)])
+def test_a_connection_that_ends_as_it_is_used_again_is_replaced_once(
+    part: bytes, asked: int
+) -> None:
+    """If the server has sent a part of the answer, it has computed: the request is not sent again."""
+    requests = 0
+
+    async def serve(reader: Reader, writer: Writer) -> None:
+        nonlocal requests
+        for message in (good(1), part):
+            with suppress(asyncio.IncompleteReadError):
+                await request(reader)
+                requests += 1
+                writer.write(message)
+                await writer.drain()
+        writer.close()
+
+    async def main() -> None:
+        async with triton(serve) as connection:
+            await connection.send(INPUTS, timeout=5.0)
+            with suppress(ERRORS.Unavailable) if part else nullcontext():
+                outputs = await connection.send(INPUTS, timeout=5.0)
+                assert outputs["NUMBER"] == [1]
+        assert requests == asked
 
     asyncio.run(main())
 

@@ -121,13 +121,7 @@ class TritonHttp:
         ]
         message = b"".join(["\r\n".join([*lines, "", ""]).encode(), *body])
         try:
-            connection = await self._open(deadline)
-            try:
-                answer = await connection.ask(message, deadline.left())
-            except BaseException:
-                connection.transport.abort()
-                raise
-            self._idle.append(connection)
+            answer = await self._exchange(message, deadline)
         except (TimeoutError, asyncio.TimeoutError):  # which are two in Python 3.10
             raise deadline.make_timeout() from None
         except OSError as error:
@@ -138,17 +132,42 @@ class TritonHttp:
             raise errors.make_error(str(answer.status), _error(answer.content))
         return answer
 
-    async def _open(self, deadline: Deadline) -> _Connection:
-        """Return a connection that is open: an idle one if there is one."""
+    async def _exchange(self, message: bytes, deadline: Deadline) -> _Answer:
+        """Return the answer on an idle connection if one is open, or on a new one if the server ends that as it is used.
+
+        A row of a sequence is not sent again: it would count twice, had the server read it.
+        """
         while self._idle:
-            if not (connection := self._idle.pop()).transport.is_closing():
-                return connection
+            if (connection := self._idle.pop()).transport.is_closing():
+                continue
+            try:
+                return await self._send(connection, message, deadline)
+            except _EndedError:
+                if self._client.tensors.SEQUENTIAL:
+                    raise
+                break
+        return await self._send(await self._open(deadline), message, deadline)
+
+    async def _send(self, connection: _Connection, message: bytes, deadline: Deadline) -> _Answer:
+        try:
+            answer = await connection.ask(message, deadline.left())
+        except BaseException:
+            connection.transport.abort()
+            raise
+        self._idle.append(connection)
+        return answer
+
+    async def _open(self, deadline: Deadline) -> _Connection:
         port = self._server.port or (443 if self._tls else 80)
         made = asyncio.get_running_loop().create_connection(
             _Connection, str(self._server.hostname), port, ssl=self._tls
         )
         _, connection = await asyncio.wait_for(made, deadline.left())
         return connection
+
+
+class _EndedError(ConnectionError):
+    """The server has ended a connection before it has sent any of an answer."""
 
 
 class _Answer:
@@ -166,11 +185,12 @@ class _Connection(asyncio.Protocol):
         self.transport = transport
         self._parser = httptools.HttpResponseParser(self)
         self._answer: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+        self._has_begun = False
 
     def ask(self, message: bytes, seconds: float) -> asyncio.Future[_Answer]:
         """Send a request; return its answer to be, or the TimeoutError after these seconds."""
         loop = asyncio.get_running_loop()
-        self._answer = loop.create_future()
+        self._answer, self._has_begun = loop.create_future(), False
         timer = loop.call_later(seconds, self._fail, TimeoutError())
         self._answer.add_done_callback(lambda _: timer.cancel())
         if self.transport.is_closing():  # since it was made
@@ -180,9 +200,11 @@ class _Connection(asyncio.Protocol):
         return self._answer
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._fail(ConnectionError("the connection ended before the answer"))
+        kind = ConnectionError if self._has_begun else _EndedError
+        self._fail(kind("the connection ended before the answer"))
 
     def data_received(self, data: bytes) -> None:
+        self._has_begun = True
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
