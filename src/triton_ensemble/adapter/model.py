@@ -25,7 +25,7 @@ from .fused import FusedSteps
 from .pace import Pace
 from .refusal import EmptySlot, MissingInput, answer, failure, refusal
 from .seams import Array, ModelConfig, Request, Response, read_manifest
-from .user_step import Inputs, Returned, Served, UserStep, rows_of
+from .user_step import FAILURES, Inputs, Returned, Served, UserStep, rows_of
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 SEQUENCE_START = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START
@@ -139,7 +139,7 @@ class TritonPythonModel:
                 returned, rows = self._step.start(inputs, self._first(request)), self._rows(inputs)
             outputs = self._step.check_outputs(returned, rows)
             return answer(list(map(self._arrays.tensor, outputs, outputs.values())))
-        except Exception as error:
+        except FAILURES as error:
             return refusal(self._step, error, lambda: self._find_faulty_row(inputs))
         finally:
             seconds = perf_counter() - start
@@ -154,7 +154,7 @@ class TritonPythonModel:
         for row in range(rows):
             try:
                 self._step.start([a if a is None else a[row : row + 1] for a in inputs])
-            except Exception:
+            except FAILURES:
                 return row
             if perf_counter() > end:
                 return None
@@ -168,7 +168,7 @@ class TritonPythonModel:
             inputs = self._read(request)
             outputs = await self._step.start(inputs, self._first(request))
             return self._response(self._step.check_outputs(outputs, self._rows(inputs)))
-        except Exception as error:
+        except FAILURES as error:
             return refusal(self._step, error)
         finally:
             self._step.count(perf_counter() - start)
@@ -212,7 +212,7 @@ class TritonPythonModel:
             self._slow = seconds / len(requests) > SLOW_SECONDS
             step.count(seconds)
             return self._shares(step.check_outputs(returned, sum(rows)), rows)
-        except Exception:
+        except FAILURES:
             return [self._answer(request) for request in requests]
 
     def _read(self, request: Request) -> Inputs:
@@ -303,7 +303,7 @@ class TritonPythonModel:
 
         try:
             yield send
-        except Exception as error:
+        except FAILURES as error:
             sender.send(refusal(self._step, error))
         finally:
             self._step.count(perf_counter() - start)
