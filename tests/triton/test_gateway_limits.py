@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -66,6 +67,28 @@ def test_deadlines_failures_and_bytes(slow: Server) -> None:
         with socket.create_connection(("127.0.0.1", service.port)) as half:
             half.sendall(b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{")
             assert half.recv(100).startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", ["1", "0"])
+def test_each_request_ends_at_its_own_end(slow: Server, batch: str) -> None:
+    """Also one that shares its call with later ones, waits for a call or a place, or is sent again alone."""
+    limits = {"GATEWAY_TIMEOUT_S": "1.5", "GATEWAY_WAIT_S": "9", "GATEWAY_CONCURRENCY": "8"}
+
+    def ask(service: Service, number: int) -> tuple[int, float]:
+        time.sleep(0.1 * number)
+        start = time.monotonic()
+        status = service.post(seconds(2000 if number % 9 == 4 else 0.7)).status
+        return status, time.monotonic() - start
+
+    with (
+        gateway(slow.project, slow.urls["http"], GATEWAY_BATCH=batch, **limits) as service,
+        ThreadPoolExecutor(30) as pool,
+    ):
+        answers = list(pool.map(ask, [service] * 30, range(30)))
+    assert {status for status, _ in answers} <= {200, 429, 500, 504}
+    assert max(took for _, took in answers) < 2
+    assert Counter(status for status, _ in answers)[504]
 
 
 @pytest.mark.slow

@@ -120,3 +120,30 @@ def test_a_call_ends_when_the_last_has_left(leave: int, cancelled: int) -> None:
         assert sum(isinstance(a, asyncio.CancelledError) for a in answers) == leave
 
     asyncio.run(main())
+
+
+def test_requests_of_a_call_that_fails_are_sent_again_one_by_one_and_once() -> None:
+    """Together, Triton would make them a batch, which fails as the call did."""
+
+    class Batching(Triton):
+        computing = 0
+
+        async def send(self, arrays: Arrays, *, timeout: float, **options: Any) -> Arrays:
+            self.computing += 1
+            try:
+                outputs = await super().send(arrays, timeout=timeout)
+                assert self.computing == 1, "shares a batch"
+                return outputs
+            finally:
+                self.computing -= 1
+
+    async def main() -> None:
+        triton = Batching()
+        calls = SharedCalls(triton.send, joined, 8, refused=Lost, failed=ValueError)
+        answers = await asyncio.gather(
+            *[call(calls, i, -i) for i in range(8)], return_exceptions=True
+        )
+        assert [type(answer) for answer in answers] == [dict, *[ValueError] * 7]
+        assert triton.rows == [8, 8, *[2] * 8]
+
+    asyncio.run(main())

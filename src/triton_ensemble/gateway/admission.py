@@ -90,7 +90,8 @@ class Admission:
         self.check()
         self._waiting += 1
         try:
-            with observe.WAITING.track_inprogress(), anyio.fail_after(self._settings.wait_s):
+            wait_s = min(self._settings.wait_s, self._settings.timeout_s)
+            with observe.WAITING.track_inprogress(), anyio.fail_after(wait_s):
                 await self._places.acquire()
         except TimeoutError:
             raise self.refusal() from None

@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import re
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
 
@@ -62,9 +63,8 @@ class Gateway:
         http = TritonHttp(url, self._client) if url.startswith("http") else None
         self._counting = http or grpc_connection(self._client, url)
         async with http or self._client.AsyncClient(url) as connection:
-            self._predictor = Predictor(
-                self._client, connection, self._max_rows, shared=bool(self._settings.batch)
-            )
+            shared = bool(self._settings.batch)
+            self._predictor = Predictor(self._client, connection, shared=shared)
             made_up, inputs = self._sample.made_up, self._sample.inputs
             ask = self._predictor.first
             self._readiness = Readiness(lambda s: ask(inputs, s), self._client, made_up=made_up)
@@ -125,10 +125,12 @@ class Gateway:
 
     async def _answer(self, asked: Asked, inputs: Mapping[str, object]) -> Answer:
         """Return what Triton answers; Refusal where no row gets outputs."""
+        end = time.monotonic() + self._settings.timeout_s
+        most = self._max_rows
         async with self.admission:
             with observe.span("triton") as context, self._translate(asked):
                 options = _options(asked, context)
-                answer = await self._predictor.answer(inputs, self._settings.timeout_s, options)
+                answer = await self._predictor.answer(inputs, most, end, options)
                 refused = len(answer.errors)
                 asked.seen = {"rows": answer.rows, "refused": refused}
                 observe.ANSWERED.inc(answer.rows - refused)
@@ -176,10 +178,11 @@ class Gateway:
         self, asked: Asked, inputs: Mapping[str, object]
     ) -> AsyncGenerator[Arrays, None]:
         """Yield the answers of a decoupled pipeline; Refusal where it fails."""
+        end = time.monotonic() + self._settings.timeout_s
         async with self.admission:
             with observe.span("triton") as context, self._translate(asked):
                 options = _options(asked, context)
-                stream = self._predictor.stream(inputs, self._settings.timeout_s, options)
+                stream = self._predictor.stream(inputs, end - time.monotonic(), options)
                 async with aclosing(stream):
                     async for outputs in stream:
                         yield outputs
@@ -209,7 +212,7 @@ class Gateway:
         """Raise the client's errors as refusals; the log has the text of errors that the request did not cause."""
         try:
             yield
-        except self._client.InferenceError as error:
+        except (self._client.InferenceError, TimeoutError) as error:
             if not isinstance(error, self._client.InvalidInput):
                 asked.seen["error"] = str(error)
             raise make_refusal(error, self._client) from None

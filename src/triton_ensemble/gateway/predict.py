@@ -7,7 +7,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -21,6 +21,7 @@ from triton_ensemble.gateway.triton_http import Statistics, TritonHttp
 from triton_ensemble.gateway.values import problem
 
 STATISTICS_S = 5.0
+END_S = 5.0  # for the end of a sequence that nobody waits for
 
 
 @dataclass
@@ -43,27 +44,34 @@ class _Part:
 
 
 class Predictor:
-    """Calls the ensemble by the project's `client`, over one `connection`; a request has at most `max_rows`."""
+    """Calls the ensemble by the project's `client`, over one `connection`."""
 
     def __init__(
-        self, client: Package, connection: AsyncClient | TritonHttp, max_rows: int, *, shared: bool
+        self, client: Package, connection: AsyncClient | TritonHttp, *, shared: bool
     ) -> None:
-        self._client, self._connection, self._max_rows = client, connection, max_rows
+        self._client, self._connection = client, connection
+        self._ending: set[asyncio.Task[None]] = set()
         self.join: Callable[[Sequence[Arrays]], Arrays] = client.runtime.batches.join_rows
         batch = client.tensors.MAX_BATCH_SIZE
         refused = client.InvalidInput
         alone = not shared or batch < 2 or client.tensors.SEQUENTIAL
-        shared_calls = SharedCalls(connection.send, self.join, batch, refused=refused)
+        failed = client.runtime.errors.ServerFailure
+        shared_calls = SharedCalls(
+            connection.send, self.join, batch, refused=refused, failed=failed
+        )
         self._send = self._alone if alone else shared_calls.call
 
     async def answer(
-        self, inputs: Mapping[str, object], timeout_s: float, options: Options
+        self, inputs: Mapping[str, object], max_rows: int, end: float, options: Options
     ) -> Answer:
-        """Return the answer to inputs by name; InferenceError where it fails, Refusal 413 for too many rows."""
-        arrays, end = self._arrays(inputs), time.monotonic() + timeout_s
+        """Return the answer to inputs by name.
+
+        Raises InferenceError if it fails, TimeoutError when time.monotonic() is `end`, Refusal 413 for too many rows.
+        """
+        arrays = self._arrays(inputs)
         requests: list[range] = self._client.runtime.batches.split(arrays)
         count = requests[-1].stop
-        check_rows(count, self._max_rows)
+        check_rows(count, max_rows)
         if count and self._client.tensors.SEQUENTIAL:
             return await self._sequence(arrays, count, end, options)
         parts = await self._parts(arrays, requests, end, options)
@@ -96,14 +104,25 @@ class Predictor:
 
     async def _sequence(self, arrays: Arrays, count: int, end: float, options: Options) -> Answer:
         """Return the answer to rows that are one sequence, sent in order; a row that is refused ends it."""
-        number, parts = random.randrange(1, 2**63), []
-        for row in range(count):
-            place: Options = {"sequence": number, "start": row == 0, "end": row == count - 1}
-            part = await self._part(arrays, range(row, row + 1), end, {**options, **place})
-            if part.error:
-                return Answer([], count, {row: part.error})
-            parts.append(part)
-        return _combine(parts)
+        sequence: Options = {**options, "sequence": random.randrange(1, 2**63)}
+        parts: list[_Part] = []
+        try:
+            for row in range(count):
+                place: Options = {**sequence, "start": row == 0, "end": row == count - 1}
+                parts.append(part := await self._part(arrays, range(row, row + 1), end, place))
+                if part.error:
+                    return Answer([], count, {row: part.error})
+            return _combine(parts)
+        finally:
+            if row < count - 1:
+                task = asyncio.ensure_future(self._end_sequence(arrays, sequence))
+                self._ending.add(task)
+                task.add_done_callback(self._ending.discard)
+
+    async def _end_sequence(self, arrays: Arrays, sequence: Options) -> None:
+        """Send the first row as the last, because Triton would hold the sequence's place, for which others wait."""
+        with suppress(self._client.InferenceError):
+            await self._part(arrays, range(1), time.monotonic() + END_S, {**sequence, "end": True})
 
     async def _part(self, arrays: Arrays, rows: range, end: float, options: Options) -> _Part:
         part = self._client.runtime.batches.part(arrays, rows)

@@ -28,7 +28,10 @@ class Refusal(Exception):
         content = self.content
         if as_openai:
             kind = "invalid_request_error" if self.status < 500 else "server_error"
-            content = {"error": {"message": str(self), "type": kind, "code": self.status}}
+            text = str(self)
+            if "row" in content and not text.startswith("row "):
+                text = f"row {content['row']}: {text}"
+            content = {"error": {"message": text, "type": kind, "code": self.status}}
         return json.dumps({**content, "id": request_id}).encode()
 
 
@@ -55,7 +58,7 @@ def make_refusal(error: Exception, client: Package) -> Refusal:
     if isinstance(error, client.InvalidInput):
         row = {} if error.row is None else {"row": error.row}
         return Refusal(400, str(error), **row)
-    if isinstance(error, client.DeadlineExceeded):
+    if isinstance(error, TimeoutError):
         return Refusal(504, "no answer in time; send fewer rows, or try again", retry_after_s=1)
     if isinstance(error, client.Unavailable):
         return Refusal(

@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+import anyio
+
 from triton_ensemble.client import Array, Arrays, Options
 
 IN_FLIGHT = 3  # calls of one kind at once: while two are computed, the next is in Triton's queue
@@ -32,7 +34,8 @@ class _Waiting:
 class SharedCalls:
     """Joins requests of the same inputs, types, dims and lengths of texts to calls of at most `max_rows` rows.
 
-    If a call is `refused` as a whole, each of its requests is sent again alone.
+    If a call is `refused` or has `failed` as a whole, each of its requests is sent again alone, once. After a failure only
+    one is sent at a time: Triton would make a batch of several, and some backends fail batches as a whole.
     """
 
     def __init__(
@@ -42,21 +45,24 @@ class SharedCalls:
         max_rows: int,
         *,
         refused: type[Exception],
+        failed: type[Exception] | tuple[()] = (),
     ) -> None:
         self._send, self._join, self._max_rows = send, join, max_rows
-        self._refused = refused
+        self._refused, self._failed, self._turn = refused, failed, asyncio.Lock()
         self._waiting: dict[Kind, list[_Waiting]] = defaultdict(list)
         self._under_way: dict[Kind, int] = defaultdict(int)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def call(self, arrays: Arrays, end: float, options: Options) -> Arrays:
-        """Return the rows of a call's answer that belong to `arrays`, or raise the error of the whole call.
+        """Return the rows of a call's answer that belong to `arrays`.
 
         To Triton a call has the `options` of the first of them, its id and trace.
+        Raises the error of the call, and TimeoutError at the `end`.
         """
         kind = tuple((n, a.dtype.str, a.shape[1:], _length(a)) for n, a in arrays.items())
         rows = len(next(iter(arrays.values())))
         answer: asyncio.Future[Arrays] = asyncio.get_running_loop().create_future()
+        _limit(answer, end - time.monotonic())
         waiting = _Waiting(arrays, rows, end, options, answer)
         self._waiting[kind].append(waiting)
         if self._under_way[kind] < IN_FLIGHT:
@@ -69,6 +75,12 @@ class SharedCalls:
         except self._refused:
             if waiting.is_alone:
                 raise
+        except self._failed:
+            if waiting.is_alone:
+                raise
+            with anyio.fail_after(end - time.monotonic()):
+                async with self._turn:
+                    return await self._send_together([waiting])
         return await self._send_together([waiting])
 
     async def _run(self, kind: Kind) -> None:
@@ -109,6 +121,17 @@ class SharedCalls:
             rows = slice(start, start := start + one.rows)
             if not one.answer.done():
                 one.answer.set_result({name: array[rows] for name, array in outputs.items()})
+
+
+def _limit(answer: asyncio.Future[Arrays], seconds: float) -> None:
+    """Let a request that nobody answers in these seconds raise TimeoutError."""
+
+    def end() -> None:
+        if not answer.done():
+            answer.set_exception(TimeoutError("no answer in time"))
+
+    timer = answer.get_loop().call_later(seconds, end)
+    answer.add_done_callback(lambda _: timer.cancel())
 
 
 def _length(array: Array) -> int:

@@ -54,7 +54,7 @@ class Replica:
         """Raise where the ensemble answers no inference: Serve then replaces the replica."""
         before = await self._count_answers()
         async with self._client.AsyncClient(self._triton.grpc_url) as connection:
-            ask = Predictor(self._client, connection, 0, shared=False).first
+            ask = Predictor(self._client, connection, shared=False).first
             readiness = Readiness(
                 lambda _: ask(self._sample.inputs, HEALTH_S),
                 self._client,
