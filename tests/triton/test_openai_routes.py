@@ -80,7 +80,7 @@ import json, sys
 import cohere
 from langchain_openai import OpenAIEmbeddings
 from llama_index.embeddings.openai import OpenAIEmbedding
-from openai import OpenAI, UnprocessableEntityError
+from openai import BadRequestError, NotFoundError, OpenAI
 
 url, texts = sys.argv[1], ["a cab", "b"]
 own = OpenAI(base_url=f"{url}/v1", api_key="secret")
@@ -91,8 +91,13 @@ ranked = cohere.ClientV2(api_key="secret", base_url=url).rerank(
 )
 try:
     own.embeddings.create(model="letters", input=[1, 2])
-except UnprocessableEntityError as error:
+except BadRequestError as error:
     refused = error.message
+try:
+    own.models.retrieve("other/model")
+except NotFoundError as error:
+    unknown = error.message
+many = own.embeddings.create(model="letters", input=["a" * (i % 7) for i in range(2048)])
 print(json.dumps({
     "vectors": [
         [row.embedding for row in own.embeddings.create(model="letters", input=texts).data],
@@ -101,7 +106,11 @@ print(json.dumps({
     ],
     "models": [model.id for model in own.models.list()],
     "ranked": [(result.index, result.relevance_score) for result in ranked.results],
+    "model": own.models.retrieve("letters").id,
+    "many": [row.embedding[0] for row in many.data],
+    "langchain": [v[0] for v in langchain.embed_documents(["a" * (i % 7) for i in range(1000)])],
     "refused": refused,
+    "unknown": unknown,
 }))
 """
 
@@ -158,6 +167,40 @@ def test_more_texts_than_a_batch_has_rows_keep_their_order(service: Service) -> 
     assert [row["embedding"] for row in data] == [[t.count(x) for x in "abc"] for t in texts]
 
 
+@pytest.mark.parametrize("count", [1000, 2048])
+def test_as_many_texts_as_clients_send_are_answered_in_order(with_key: Service, count: int) -> None:
+    """LangChain sends 1,000 texts at once, OpenAI's client up to 2,048, and asks for base64."""
+    texts = ["a" * (i % 7) + "b" * (i // 7) for i in range(count)]
+    given = {"model": "letters", "input": texts, "encoding_format": "base64"}
+    key = {"Authorization": "Bearer secret"}
+    rows = with_key.post(given, to="/v1/embeddings", **key).json()["data"]
+    assert [row["index"] for row in rows] == [*range(count)]
+    vectors = [np.frombuffer(base64.b64decode(row["embedding"]), "<f4").tolist() for row in rows]
+    assert vectors == [[i % 7, i // 7, 0] for i in range(count)]
+    ranked = with_key.post(
+        {"query": "x", "documents": ["a", *["x"] * (count - 1)]}, to="/v1/rerank", **key
+    )
+    assert [row["index"] for row in ranked.json()["results"]] == [*range(1, count), 0]
+    texts[count - 2] = "bad"
+    refused = with_key.post(given, to="/v1/embeddings", **key)
+    assert (refused.status, message(refused)) == (
+        400,
+        f"row {count - 2}: in ensemble 'letters', step count: no bad text",
+    )
+
+
+def test_a_model_is_described_by_its_name(service: Service) -> None:
+    [model] = service.ask("GET", "/v1/models").json()["data"]
+    assert service.ask("GET", "/v1/models/letters").json() == model
+    unknown = service.ask("GET", "/v1/models/BAAI%2Fother")
+    assert (unknown.status, message(unknown)) == (
+        404,
+        "there is no model BAAI/other; write letters",
+    )
+    error = unknown.json()["error"]
+    assert (error["type"], error["code"]) == ("invalid_request_error", 404)
+
+
 def test_vectors_as_base64_are_little_endian_floats(service: Service) -> None:
     [row] = embed(service, ["abb"], encoding_format="base64").json()["data"]
     vector = np.frombuffer(base64.b64decode(row["embedding"]), "<f4")
@@ -197,14 +240,15 @@ def test_a_text_has_a_class_and_its_probabilities(service: Service) -> None:
 @pytest.mark.parametrize(
     ("content", "status", "words"),
     [
-        ({"input": [1, 2]}, 422, "input: token ids; send texts"),
-        ({"input": [[1], [2]]}, 422, "input: token ids; send texts"),
+        ({"input": [1, 2]}, 400, "input: token ids; send texts"),
+        ({"input": [[*range(100)]] * 1000}, 400, "input: token ids; send texts"),  # of LangChain
         ({"input": []}, 422, "input: List should have at least 1 item"),
         ({"input": None}, 422, "input: Input should be a valid array"),
         ({"model": "x"}, 422, "input: Field required"),
         ({"input": "a", "dimensions": 0}, 422, "dimensions: "),
         ({"input": "a", "encoding_format": "int8"}, 422, "encoding_format: "),
         ({"input": ["a", "bad"]}, 400, "no bad text"),
+        ({"input": ["bad", "a"]}, 400, "row 0: in ensemble 'letters', step count: no bad text"),
         ({"input": ["a"] * 7}, 413, "7 rows; a request may have 6"),
         (b"{", 422, "body: Invalid JSON: "),
     ],
@@ -238,6 +282,10 @@ def test_the_clients_that_people_use_are_answered(with_key: Service, tmp_path: P
     assert said["models"] == ["letters"]
     assert said["ranked"] == [[1, 2], [2, 1]]
     assert "input: token ids; send texts" in said["refused"]
+    assert "there is no model other/model; write letters" in said["unknown"]
+    assert said["model"] == "letters"
+    assert said["many"] == [i % 7 for i in range(2048)]
+    assert said["langchain"] == [i % 7 for i in range(1000)]
 
 
 def test_a_long_body_without_a_key_is_refused_before_it_is_read(with_key: Service) -> None:

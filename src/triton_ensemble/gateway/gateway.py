@@ -126,7 +126,7 @@ class Gateway:
     async def _answer(self, asked: Asked, inputs: Mapping[str, object]) -> Answer:
         """Return what Triton answers; Refusal where no row gets outputs."""
         end = time.monotonic() + self._settings.timeout_s
-        most = self._max_rows
+        most = self._settings.openai_rows if asked.is_openai else self._max_rows
         async with self.admission:
             with observe.span("triton") as context, self._translate(asked):
                 options = _options(asked, context)

@@ -72,7 +72,8 @@ class Asked:
 
     def __init__(self, method: str, path: str, headers: Mapping[str, str]) -> None:
         self.method, self.path, self.headers = method, path[:PATH_CHARS], headers
-        self.is_openai = path.endswith(OPENAI)
+        is_model = method == "GET" and "/v1/models/" in path
+        self.is_openai = is_model or path.endswith(OPENAI)
         given = headers.get("x-request-id", "")
         self.id = given if ID.fullmatch(given) else f"{IDS.getrandbits(128):032x}"
         self.seen: dict[str, object] = {}  # what else the log says of it

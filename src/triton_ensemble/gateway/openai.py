@@ -40,9 +40,10 @@ models = APIRouter(responses=describe.OPENAI)
 
 
 def _list_texts(given: object) -> object:
-    """Return one text as a list of it; ValueError for token ids, which LangChain sends unless it is told otherwise."""
+    """Return one text as a list of it, and refuse token ids, which LangChain sends unless it is told otherwise."""
     if isinstance(given, list) and {*map(type, given)} & {int, bool, list}:
-        raise ValueError("token ids; send texts (LangChain: check_embedding_ctx_length=False)")
+        use = "send texts (LangChain: check_embedding_ctx_length=False)"
+        raise Refusal(400, f"input: token ids; {use}")
     return [given] if isinstance(given, str) else given
 
 
@@ -121,8 +122,15 @@ class Route:
 @models.get("/v1/models", summary="The one model")
 async def list_models(pipeline: Pipeline) -> dict[str, object]:
     """List the pipeline as a model."""
-    model = {"id": pipeline.model, "object": "model", "created": 0, "owned_by": "triton"}
-    return {"object": "list", "data": [model]}
+    return {"object": "list", "data": [await get_model(pipeline.model, pipeline)]}
+
+
+@models.get("/v1/models/{name:path}", summary="The model of a name")
+async def get_model(name: str, pipeline: Pipeline) -> dict[str, object]:
+    """Return the pipeline as a model."""
+    if name != pipeline.model:
+        raise Refusal(404, f"there is no model {name}; write {pipeline.model}")
+    return {"id": name, "object": "model", "created": 0, "owned_by": "triton"}
 
 
 def embeddings(*, input: str, output: str, dimensions: str = "", tokens: str = "") -> Route:

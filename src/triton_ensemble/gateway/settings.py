@@ -40,6 +40,9 @@ class Settings:
     body_s: float = 30.0  # from the request's first byte to its last
     max_bytes: int = 64 * MIB  # of a request
     max_rows: int = 64  # of a request
+    openai_rows: int = (
+        2048  # of a request in OpenAI's form, unless max_rows is given: its clients send as many
+    )
     sequence_rows: int = 4096  # of a request that is a sequence
     memory_bytes: int = 512 * MIB  # of all requests that are under way, for each worker
     batch: int = 1  # whether requests that come at the same time share calls of Triton: 1 or 0
@@ -60,6 +63,8 @@ class Settings:
                     raise SettingsError(f"{variable} is 0, and lets nothing in; write more")
                 if field.name in FORMS and not FORMS[field.name][0].fullmatch(text):
                     raise SettingsError(f"{variable} is {text}; write {FORMS[field.name][1]}")
+        if "max_rows" in given:
+            given.setdefault("openai_rows", given["max_rows"])
         settings = cls(**given)
         if settings.api_keys_file:
             _check_keys(Path(settings.api_keys_file))
