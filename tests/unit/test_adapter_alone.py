@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -338,13 +339,52 @@ def test_rows_of_other_shapes_are_not_joined(serve: Serve) -> None:
     assert seen == {(3,), (1,)}
 
 
-def test_a_cancelled_request_of_a_slow_step_is_not_computed(serve: Serve) -> None:
-    model = serve(double)
+async def double_later(self: Any, a: Any) -> dict[str, Any]:
+    return {"Y": a * 2}
+
+
+def double_as_stream(self: Any, a: Any) -> Iterator[dict[str, Any]]:
+    yield {"Y": a * 2}
+
+
+async def double_later_as_stream(self: Any, a: Any) -> AsyncIterator[dict[str, Any]]:
+    yield {"Y": a * 2}
+
+
+FORMS = [double, double_later, double_as_stream, double_later_as_stream]
+
+
+def respond(serve: Serve, form: Any, request: Request, **config: Any) -> Any:
+    """Return what a slow step said to a request."""
+    is_stream = form.__name__.endswith("stream")
+    model = serve(form, model_transaction_policy={"decoupled": is_stream}, **config)
     model._slow = True
+    returned = model.execute([request])
+    [response] = request.sender.sent[:1] if is_stream else returned
+    assert not is_stream or request.sender.flags[-1] == 1
+    return response.said
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_cancelled_request_of_a_slow_step_is_not_computed(serve: Serve, form: Any) -> None:
     request = Request(A=rows(1))
     request.cancelled = True
-    [response] = model.execute([request])
-    assert response.said == ("left", "cancelled")
+    assert respond(serve, form, request) == ("left", "cancelled")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("action", ["REJECT", "DELAY"])
+def test_a_request_whose_time_is_over_is_not_computed_unless_it_is_delayed(
+    serve: Serve, adapter: Adapter, monkeypatch: pytest.MonkeyPatch, form: Any, action: str
+) -> None:
+    monkeypatch.setattr(adapter.model, "perf_counter", itertools.count().__next__)
+    policy = {"default_queue_policy": {"timeout_action": action}}
+    said = [
+        respond(serve, form, Request(timeout_us=timeout_us, A=rows(1)), dynamic_batching=policy)
+        for timeout_us in (500_000, 5_000_000, 0)
+    ]
+    over = ("unavailable", "Request timeout expired") if action == "REJECT" else None
+    assert said == [over, None, None]
 
 
 def test_where_a_request_stands_in_its_sequence(serve: Serve) -> None:

@@ -71,6 +71,8 @@ class TritonPythonModel:
             int(dim) < 0 for tensor in config["input"] for dim in tensor["dims"]
         )
         self._calls = any(step["calls"] for step in steps)
+        policies = json.dumps(config.get("dynamic_batching", {}))
+        self._delays = '"DELAY"' in policies  # a request is computed even after its time
         self._begun = 0.0
         self._paces: defaultdict[int, Pace] = defaultdict(Pace)
         self._slow = False
@@ -124,8 +126,8 @@ class TritonPythonModel:
 
     def _answer(self, request: Request) -> Response:
         """Answer one request, with few function calls: after a wait, each of them takes a microsecond."""
-        if self._slow and request.is_cancelled():
-            return failure("cancelled", pb_utils.TritonError.CANCELLED)
+        if self._slow and (given_up := self._refuse_given_up(request)):
+            return given_up
         if self._calls:
             self._answered.of_step = Waiting([request], self._begun)
         inputs: Inputs = []
@@ -146,6 +148,15 @@ class TritonPythonModel:
             self._slow = seconds > SLOW_SECONDS
             self._step.count(seconds)
 
+    def _refuse_given_up(self, request: Request) -> Response | None:
+        """Return the response to a request that, as far as Triton tells, nobody waits for."""
+        timeout_us = 0 if self._delays else request.timeout()
+        if timeout_us and perf_counter() - self._begun > timeout_us / 1e6:
+            return failure("Request timeout expired", pb_utils.TritonError.UNAVAILABLE)
+        if request.is_cancelled():
+            return failure("cancelled", pb_utils.TritonError.CANCELLED)
+        return None
+
     def _find_faulty_row(self, inputs: Inputs) -> int | None:
         """Return the first row that the step fails at alone; None if none does, or if to find it takes too long."""
         rows, end = rows_of(inputs) or 0, perf_counter() + SEARCH_SECONDS
@@ -161,6 +172,8 @@ class TritonPythonModel:
         return None
 
     async def _answer_async(self, request: Request) -> Response:
+        if self._slow and (given_up := self._refuse_given_up(request)):
+            return given_up
         start = perf_counter()
         if self._calls:
             self._answered.of_task.set(Waiting([request], self._begun))
@@ -171,11 +184,13 @@ class TritonPythonModel:
         except FAILURES as error:
             return refusal(self._step, error)
         finally:
-            self._step.count(perf_counter() - start)
+            seconds = perf_counter() - start
+            self._slow = seconds > SLOW_SECONDS
+            self._step.count(seconds)
 
     def _answer_together(self, requests: list[Request]) -> list[Response]:
         """Answer requests whose rows have the same shapes by one call; if it fails, by a call for each."""
-        if self._slow and any(request.is_cancelled() for request in requests):
+        if self._slow and any(map(self._refuse_given_up, requests)):
             return [self._answer(request) for request in requests]
         if self._lone:
             read = self._arrays.read
@@ -267,7 +282,16 @@ class TritonPythonModel:
         for request in requests:
             self._stream(request)
 
+    def _refuse_stream(self, request: Request) -> bool:
+        """Refuse a request that is given up before its first response, and return whether it was."""
+        given_up = self._refuse_given_up(request) if self._slow else None
+        if given_up:
+            request.get_response_sender().send(given_up, FINAL)
+        return given_up is not None
+
     def _stream(self, request: Request) -> None:
+        if self._refuse_stream(request):
+            return
         self._answered.of_step = Waiting([request], self._begun)
         with self._open_sender(request) as send:
             for returned in self._generator(request, "__next__"):
@@ -275,6 +299,8 @@ class TritonPythonModel:
                     break
 
     async def _stream_async(self, request: Request) -> None:
+        if self._refuse_stream(request):
+            return
         self._answered.of_task.set(Waiting([request], self._begun))
         with self._open_sender(request) as send:
             async for returned in self._generator(request, "__anext__"):
@@ -306,5 +332,7 @@ class TritonPythonModel:
         except FAILURES as error:
             sender.send(refusal(self._step, error))
         finally:
-            self._step.count(perf_counter() - start)
+            seconds = perf_counter() - start
+            self._slow = seconds > SLOW_SECONDS
+            self._step.count(seconds)
             sender.send(flags=FINAL)
