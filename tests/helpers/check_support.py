@@ -166,6 +166,7 @@ CASES = [
     one("batch-io", f'{PYTHON}batch_output {{ source_input: "IN" }}', 5, ask=False),  # Triton dies of it
     one("batching-ignored", f"{PYTHON}dynamic_batching {{ }}", 5),
     one("batching-size", f"{BATCHES}dynamic_batching {{\npreferred_batch_size: [2, 8] }}", 7),
+    one("batching-override", f"{BATCHES}dynamic_batching {{ priority_levels: 2 default_priority_level: 1 priority_queue_policy {{ key: 2 value {{ allow_timeout_override: true }} }} }}", 6),
     one("batching-priority", f"{BATCHES}dynamic_batching {{ priority_levels: 2 }}", 6),
     one("batching-order", f"{BATCHES}dynamic_batching {{ priority_levels: 2 default_priority_level: 1\npreserve_ordering: true }}", 7),
     one("cache", f"{DECOUPLED}response_cache {{ enable: true }}", 6),

@@ -283,6 +283,16 @@ def test_instances_of_onnx_on_a_cpu_have_a_thread_each(
     assert values == ([threads] if threads else [])
 
 
+def test_a_step_without_a_batch_dimension_may_have_a_queue_policy(graph: Graph) -> None:
+    policy = {"allow_timeout_override": True, "default_timeout_us": 9}
+    batching = {"default_queue_policy": policy}
+    steps = [step("a", ["A"], ["B"], max_batch_size=0, batching=batching)]
+    [model] = graph({"A": "FP32[1]", "B": "FP32[1]"}, steps, max_batch_size=0)["models"]
+    assert model["settings"]["dynamic_batching"] == {
+        "default_queue_policy": {"allow_timeout_override": True, "default_timeout_microseconds": 9}
+    }
+
+
 @pytest.mark.parametrize(
     ("answers", "labels"),
     [

@@ -43,6 +43,7 @@ PLACES = {
     "batching-size": ["m/config.pbtxt:12"],
     "batching-priority": ["m/config.pbtxt:11"],
     "batching-order": ["m/config.pbtxt:13"],
+    "batching-override": ["m/config.pbtxt:13"],
     "cache": ["m/config.pbtxt:12"],
     "metrics": ["m/config.pbtxt:4"],
     "metric-tags": ["m/config.pbtxt:10"],

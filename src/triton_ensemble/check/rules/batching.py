@@ -22,6 +22,7 @@ from triton_ensemble.config import Model, Problem, enum_name
 
 BATCHING = "dynamic_batching"
 SHORTEST_TIMEOUT_US = 5  # up to 7 us, no request of 15 reached an idle instance of Triton 2.51
+A_DAY_US = 86_400_000_000
 
 
 @warning(
@@ -32,8 +33,10 @@ SHORTEST_TIMEOUT_US = 5  # up to 7 us, no request of 15 reached an idle instance
     passes=f"{BATCHES}dynamic_batching {{ }}\n",
 )
 def batching_ignored(model: Model) -> Iterator[Problem]:
-    """A model with dynamic batching has a batch dimension."""
-    if model.config.HasField(BATCHING) and not model.config.max_batch_size:
+    """A model with dynamic batching has a batch dimension, or a policy for its queue."""
+    batching = model.config.dynamic_batching
+    is_queue = batching.HasField("default_queue_policy")
+    if model.config.HasField(BATCHING) and not (model.config.max_batch_size or is_queue):
         what = "dynamic_batching has no effect on a model whose max_batch_size is 0"
         yield model.problem(what, "raise max_batch_size, or take it out", BATCHING)
 
@@ -97,6 +100,29 @@ def batching_timeout(model: Model) -> Iterator[Problem]:
         what = f"each request is rejected that waits for {timeout} us, and none is faster"
         place = ("default_queue_policy", "default_timeout_microseconds")
         yield model.problem(what, "write 1000 or more", BATCHING, *place)
+
+
+@warning(
+    "batching-override",
+    of=models,
+    triton="ignores the `timeout` of each request",
+    fails=f"{BATCHES}dynamic_batching {{ default_queue_policy {{ allow_timeout_override: true }} }}\n",
+    passes=f"""{BATCHES}dynamic_batching {{
+  default_queue_policy {{ allow_timeout_override: true default_timeout_microseconds: {A_DAY_US} }}
+}}
+""",
+)
+def batching_override(model: Model) -> Iterator[Problem]:
+    """A queue that takes the timeouts of requests has a default timeout, and theirs are below it."""
+    batching = model.config.dynamic_batching
+    policies: dict[Any, Any] = {"default_queue_policy": batching.default_queue_policy}
+    for level, policy in batching.priority_queue_policy.items():
+        policies["priority_queue_policy", str(level)] = policy
+    for place, policy in policies.items():
+        if policy.allow_timeout_override and not policy.default_timeout_microseconds:
+            what = "allow_timeout_override has no effect without default_timeout_microseconds"
+            instead = f"write one above any request's, as {A_DAY_US}, a day"
+            yield model.problem(what, instead, BATCHING, place, "allow_timeout_override")
 
 
 @error(

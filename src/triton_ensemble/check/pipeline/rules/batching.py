@@ -18,7 +18,7 @@ def batching(step: Answers, graph: Answers, answers: Answers) -> Iterator[Proble
     """Sizes, priorities and order that a batcher can have."""
     given, rows = step.get("batching"), step["max_batch_size"]
     sequence, settings = step.get("sequence", {}), given if isinstance(given, dict) else {}
-    if given and not rows:
+    if given and not rows and "default_queue_policy" not in settings:
         yield problem("batching-no-rows", "batching")
     if given and "sequence" in step:
         yield problem("batching-sequence", "batching")
