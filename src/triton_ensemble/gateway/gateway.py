@@ -125,7 +125,7 @@ class Gateway:
 
     async def _answer(self, asked: Asked, inputs: Mapping[str, object]) -> Answer:
         """Return what Triton answers; Refusal where no row gets outputs."""
-        end = time.monotonic() + self._settings.timeout_s
+        end = time.monotonic() + _read_timeout(asked, self._settings.timeout_s)
         most = self._settings.openai_rows if asked.is_openai else self._max_rows
         async with self.admission:
             with observe.span("triton") as context, self._translate(asked):
@@ -178,7 +178,7 @@ class Gateway:
         self, asked: Asked, inputs: Mapping[str, object]
     ) -> AsyncGenerator[Arrays, None]:
         """Yield the answers of a decoupled pipeline; Refusal where it fails."""
-        end = time.monotonic() + self._settings.timeout_s
+        end = time.monotonic() + _read_timeout(asked, self._settings.timeout_s)
         async with self.admission:
             with observe.span("triton") as context, self._translate(asked):
                 options = _options(asked, context)
@@ -225,6 +225,17 @@ def _options(asked: Asked, context: Context | None) -> Options:
     if context is not None:  # spans are exported, and Triton's belong to that one
         propagate.inject(trace, context)
     return {"request_id": asked.id, "headers": trace}
+
+
+def _read_timeout(asked: Asked, most_s: float) -> float:
+    """Return the seconds that a request has, at most `most_s`; Refusal 400 if its X-Request-Timeout is not above 0."""
+    try:
+        given_s = float(asked.headers.get("x-request-timeout", most_s))
+    except ValueError:
+        given_s = 0.0
+    if not given_s > 0:
+        raise Refusal(400, "X-Request-Timeout: write seconds, as 2.5")
+    return min(given_s, most_s)
 
 
 class _Events(StreamingResponse):
