@@ -63,9 +63,9 @@ def strangers(generate: Generate, tmp_path_factory: pytest.TempPathFactory) -> P
     (project / "Makefile").write_text("$(shell touch ran/Makefile)\nx:\n")
     for name in TEMPLATES:
         (project / name).parent.mkdir(parents=True, exist_ok=True)
-    code = "{{ cycler.__init__.__globals__.os.system('touch ran/template') }}"
+    evil = "{{ cycler.__init__.__globals__.os.system('touch ran/template') }}"
     (project / TEMPLATES[0]).write_text("files: [evil]\n")
-    (project / TEMPLATES[1]).write_text(code)
+    (project / TEMPLATES[1]).write_text(evil)
     project.commit()
     for number, name in enumerate(GIT):
         succeed(project.run("git", "config", name, f"touch {project / 'ran'}/git-{number}; true"))
@@ -136,7 +136,7 @@ def test_no_name_forges_a_line_or_steers_the_terminal(hostile: Project, words: l
     assert UNSAFE.findall(printed) == []
     assert not [line for line in printed.splitlines() if line.startswith(FORGED)]
     assert "Traceback" not in printed
-    if words[0] == "adopt" and said.stdout:
+    if words[-1] == "e":
         assert "extras" not in yaml.safe_load(said.stdout)
 
 
