@@ -103,7 +103,8 @@ def hostile(generate: Generate, tmp_path_factory: pytest.TempPathFactory) -> Pro
     for folder in ("model_repository/m/1", "model_repository", "samples", "models", "steps", "."):
         for ending in (".bin", ".py", ".json", ".yml"):
             (project / folder / f"{HOSTILE}{ending}").write_text(HOSTILE)
-    (project / "model_repository/e/labels.txt").write_text(HOSTILE)
+    (write(project / "good", alone()) / f"m/1/{HOSTILE}").write_text("")
+    (project / "good" / HOSTILE).write_text("")
     return project
 
 
@@ -112,9 +113,8 @@ SHOWN = [
     ["check", "--format", "github"],
     ["check", f"{HOSTILE}.yml"],
     ["check", HOSTILE],
-    ["adopt", "model_repository", "--ensemble", "e"],
+    ["adopt", "good"],
     ["adopt", "model_repository", "--ensemble", HOSTILE],
-    ["adopt", HOSTILE],
     ["fleet", HOSTILE, "."],
     ["infer"],
     ["sample", f"IMAGE=@{HOSTILE}"],
@@ -136,7 +136,7 @@ def test_no_name_forges_a_line_or_steers_the_terminal(hostile: Project, words: l
     assert UNSAFE.findall(printed) == []
     assert not [line for line in printed.splitlines() if line.startswith(FORGED)]
     assert "Traceback" not in printed
-    if words[-1] == "e":
+    if words[-1] == "good":
         assert "extras" not in yaml.safe_load(said.stdout)
 
 
