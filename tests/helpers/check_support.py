@@ -284,7 +284,7 @@ FINE: dict[str, Files] = {
     "passive beside active": {"@m": f"{PYTHON}{CPU.replace('}', 'passive: true }')}"},
     "a sign apart from its number": {"@m": PYTHON.replace("[4]", "[ -\n1 ]")},
     "flags as numbers": {"@m": f"{PYTHON}model_transaction_policy {{ decoupled: 00 }} response_cache {{ enable: 0x0 }}"},
-    "bytes that are no text": {"@m": f'{PYTHON}parameters {{ key: "k" value {{ string_value: "\\377\\xfe\\777\\ud83d\\ude00\\ud83d" }} }}'},
+    "bytes that are no text": {"@m": f'{PYTHON}parameters {{ key: "k" value {{ string_value: "\\377\\xfe\\777\\ud83d\\ude00\\ud83d\\U00110000" }} }}'},
     "an execute that is set later": code("", f"{CLASS}pass\n\nTritonPythonModel.execute = lambda self, requests: []\n", 0).files,
     "a model by other means": code("", f"from json import JSONDecoder as M\nif M:\n    def {NAME}():\n        return M()\n", 0).files,
     "arguments of other names": code("", MODEL.replace("(self, requests", "(this, *requests, more=0") + "\n    def initialize(self, args, more=0):\n        return \"is\" is 1\n", 0).files,

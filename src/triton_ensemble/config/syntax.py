@@ -17,9 +17,10 @@ READ_BY_TRITON = {
     r"-(\s+)(?=[\d.])": r"\1-",  # `- 1`
     r"(?<![\w.])0[xX]?0*(?=[01](?![\w.]))": "",  # `01` and `0x1`, of a flag too
 }
-# Escapes in strings that may be no UTF-8: of bytes, and halves of UTF-16's pairs. Triton takes bytes.
+# Escapes in strings that may be no UTF-8: of bytes, halves of UTF-16's pairs, numbers of no character. Triton takes bytes.
 BYTE_ESCAPE = re.compile(
-    r"(?<!\\)((?:\\\\)*)\\([2-7][0-7]{2}|[xX][89a-fA-F][0-9a-fA-F]|u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    r"(?<!\\)((?:\\\\)*)\\"
+    r"([2-7][0-7]{2}|[xX][89a-fA-F][0-9a-fA-F]|u[dD][89a-fA-F][0-9a-fA-F]{2}|U001[1-9a-fA-F][0-9a-fA-F]{4})"
 )
 PAIR = re.compile(
     r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
