@@ -45,7 +45,7 @@ SOURCES = {"gh:": "https://github.com/", "gl:": "https://gitlab.com/", "git+": "
 # Runs with the toolkit of a project, in its folder, whose own modules it does not import.
 LIST_EDITED = """
 import json, pathlib, sys
-sys.path.insert(0, sys.argv[1])
+sys.path = sys.argv[1:]
 from triton_ensemble.apply.project import ChangedProject, list_edited
 from triton_ensemble.apply.state import read_state
 print(json.dumps([*list_edited(ChangedProject(read_state(pathlib.Path())))]))
@@ -175,7 +175,9 @@ def _list_edited(root: Path, work: Path) -> list[str] | None:
         with suppress(ValueError, zipfile.BadZipFile):
             if not toolkit.exists():
                 zipfile.ZipFile(wheel).extractall(toolkit)
-            printed = _output(root, sys.executable, "-I", "-c", LIST_EDITED, str(toolkit))
+            printed = _output(
+                root, sys.executable, "-I", "-c", LIST_EDITED, str(toolkit), *sys.path
+            )
             return list(map(str, json.loads(printed)))
     return None
 
