@@ -73,31 +73,22 @@ BAD_TEXTS = [r"\777", r"\477", r"\ud83d\ude00", r"\ud83d", r"\udc00\ud800", r"\U
 NUMBERS = ["9" * 5000, "1e99999", "0x" + "f" * 99, "-1", "nan", "3", "'a'", "[]", "{}", "null", "[[3]]", "{a: 3}", "true"]  # fmt: skip
 
 
-def _remove(path: Path) -> None:
+def replace(path: Path, kind: str) -> None:
+    """Put a FIFO, a folder, a sparse or a deep file in a path's place, or a link to `kind`."""
     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind in ("sparse", "deep"):
+        path.write_text("[" * DEEP)
+        os.truncate(path, SPARSE_BYTES if kind == "sparse" else DEEP)
+    else:
+        path.symlink_to(kind)
 
 
-def _fifo(path: Path, _: random.Random) -> None:
-    _remove(path)
-    os.mkfifo(path)
-
-
-def _link(path: Path, rng: random.Random) -> None:
-    _remove(path)
-    path.symlink_to(rng.choice([*LINKS, path.name]))
-
-
-def _folder(path: Path, _: random.Random) -> None:
-    _remove(path)
-    path.mkdir()
-
-
-def _sparse(path: Path, _: random.Random) -> None:
-    os.truncate(path, SPARSE_BYTES)
-
-
-def _unreadable(path: Path, _: random.Random) -> None:
-    path.chmod(0)
+def _place(path: Path, rng: random.Random) -> None:
+    replace(path, rng.choice(["fifo", "folder", "sparse", rng.choice([*LINKS, path.name])]))
 
 
 def _text(path: Path, rng: random.Random) -> None:
@@ -125,7 +116,7 @@ def _words(path: Path, rng: random.Random) -> None:
 
 
 KINDS: list[Callable[[Path, random.Random], None]] = [
-    _fifo, _link, _folder, _sparse, _unreadable, _text, _text, _text, _around, _line_ends, _words, _words, _words, _words,
+    *[_place] * 4, *[_text] * 3, _around, _line_ends, *[_words] * 4, lambda path, _: path.chmod(0),
 ]  # fmt: skip
 
 
@@ -145,7 +136,7 @@ def write_hostile(folder: Path, seed: object) -> tuple[Path, list[str]]:
         path = rng.choice([each for name in FILES for each in (folder / name, folder / name, (folder / name).parent)])  # fmt: skip
         kind = rng.choice(KINDS)
         is_file = path.is_file() and path.stat().st_size < SPARSE_BYTES
-        if path != folder and path.is_relative_to(folder) and (is_file or (kind in (_link, _fifo) and path.is_dir())):  # fmt: skip
+        if path != folder and (is_file or (kind is _place and path.is_dir())):
             kind(path, rng)
             done.append(f"{kind.__name__} {path.relative_to(folder)}")
     return repository, done

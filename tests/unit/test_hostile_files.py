@@ -17,7 +17,7 @@ import pytest
 import yaml
 from drawing import SEED
 from hostile_answers_support import RICH, changed, places
-from hostile_files import DEEP, FILES, SPARSE_BYTES, write_files, write_hostile
+from hostile_files import DEEP, FILES, replace, write_files, write_hostile
 
 from triton_ensemble.check.engine import check
 from triton_ensemble.cli import main
@@ -60,19 +60,6 @@ def test_hostile_files_are_lines(
         assert status in (0, 1), (done, err)
         assert (out + err).strip(), done
         assert "Traceback" not in out + err, done
-
-
-def replace(path: Path, kind: str) -> None:
-    path.unlink()
-    if kind == "fifo":
-        os.mkfifo(path)
-    elif kind == "sparse":
-        path.touch()
-        os.truncate(path, SPARSE_BYTES)
-    elif kind == "deep":
-        path.write_text("[" * DEEP)
-    else:
-        path.symlink_to(kind)
 
 
 @pytest.mark.parametrize("kind", ["fifo", "sparse", "/dev/zero"])
