@@ -92,11 +92,7 @@ def stream(generate: Generate, words: str) -> Project:
 
 
 def launch(
-    project: Project,
-    output: Any,
-    *options: str,
-    within: Sequence[str] = (),
-    **environment: str,
+    project: Project, output: Any, *options: str, within: Sequence[str] = (), **environment: str
 ) -> subprocess.Popen[Any]:
     """Start `triton-ensemble gateway` in a session of its own, by the command `within`, and do not wait for it."""
     return subprocess.Popen(
@@ -124,25 +120,14 @@ def started(
 
 @contextmanager
 def gateway(
-    project: Project,
-    url: str,
-    *options: str,
-    within: Sequence[str] = (),
-    **environment: str,
+    project: Project, url: str, *options: str, within: Sequence[str] = (), **environment: str
 ) -> Iterator[Service]:
     """Run `triton-ensemble gateway` for the Triton at `url`, until Ctrl-C."""
     port = free_port()
+    options = (f"--port={port}", *options)
     with (
         NamedTemporaryFile() as log,  # a pipe that nobody reads would be full at some time
-        launch(
-            project,
-            log,
-            f"--port={port}",
-            *options,
-            within=within,
-            TRITON_URL=url,
-            **environment,
-        ) as process,
+        launch(project, log, *options, within=within, TRITON_URL=url, **environment) as process,
     ):
         service = Service(port, process, Path(log.name))
         try:
