@@ -31,13 +31,22 @@ async def serving(app: Any, state: ServerState, **settings: float) -> AsyncItera
         yield server.sockets[0].getsockname()
 
 
-def said(data: bytes, app: Any = ALIVE, **settings: float) -> bytes:
-    """Return all that a connection answers until it is closed."""
+def said(
+    data: bytes, app: Any = ALIVE, *, pause_s: float | None = None, **settings: float
+) -> bytes:
+    """Return all that a connection answers until it is closed; with `pause_s` between parts of what is sent."""
 
     async def main() -> bytes:
         async with serving(app, ServerState(), **settings) as address:
             reader, writer = await asyncio.open_connection(*address)
-            writer.write(data)
+            parts = (
+                [data]
+                if pause_s is None
+                else [data[i : i + 7000] for i in range(0, len(data), 7000)]
+            )
+            for part in parts:
+                writer.write(part)
+                await asyncio.sleep(pause_s or 0)
             answer = await asyncio.wait_for(reader.read(), 5)
             writer.close()
         return answer
@@ -110,3 +119,12 @@ def test_a_body_in_chunks_is_read() -> None:
         b"POST /mine HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: Chunked\r\n\r\n"
     )
     assert said(head + b"1\r\na\r\n0\r\n\r\n").startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("pause_s", [None, 0, 0.01])
+@pytest.mark.parametrize("size", [60_000, 66_000, 200_000])
+def test_a_long_head_is_refused_however_it_comes(size: int, pause_s: float | None) -> None:
+    """At once, or in parts of 7,000 bytes."""
+    head = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nA: %s\r\n\r\n" % (b"a" * size)
+    status = b"200" if size < 64 << 10 else b"431"
+    assert said(head, pause_s=pause_s).startswith(b"HTTP/1.1 " + status)

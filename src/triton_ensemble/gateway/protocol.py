@@ -22,6 +22,7 @@ from triton_ensemble.gateway.ordinary import Ordinary
 from triton_ensemble.gateway.settings import Settings
 
 HEAD_BYTES = 64 << 10
+LONG = f"The headers have more than {HEAD_BYTES} bytes."
 CLOSE = (b"connection", b"close")
 PLAIN = (b"content-type", b"text/plain; charset=utf-8")
 STATUS_LINES = {
@@ -53,7 +54,7 @@ class Protocol(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._exchange: Exchange | None = None  # until it is read and answered
         self._has_all = self._is_answered = False  # of the exchange
-        self._keeps_alive = self._is_idle = self._is_last = False
+        self._keeps_alive = self._is_idle = self._is_last = self._is_rejected = False
         self._head_bytes = 0  # that came since the last ones of a body
         self._timer: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
@@ -70,6 +71,7 @@ class Protocol(asyncio.Protocol):
         limit = self.config.limit_concurrency
         if limit and len(self.server_state.connections) > limit:
             self._reject("There are too many connections.", 503)
+            transport.close()  # now: reading on for nobody would keep one of the files that lack
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server_state.connections.discard(self)
@@ -97,6 +99,8 @@ class Protocol(asyncio.Protocol):
             self._unread = self.loop.call_later(self._read_s, self._await_reading, size)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_rejected:
+            return
         if self._is_idle:
             self._unlimit()
             self._is_idle = False
@@ -104,7 +108,7 @@ class Protocol(asyncio.Protocol):
         if not self._is_last:
             self._feed(data)
         if self._head_bytes > HEAD_BYTES:
-            self._reject(f"The headers have more than {HEAD_BYTES} bytes.")
+            self._reject(LONG, 431)
         elif not self._timer and not self._exchange:
             self._limit(self._body_s, self.transport.close)
         elif not self._timer and not self._has_all and self._exchange:
@@ -135,19 +139,27 @@ class Protocol(asyncio.Protocol):
         return _head(line, offered) + rest
 
     def _reject(self, text: str, status: int = 400) -> None:
-        """Answer invalid HTTP and end the connection. If a request is under way, its answer ends the connection."""
+        """Answer invalid HTTP and end the connection. If a request is under way, its answer ends the connection.
+
+        What still comes is read for nobody: to close at once would reset the connection, and the answer be lost.
+        """
         if self._exchange and self._has_all:
             self._is_last = True
-        elif not self.transport.is_closing():
+        elif not self.transport.is_closing() and not self._is_rejected:
             length = (b"content-length", str(len(text)).encode())
             if not self._is_answered:
                 self.write(self.head(status, [PLAIN, length, CLOSE]), text.encode())
-            self.transport.close()
+            self._is_rejected = self.transport.can_write_eof()
+            if not self._is_rejected:
+                return self.transport.close()
+            self.transport.write_eof()
+            self._unlimit()
+            self._limit(self._body_s, self.transport.close)
 
     # Of the parser
 
     def on_message_begin(self) -> None:
-        self._is_last = self._exchange is not None
+        self._is_last = self._exchange is not None or self._is_rejected
         self._url: bytes = b""
         self._headers: list[tuple[bytes, bytes]] = []
 
@@ -164,6 +176,9 @@ class Protocol(asyncio.Protocol):
         self._head_bytes = 0
         self._has_all = self._is_answered = False
         self.http_version = self._parser.get_http_version()
+        size = len(self._url) + sum(len(n) + len(v) + 4 for n, v in self._headers)
+        if size > HEAD_BYTES:  # that came at once
+            return self._reject(LONG, 431)
         hosts = sum(name == b"host" for name, _ in self._headers)
         if hosts > 1 or (not hosts and self.http_version == "1.1"):  # RFC 9112, 3.2
             return self._reject("A request has one Host header.")
