@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from gateway_service import Service, gateway, metric
+from gateway_service import Answer, Service, gateway, metric
 from support import ROOT, UNUSUAL, Generate, Project, Server, run, serve, step, succeed
 
 from triton_ensemble.container.request import message
@@ -159,7 +159,10 @@ def test_it_says_what_it_is(service: Service) -> None:
     assert (files["items"]["format"], files["minItems"]) == ("binary", 1)
     examples = body["application/json"]["examples"]
     assert {"digit-7", "digit-7-png", "digits-2-6"} == examples.keys()
-    ok = paths["/predict"]["post"]["responses"]["200"]["content"]["application/json"]
+    assert "401" not in paths["/predict"]["post"]["responses"]
+    answers = paths["/predict"]["post"]["responses"]["200"]["content"]
+    assert "image/*" not in answers  # LABEL is a text in samples
+    ok = answers["application/json"]
     assert ok["schema"]["properties"]["errors"]["items"]["required"] == ["row", "error"]
     for name, example in examples.items():
         answer = service.post(example["value"]).json()
@@ -303,6 +306,65 @@ def test_what_is_no_tensor_is_said_by_its_row_and_an_empty_one_is(generate: Gene
             assert (answer.status, answer.json()["error"][: len(line)]) == (400, line)
             if "row " in line[:8]:
                 assert answer.json()["row"] == int(line[7])
+
+
+ENDS = {f"INT{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)}
+ENDS |= {f"UINT{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)}
+HIGHEST = {"FP16": 65504.0, "FP32": 3.4028234663852886e38, "FP64": 1.7976931348623157e308}
+LOWEST = {"FP16": 6e-8, "FP32": 1.401298464324817e-45, "FP64": 5e-324}
+ROUNDED = {"FP16": 0.01, "FP32": 1e-7}
+BEYOND = {
+    **{kind: [least - 1, most + 1, 0.5] for kind, (least, most) in ENDS.items()},
+    "FP16": [65520.0, -7e4],
+    "FP32": [3.5e38],
+}
+NO_NUMBERS = ("NaN", "Infinity", "-Infinity", "1e309", "-1e309")
+ALL_TYPES = """
+class Step:
+    def __init__(self, context):
+        pass
+
+    def __call__(self, **inputs):
+        return {f"OUT_{name}": array for name, array in inputs.items()}
+"""
+
+
+@pytest.mark.slow
+def test_each_type_takes_its_ends_and_nothing_beyond(generate: Generate) -> None:
+    """In JSON and in forms; NaN and infinity are not JSON."""
+    kinds = [*ENDS, *HIGHEST]
+    outputs = [f"OUT_{kind}" for kind in kinds]
+    tensors = {name: f"{name.removeprefix('OUT_')}[1]" for name in (*kinds, *outputs)}
+    project = generate(
+        project_name="types",
+        tensors=tensors,
+        steps=[step("same", kinds, outputs)],
+        extras=["gateway"],
+    )
+    (project / "steps/same.py").write_text(ALL_TYPES)
+    succeed(project.make("repository"))
+    with serve(project) as server, gateway(project, server.urls["http"]) as service:
+
+        def ask(kind: str, *values: str) -> list[Answer]:
+            """Send values of a type, and as many zeros of each other, as JSON and as a form."""
+            given = {name: values if name == kind else ["0"] * len(values) for name in kinds}
+            body = ",".join(f'"{name}":[[{"],[".join(rows)}]]' for name, rows in given.items())
+            parts = [(n, "", f"[{row}]".encode()) for n, rows in given.items() for row in rows]
+            return [service.post(f"{{{body}}}".encode()), service.upload(*parts)]
+
+        good = {**ENDS, **{kind: (-most, most, LOWEST[kind]) for kind, most in HIGHEST.items()}}
+        for kind, values in good.items():
+            for answer in ask(kind, *map(repr, values), "1"):
+                assert answer.status == 200, (kind, answer.content)
+                seen = [row[0] for row in answer.json()[f"OUT_{kind}"]]
+                assert seen == pytest.approx([*values, 1], rel=ROUNDED.get(kind, 0)), kind
+                assert kind in ENDS or all(seen)
+        for kind, beyond in BEYOND.items():
+            for value in beyond:
+                for answer in ask(kind, "1", repr(value)):
+                    assert (answer.status, kind in answer.json()["error"]) == (400, True), value
+        for text in NO_NUMBERS:
+            assert [answer.status for answer in ask("FP64", "1", text)] == [400, 400]
 
 
 FOUR = {"I": "INT32[1]", "F": "FP32[1]", "B": "BOOL[1]", "S": "STRING[1]"}

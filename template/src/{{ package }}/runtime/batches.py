@@ -113,6 +113,8 @@ def _find_dtype(datatype: str) -> np.dtype[Any]:
 def _numbers(value: ArrayLike, datatype: str) -> NDArray[Any]:
     """Return a value in the tensor's type, if this only rounds floats: 1.5 does not become an integer."""
     given, wanted = np.asarray(value), _find_dtype(datatype)
+    if given.dtype == np.float64 and wanted == np.uint64:
+        given = _whole(value, given)
     if given.dtype == wanted:
         return given
     # NumPy has bfloat16 as a type of kind V
@@ -130,6 +132,14 @@ def _numbers(value: ArrayLike, datatype: str) -> NDArray[Any]:
         if beyond.any():
             raise ValueError(f"{given[beyond][0]:g} is beyond its range")
     return converted
+
+
+def _whole(value: ArrayLike, floats: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers as UINT64, where NumPy takes 2**63 beside a smaller one for floats."""
+    cells = np.asarray(value, dtype=object)
+    are_whole = all(type(cell) is int or isinstance(cell, np.integer) for cell in cells.flat)
+    is_within = are_whole and min(cells.flat, default=-1) >= 0 and max(cells.flat) < 2**64
+    return cells.astype(np.uint64) if is_within else floats
 
 
 def split(given: Arrays) -> list[range]:
