@@ -58,6 +58,11 @@ def test_images_depend_on_prompt_and_seed_and_not_on_the_batch(service: Service)
     assert [base64.b64decode(cell["base64"]) for [cell] in together] == images
 
 
+def test_the_description_offers_an_image(service: Service) -> None:
+    [predict] = service.ask("GET", "/openapi.json").json()["paths"]["/predict"].values()
+    assert {"application/json", "image/*"} == predict["responses"]["200"]["content"].keys()
+
+
 def test_rows_may_have_other_numbers_of_steps(server: Server) -> None:
     steps = np.array([[1], [30], [5], [100]], np.int32)
     prompts = np.full(steps.shape, b"a red fox", object)

@@ -57,8 +57,8 @@ def service(module: ModuleType, inputs: type, answer: type, *routes: OpenAi) -> 
     )
     app.state.gateway, app.state.settings = gateway, settings
     app.root_path = settings.root_path  # as an argument it is deprecated
-    shown = [] if gateway.keys.are_asked else requests  # the description is for everybody
-    described = [describe.predict(client, inputs, answer, shown, decoupled=project.decoupled)]
+    about = {"decoupled": project.decoupled, "keys": gateway.keys.are_asked}
+    described = [describe.predict(client, inputs, answer, requests, **about)]
     answers: dict[str, Answering] = {"/predict": gateway.answer}
     for one in routes:
         described += [one.describe()] * len(one.paths)
@@ -79,6 +79,9 @@ def service(module: ModuleType, inputs: type, answer: type, *routes: OpenAi) -> 
         )
     if not observe.EXPORTED:  # spans and metrics have the names of routes that FastAPI itself finds
         app.add_middleware(Asks, routes=cast(list[Route], app.router.routes[-len(answers) :]))
+    if not gateway.keys.are_asked:
+        describe_all = app.openapi
+        app.openapi = lambda: describe.drop_keys(describe_all())  # type: ignore[method-assign]
     page.add(app, project, gateway.keys)
     _add_probes(app, gateway)
     for error in (Refusal, HTTPException, RequestValidationError):

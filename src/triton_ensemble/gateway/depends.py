@@ -12,9 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from triton_ensemble.client import Arrays
+from triton_ensemble.gateway.describe import KEY
 from triton_ensemble.gateway.gateway import Gateway
 
-HEADER = APIKeyHeader(name="X-API-Key", scheme_name="key", auto_error=False)  # describes it
+HEADER = APIKeyHeader(name="X-API-Key", scheme_name=KEY, auto_error=False)  # describes it
 
 
 async def _require_key(request: Request, _: Annotated[str | None, Depends(HEADER)]) -> None:

@@ -11,9 +11,11 @@ from triton_ensemble.client import Arrays, Package, Tensor
 from triton_ensemble.gateway.answers import ERRORS, outputs_as_json
 from triton_ensemble.gateway.bodies import raw_input
 from triton_ensemble.samples.files import Sample
+from triton_ensemble.samples.images import kind
 
 Json: TypeAlias = dict[str, Any]  # an object of OpenAPI
 Responses: TypeAlias = dict[int | str, Json]
+KEY = "key"  # the name of its scheme
 EXAMPLE_BYTES = 16_384  # a larger one hides the description
 
 DESCRIPTION = "Inputs by name, as JSON or as the fields and files of a form"
@@ -69,14 +71,21 @@ OPENAI = _refusals(make_object({"error": OPENAI_ERROR, "id": ID}))
 
 
 def predict(
-    client: Package, inputs: type, answer: type, samples: list[Sample], *, decoupled: bool
+    client: Package,
+    inputs: type,
+    answer: type,
+    samples: list[Sample],
+    *,
+    decoupled: bool,
+    keys: bool,
 ) -> Json:
-    """Return what FastAPI takes to describe a route; its examples are `samples`."""
+    """Return what FastAPI takes to describe a route; its examples are `samples`, where no keys are asked for."""
+    shown = [] if keys else samples  # the description is for everybody
     body = _schema(inputs)
     form = {"type": "object", "properties": {}, "required": body.get("required", [])}
     for name, tensor in client.tensors.INPUTS.items():
         form["properties"][name] = _parts(tensor, bool(client.tensors.MAX_BATCH_SIZE))
-    requests = _list_examples({sample.name: sample.inputs for sample in samples})
+    requests = _list_examples({sample.name: sample.inputs for sample in shown})
     forms = {
         "application/json": {"schema": body, **requests},
         "multipart/form-data": {"schema": form},
@@ -84,8 +93,9 @@ def predict(
     raw = raw_input(client.tensors)
     if raw:
         forms["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
-    responses = {status: content(text) for status, text in REFUSALS.items()}
-    answered = _events(answer) if decoupled else _outputs(client, answer, samples)
+    statuses = {status: text for status, text in REFUSALS.items() if keys or status != 401}
+    responses = {status: content(text) for status, text in statuses.items()}
+    answered = _events(answer) if decoupled else _outputs(client, answer, samples, shown)
     ok = {"description": "The outputs", "content": answered}
     return {
         "summary": f"Ask {client.tensors.MODEL}",
@@ -95,14 +105,22 @@ def predict(
     }
 
 
-def _outputs(client: Package, answer: type, samples: list[Sample]) -> Json:
+def _outputs(client: Package, answer: type, samples: list[Sample], shown: list[Sample]) -> Json:
     """Return the forms of an answer by media type: JSON, or where an output may be an image that one."""
     schema = _schema(answer)
     schema["properties"] = {**schema["properties"], ERRORS: ROW_ERRORS}
-    examples = _list_examples({sample.name: sample.outputs for sample in samples})
-    texts = [t for t in client.tensors.OUTPUTS.values() if t.datatype == "BYTES"]
-    image = {"image/*": {"schema": {"type": "string", "format": "binary"}}} if texts else {}
-    return {"application/json": {"schema": schema, **examples}, **image}
+    examples = _list_examples({sample.name: sample.outputs for sample in shown})
+    texts = [name for name, one in client.tensors.OUTPUTS.items() if one.datatype == "BYTES"]
+    binary = {"image/*": {"schema": {"type": "string", "format": "binary"}}}
+    has_image = any(_is_image(name, samples) for name in texts)
+    return {"application/json": {"schema": schema, **examples}, **(binary if has_image else {})}
+
+
+def _is_image(name: str, samples: list[Sample]) -> bool:
+    """Return whether an output of bytes is an image in samples, or by its name where they do not have it."""
+    known = [sample.outputs[name] for sample in samples if name in sample.outputs]
+    cells = [bytes(cell) for array in known for cell in array.flat]
+    return any(map(kind, cells)) if cells else "image" in name.lower()
 
 
 def _events(answer: type) -> Json:
@@ -131,3 +149,13 @@ def _parts(tensor: Tensor, batch: bool) -> Json:
     is_text = tensor.datatype == "BYTES" and tensor.dims == (1,)
     row = {**TEXT, "format": "binary"} if is_text else {**TEXT, "description": "JSON"}
     return make_list(row) | {"minItems": 1} if batch else row
+
+
+def drop_keys(description: Json) -> Json:
+    """Return the description of an application without the API key, which routes may take but nobody asks for."""
+    description.get("components", {}).get("securitySchemes", {}).pop(KEY, None)
+    operations = (one for path in description["paths"].values() for one in path.values())
+    for operation in operations:
+        if needs := [need for need in operation.pop("security", []) if KEY not in need]:
+            operation["security"] = needs
+    return description
