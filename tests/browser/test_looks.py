@@ -51,6 +51,8 @@ def test_a_phone(opened: Open, service: Service) -> None:
     page = opened(service, viewport=PHONE, has_touch=True)
     page.get_by_role("button", name="digit-7", exact=True).tap()
     assert len(answers(page)) == 1
+    top = page.locator("#answer .answers").evaluate("answer => answer.getBoundingClientRect().top")
+    assert 0 <= top < PHONE["height"] * 3 / 4  # it is seen without a finger
     page.click("#code summary")
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     page.click("#code summary")

@@ -98,8 +98,8 @@ def test_files_are_uploaded_and_errors_have_their_names(
     assert (first.split()[0], last.split()[0]) == ("digit-7.jpg", "digit-2.jpg")
     assert error.splitlines()[0] == bad.name
     assert "not a complete JPEG or PNG image" in error
-    page.get_by_role("button", name="Remove row 1 of IMAGE").click()
-    page.get_by_role("button", name="Remove row 3 of IMAGE").click()
+    page.get_by_role("button", name="Remove row 0 of IMAGE").click()
+    page.get_by_role("button", name="Remove row 2 of IMAGE").click()
     [error] = send(page)
     assert error.splitlines()[0] == bad.name
 
@@ -134,14 +134,14 @@ def test_files_are_dropped(opened: Open, service: Service) -> None:
 def test_texts_and_numbers(opened: Open, mixed: Service) -> None:
     """A text keeps its line ends; bars are sorted; an image is one; rows of JSON are joined."""
     page = opened(mixed)
-    row(page, "Row 1 of TEXT").fill("one\ntwo <b>")
+    row(page, "Row 0 of TEXT").fill("one\ntwo <b>")
     page.locator("fieldset", has_text="TEXT").get_by_text("Add a row").click()
     page.keyboard.type("a text of more than twenty letters")
     numbers = page.locator("fieldset", has_text="NUMBERS").get_by_text("Add a row")
     numbers.click()
     numbers.click()
-    assert row(page, "Row 2 of NUMBERS").input_value() == "[[0,0],[0,0]]"
-    row(page, "Row 2 of NUMBERS").fill("[[1, 2], [3, 4.5]]")
+    assert row(page, "Row 1 of NUMBERS").input_value() == "[[0,0],[0,0]]"
+    row(page, "Row 1 of NUMBERS").fill("[[1, 2], [3, 4.5]]")
     first, second = send(page)
     assert "one\ntwo <b>" in first
     assert "…" in second
@@ -158,12 +158,27 @@ def test_texts_and_numbers(opened: Open, mixed: Service) -> None:
 def test_a_request_that_is_refused(opened: Open, mixed: Service) -> None:
     page = opened(mixed)
     page.locator("fieldset", has_text="NUMBERS").get_by_text("Add a row").click()
-    row(page, "Row 1 of NUMBERS").fill("[[1, 2], [3,")
+    row(page, "Row 0 of NUMBERS").fill("[[1, 2], [3,")
     [error] = send(page)
     assert "NUMBERS: is no JSON" in error
-    row(page, "Row 1 of NUMBERS").fill("[1]")
+    row(page, "Row 0 of NUMBERS").fill("[1]")
     [error] = send(page)
     assert "NUMBERS has shape" in error
+
+
+def test_rows_have_the_numbers_of_the_api(opened: Open, mixed: Service) -> None:
+    """They count from 0: in the form, in the answer and in an error's words."""
+    page = opened(mixed)
+    field = page.locator("fieldset", has_text="NUMBERS")
+    for i, text in enumerate(("[[1, 2], [3, 4]]", "[[1, 2], [3, null]]")):
+        field.get_by_text("Add a row").click()
+        row(page, f"Row {i} of NUMBERS").fill(text)
+    page.locator("fieldset", has_text="TEXT").get_by_text("Add a row").click()
+    [error] = send(page)
+    assert "NUMBERS, row 1: null is no FP32" in error
+    assert error.splitlines()[0] == "Row 1"
+    row(page, "Row 1 of NUMBERS").fill("[[0, 0], [0, 0]]")
+    assert [text.splitlines()[0] for text in send(page)] == ["Row 0", "Row 1"]
 
 
 WORDS = """
@@ -190,9 +205,9 @@ def test_answers_that_come_one_by_one(opened: Open, generate: Generate) -> None:
     succeed(project.make("repository"))
     with serve(project) as server, gateway(project, server.urls["grpc"]) as service:
         page = opened(service)
-        row(page, "Row 1 of TEXT").fill("one two")
+        row(page, "Row 0 of TEXT").fill("one two")
         assert [text.split()[-1] for text in send(page)] == ["one", "two"]
-        row(page, "Row 1 of TEXT").fill(" ")
+        row(page, "Row 0 of TEXT").fill(" ")
         assert send(page) == []
         expect(page.locator("#answer")).to_contain_text("The pipeline gave no answer.")
 
@@ -231,7 +246,7 @@ def test_curl_and_python_do_the_same(opened: Open, service: Service, digits: Ser
 def test_python_of_texts_and_numbers(opened: Open, mixed: Service, tmp_path: Path) -> None:
     """What the page writes is Python, whatever a text has."""
     page = opened(mixed)
-    row(page, "Row 1 of TEXT").fill('it\'s "one"\nor \\two; $HOME é')
+    row(page, "Row 0 of TEXT").fill('it\'s "one"\nor \\two; $HOME é')
     file = tmp_path / "n.json"
     file.write_text("[[1, 2], [3, 4]]")
     page.locator("fieldset", has_text="NUMBERS").locator("input").set_input_files(file)

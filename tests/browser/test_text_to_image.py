@@ -14,7 +14,7 @@ def test_a_prompt_gives_an_image_that_depends_on_it(generate: Generate, opened: 
     with serve(project) as server, gateway(project, server.urls["grpc"]) as service:
         page = opened(service)
         for prompt in ("a red fox", "the sea at night"):
-            row(page, "Row 1 of PROMPT").fill(prompt)
+            row(page, "Row 0 of PROMPT").fill(prompt)
             send(page)
             image = page.locator("#answer img")
             expect(image).to_be_visible()

@@ -22,7 +22,7 @@ export function shown(answer, facts, sent) {
     const error = errors.get(i);
     if (error) return failed(error.file ?? sent[i]?.name, error.error);
     return card(
-      (facts.sequential ? null : sent[i]) ?? { name: `Row ${i + 1}` },
+      (facts.sequential ? null : sent[i]) ?? { name: `Row ${i}` },
       Object.fromEntries(facts.outputs.map(({ name }) => [name, answer[name]?.[i]])),
       facts,
     );

@@ -86,7 +86,7 @@ class Field {
     this.rows = [...(this.batch ? this.rows : []), row];
     const remove = element(
       "button",
-      { type: "button", "aria-label": `Remove row ${this.rows.length} of ${this.input.name}` },
+      { type: "button", "aria-label": `Remove row ${this.rows.length - 1} of ${this.input.name}` },
       "✕",
     );
     const item = element("li", {}, row.area ?? preview(value), remove);
@@ -103,7 +103,7 @@ class Field {
 
   area(value) {
     const hint = isText(this.input) ? "A text" : `JSON: ${this.input.type}[${this.input.dims.join(", ")}]`;
-    const label = `Row ${this.rows.length + 1} of ${this.input.name}`;
+    const label = `Row ${this.rows.length} of ${this.input.name}`;
     const area = element("textarea", {
       rows: "2",
       placeholder: hint,
@@ -144,7 +144,7 @@ export class Form {
   sent() {
     const count = Math.max(0, ...this.fields.map(({ rows }) => rows.length));
     const file = (i) => this.fields.map(({ rows }) => rows[i]?.file).find((file) => file?.name);
-    return Array.from({ length: count }, (_, i) => ({ name: file(i)?.name ?? `Row ${i + 1}`, file: file(i) }));
+    return Array.from({ length: count }, (_, i) => ({ name: file(i)?.name ?? `Row ${i}`, file: file(i) }));
   }
 
   /** Fill in a sample; `fetchFile` returns the content of a file that it names. */

@@ -59,6 +59,7 @@ function failedToAsk(error) {
     ? "The service can't be reached; start it, then try again."
     : error.message;
   at("answer").replaceChildren();
+  at("problem").scrollIntoView({ block: "nearest" });
 }
 
 function draw(facts) {
@@ -115,6 +116,7 @@ async function send(form) {
     const id = response.headers.get("x-request-id");
     const took = `${Math.round(performance.now() - began)} ms${id ? `, request ${id}` : ""}`;
     at("answer").append(element("p", { class: "quiet took" }, took));
+    reveal();
     const after = await statistics();
     signal.throwIfAborted();
     if (before && after) at("answer").append(...times(before, after, form.facts));
@@ -127,6 +129,13 @@ async function send(form) {
       at("answer").removeAttribute("aria-busy");
     }
   }
+}
+
+/** Scroll to the answer if it is not on the screen: on a phone it is below the form. */
+function reveal() {
+  const section = at("answer").parentElement;
+  const { top } = section.getBoundingClientRect();
+  if (top < 0 || top > innerHeight / 2) section.scrollIntoView();
 }
 
 /** Return what Triton has counted by model; null where it does not say so soon. */
@@ -162,6 +171,7 @@ function show(text, response, form, sent) {
 async function showEvents(response, form, sent) {
   const list = element("div");
   at("answer").replaceChildren(list);
+  reveal();
   let rest = "";
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let part = await reader.read(); !part.done; part = await reader.read()) {
