@@ -1,4 +1,4 @@
-"""Send garbage to each route of a gateway of one worker: its statuses, the worst time of /healthz, and its memory.
+"""Send garbage to each route of a gateway of one worker: its statuses, its worst stall, and its memory.
 
 python -m benchmarks.gateway.attack [--count 1000] [--only WORDS]
 """
@@ -20,6 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import NamedTuple
 
 import copier
 
@@ -32,6 +33,7 @@ from benchmarks.gateway.garbage import (
     add_code,
     floods,
     garbage,
+    heavy,
     post,
 )
 from benchmarks.gateway.service import Service, gateway
@@ -80,24 +82,35 @@ def memory_mib(pid: int, field: str = "VmRSS") -> float:
     return int(re.findall(rf"{field}:\s*(\d+)", status)[0]) / 1024
 
 
+class Wait(NamedTuple):
+    """The time of an answer of /healthz, and how much processor time the gateway took meanwhile."""
+
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+
+
 @contextmanager
-def watched(port: int) -> Iterator[list[float]]:
-    """Ask /healthz each 20 ms; the list has the seconds of each answer."""
-    times, end = [0.0], Event()
+def watched(port: int, pid: int) -> Iterator[list[Wait]]:
+    """Ask /healthz of a gateway of one process each 20 ms; the list has how long each answer took.
+
+    The longest processor time is how long the loop stood still, also on a machine that is busy otherwise.
+    """
+    waits, end = [Wait()], Event()
+    clock = (~pid << 3) | 2  # of a process: CPUCLOCK_SCHED in linux/include/linux/posix-timers.h
 
     def ask() -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         while not end.wait(0.02):
-            began = time.perf_counter()
+            began, cpu_s = time.perf_counter(), time.clock_gettime(clock)
             connection.request("GET", "/healthz")
             assert connection.getresponse().read() == b'{"status":"alive"}'
-            times.append(time.perf_counter() - began)
+            waits.append(Wait(time.perf_counter() - began, time.clock_gettime(clock) - cpu_s))
         connection.close()
 
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(ask)
         try:
-            yield times
+            yield waits
         finally:
             end.set()
     asking.result()
@@ -108,14 +121,15 @@ def measure(service: Service, name: str, path: str, attack: Callable[[int], Coun
     before = memory_mib(service.pid)
     Path(f"/proc/{service.pid}/clear_refs").write_text("5")
     port = int(service.url.rpartition(":")[2])
-    with watched(port) as times:
+    with watched(port, service.pid) as waits:
         seen = attack(port)
         most = memory_mib(service.pid, "VmHWM")
     time.sleep(1)
     after = memory_mib(service.pid)
     statuses = ", ".join(f"{status}: {count}" for status, count in sorted(seen.items()))
     memory = f"{before:.0f}, {most:.0f}, {after:.0f}"
-    cells = [name, path, f"{seen.total():,}", statuses, f"{1000 * max(times):.0f}", memory]
+    wall, cpu = (f"{1000 * max(times):.0f}" for times in zip(*waits, strict=True))
+    cells = [name, path, f"{seen.total():,}", statuses, wall, cpu, memory]
     print(f"| {' | '.join(cells)} |", flush=True)
 
 
@@ -160,6 +174,8 @@ def attack(service: Service, target: Target, count: int, only: str) -> None:
             row(name, path, partial(fire, send, [make() for _ in range(count)], 8))
         for name, make in floods(path, around).items():
             row(name, path, partial(fire, send, [make()] * 4, 2))
+        for name, make in heavy(path, around).items():  # one by one: each body's own stall
+            row(name, path, partial(fire, send, [make()] * 4, 1))
     for path, body in target.large.items():
         data = post(path, body, f"Content-Type: {JSON}")
         row("left before the first byte", path, partial(fire, leave, [data] * count, 8))
@@ -173,8 +189,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000, help="requests of each small kind")
     parser.add_argument("--only", default="", help="attacks with these words in their name")
     options = parser.parse_args()
-    print("| attack | route | requests | statuses | worst /healthz, ms | MiB before, most, after |")
-    print("|---|---|---|---|---|---|", flush=True)
+    worst = "worst /healthz, ms | its processor time, ms"
+    print(f"| attack | route | requests | statuses | {worst} | MiB before, most, after |")
+    print("|---|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         source = template(Path(folder, "template"))
         for target in TARGETS:

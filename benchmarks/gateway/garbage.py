@@ -13,6 +13,8 @@ from benchmarks.generation import step
 MIB = 1 << 20
 KEY = "secret"
 JSON = "application/json"
+FORM = 'Content-Type: multipart/form-data; boundary="x"'
+DEPTHS = (33, 100, 255, 500, 900, 1000, 1020, 1024, 1100)
 LARGE = 2_600_000  # numbers of an answer of 10 MB
 IMPORT = "from triton_ensemble.gateway import Pipeline\n"
 MINE = """
@@ -31,7 +33,7 @@ class Step:
     def __init__(self, context):
         pass
 
-    def __call__(self, TEXT, QUERY=None, SIZE=None):
+    def __call__(self, TEXT, QUERY=None, SIZE=None, NUMBERS=None, TEXTS=None):
         size = 3 if SIZE is None else int(SIZE[0, 0])
         return {"VECTOR": np.zeros((len(TEXT), size), np.float32), "SCORE": np.zeros((len(TEXT), 1), np.float32)}
 '''
@@ -58,6 +60,8 @@ TENSORS = {
     "TEXT": "STRING[1]",
     "QUERY": {"type": "STRING", "dims": [1], "optional": True},
     "SIZE": {"type": "INT32", "dims": [1], "optional": True},
+    "NUMBERS": {"type": "INT32", "dims": [-1, -1], "optional": True},
+    "TEXTS": {"type": "STRING", "dims": [-1, -1], "optional": True},
     "VECTOR": "FP32[-1]",
     "SCORE": "FP32[1]",
 }
@@ -80,7 +84,7 @@ TARGETS = [
         {
             **MY_OWN,
             "tensors": TENSORS,
-            "steps": [step(0, ["TEXT", "QUERY", "SIZE"], ["VECTOR", "SCORE"])],
+            "steps": [step(0, list(TENSORS)[:5], ["VECTOR", "SCORE"])],
             "openai": {
                 "embeddings": {"input": "TEXT", "output": "VECTOR", "dimensions": "SIZE"},
                 "rerank": {"query": "QUERY", "document": "TEXT", "score": "SCORE"},
@@ -89,6 +93,8 @@ TARGETS = [
         },
         {
             "/predict": b'{"TEXT": %s}',
+            "/predict?numbers": b'{"TEXT": "a", "NUMBERS": [%s]}',
+            "/predict?texts": b'{"TEXT": "a", "TEXTS": [%s]}',
             "/v1/embeddings": b'{"input": %s}',
             "/v1/rerank": b'{"query": "a", "documents": %s}',
             "/v1/classify": b'{"input": %s}',
@@ -134,10 +140,21 @@ def post(path: str, body: bytes, *headers: str) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
+def form(path: str, *values: bytes) -> bytes:
+    """Return a form of a text, and of NUMBERS with these values."""
+    head = b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+    parts = [head % (b"TEXT", b"a"), *(head % (b"NUMBERS", value) for value in values)]
+    return post(path, b"".join(parts) + b"--x--\r\n", FORM)
+
+
+def nest(begin: bytes, end: bytes, depth: int) -> bytes:
+    """Return JSON of a value in so many lists or objects."""
+    return begin * depth + b"1" + end * depth
+
+
 def garbage(path: str, around: bytes) -> dict[str, Callable[[], bytes]]:
     """Return what makes a request of each small kind of garbage for a route."""
     json_, draw = f"Content-Type: {JSON}", random.Random(0)
-    form = 'Content-Type: multipart/form-data; boundary="x"'
     parts = [
         b"--x\r\n",
         b'Content-Disposition: form-data; name="TEXT"\r\n',
@@ -164,11 +181,15 @@ def garbage(path: str, around: bytes) -> dict[str, Callable[[], bytes]]:
     return {
         "random bytes": lambda: post(path, draw.randbytes(1000), json_),
         "truncated JSON": lambda: post(path, good[: draw.randrange(len(good))], json_),
+        "nested lists": lambda: text(nest(b"[", b"]", draw.choice(DEPTHS))),
+        "nested objects": lambda: text(nest(b'{"a":', b"}", draw.choice(DEPTHS))),
+        "nested base64": lambda: text(b'[{"base64":%s}]' % nest(b"[", b"]", draw.choice(DEPTHS))),
+        "a form of nested lists": lambda: form(path, nest(b"[", b"]", draw.choice(DEPTHS))),
         "deep nesting": lambda: text(b"[" * 10_000 + b"]" * draw.choice([0, 10_000])),
         "1,000 empty lists": lambda: text(b"[%s[]]" % (b"[]," * 1000)),
         "wrong types": lambda: text(draw.choice(values)),
         "huge numbers": lambda: text(draw.choice(numbers)),
-        "broken multipart": lambda: post(path, b"".join(draw.choices(parts, k=9)), form),
+        "broken multipart": lambda: post(path, b"".join(draw.choices(parts, k=9)), FORM),
         "gzip": lambda: post(path, gzip.compress(good), json_, "Content-Encoding: gzip"),
         "no Content-Type": lambda: post(path, draw.randbytes(100)),
         "half a head": lambda: post(path, good)[: draw.randrange(1, 60)],
@@ -198,4 +219,41 @@ def floods(path: str, around: bytes) -> dict[str, Callable[[], bytes]]:
         "300 MB without a key": lambda: post(path, b" " * (300 * MIB)).replace(
             KEY.encode(), b"none"
         ),
+    }
+
+
+def heavy(path: str, around: bytes) -> dict[str, Callable[[], bytes]]:
+    """Return what makes a request of each kind that takes long to read for its size."""
+    json_ = f"Content-Type: {JSON}"
+
+    def fill(value: bytes, size: int) -> bytes:
+        return b"[%s%s]" % ((value + b",") * (size // (len(value) + 1)), value)
+
+    def keys(count: int) -> bytes:
+        return post(path, b"{%s}" % b",".join(b'"%07x":0' % i for i in range(count)), json_)
+
+    def lists(value: bytes, size: int) -> bytes:
+        return post(path, around % fill(value, size), json_)
+
+    return {
+        "keys, 49 MB": lambda: keys(4_000_000),
+        "keys, 11.5 MB": lambda: keys(960_000),
+        "keys, 5.6 MB": lambda: keys(470_000),
+        "lists of a number, 5.7 MB": lambda: lists(b"[1]", 5_700_000),
+        "numbers, 5.6 MB": lambda: lists(fill(b"1", 5_600_000), 0),
+        "numbers, 2.8 MB": lambda: lists(fill(b"1", 2_800_000), 0),
+        "numbers and true, 2.8 MB": lambda: lists(fill(b"1", 2_800_000)[:-1] + b",true]", 0),
+        "floats, 11 MB": lambda: lists(fill(b"0.1", 11_300_000), 0),
+        "floats, 5.6 MB": lambda: lists(fill(b"0.1", 5_600_000), 0),
+        "nulls, 2 MB": lambda: lists(b"null", 1_900_000),
+        "texts, 8.5 MB": lambda: lists(fill(b'""', 8_500_000), 0),
+        "texts, 0.9 MB": lambda: lists(fill(b'""', 900_000), 0),
+        "a text of base64, 16 MB": lambda: lists(b'{"base64":"%s"}' % (b"A" * 16_000_000), 0),
+        "texts of base64, 5.4 MB": lambda: lists(fill(b'{"base64":""}', 5_400_000), 0),
+        "texts of base64, 2.5 MB": lambda: lists(fill(b'{"base64":""}', 2_500_000), 0),
+        "objects, 3.1 MB": lambda: lists(fill(b'{"a":0}', 3_100_000), 0),
+        "nested lists, 5.6 MB": lambda: lists(nest(b"[", b"]", 900), 5_600_000),
+        "a form of lists, 60 MB": lambda: form(path, fill(b"[]", 60_000_000)),
+        "a form of 64 lists, 9 MB": lambda: form(path, *[fill(b"1", 140_000)] * 64),
+        "a form of a million parts": lambda: form(path, *[b""] * 1_000_000),
     }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,19 +15,30 @@ from gateway_service import Service, gateway, metric
 from support import Generate, first_fast, succeed
 
 from benchmarks.gateway.attack import memory_mib, send, unread, watched
-from benchmarks.gateway.garbage import KEY, TARGETS, Target, add_code, floods, garbage, post
+from benchmarks.gateway.garbage import (
+    KEY,
+    MIB,
+    TARGETS,
+    Target,
+    add_code,
+    floods,
+    garbage,
+    heavy,
+    post,
+)
 from triton_ensemble.server.local_triton import LocalTriton
 
 MEMORY_MIB = 192
 LIMITS = {
     "GATEWAY_API_KEYS": KEY,
     "GATEWAY_MEMORY_BYTES": str(MEMORY_MIB << 20),
-    "GATEWAY_MAX_BYTES": str(8 << 20),
     "GATEWAY_TIMEOUT_S": "3",
     "MALLOC_MMAP_THRESHOLD_": str(1 << 20),  # the allocator gives large parts back when freed
 }
 SMALL = garbage("", b"%s")
 LARGE = floods("", b"%s")
+HEAVY = heavy("", b"%s")
+STALL_S = 1.0  # of processor time: twice the most that benchmarks/gateway/README.md allows
 
 
 class Attacked(NamedTuple):
@@ -53,12 +67,14 @@ def attacked(request: pytest.FixtureRequest, generate: Generate) -> Iterator[Att
 
 @pytest.fixture(autouse=True)
 def _others_are_answered(attacked: Attacked) -> Iterator[None]:
-    """Fail where /healthz takes seconds, or a request fails by the gateway."""
+    """Fail where /healthz takes long, or a request fails by the gateway."""
     service = attacked.service
     Path(f"/proc/{service.process.pid}/clear_refs").write_text("5")  # the peak is what it has now
-    with watched(service.port) as times:
+    with watched(service.port, service.process.pid) as waits:
         yield
-    assert max(times) < 5
+    times, stalls = map(max, zip(*waits, strict=True))
+    assert times < 5
+    assert stalls < STALL_S
     assert metric(service, "gateway_requests_total", status="500") == 0
 
 
@@ -76,6 +92,28 @@ def test_answers_that_nobody_reads_make_room_for_others(attacked: Attacked) -> N
         assert memory_mib(service.process.pid) < 2 * attacked.idle_mib
 
 
+@pytest.mark.slow
+def test_requests_of_others_end_no_answer_that_is_read(attacked: Attacked) -> None:
+    """Bodies that do not fit beside it are refused."""
+    port, (path, body) = attacked.service.port, next(iter(attacked.target.large.items()))
+    part = post("/predict", b" " * (40 * MIB), "Content-Type: multipart/form-data; boundary=x")[:-1]
+    with socket.socket() as client, ExitStack() as stack:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)  # the rest stays there
+        client.connect(("127.0.0.1", port))
+        client.sendall(post(path, body, "Content-Type: application/json"))
+        answer = HTTPResponse(client)
+        answer.begin()
+        size = len(answer.read(1 << 16))
+        for _ in range(6):
+            other = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=9))
+            other.sendall(part)
+            size += len(answer.read(1 << 16))
+        assert other.recv(12) == b"HTTP/1.1 429"
+        while more := answer.read(1 << 16):
+            size += len(more)
+    assert size == int(answer.getheader("Content-Length") or size) > 9_000_000
+
+
 @pytest.mark.parametrize("kind", SMALL)
 def test_garbage_is_refused(attacked: Attacked, kind: str) -> None:
     for path, around in attacked.target.routes.items():
@@ -90,3 +128,10 @@ def test_large_garbage_is_refused(attacked: Attacked, kind: str) -> None:
     for path, around in attacked.target.routes.items():
         assert send(attacked.service.port, floods(path, around)[kind]())[:1] == "4", path
     attacked.check_memory()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", HEAVY)
+def test_what_is_slow_to_read_stops_nobody(attacked: Attacked, kind: str) -> None:
+    for path, around in attacked.target.routes.items():
+        assert send(attacked.service.port, heavy(path, around)[kind]())[:1] in "24", path

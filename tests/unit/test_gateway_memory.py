@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import time
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from triton_ensemble.gateway.admission import ERROR_BYTES, OBJECT_BYTES, Admission, Body
 from triton_ensemble.gateway.bodies import is_json
+from triton_ensemble.gateway.recordings import read_rows
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
 
@@ -45,3 +51,35 @@ def test_json_of_many_objects_is_refused_before_all_of_it_is_there() -> None:
     body.add(b"[]" * MOST)
     with pytest.raises(Refusal, match="too much memory"):
         body.add(b"[]" * (SETTINGS.memory_bytes // OBJECT_BYTES - MOST))
+
+
+@pytest.mark.parametrize(("is_json", "most"), [(True, 16 << 20), (False, 64 << 20)])
+def test_json_has_a_limit_of_its_own(is_json: bool, most: int) -> None:
+    def begin(length: int) -> Body:
+        headers = {"content-length": str(length)}
+        return Admission(Settings()).body(headers, is_json=is_json, is_typed=False)
+
+    begin(most)
+    with pytest.raises(Refusal, match=f"may have {most} bytes; send"):
+        begin(most + 1)
+
+
+@pytest.mark.parametrize("value", [b'"a":0,', b'"a" :0,', b'"\\":":0,', b"0,", b"[[[],"])
+def test_json_that_takes_long_is_refused_before_all_of_it_is_there(value: bytes) -> None:
+    body = Admission(Settings()).body({}, is_json=True, is_typed=False)
+    with pytest.raises(Refusal, match="too many values"):
+        [body.add(value * (1_000_000 // len(value))) for _ in range(16)]
+
+
+def test_a_long_text_of_json_is_a_text() -> None:
+    body = Admission(Settings()).body({}, is_json=True, is_typed=False)
+    body.add(json.dumps({"TEXT": json.dumps([{"id": 1, "name": "a cat"}] * 200_000)}).encode())
+
+
+def test_a_recording_of_chunks_without_sound_takes_no_time() -> None:
+    tensor: Any = SimpleNamespace(dims=(512,))
+    content = b"RIFF\0\0\0\4WAVE" + b"none\0\0\0\0" * 4_000_000
+    began = time.process_time()
+    with pytest.raises(Refusal, match="no WAV file"):
+        read_rows("SOUND", tensor, content)
+    assert time.process_time() - began < 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import anyio
 
@@ -16,7 +17,21 @@ from triton_ensemble.gateway.settings import Settings
 STRANGER_BYTES = 1 << 20
 OBJECT_BYTES, CELL_BYTES = 64, 32  # of a list or an object of JSON in memory, and of what is in it
 ERROR_BYTES = 1280  # of what pydantic and FastAPI say of a value that is wrong
+# A value of a route of the owner takes this long: FastAPI lists all that are wrong. Others are listed until one is wrong.
+OWN_UNITS = 40
+# How long JSON takes to read: a value 2, a list or object 2, a key 10. So many units take up to 0.4 s.
+CELL_UNITS, OBJECT_UNITS, KEY_UNITS, MOST_UNITS = 2, 2, 10, 5_700_000
+UNREAD_S = 5.0  # of an answer that ends for requests of others
 WINDOW_S = 0.5  # of what the limit is told
+LESS_JSON = "send less, or a file as a part of a form or as it is"
+
+
+class Unread(NamedTuple):
+    """The bytes of an answer that is not read, those that are left to be sent, and since when they are not fewer."""
+
+    held: int
+    left: int
+    since: float
 
 
 class Admission:
@@ -25,6 +40,7 @@ class Admission:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.max_bytes = settings.max_bytes  # of a request
+        self.json_bytes = min(settings.json_bytes, settings.max_bytes)
         self._places = asyncio.Semaphore(settings.concurrency)
         self._limit = Limit(settings.concurrency)
         self._withheld = 0  # of the places, by the limit
@@ -32,8 +48,7 @@ class Admission:
         self._answered = self._refused = 0  # since then
         self._waiting = 0
         self.held_bytes = 0  # by requests that are read or computed, and answers that are not read
-        # Bytes of answers, the longest unread first.
-        self._unread: dict[asyncio.Transport, int] = {}
+        self._unread: dict[asyncio.Transport, Unread] = {}
 
     async def __aenter__(self) -> None:
         """Take a place for a request to Triton; Refusal 429 if none is free in time."""
@@ -104,14 +119,17 @@ class Admission:
         *,
         is_json: bool,
         is_typed: bool,
+        is_own: bool = False,
         is_stranger: bool = False,
     ) -> Body:
         """Return what holds the body of a request; Refusal 413 where its length alone is too much.
 
-        Of JSON the values count too, and where they are typed, pydantic reads them. A stranger sends no valid key
+        Of JSON the values count too, and where they are typed, pydantic reads them, on an own route by FastAPI. A stranger sends no valid key
         although the gateway asks for keys.
         """
-        body = Body(self, is_json=is_json, is_typed=is_typed, is_stranger=is_stranger)
+        body = Body(
+            self, is_json=is_json, is_typed=is_typed, is_own=is_own, is_stranger=is_stranger
+        )
         length = headers.get("content-length", "")
         if length.isdecimal():
             body.check_length(int(length))
@@ -126,41 +144,63 @@ class Admission:
         self.held_bytes += more
         if size > self._settings.memory_bytes:
             raise Refusal(413, "the request takes too much memory; send fewer values")
-        self._make_room()
+        self._make_room(UNREAD_S)
         if self.held_bytes > self._settings.memory_bytes:
             raise too_many()
 
     def hold_unread(self, connection: asyncio.Transport, size: int) -> None:
         """Count a part of an answer that is not read at once: until the last of it is, all of it is in memory."""
         self.held_bytes += size
-        self._unread[connection] = self._unread.get(connection, 0) + size
-        self._make_room()
+        before = self._unread.get(connection)
+        held = size + (before.held if before else 0)
+        left = connection.get_write_buffer_size()
+        self._unread[connection] = Unread(held, left, time.monotonic())
+        self._make_room(0)
 
     def free_unread(self, connection: asyncio.Transport) -> None:
         """Count them no more: they are read, or the connection has ended."""
-        self.held_bytes -= self._unread.pop(connection, 0)
+        if unread := self._unread.pop(connection, None):
+            self.held_bytes -= unread.held
 
-    def _make_room(self) -> None:
-        """While memory is full, end the connection whose answer is unread for longest."""
-        while self._unread and self.held_bytes > self._settings.memory_bytes:
-            connection = next(iter(self._unread))
+    def _make_room(self, unread_s: float) -> None:
+        """While memory is full, end the connection whose answer is unread for longest, if it is for so long."""
+        if self.held_bytes <= self._settings.memory_bytes:
+            return
+        now = time.monotonic()
+        for connection, unread in self._unread.items():
+            left = connection.get_write_buffer_size()
+            if left < unread.left:  # somebody reads it
+                self._unread[connection] = unread._replace(left=left, since=now)
+        for connection in sorted(self._unread, key=lambda one: self._unread[one].since):
+            if now - self._unread[connection].since < unread_s:
+                return
             self.free_unread(connection)
             connection.abort()
+            if self.held_bytes <= self._settings.memory_bytes:
+                return
 
 
 class Body:
     """The body of a request. It counts as memory until the request is answered.
 
-    JSON counts with its objects, many times the size of its text. If it is typed, it also leaves room for an error of each
+    JSON counts with its objects, many times the size of its text, and has a limit of its own. If it is typed, it also leaves room for an error of each
     value: for a moment, and for one request at a time.
     """
 
     def __init__(
-        self, admission: Admission, *, is_json: bool, is_typed: bool, is_stranger: bool
+        self,
+        admission: Admission,
+        *,
+        is_json: bool,
+        is_typed: bool,
+        is_own: bool,
+        is_stranger: bool,
     ) -> None:
         self._admission, self._is_stranger = admission, is_stranger
         self._is_json, self._is_typed = is_json, is_typed
+        self._cell_units = OWN_UNITS if is_own else CELL_UNITS
         self._length = self._size = self._room = 0
+        self._json_length = self._units = 0
         self._parts: list[bytes] = []
 
     def add(self, part: bytes) -> None:
@@ -168,11 +208,28 @@ class Body:
         self._parts.append(part)
         self._length += len(part)
         self.check_length(self._length)
-        more = len(part)
+        self._hold(len(part))
         if self._is_json:
-            objects, cells = part.count(b"[") + part.count(b"{"), part.count(b",")
-            more += OBJECT_BYTES * objects + CELL_BYTES * cells
-            self._room += ERROR_BYTES * (objects + cells) if self._is_typed else 0
+            self.count(part)
+
+    def count(self, part: bytes) -> None:
+        """Count the values of JSON, of the body or of a part of a form; Refusal 413 or 429 if they are too many."""
+        self._json_length += len(part)
+        if self._json_length > self._admission.json_bytes:
+            raise self._too_long(self._admission.json_bytes)
+        objects, cells = part.count(b"[") + part.count(b"{"), part.count(b",")
+        keys = part.count(b":") - part.count(b'\\":')  # which JSON in a text has
+        self.spend(OBJECT_UNITS * objects + self._cell_units * cells + KEY_UNITS * keys)
+        self._room += ERROR_BYTES * (objects + cells) if self._is_typed else 0
+        self._hold(OBJECT_BYTES * objects + CELL_BYTES * cells)
+
+    def spend(self, units: int) -> None:
+        """Count how long JSON takes to read and convert; Refusal 413 if that would keep others waiting."""
+        self._units += units
+        if self._units > MOST_UNITS:
+            raise Refusal(413, f"the JSON has too many values; {LESS_JSON}")
+
+    def _hold(self, more: int) -> None:
         self._size += more
         self._admission.hold(more, self._size + self._room)
 
@@ -182,8 +239,14 @@ class Body:
             raise Refusal(
                 401, f"a request without a key may have {STRANGER_BYTES} bytes; send a key"
             )
-        if length > self._admission.max_bytes:
-            raise Refusal(413, f"a request may have {self._admission.max_bytes} bytes; send fewer")
+        most = self._admission.json_bytes if self._is_json else self._admission.max_bytes
+        if length > most:
+            raise self._too_long(most)
+
+    def _too_long(self, most: int) -> Refusal:
+        if most == self._admission.max_bytes:
+            return Refusal(413, f"a request may have {most} bytes; send fewer")
+        return Refusal(413, f"JSON may have {most} bytes; {LESS_JSON}")
 
     def content(self) -> bytes:
         """Return all that has come."""

@@ -59,7 +59,7 @@ class Applied(Exchange):
         is_tensors = self._asked.path in state.get("tensor_paths", ())
         is_json = not is_tensors and bodies.is_json(headers)
         return self._connection.admission.body(
-            headers, is_json=is_json, is_typed=True, is_stranger=is_stranger
+            headers, is_json=is_json, is_typed=True, is_own=True, is_stranger=is_stranger
         )
 
     async def _answer(self, body: Body) -> None:

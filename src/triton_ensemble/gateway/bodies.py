@@ -7,11 +7,13 @@ import binascii
 import gc
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import orjson
 
 from triton_ensemble.client import Package, Tensor, Tensors
 from triton_ensemble.gateway import recordings
+from triton_ensemble.gateway.admission import Body
 from triton_ensemble.gateway.forms import Part, parts
 from triton_ensemble.gateway.refusal import Refusal, check_rows
 
@@ -19,6 +21,9 @@ BASE64 = "base64"
 FORM = "multipart/form-data"
 RAW = re.compile(r"(audio|image|video)/.+|application/octet-stream|text/plain")
 SMALL_BYTES = 64 << 10  # of JSON that is soon converted, whatever it is
+ANY_DIMS = [-1] * 32  # as many as NumPy takes
+LIST_UNITS, TEXT_UNITS, NUMBER_UNITS = 6, 17, 2  # to convert one, as Body counts to read it
+SHOWN = 99  # characters of a name
 Names = list[str | None]  # of the files that are rows, for errors
 Given = tuple[Mapping[str, object], Names]
 
@@ -55,17 +60,17 @@ def cut() -> Refusal:
     return Refusal(400, "the request ended before its end")
 
 
-def inputs(headers: Mapping[str, str], body: bytes, client: Package, max_rows: int) -> Given:
-    """Return the values of a request by input, and what its rows are called; Refusal 400 or 413."""
+def inputs(headers: Mapping[str, str], body: Body, client: Package, max_rows: int) -> Given:
+    """Return the values of a request by input, and what its rows are called; Refusal 400, 413 or 429."""
     kind = _kind(headers)
     if kind == FORM:
         return _read_form(headers["content-type"], body, client, max_rows)
     if RAW.fullmatch(kind):
-        name = raw_input(client.tensors)
+        name, content = raw_input(client.tensors), body.content()
         tensor = client.tensors.INPUTS[name]
         if not _is_text(tensor):
-            return {name: recordings.read_rows(name, tensor, body)}, []
-        return {name: [[body]] if client.tensors.MAX_BATCH_SIZE else body}, []
+            return {name: recordings.read_rows(name, tensor, content)}, []
+        return {name: [[content]] if client.tensors.MAX_BATCH_SIZE else content}, []
     return _read_json(body, client, max_rows), []
 
 
@@ -78,43 +83,54 @@ def _kind(headers: Mapping[str, str]) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _read_json(body: bytes, client: Package, max_rows: int) -> dict[str, object]:
+def _parse(content: bytes, wrong: str) -> object:
+    """Return the value of JSON; Refusal 400 where it is none."""
     gc.disable()  # it would walk through the lists while they are made, which takes twice as long as to make them
     try:
-        given = orjson.loads(body)
+        return orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        raise Refusal(400, f"the request is no JSON: {error}") from None
+        raise Refusal(400, f"{wrong}: {error}") from None
     finally:
         gc.enable()
+
+
+def _read_json(body: Body, client: Package, max_rows: int) -> dict[str, object]:
+    content, inputs = body.content(), client.tensors.INPUTS
+    given = _parse(content, "the request is no JSON")
     if not isinstance(given, dict):
         raise Refusal(400, "the request is no object; write {NAME: [...]}, by input")
-    tensors = client.tensors.INPUTS
-    for name in given.keys() & tensors.keys() if len(body) > SMALL_BYTES else ():
-        _check_size(name, given[name], tensors[name].dims, client.tensors.MAX_BATCH_SIZE, max_rows)
-    texts = {name for name, tensor in tensors.items() if tensor.datatype == "BYTES"}
-    try:
-        return {n: _texts(value) if n in texts else value for n, value in given.items()}
-    except RecursionError:
-        raise Refusal(400, "the request is nested too deep; write [batch, *dims]") from None
+    if len(given) > len(inputs):
+        name, model = next(name for name in given if name not in inputs), client.tensors.MODEL
+        known = ", ".join(inputs)
+        raise Refusal(400, f"{name[:SHOWN]} is no input of {model}; its inputs are {known}")
+    batch, is_small = [-1] * bool(client.tensors.MAX_BATCH_SIZE), len(content) <= SMALL_BYTES
+    for name in given.keys() & inputs.keys():
+        value = given[name]
+        if batch and isinstance(value, list) and not is_small:
+            check_rows(len(value), max_rows)
+        given[name] = _read(name, value, inputs[name], batch, body, is_small=is_small)
+    return given
 
 
-def _check_size(name: str, value: object, dims: Sequence[int], batch: int, max_rows: int) -> None:
-    """Raise Refusal 413 or 400 where lists have too many rows or do not fit the dims: to convert them would take long."""
-    if batch and isinstance(value, list):
-        check_rows(len(value), max_rows)
-    if _exceeds(value, [-1] * bool(batch) + list(dims)):
-        raise Refusal(400, f"{name}: its lists are too long or too deep; write [batch, *dims]")
-
-
-def _exceeds(value: object, dims: Sequence[int]) -> bool:
-    """Return whether lists are longer than dims, where -1 is any number, or deeper."""
-    if not isinstance(value, list):
-        return False
-    if not dims or (dims[0] >= 0 and len(value) > dims[0]):
-        return True
-    if len(dims) == 1:
-        return list in set(map(type, value))
-    return any(_exceeds(item, dims[1:]) for item in value)
+def _read(
+    name: str, value: object, tensor: Tensor, batch: list[int], body: Body, *, is_small: bool
+) -> object:
+    """Return nested lists with bytes in place of base64; Refusal 400 or 413 where they fit no tensor or would take long."""
+    dims = ANY_DIMS if is_small else [*batch, *tensor.dims]
+    is_text, level = tensor.datatype == "BYTES", [value]
+    cell_units = TEXT_UNITS if is_text else NUMBER_UNITS
+    for size in [*dims, None]:
+        has_lists = list in set(map(type, level))
+        inner = [item for item in level if isinstance(item, list)] if has_lists else []
+        body.spend(LIST_UNITS * len(inner) + cell_units * (len(level) - len(inner)))
+        if not inner:
+            break
+        if size is None:
+            raise Refusal(400, "the request is nested too deep; write [batch, *dims]")
+        if 0 <= size < max(map(len, inner)):
+            raise Refusal(400, f"{name}: its lists are too long; write [batch, *dims]")
+        level = list(chain.from_iterable(inner))
+    return _texts(value) if is_text else value
 
 
 def _texts(value: object) -> object:
@@ -129,18 +145,18 @@ def _texts(value: object) -> object:
         return value  # is no text, and refused as such
 
 
-def _read_form(content_type: str, body: bytes, client: Package, max_rows: int) -> Given:
+def _read_form(content_type: str, body: Body, client: Package, max_rows: int) -> Given:
     """Return the parts of a form: each is a row of the input of its name, or without a batch dimension the whole input."""
     most = max_rows * len(client.tensors.INPUTS)
     given: dict[str, list[object]] = {}
     names: Names = []
     try:
-        for count, part in enumerate(parts(content_type, body), 1):
+        for count, part in enumerate(parts(content_type, body.content()), 1):
             if count > most:
                 raise Refusal(413, f"the form has more than {most} parts; send fewer")
             rows = given.setdefault(part.name, [])
             first = len(rows)
-            rows += _rows(part, client)
+            rows += _rows(part, client, body)
             check_rows(len(rows), max_rows)
             if part.filename:
                 names += [None] * (len(rows) - len(names))
@@ -155,7 +171,7 @@ def _read_form(content_type: str, body: bytes, client: Package, max_rows: int) -
     return {name: rows[0] for name, rows in given.items()}, names
 
 
-def _rows(part: Part, client: Package) -> Sequence[object]:
+def _rows(part: Part, client: Package, body: Body) -> Sequence[object]:
     """Return the rows that a part stands for: its bytes where a row is one text, those of a recording, else JSON."""
     tensor = client.tensors.INPUTS.get(part.name)
     if tensor is None or _is_text(tensor):
@@ -163,9 +179,8 @@ def _rows(part: Part, client: Package) -> Sequence[object]:
     may_be_sound = recordings.can_be(client.tensors, tensor)
     if may_be_sound and part.content.startswith(recordings.BEGIN):
         return recordings.read_rows(part.name, tensor, part.content)
-    try:
-        row = orjson.loads(part.content)
-    except orjson.JSONDecodeError as error:
-        sound = " and no WAV file" if may_be_sound else ""
-        raise Refusal(400, f"{part.name}: is no JSON{sound}: {error}") from None
-    return [_texts(row) if tensor.datatype == "BYTES" else row]
+    body.count(part.content)
+    sound = " and no WAV file" if may_be_sound else ""
+    row = _parse(part.content, f"{part.name}: is no JSON{sound}")
+    is_small = len(part.content) <= SMALL_BYTES
+    return [_read(part.name, row, tensor, [], body, is_small=is_small)]

@@ -39,6 +39,7 @@ class Settings:
     timeout_s: float = 30.0  # from the request's last byte to the answer
     body_s: float = 30.0  # from the request's first byte to its last
     max_bytes: int = 64 * MIB  # of a request
+    json_bytes: int = 16 * MIB  # of JSON, a request's or those of a form together
     max_rows: int = 64  # of a request
     openai_rows: int = (
         2048  # of a request in OpenAI's form, unless max_rows is given: its clients send as many

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -13,6 +13,15 @@ from triton_ensemble.client import Tensor
 
 SHOWN = 40  # characters of a value
 TEXT = 'text; write a text, or {"base64": TEXT}'
+TYPES = {
+    str,
+    bytes,
+    bool,
+    int,
+    float,
+    dict,
+    type(None),
+}  # of JSON; NumPy says what is wrong with its own
 Shape = tuple[int, ...]
 
 
@@ -26,52 +35,60 @@ class Problem(NamedTuple):
 def problem(name: str, tensor: Tensor, value: object, *, batch: bool) -> Problem | None:
     """Return what is wrong with the lists that are given for a tensor; None where that is something else."""
     rows = list(enumerate(value)) if batch and isinstance(value, list) else [(None, value)]
-    shapes = []
+    first: Shape | None = None
     for row, content in rows:
         where = name if row is None else f"{name}, row {row}"
-        for cell in _cells(content):
-            if not _fits(cell, tensor.datatype):
-                return Problem(
-                    f"{where}: {_show(cell)} is no {_describe_wanted(tensor.datatype)}", row
-                )
-        shapes.append(_shape(content))
-        if shapes[-1] is None:
+        shape, wrong = _look(content, tensor.datatype)
+        if wrong:
+            text = f"{where}: {_show(wrong[0])} is no {_describe_wanted(tensor.datatype)}"
+            return Problem(text, row)
+        if shape is None:
             text = f"its lists are not of one length; write lists of shape {list(tensor.dims)}"
             return Problem(f"{where}: {text}", row)
-        if shapes[-1] != shapes[0]:
-            have, first = list(shapes[-1]), list(shapes[0] or ())
-            text = f"has shape {have}, and row 0 {first}; send rows of other shapes by themselves"
+        first = shape if first is None else first
+        if shape != first:
+            text = f"has shape {list(shape)}, and row 0 {list(first)}; send rows of other shapes by themselves"
             return Problem(f"{where}: {text}", row)
     return None
 
 
-def _cells(value: object) -> Iterator[object]:
-    if not isinstance(value, list):
-        yield value
-        return
-    for item in value:
-        yield from _cells(item)
+def _look(value: object, datatype: str) -> tuple[Shape | None, list[object]]:
+    """Return the shape of nested lists, None where lists of one depth differ, and a list of a cell that does not fit.
+
+    It goes by depth instead of by list: millions of cells take a tenth of a second, and no depth is too deep.
+    """
+    shape: Shape | None = ()
+    level = [value]
+    while True:
+        lists = [item for item in level if isinstance(item, list)]
+        cells = [item for item in level if not isinstance(item, list)] if lists else level
+        if wrong := _find_wrong(cells, datatype):
+            return shape, wrong
+        if not lists:
+            return shape, []
+        is_even = not cells and len(set(map(len, lists))) == 1
+        shape = (*shape, len(lists[0])) if is_even and shape is not None else None
+        level = list(chain.from_iterable(lists))
 
 
-def _shape(value: object) -> Shape | None:
-    """Return the shape of nested lists; None where lists of one depth differ."""
-    if not isinstance(value, list):
-        return ()
-    shapes = {_shape(item) for item in value}
-    if len(shapes) > 1 or None in shapes:
-        return None
-    return (len(value), *(shapes.pop() or () if shapes else ()))
-
-
-def _fits(cell: object, datatype: str) -> bool:
-    if datatype == "BYTES":
-        return isinstance(cell, str | bytes)
-    if datatype == "BOOL" or isinstance(cell, bool):  # which is an int to Python
-        return datatype == "BOOL" and isinstance(cell, bool)
-    if "INT" in datatype:
+def _find_wrong(cells: list[Any], datatype: str) -> list[object]:
+    """Return the first cell that is of another type or out of range, as a list; empty where all fit."""
+    fitting = _find_types(datatype)
+    kinds = list(map(type, cells))
+    if other := (found := set(kinds)) & TYPES - fitting:
+        return [cells[min(map(kinds.index, other))]]
+    if found == {int} == fitting:
         least, most = _limits(datatype)
-        return isinstance(cell, int) and least <= cell <= most
-    return isinstance(cell, int | float)
+        return [cell for cell in (min(cells), max(cells)) if not least <= cell <= most][:1]
+    return []
+
+
+def _find_types(datatype: str) -> set[type]:
+    if datatype == "BYTES":
+        return {str, bytes}
+    if datatype == "BOOL":
+        return {bool}
+    return {int} if "INT" in datatype else {int, float}
 
 
 def _describe_wanted(datatype: str) -> str:
@@ -92,5 +109,8 @@ def _limits(datatype: str) -> tuple[int, int]:
 
 
 def _show(cell: object) -> str:
-    text = orjson.dumps(cell, default=str).decode()
+    try:
+        text = orjson.dumps(cell, default=str).decode()
+    except orjson.JSONEncodeError:  # of what is nested
+        text = "what is nested so deep"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
