@@ -246,6 +246,7 @@ def heavy(path: str, around: bytes) -> dict[str, Callable[[], bytes]]:
         "floats, 11 MB": lambda: lists(fill(b"0.1", 11_300_000), 0),
         "floats, 5.6 MB": lambda: lists(fill(b"0.1", 5_600_000), 0),
         "nulls, 2 MB": lambda: lists(b"null", 1_900_000),
+        "nulls, 0.6 MB": lambda: lists(b"null", 560_000),
         "texts, 8.5 MB": lambda: lists(fill(b'""', 8_500_000), 0),
         "texts, 0.9 MB": lambda: lists(fill(b'""', 900_000), 0),
         "a text of base64, 16 MB": lambda: lists(b'{"base64":"%s"}' % (b"A" * 16_000_000), 0),

@@ -18,7 +18,7 @@ STRANGER_BYTES = 1 << 20
 OBJECT_BYTES, CELL_BYTES = 64, 32  # of a list or an object of JSON in memory, and of what is in it
 ERROR_BYTES = 1280  # of what pydantic and FastAPI say of a value that is wrong
 # A value of a route of the owner takes this long: FastAPI lists all that are wrong. Others are listed until one is wrong.
-OWN_UNITS = 40
+OWN_UNITS = 50
 # How long JSON takes to read: a value 2, a list or object 2, a key 10. So many units take up to 0.4 s.
 CELL_UNITS, OBJECT_UNITS, KEY_UNITS, MOST_UNITS = 2, 2, 10, 5_700_000
 UNREAD_S = 5.0  # of an answer that ends for requests of others
