@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
+
+import numpy as np
+import tritonclient.http as triton_http  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 
 SCRIPT = Path(__file__).with_name("requests.lua")
 
@@ -26,6 +30,20 @@ class Request(NamedTuple):
             *(f"{name}: {text}" for name, text in headers.items()),
         ]
         return "\r\n".join([*lines, "", ""]).encode() + self.body
+
+
+def http_request(
+    model: str, tensor: str, rows: NDArray[np.generic], outputs: Sequence[str]
+) -> Request:
+    """Return the request of rows for an inference, its tensors as bytes."""
+    kinds = {"float32": "FP32", "uint8": "UINT8", "object": "BYTES"}
+    given = triton_http.InferInput(tensor, list(rows.shape), kinds[str(rows.dtype)])
+    given.set_data_from_numpy(rows)
+    wanted = [triton_http.InferRequestedOutput(name, binary_data=True) for name in outputs]
+    client = triton_http.InferenceServerClient
+    body, json_length = client.generate_request_body([given], outputs=wanted)
+    headers = {"Inference-Header-Content-Length": str(json_length)}
+    return Request(f"/v2/models/{model}/infer", bytes(body), headers)
 
 
 class Rate(NamedTuple):

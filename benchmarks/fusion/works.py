@@ -15,8 +15,7 @@ import numpy as np
 import yaml
 from PIL import Image
 
-from benchmarks.steps.load import http_request
-from benchmarks.wrk import Request
+from benchmarks.wrk import Request, http_request
 
 HERE = Path(__file__).parent
 EXAMPLES = {  # works of which the template has the code
