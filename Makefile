@@ -25,7 +25,7 @@ LINKS := build/links
 CHANGED := $(shell find src hooks stubs template examples/*/pipeline.yml pyproject.toml CHANGELOG.md -type f -newer template/vendor/requirements.txt -not -name '*.pyc' -not -name '*.whl' -print -quit 2>&1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-slow test-docker test-cluster test-browser dashboard test-ray coverage mutants docs links lint lock dist wheel
+.PHONY: help setup demo test test-unit test-slow test-docker test-cluster test-browser dashboard test-ray coverage docs links lint lock dist wheel
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -108,9 +108,6 @@ endif
 
 coverage: setup $(VENV)/.coverage ## print what `make test COVERAGE=1` measured, and the macros that no test calls
 	@$(VENV)/bin/python scripts/coverage_table.py $(COVERAGE)
-
-mutants: setup ## change the package in COUNT places, drawn by SEED; print the changes that no unit test notices
-	@nice $(VENV)/bin/python scripts/mutation_score.py --seed $(or $(SEED),1) --count $(or $(COUNT),500) tests/unit
 
 # Sphinx and what it needs, in an environment of its own: they need older versions of what other commands need.
 $(VENV)-docs/.ready: requirements-docs.lock | $(UV)

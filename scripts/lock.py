@@ -86,7 +86,6 @@ DEVELOPMENT = [
     "hypothesis",
     "matplotlib",
     "moto[s3]",
-    "mutmut",
     "pexpect",
     "pre-commit",
     "protobuf",
