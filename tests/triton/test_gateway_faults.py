@@ -389,7 +389,7 @@ def test_a_full_memory_disk_at_the_start_is_a_line(project: Project) -> None:
     process = project.run(*command, TMPDIR="/tmp")
     assert process.returncode == 1
     _, *reasons, log = process.stderr.splitlines()
-    text = "/dev/shm is full; make room there: each instance of a Python model needs 1 MB"
+    text = "/dev/shm, the shared memory, is full: each instance of a Python model needs 1 MB; make room"
     assert [reason.strip() for reason in reasons] == [f"failed to load 'wait' version 1: {text}"]
     assert log.startswith("log: ")
 

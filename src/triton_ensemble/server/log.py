@@ -9,7 +9,10 @@ import re
 TRITONS = re.compile(r"[IWEF]\d{4} \d|[+|]|Error: Failed to initialize NVML|WARNING: \[Torch|\s*$")
 # Each text has the name of another region.
 NO_ROOM = re.compile(r"(Internal: )?\w+ to \w+ (the )?shared memory .*No space left on device.*")
-FULL = "/dev/shm is full; make room there: each instance of a Python model needs 1 MB"
+FULL = (
+    "/dev/shm, the shared memory, is full: each instance of a Python model needs 1 MB; "
+    "make room there, or enlarge it (a container's by SHM_SIZE)"
+)
 
 
 def reasons(log: str) -> list[str]:
