@@ -65,6 +65,20 @@ def is_outside(path: Path, folder: Path) -> bool:
         return True
 
 
+def is_foreign(path: Path, project: Path) -> bool:
+    """Return whether a file would be out of a project, by links to its folder too, or in git's folder, whose hooks run."""
+    try:
+        place = Path(os.path.realpath(path.parent), path.name)
+        parts = place.relative_to(os.path.realpath(project)).parts
+        return (
+            not parts
+            or not {"..", ".git"}.isdisjoint(map(str.lower, parts))
+            or b"\0" in os.fsencode(path)
+        )
+    except ValueError:
+        return True
+
+
 def iter_files(folder: Path) -> Iterator[Path]:
     """Yield the regular files in a folder and those below; OSError if they are too many. Links to folders are not followed."""
     count = 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -87,6 +89,57 @@ def test_a_command_runs_none_of_a_stranger_s_code(strangers: Project, words: lis
     said = run(*PROGRAM, *words, cwd=strangers.path, PYTHONPATH=str(SOURCES))
     assert [path.name for path in (strangers / "ran").iterdir()] == []
     assert "Traceback" not in said.stderr
+
+
+REPLAY = ["apply", "apply --undo", "unload preprocess 1", "update"]
+JOURNALS = {
+    "hook": [[".git/hooks/pre-commit", ""]],
+    "hook by a link": [["hooks/pre-commit", ""]],
+    "hook by a new link": [["way/pre-commit", ""], ["way", ""]],
+    "outside": [["../out/written", ""]],
+    "absolute": [["OUT/written", ""]],
+    "types": [{}],
+}
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """Return the folder of a killed update in a stranger's folder, whose files would become programs."""
+    folder = tmp_path / "p/.make-update-x"
+    (folder.parent / ".apply").mkdir(parents=True)
+    (tmp_path / "out").mkdir()
+    succeed(run("git", "init", "--quiet", cwd=folder.parent))
+    for name in ("pipeline.yml", ".copier-answers.yml"):
+        (folder.parent / name).write_text("extras: []\n")
+    (folder.parent / "hooks").symlink_to(".git/hooks")
+    folder.mkdir()
+    (folder / "pipeline.yml").write_text("extras: []\n")
+    (folder / "old-0").write_text("#!/bin/sh\n")
+    (folder / "old-1").symlink_to(".git/hooks")
+    return folder
+
+
+def call(journal: Path, words: list[str]) -> str:
+    """Return what a command says in a stranger's folder, after checking that it writes nothing elsewhere."""
+    project = next(path for path in journal.parents if path.name == "p")
+    program = [*PROGRAM, *words] if words else [*PROGRAM[:2], "triton_ensemble.update.stage"]
+    said = run(*program, cwd=project, PYTHONPATH=str(SOURCES))
+    assert not list(project.parent.glob("out/*"))
+    assert not (project / ".git/hooks/pre-commit").exists()
+    assert said.returncode == 1
+    return said.stderr.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"), [*zip(REPLAY, ["hook"] * 4, strict=True), *(("", kind) for kind in JOURNALS)]
+)
+def test_no_journal_leads_out_of_its_folder(journal: Path, words: str, kind: str) -> None:
+    text = json.dumps([JOURNALS[kind], []]).replace("OUT", str(journal.parents[1] / "out"))
+    (journal / "journal.json").write_text(text)
+    if "--undo" in words:
+        journal = journal.rename(journal.parent / ".apply/last")
+    said = call(journal, words.split())
+    assert re.fullmatch(".*journal.json: was not written by an update of this project; .*", said)
 
 
 FORGED = "extras: [ray]"

@@ -19,7 +19,9 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+from triton_ensemble.reading import MODEL_BYTES, is_foreign, read_bytes, read_json
 from triton_ensemble.terminal import escape_streams
 from triton_ensemble.update.git import UpdateError, git
 
@@ -64,7 +66,7 @@ class Stage:
 
         It can be killed itself, and called again.
         """
-        files, indexed = self._read()
+        files, indexed = self._read(root)
         for number, (path, digest) in reversed([*enumerate(files)]):
             self._put_back(root, path, digest, number)
         if indexed and git(
@@ -76,25 +78,39 @@ class Stage:
 
     def check(self, root: Path) -> None:
         """Raise UpdateError if a file was changed since."""
-        for number, (path, digest) in enumerate(self._read()[0]):
+        for number, (path, digest) in enumerate(self._read(root)[0]):
             if _compute_digest(root / path) not in ("", digest, _compute_digest(self.old(number))):
                 raise UpdateError(f"{path}: was changed since then; undo that first")
 
     def remove(self) -> None:
         """Remove the folder, unless files in it are to be put back."""
-        if not self._read()[0]:
+        if not self._load()[0]:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _read(self) -> tuple[list[tuple[str, str]], list[str]]:
-        """Return paths and digests of files, and paths that the index changes; none where no file was moved yet."""
+    def _read(self, root: Path) -> tuple[list[tuple[str, str]], list[str]]:
+        """Return paths and digests of files, and paths that the index changes. UpdateError if a path is not in `root`."""
+        content = self._load()
         try:
-            files, indexed = json.loads(self._journal.read_bytes())
+            files = [(path, digest) for path, digest in content[0]]
+            indexed = [*content[1]]
+            foreign = [is_foreign(root / path, root) for path in (*dict(files), *indexed)]
+        except (LookupError, TypeError, ValueError):
+            foreign = [True]
+        if any(foreign):
+            raise _refuse(self._journal)
+        return files, indexed
+
+    def _load(self) -> Any:
+        """Return the content of the journal; nothing to undo if no file was moved yet."""
+        try:
+            return read_json(self._journal)
         except (OSError, ValueError):
             return [], []
-        return files, indexed
 
     def _put_back(self, root: Path, path: str, digest: str, number: int) -> None:
         target, old, new = root / path, self.old(number), self.new(number)
+        if is_foreign(target, root):  # by a link that was put back just now
+            raise _refuse(self._journal)
         if os.path.lexists(old):
             if _compute_digest(target) not in ("", digest, _compute_digest(old)):
                 raise UpdateError(
@@ -164,7 +180,10 @@ def alone(root: Path, *, wait: bool = False) -> Iterator[None]:
 
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    with (folder / JOURNAL).open("a") as file:
+    journal = folder / JOURNAL
+    if any(map(os.path.islink, (folder, journal))) or journal.is_fifo():
+        raise _refuse(journal)
+    with journal.open("a") as file:
         try:
             if fcntl:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -173,6 +192,11 @@ def _lock(folder: Path) -> Iterator[None]:
                 "update: another update runs in this project; wait for its end"
             ) from error
         yield
+
+
+def _refuse(journal: Path) -> UpdateError:
+    what = "was not written by an update of this project"
+    return UpdateError(f"{journal}: {what}; remove {journal.parent}")
 
 
 def file_problem(error: OSError, root: Path) -> str:
@@ -195,7 +219,7 @@ def _compute_digest(path: Path) -> str:
     if not os.path.lexists(path):
         return ""
     mode = path.lstat().st_mode
-    content = os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
+    content = os.fsencode(os.readlink(path)) if path.is_symlink() else read_bytes(path, MODEL_BYTES)
     return f"{stat.S_IFMT(mode):o} {mode & stat.S_IXUSR:o} {hashlib.sha256(content).hexdigest()}"
 
 
