@@ -787,6 +787,42 @@ def test_a_link_out_of_the_repository_is_refused(adopt: Adopt, tmp_path: Path, t
     assert (tmp_path / "project").exists() == (not status)
 
 
+@pytest.mark.parametrize("name", ["m", "m/1", "m/1/model.py.unfinished", "m/2/README.md"])
+def test_no_link_of_a_project_leads_a_copy_elsewhere(
+    adopt: Adopt, tmp_path: Path, name: str
+) -> None:
+    folder = write(adopt.folder, alone())
+    (folder / "m/1/model.py").write_text("# theirs")
+    (folder / "m/2").mkdir()
+    link, out = tmp_path / "project/models" / name, tmp_path / "project/.git/hooks"
+    link.parent.mkdir(parents=True)
+    out.mkdir(parents=True)
+    link.symlink_to(out / "file" if link.suffix else out)
+    status, (_, err) = into(adopt, tmp_path / "project"), adopt.capsys.readouterr()
+    assert list(out.iterdir()) == []
+    if not link.suffix:
+        assert (status, err.count("\n")) == (1, 1)
+        assert "is out of the project, or in .git" in err
+
+
+@pytest.mark.parametrize("name", ["size", "links"])
+def test_no_copy_fills_the_disk(adopt: Adopt, tmp_path: Path, name: str) -> None:
+    """A sparse file is small, and links that double at each of 12 levels are few."""
+    folder = write(adopt.folder, alone())
+    with (folder / "m/1/model.py").open("wb") as file:
+        file.truncate(1 << 42 if name == "size" else 9)
+    for i in range(12 * (name == "links")):
+        (folder / f"m/x{i}").mkdir()
+        for way in "ab":
+            (folder / f"m/x{i}/{way}").symlink_to(f"../x{i + 1}")
+    (folder / "m/x12").mkdir()
+    (folder / "m/x12/weights").write_text("0")
+    assert into(adopt, tmp_path / "project") == 1
+    assert not (tmp_path / "project").exists()
+    said = adopt.capsys.readouterr().err
+    assert {"size": "bytes free", "links": "two links to one folder"}[name] in said
+
+
 def test_links_in_a_circle_end(adopt: Adopt, tmp_path: Path) -> None:
     """A folder that one is in already is left out; a tree of links that doubles at each of 30 levels is refused."""
     folder = write(adopt.folder, alone())

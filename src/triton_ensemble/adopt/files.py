@@ -10,7 +10,7 @@ from pathlib import Path
 
 from triton_ensemble.adopt.refusal import Refused
 from triton_ensemble.config import Model
-from triton_ensemble.reading import MOST_FILES, is_outside
+from triton_ensemble.reading import MOST_FILES, is_foreign, is_outside
 
 # .gitignore would keep models out of git.
 NOT_KEPT = {"config.pbtxt", ".gitignore", ".DS_Store", "__pycache__", ".git"}
@@ -26,24 +26,31 @@ def files_of(model: Model) -> list[Path]:
 
     Links are followed inside the repository, but not to a folder that they were reached through. Refused if a link leaves it.
     """
-    files = _walk(model.folder, model, (), iter(range(MOST_FILES)))
+    files = _walk(model.folder, model, (), iter(range(MOST_FILES)), set())
     return sorted(path.relative_to(model.folder) for path in files)
 
 
-def _walk(path: Path, model: Model, around: tuple[str, ...], left: Iterator[int]) -> Iterator[Path]:
-    """Yield a file, or the files in a folder; `around`: the folders that it was reached through, without links."""
+def _walk(
+    path: Path, model: Model, around: tuple[str, ...], left: Iterator[int], linked: set[str]
+) -> Iterator[Path]:
+    """Yield a file, or the files in a folder; `around`: the folders that it was reached through, without links.
+
+    Only one link to a folder is followed: copies of more would double at each level.
+    """
     real = os.path.realpath(path)
     if is_outside(path, model.folder.parent):
         raise Refused(str(path), f"is a link out of the repository, to {real}", INSTEAD)
-    if next(left, None) is None or len(around) > DEEPEST:
-        what = f"has more than {MOST_FILES} files, or folders more than {DEEPEST} deep"
+    again = real in linked - {*around} and path.is_symlink()
+    if next(left, None) is None or len(around) > DEEPEST or again:
+        what = f"has more than {MOST_FILES} files, folders more than {DEEPEST} deep, or two links to one folder"
         raise Refused(str(model.folder), what, "pack them into an archive")
     if path.is_file():
         yield path
     elif path.is_dir() and real not in around:
+        linked |= {real} if path.is_symlink() else set()
         for inside in path.iterdir():
             if inside.name not in NOT_KEPT:
-                yield from _walk(inside, model, (*around, real), left)
+                yield from _walk(inside, model, (*around, real), left, linked)
 
 
 def empty_versions(model: Model) -> Iterator[str]:
@@ -66,6 +73,7 @@ def copy_files(models: Iterable[Model], project: Path) -> None:
         for model in models
         for path in files_of(model)
     ]
+    check_copies(copies, project)
     for source, target in copies:
         if target.exists() and not filecmp.cmp(source, target, shallow=False):
             what = f"exists already, and differs from {source}"
@@ -76,14 +84,34 @@ def copy_files(models: Iterable[Model], project: Path) -> None:
     for model in models:
         for version in empty_versions(model):
             readme = project / "models" / model.name / version / "README.md"
+            check_copies([(model.path, readme)], project)
             readme.parent.mkdir(parents=True, exist_ok=True)
+            readme.unlink(missing_ok=True)  # it may be a link
             readme.write_text(EMPTY_VERSION)
+
+
+def check_copies(copies: Iterable[tuple[Path, Path]], project: Path) -> None:
+    """Raise Refused if a target is not in the project, by its links, or the sources are larger than the free space."""
+    size = 0
+    for source, target in copies:
+        if is_foreign(target, project):
+            what = (
+                f"is out of the project, or in .git, by a link to {os.path.realpath(target.parent)}"
+            )
+            raise Refused(str(target), what, "remove the link")
+        size += 0 if target.exists() else source.stat().st_size
+    there = next(each for each in (project, *project.absolute().parents) if each.is_dir())
+    free = shutil.disk_usage(there).free
+    if size > free:
+        what = f"has {free} bytes free, and the models' files have {size}"
+        raise Refused(str(project), what, "make room there")
 
 
 def copy_file(source: Path, target: Path) -> None:
     """Copy a file, which is there as a whole or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f"{target.name}.unfinished")
+    unfinished.unlink(missing_ok=True)  # it may be a link
     try:
         shutil.copy2(source, unfinished)
         unfinished.rename(target)

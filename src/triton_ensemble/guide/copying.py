@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from triton_ensemble.adopt.files import copy_file
+from triton_ensemble.adopt.files import check_copies, copy_file
+from triton_ensemble.adopt.refusal import Refused
 from triton_ensemble.guide.draft import Draft
 from triton_ensemble.guide.given import read_given_model
 from triton_ensemble.guide.origin import template
@@ -50,6 +51,12 @@ def copy_project(draft: Draft, folder: Path, address: str | None, version: str |
 
 
 def copy_files(sources: dict[str, Path], folder: Path) -> None:
-    """Copy the files of a model to its folder."""
+    """Copy the files of a model to its folder in models/; ProjectError if that is not in the project, or has no room."""
+    try:
+        check_copies(
+            [(source, folder / name) for name, source in sources.items()], folder.parents[1]
+        )
+    except Refused as error:
+        raise ProjectError(str(error)) from error
     for name, source in sources.items():
         copy_file(source, folder / name)
