@@ -98,7 +98,7 @@ def ecma(pattern: str) -> str:
     """Return a pattern of Python's as JavaScript reads it."""
     if pattern.startswith("(?x)"):
         pattern = re.sub(r"(\[[^]]*\])|\s+", r"\1", pattern.removeprefix("(?x)"))
-    return pattern.replace("\\Z", "$")
+    return pattern.replace("\\Z", "$").replace("(?i:", "(?:")  # an editor knows small letters alone
 
 
 def if_has(condition: Schema, then: Schema, otherwise: Schema) -> Schema:

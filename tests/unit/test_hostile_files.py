@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from drawing import SEED
 from hostile_answers_support import RICH, changed, places
 from hostile_files import DEEP, FILES, replace, write_files, write_hostile
 
+from triton_ensemble import catalog
 from triton_ensemble.check.engine import check
 from triton_ensemble.cli import main
 from triton_ensemble.container import request
@@ -60,6 +62,19 @@ def test_hostile_files_are_lines(
         assert status in (0, 1), (done, err)
         assert (out + err).strip(), done
         assert "Traceback" not in out + err, done
+
+
+PATTERNS = {each["pattern"] for each in catalog.table("kinds").values() if "pattern" in each}
+PATTERNS |= {each["pattern"] for each in catalog.table("team")["kinds"].values() if "pattern" in each}  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", sorted(PATTERNS))
+def test_no_pattern_takes_long(pattern: str) -> None:
+    """For up to 40,000 characters before one that does not fit."""
+    parts = ["a", " ", ".", "/a", ", ", "a ,", ">=1,", "[a", "0, ", "9", " (", "os_name=='a' and ", "/a@", "-"]  # fmt: skip
+    with limit(LONGEST_S):
+        for start, part, count in product(["", "a", "a>=1,", "a @ ", "A[", "a;", "--a="], parts, (40, 10000)):  # fmt: skip
+            re.search(pattern, start + part * count + "\0")
 
 
 @pytest.mark.parametrize("kind", ["fifo", "sparse", "/dev/zero"])

@@ -477,6 +477,43 @@ REQUIREMENTS = {
     "https://example.com/a.whl": False,
     "--index-url=https://example.com": False,
     "a ; x\u0085y": False,
+    "backports.tarfile ~= 1.2, != 1.3; (python_version in '3.10, 3.11') or os_name == \"nt\"": True,
+    f"a @ git+https://example.com:65535/a.git@{ZEROS[:40]}": True,
+    "triton-ensemble-more": True,
+    **dict.fromkeys(
+        [
+            *(
+                "evil.tar.gz",
+                "evil.zip",
+                "x.whl",
+                "evil.tar.bz2",
+                "evil.tar.bz2[a]; os_name == 'nt'",
+            ),
+            *(
+                "evil.ZIP",
+                "evil.tgz",
+                "evil.tar.zst",
+                "evil.egg",
+                "evil.tar",
+                "triton_Ensemble >=1",
+            ),
+            *(
+                "evil;touch x",
+                "evil===a;b",
+                "a; sys_platform",
+                "a; x == 'y'",
+                "a; os_name == 'nt' and ",
+            ),
+            *(
+                f"a @ https://{host}/a.whl#sha256={ZEROS}"
+                for host in ("", "h:65536", "u:p@h", "-o")
+            ),
+            f"a @ https://h/a.whl@{ZEROS[:40]}",
+            f"a @ https://h/a.whl#sha256=1#sha256={ZEROS}",
+            *(f"a @ git+https://{host}/a@{ZEROS[:40]}" for host in ("-oProxy", "token@h", "h#/")),
+        ],
+        False,
+    ),
 }
 
 
