@@ -229,16 +229,25 @@ def heavy(path: str, around: bytes) -> dict[str, Callable[[], bytes]]:
     def fill(value: bytes, size: int) -> bytes:
         return b"[%s%s]" % ((value + b",") * (size // (len(value) + 1)), value)
 
-    def keys(count: int) -> bytes:
-        return post(path, b"{%s}" % b",".join(b'"%07x":0' % i for i in range(count)), json_)
+    def keys(count: int, end: bytes = b"") -> bytes:
+        names = (b'"%07x%s":0' % (i, end) for i in range(count))
+        return post(path, b"{%s}" % b",".join(names), json_)
 
     def lists(value: bytes, size: int) -> bytes:
         return post(path, around % fill(value, size), json_)
 
+    def chunks() -> bytes:
+        head, _, body = lists(b"1", 1_000_000).partition(b"\r\n\r\n")
+        head = head.replace(b"Content-Length", b"Transfer-Encoding: chunked\r\nX")
+        bytes_ = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+        return head + b"\r\n\r\n" + bytes_ + b"0\r\n\r\n"
+
     return {
+        "chunks of a byte, 6 MB": chunks,
         "keys, 49 MB": lambda: keys(4_000_000),
         "keys, 11.5 MB": lambda: keys(960_000),
         "keys, 5.6 MB": lambda: keys(470_000),
+        "keys that end in a backslash, 14.6 MB": lambda: keys(1_040_000, b"\\\\"),
         "lists of a number, 5.7 MB": lambda: lists(b"[1]", 5_700_000),
         "numbers, 5.6 MB": lambda: lists(fill(b"1", 5_600_000), 0),
         "numbers, 2.8 MB": lambda: lists(fill(b"1", 2_800_000), 0),

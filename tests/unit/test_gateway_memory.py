@@ -64,7 +64,10 @@ def test_json_has_a_limit_of_its_own(is_json: bool, most: int) -> None:
         begin(most + 1)
 
 
-@pytest.mark.parametrize("value", [b'"a":0,', b'"a" :0,', b'"\\":":0,', b"0,", b"[[[],"])
+@pytest.mark.parametrize(
+    "value",
+    [b'"a":0,', b'"a" :0,', b'"\\":":0,', b'"aaa\\\\":0,', b'"\\\\\\\\":0,', b"0,", b"[[[],"],
+)
 def test_json_that_takes_long_is_refused_before_all_of_it_is_there(value: bytes) -> None:
     body = Admission(Settings()).body({}, is_json=True, is_typed=False)
 
@@ -76,9 +79,14 @@ def test_json_that_takes_long_is_refused_before_all_of_it_is_there(value: bytes)
         send()
 
 
-def test_a_long_text_of_json_is_a_text() -> None:
+@pytest.mark.parametrize(("depth", "count"), [(1, 200_000), (2, 150_000), (3, 80_000)])
+def test_a_long_text_of_json_is_a_text(depth: int, count: int) -> None:
+    """Also if the JSON in it has such texts, whose quotes follow three or seven backslashes."""
+    text = json.dumps([{"id": 1, "name": "a cat"}] * count)
+    for _ in range(depth - 1):
+        text = json.dumps(text)
     body = Admission(Settings()).body({}, is_json=True, is_typed=False)
-    body.add(json.dumps({"TEXT": json.dumps([{"id": 1, "name": "a cat"}] * 200_000)}).encode())
+    body.add(json.dumps({"TEXT": text}).encode())
 
 
 def test_a_recording_of_chunks_without_sound_takes_no_time() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -119,6 +120,18 @@ def test_a_body_in_chunks_is_read() -> None:
         b"POST /mine HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: Chunked\r\n\r\n"
     )
     assert said(head + b"1\r\na\r\n0\r\n\r\n").startswith(b"HTTP/1.1 200")
+
+
+def test_a_body_in_chunks_of_a_byte_takes_little_time() -> None:
+    """Of 6 MB: what a connection sends at once is read before others are answered."""
+    head = (
+        b"POST /mine HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    )
+    chunks = b"1\r\na\r\n" * 1_000_000
+    began = time.process_time()
+    answer = said(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize("pause_s", [None, 0, 0.01])

@@ -217,6 +217,7 @@ class Body:
         self._json_length += len(part)
         if self._json_length > self._admission.json_bytes:
             raise self._too_long(self._admission.json_bytes)
+        part = part.replace(b"\\\\", b"")  # a quote that is still escaped then is in a text
         objects, cells = part.count(b"[") + part.count(b"{"), part.count(b",")
         keys = part.count(b":") - part.count(b'\\":')  # which JSON in a text has
         self.spend(OBJECT_UNITS * objects + self._cell_units * cells + KEY_UNITS * keys)

@@ -55,6 +55,7 @@ class Protocol(asyncio.Protocol):
         self._exchange: Exchange | None = None  # until it is read and answered
         self._has_all = self._is_answered = False  # of the exchange
         self._keeps_alive = self._is_idle = self._is_last = self._is_rejected = False
+        self._parts: list[bytes] = []  # of a body, which the exchange does not have yet
         self._head_bytes = 0  # that came since the last ones of a body
         self._timer: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
@@ -107,6 +108,7 @@ class Protocol(asyncio.Protocol):
         self._head_bytes += len(data)
         if not self._is_last:
             self._feed(data)
+            self._hand_over()
         if self._head_bytes > HEAD_BYTES:
             self._reject(LONG, 431)
         elif not self._timer and not self._exchange:
@@ -199,13 +201,19 @@ class Protocol(asyncio.Protocol):
         return Applied(self, method.decode(), self._url, self._headers)
 
     def on_body(self, part: bytes) -> None:
-        if self._exchange and not self._is_last:
+        self._parts.append(part)
+
+    def _hand_over(self) -> None:
+        """Hand the parts that came at once to the exchange as one: chunks of a byte each would take seconds."""
+        parts, self._parts = self._parts, []
+        if parts and self._exchange and not (self._is_last or self._is_rejected):
             self._head_bytes = 0
             if not self._is_answered:
-                self._exchange.on_body(part)
+                self._exchange.on_body(b"".join(parts))
 
     def on_message_complete(self) -> None:
         if self._exchange and not self._is_last and not self._parser.should_upgrade():
+            self._hand_over()
             self._has_all = True
             self._unlimit()
             if self._is_answered:
