@@ -47,6 +47,7 @@ def test_a_file_of_keys_as_editors_write_it(tmp_path: Path) -> None:
     [
         (UTF16, "is UTF-16; save it as UTF-8"),
         (UTF16[2:], "is UTF-16; save it as UTF-8"),
+        (b"k\xff\xferaw\n", "is not UTF-8; save it as UTF-8"),
         (b"", "has no key; "),
         (b"\n# none\n", "has no key; "),
         (None, "Is a directory|denied"),
@@ -80,6 +81,7 @@ def test_a_file_without_keys_is_a_line_at_the_start_and_one_later(
         (b"\xef\xbb\xbf# ours\r\nkey\r\n", ":admin-key=key'"),
         (b"first\nsecond\n", "write one"),
         (UTF16, "is UTF-16; save it as UTF-8"),
+        (b"k\xff", "is not UTF-8; save it as UTF-8"),
     ],
 )
 def test_the_key_of_administrators_is_read_by_the_same_rules(

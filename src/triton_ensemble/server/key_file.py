@@ -7,10 +7,14 @@ from pathlib import Path
 
 
 def read_keys(file: Path) -> list[bytes]:
-    """Return the lines of a file without empty lines and comments; raises OSError, and ValueError for UTF-16."""
+    """Return the lines of a file without empty lines and comments; raises OSError, and ValueError if it is not UTF-8."""
     content = file.read_bytes()
     if b"\0" in content or content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise ValueError("is UTF-16; save it as UTF-8")
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8; save it as UTF-8") from None
     lines = map(bytes.strip, content.removeprefix(codecs.BOM_UTF8).splitlines())
     return [line for line in lines if line and not line.startswith(b"#")]
 
