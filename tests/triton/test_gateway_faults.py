@@ -34,6 +34,7 @@ from gateway_service import (
 from support import Generate, Project, Server, free_port, serve, step, succeed
 
 from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.server.log import FULL
 
 # Each instance is a process.
 STEP = """
@@ -389,8 +390,7 @@ def test_a_full_memory_disk_at_the_start_is_a_line(project: Project) -> None:
     process = project.run(*command, TMPDIR="/tmp")
     assert process.returncode == 1
     _, *reasons, log = process.stderr.splitlines()
-    text = "/dev/shm, the shared memory, is full: each instance of a Python model needs 1 MB; make room"
-    assert [reason.strip() for reason in reasons] == [f"failed to load 'wait' version 1: {text}"]
+    assert [reason.strip() for reason in reasons] == [f"failed to load 'wait' version 1: {FULL}"]
     assert log.startswith("log: ")
 
 
