@@ -547,6 +547,21 @@ def test_a_refused_or_failed_apply_leaves_the_way_back(
     assert without_text(managed(project)) == without_text(before)
 
 
+@pytest.mark.parametrize("name", ["model_repository", "deploy", ".apply", ".apply/kept"])
+def test_no_link_leads_what_is_applied_out_of_the_project(project: Project, name: str) -> None:
+    out, link = project.path.with_name("out"), project / name
+    link.parent.mkdir(exist_ok=True)
+    if link.is_dir():
+        link.rename(out)
+    out.mkdir(exist_ok=True)
+    link.symlink_to(out)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    answer(project, max_batch_size=4, extras=["monitoring"])
+    said = call(project, "apply")
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    assert (said.status, said.err.count("\n"), "; remove " in said.err) == (1, 1, True)
+
+
 # Ends that nobody asked for.
 
 

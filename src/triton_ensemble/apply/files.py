@@ -7,6 +7,8 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
+from triton_ensemble.apply import ApplyError
+
 FOLDER = ".apply"
 LAST = "last"  # the stage of the last change, from which it can be undone
 CONFLICTS = "conflicts"  # rendered files, where the owner changed the same lines
@@ -15,8 +17,11 @@ TEXT = "pipeline.yml"  # as it was last applied, with its comments
 
 
 def prepare(root: Path) -> Path:
-    """Return the folder, made if it is not there."""
+    """Return the folder, made if it is not there. ApplyError if a link is in it."""
     folder = root / FOLDER
+    for path in (folder, *folder.rglob("*")):
+        if path.is_symlink() and path.parent != folder / LAST:  # which has links that were replaced
+            raise ApplyError(f"{path}: is a link, and files are written there; remove it")
     folder.mkdir(exist_ok=True)
     ignored = folder / ".gitignore"
     if not ignored.is_file() or ignored.read_bytes() != b"*\n":

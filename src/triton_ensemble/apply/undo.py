@@ -42,6 +42,7 @@ def undo(root: Path) -> None:
         raise ApplyError(
             "apply: there is nothing to undo: the last change is undone, or none was applied here"
         )
+    prepare(root)
     text = (folder / TEXT).read_bytes().decode()
     Stage(folder).check(root)
     keep_edits(root, {TEXT: (root / TEXT).read_bytes()})

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from triton_ensemble.reading import is_foreign
 from triton_ensemble.signals import STOPS
 from triton_ensemble.update.aside import Aside
 from triton_ensemble.update.git import UpdateError, git
@@ -49,6 +50,7 @@ def bring(copy: Aside, changes: Mapping[str, str]) -> list[str]:
     New files are written beside the project's, then all are renamed. Where a step fails, the steps
     before it are undone, by renames: this needs no space on the disk.
     """
+    _refuse_links(copy.root, changes)
     with make_stage(copy.root) as stage:
         for number, path in enumerate(changes):
             if changes[path] != "D":
@@ -78,6 +80,7 @@ def write_contents(stage: Stage, root: Path, contents: Mapping[str, bytes | None
 
     They can be undone from then on, until the stage ends or is removed.
     """
+    _refuse_links(root, contents)
     for number, (path, content) in enumerate(contents.items()):
         if content is not None:
             stage.new(number).write_bytes(content)
@@ -90,6 +93,15 @@ def write_contents(stage: Stage, root: Path, contents: Mapping[str, bytes | None
     except BaseException:
         stage.undo(root)
         raise
+
+
+def _refuse_links(root: Path, paths: Iterable[str]) -> None:
+    for path in paths:
+        if is_foreign(root / path, root):
+            where = os.path.realpath(root / Path(path).parent)
+            raise UpdateError(
+                f"{path}: is in {where} by a link, out of the project or in .git; remove the link"
+            )
 
 
 def swap(target: Path, new: Path, old: Path) -> None:
