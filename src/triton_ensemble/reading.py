@@ -20,6 +20,7 @@ TEXT_BYTES = MIB  # configs and YAML
 DATA_BYTES = 64 * MIB  # samples, labels, locks, records
 MODEL_BYTES = 2048 * MIB  # the limit of Protobuf
 MOST_FILES = 100_000
+DEEPEST = 100  # folders in each other
 
 
 def read_bytes(path: Path, most: int = TEXT_BYTES) -> bytes:
@@ -80,13 +81,15 @@ def is_foreign(path: Path, project: Path) -> bool:
 
 
 def iter_files(folder: Path) -> Iterator[Path]:
-    """Yield the regular files in a folder and those below; OSError if they are too many. Links to folders are not followed."""
+    """Yield the regular files in a folder and those below; OSError if they are too many or too deep. Links to folders are not followed."""
     count = 0
+    top = len(folder.parts)
     for root, folders, names in os.walk(folder):
         folders.sort()
         count += len(names) + len(folders)
-        if count > MOST_FILES:
-            raise _make_error(errno.EFBIG, f"has more than {MOST_FILES} files", folder)
+        if count > MOST_FILES or len(Path(root).parts) - top > DEEPEST:
+            what = f"has more than {MOST_FILES} files, or folders more than {DEEPEST} deep"
+            raise _make_error(errno.EFBIG, what, folder)
         yield from (path for name in sorted(names) if (path := Path(root, name)).is_file())
 
 

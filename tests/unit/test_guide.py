@@ -50,7 +50,9 @@ def test_weights_beside_an_onnx_file_go_along(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("place", ["/etc/passwd", "../key", "sub/../../key", "link", "\0"])
+@pytest.mark.parametrize(
+    "place", ["/etc/passwd", "../key", "sub/../../key", "link", "\0", "x" * 5000]
+)
 def test_weights_outside_of_the_folder_are_refused(tmp_path: Path, place: str) -> None:
     onnx, file, key = pytest.importorskip("onnx"), tmp_path / "m/m.onnx", tmp_path / "key"
     file.parent.mkdir()
@@ -61,7 +63,8 @@ def test_weights_outside_of_the_folder_are_refused(tmp_path: Path, place: str) -
     model.graph.initializer[0].external_data[0].value = place
     file.write_bytes(model.SerializeToString())
     with pytest.raises(
-        ProjectError, match=r"m\.onnx: its weights are in .*, out of the model's fold"
+        ProjectError,
+        match=r"m\.onnx: its weights are in .*, (out of the model's fold|which is not a file)",
     ):
         read_given_model(file, BATCHED)
 

@@ -24,7 +24,9 @@ from triton_ensemble import catalog
 from triton_ensemble.check.engine import check
 from triton_ensemble.cli import main
 from triton_ensemble.container import request
+from triton_ensemble.project import Project
 from triton_ensemble.push import files as push_files
+from triton_ensemble.reading import iter_files
 from triton_ensemble.repository import published
 from triton_ensemble.samples import files
 
@@ -92,6 +94,41 @@ def test_a_file_that_goes_too_deep_is_no_traceback(tmp_path: Path, name: str) ->
     repository = write_files(tmp_path)
     replace(tmp_path / name, "deep")
     check(repository)
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        *((".copier-answers.yml", each) for each in ("sizes", "apply", "unload p 1", "push s3://bucket/prefix")),
+        (".make-update-x/journal.json", "apply"),
+        ("versions.json", "store s3://bucket/prefix"),
+        ("model_repository/p/1/model.json", "sizes"),
+        ("deploy/tir/endpoint.yml", "tir"),
+    ],
+)  # fmt: skip
+def test_no_command_waits_for_a_fifo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, command: str
+) -> None:  # fmt: skip
+    write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    if name[0] in "md":
+        Path("pipeline.yml").unlink()  # else it is applied first
+        project = SimpleNamespace(root=tmp_path, repository=Path("model_repository"), models=())
+        monkeypatch.setattr(Project, "load", lambda _: project)
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).touch()
+    replace(Path(name), "fifo")
+    with limit(9):
+        status = main(command.split())
+    assert status
+    assert Path(name).name in capsys.readouterr().err
+
+
+def test_folders_in_each_other_are_an_error(tmp_path: Path) -> None:
+    """Python 3.11 ends in a RecursionError at 1,000."""
+    tmp_path.joinpath(*["d"] * 101).mkdir(parents=True)
+    with pytest.raises(OSError, match="folders more than 100 deep"):
+        [*iter_files(tmp_path)]
 
 
 ODD_KINDS: list[Any] = [3, "text", [3], {"a": 3}, None, True, [{}], {"a": None}]

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from triton_ensemble.adopt.refusal import Refused
 from triton_ensemble.config import Model
-from triton_ensemble.reading import MOST_FILES, is_foreign, is_outside
+from triton_ensemble.reading import DEEPEST, MOST_FILES, is_foreign, is_outside
 
 # .gitignore would keep models out of git.
 NOT_KEPT = {"config.pbtxt", ".gitignore", ".DS_Store", "__pycache__", ".git"}
 INSTEAD = "put a copy in its place"
-DEEPEST = 100  # folders in each other
 EMPTY_VERSION = """\
 Triton serves a model only if it has a version folder, and git keeps a folder only if a file is in it.
 """

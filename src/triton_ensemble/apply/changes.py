@@ -12,6 +12,7 @@ from pathlib import Path
 from triton_ensemble.answers import FILE
 from triton_ensemble.apply import ApplyError
 from triton_ensemble.pipeline.render import File
+from triton_ensemble.reading import DATA_BYTES, read_bytes
 from triton_ensemble.update.git import make_aside_environment
 
 Files = Mapping[str, File]
@@ -41,7 +42,7 @@ def compare_renderings(root: Path, old: Files, new: Files, owned: Collection[str
         if before == after or _is_owned(path, owned):
             continue
         file = root / path
-        have = file.read_bytes() if file.is_file() else None
+        have = read_bytes(file, DATA_BYTES) if file.is_file() else None
         if have == after:
             continue
         if after is None:

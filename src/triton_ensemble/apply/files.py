@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from triton_ensemble.apply import ApplyError
+from triton_ensemble.reading import iter_files
 
 FOLDER = ".apply"
 LAST = "last"  # the stage of the last change, from which it can be undone
@@ -56,6 +57,5 @@ def keep_edits(root: Path, files: Mapping[str, bytes]) -> None:
 def open_conflicts(root: Path) -> Iterator[str]:
     """Yield the paths of files with lines that their owner kept, until the version beside them is removed."""
     folder = root / FOLDER / CONFLICTS
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            yield path.relative_to(folder).as_posix()
+    for path in iter_files(folder):
+        yield path.relative_to(folder).as_posix()

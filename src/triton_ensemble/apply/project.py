@@ -19,6 +19,7 @@ from triton_ensemble.check.formats import format_text
 from triton_ensemble.check.pipeline.check import check_pipeline, read_saved_answers
 from triton_ensemble.pipeline.render import File, render
 from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, Rules, rules
+from triton_ensemble.reading import DATA_BYTES, read_bytes
 from triton_ensemble.update.bring import write_contents
 from triton_ensemble.update.stage import make_stage, remove_empty_folders
 
@@ -109,7 +110,7 @@ class Change:
         if path in self.files.contents and path in self.old:
             return self.old[path].content
         file = self.root / path
-        return file.read_bytes() if file.is_file() else b""
+        return read_bytes(file, DATA_BYTES) if file.is_file() else b""
 
     def conflicts(self) -> set[str]:
         """Return the files in which the owner and pipeline.yml changed the same lines."""
@@ -152,5 +153,5 @@ def list_edited(project: ChangedProject) -> Iterator[str]:
     for path, file in project.render_made().items():
         have = project.root / path
         managed = path not in owned and path != FILE
-        if managed and have.is_file() and have.read_bytes() != file.content:
+        if managed and have.is_file() and read_bytes(have, DATA_BYTES) != file.content:
             yield path

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from triton_ensemble.answers import (
     FILE,
+    NO_YAML,
     UNMERGED,
     Answers,
     UnreadableAnswers,
     is_unmerged,
     list_changed_answers,
+    load_yaml,
     read_answers,
 )
 from triton_ensemble.apply import ApplyError
-from triton_ensemble.catalog import LOADER
+from triton_ensemble.reading import read_bytes
 
 PIPELINE = "pipeline.yml"
 
@@ -45,9 +45,9 @@ def read_state(root: Path) -> State:
         raise ApplyError(f"{PIPELINE}:{error}") from error
     content = b""
     try:
-        content = (root / FILE).read_bytes()
-        made: Any = yaml.load(content, LOADER)
-    except (OSError, ValueError, yaml.YAMLError):
+        content = read_bytes(root / FILE)
+        made: Any = load_yaml(content)
+    except (OSError, *NO_YAML):
         made = None
     if not isinstance(made, dict) or not isinstance(made.get("owned"), list):
         if is_unmerged(content):

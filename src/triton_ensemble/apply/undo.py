@@ -9,6 +9,7 @@ from triton_ensemble.answers import Answers, UnreadableAnswers, list_changed_ans
 from triton_ensemble.apply import ApplyError
 from triton_ensemble.apply.files import FOLDER, KEPT, LAST, TEXT, keep_edits, prepare, remember
 from triton_ensemble.pipeline.file import replace
+from triton_ensemble.reading import read_bytes
 from triton_ensemble.update.stage import Stage, take_up
 
 
@@ -45,7 +46,7 @@ def undo(root: Path) -> None:
     prepare(root)
     text = (folder / TEXT).read_bytes().decode()
     Stage(folder).check(root)
-    keep_edits(root, {TEXT: (root / TEXT).read_bytes()})
+    keep_edits(root, {TEXT: read_bytes(root / TEXT)})
     (root / FOLDER / TEXT).write_bytes(text.encode())  # for `keep_text`, if this is killed
     with take_up(root, folder) as stage:
         count = stage.undo(root)

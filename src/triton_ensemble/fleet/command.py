@@ -34,6 +34,7 @@ from triton_ensemble.apply import ApplyError
 from triton_ensemble.apply.state import read_state
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rules import RULES
+from triton_ensemble.reading import DATA_BYTES, read_bytes
 from triton_ensemble.terminal import escape_line
 from triton_ensemble.update.git import UpdateError, git_aside
 
@@ -171,7 +172,7 @@ def _version(found: re.Match[str] | None) -> Version | None:
 def _list_edited(root: Path, work: Path) -> list[str] | None:
     """Return the edited managed files, as the project's own version of the template renders them."""
     for wheel in root.glob("vendor/triton_ensemble-*.whl"):
-        toolkit = work / hashlib.sha256(wheel.read_bytes()).hexdigest()
+        toolkit = work / hashlib.sha256(read_bytes(wheel, DATA_BYTES)).hexdigest()
         with suppress(ValueError, zipfile.BadZipFile):
             if not toolkit.exists():
                 zipfile.ZipFile(wheel).extractall(toolkit)

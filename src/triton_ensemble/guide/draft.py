@@ -9,11 +9,13 @@ from typing import Any
 
 import yaml
 
+from triton_ensemble.answers import load_yaml
 from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.pipeline.file import bindings, tensors_of
 from triton_ensemble.pipeline.flow import format_flow
 from triton_ensemble.pipeline.rules import Answers, problems_in, rules
 from triton_ensemble.project import ProjectError
+from triton_ensemble.reading import read_bytes
 
 # What a line says of a step, and of a binding; the rest of both comes from elsewhere.
 IN_LINES = {"name", "backend", "model", "inputs", "outputs", "instances"}
@@ -126,7 +128,7 @@ class Draft:
     def load(cls, path: Path) -> Draft:
         """Read what was told before; ProjectError where the file has been damaged."""
         try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+            content = load_yaml(read_bytes(path))
             return cls(
                 accept_answers(dict(content["answers"])),
                 {str(step): str(origin) for step, origin in content["models"].items()},

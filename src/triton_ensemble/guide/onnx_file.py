@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,10 @@ def _find_weights(path: Path, place: str) -> Path:
     if ".." in Path(place).parts or is_outside(file, path.parent):
         what = f"its weights are in {place}, out of the model's folder"
         raise ProjectError(f"{path}: {what}; save the model with its weights beside it")
-    if not file.is_file():
-        raise ProjectError(f"{path}: its weights are in {place}, which is not a file; put it there")
+    if not os.path.isfile(file):  # also where its name is too long
+        raise ProjectError(
+            f"{path}: its weights are in {place[:200]}, which is not a file; put it there"
+        )
     return file
 
 

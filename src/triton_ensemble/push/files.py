@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from triton_ensemble.project import Project, list_foreign
 from triton_ensemble.push import PushError
+from triton_ensemble.reading import iter_files
 from triton_ensemble.repository.model_files import UNFINISHED
 from triton_ensemble.repository.sources import copies
 
@@ -58,10 +58,9 @@ def content(path: Path) -> Content:
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    for root, folders, names in os.walk(folder):
-        folders[:] = sorted(filter(_belongs, folders))
-        paths = (Path(root, name) for name in sorted(filter(_belongs, names)))
-        yield from (path for path in paths if path.is_file())
+    for path in iter_files(folder):
+        if all(map(_belongs, path.relative_to(folder).parts)):
+            yield path
 
 
 def _belongs(name: str) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from triton_ensemble.reading import iter_files
 from triton_ensemble.s3.address import Address
 
 MANAGED = "Managed by triton-ensemble-template"
@@ -34,8 +35,8 @@ def rewrite(root: Path, address: Address, version: int) -> Iterator[str]:
 
 def _iter_owned(folder: Path) -> Iterator[Path]:
     """Yield the texts in a folder that the template does not manage."""
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not path.is_symlink() and path.stat().st_size < LARGEST_BYTES:
+    for path in iter_files(folder):
+        if not path.is_symlink() and path.stat().st_size < LARGEST_BYTES:
             try:
                 head = path.read_bytes().decode().partition("\n")[0]
             except UnicodeDecodeError:

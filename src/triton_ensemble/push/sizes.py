@@ -8,7 +8,6 @@ does not include GPU memory, or memory that a backend allocates while it answers
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +15,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from triton_ensemble.answers import NO_YAML, load_yaml
 from triton_ensemble.catalog import LOADER
-from triton_ensemble.project import Project
+from triton_ensemble.project import Project, ProjectError
+from triton_ensemble.reading import iter_files, read_bytes, read_json, read_text
 
 # MiB besides the model files: Triton and its backends, code that torch compiles in /tmp, logs.
 SERVER_MIB, COMPILED_MIB, LOGS_MIB = 1024, 1024, 1024
@@ -58,13 +59,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the sizes; always 0, for they are advice."""
     project = Project.load(Path.cwd())
-    if arguments.short:
-        warnings = [*lines(project)]
-        print(*warnings, sep="\n", end="\n" * bool(warnings))
-        return 0
+    try:
+        if arguments.short:
+            warnings = [*lines(project)]
+            print(*warnings, sep="\n", end="\n" * bool(warnings))
+        else:
+            _print_all(project)
+    except BrokenPipeError:  # of a reader like `head`
+        raise
+    except (OSError, *NO_YAML) as error:
+        raise ProjectError(f"sizes: {error}") from error
+    return 0
+
+
+def _print_all(project: Project) -> None:
     print(f"model files: {_sum_files_mib(project)} MiB in {len(project.models)} models")
     for file in sorted(project.repository.glob("*/*/model.json")):
-        model = json.loads(file.read_text()).get("model", "")
+        model = read_json(file).get("model", "")
         if not Path(model).is_absolute():
             what = f"vLLM fetches {model} when Triton starts"
             print(f"{file.parts[-3]}: {what}; add its size to what is needed below")
@@ -77,7 +88,6 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"  - target: {{ kind: {target.kind} }}\n    patch: |")
             for path, needed in ((path, size.needed) for size in short for path in size.fields):
                 print(f"      - {{ op: replace, path: {path}, value: {needed}Mi }}")
-    return 0
 
 
 def lines(project: Project) -> Iterator[str]:
@@ -92,8 +102,8 @@ def lines(project: Project) -> Iterator[str]:
 def sizes(project: Project, target: Target) -> list[Size]:
     """Return what pods need of each resource, and what deploy/ and its owner's patches give them."""
     folder = project.root / "deploy" / target.folder
-    owned = yaml.load((folder / "kustomization.yaml").read_text(encoding="utf-8"), LOADER) or {}
-    documents = yaml.load_all((folder / target.file).read_text(encoding="utf-8"), LOADER)
+    owned = load_yaml(read_bytes(folder / "kustomization.yaml")) or {}
+    documents = yaml.load_all(read_text(folder / target.file), LOADER)
     fields = dict(_fields(next(documents))) | _read_patches(owned)
     resources = f"{target.pod}/containers/0/resources"
     shm, tmp = (f"{target.pod}/volumes/{place}/emptyDir/sizeLimit" for place in (0, 1))
@@ -123,7 +133,7 @@ def _targets(project: Project) -> list[Target]:
 
 
 def _sum_files_mib(project: Project) -> int:
-    files = (path for path in project.repository.rglob("*") if path.is_file())
+    files = iter_files(project.repository)
     return -(-sum(path.stat().st_size for path in files) // MIB)
 
 

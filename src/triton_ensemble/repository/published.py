@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from triton_ensemble.project import Project, list_foreign
-from triton_ensemble.reading import iter_files
+from triton_ensemble.reading import DATA_BYTES, iter_files, read_bytes, read_json
 from triton_ensemble.repository import RepositoryError, model_files
 
 FILE = "versions.json"
@@ -39,12 +39,12 @@ def read(root: Path) -> Record:
     """Return what versions.json says; RepositoryError where it is damaged."""
     path = root / FILE
     try:
-        record: Record = json.loads(path.read_text()) if path.exists() else {}
+        record: Record = read_json(path) if path.exists() else {}
         for model in record.values():
             for version, one in model["versions"].items():
                 int(version), dict(one["files"]), str(one["sources"])
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise RepositoryError(_describe_damage(path.read_bytes())) from None
+        raise RepositoryError(_describe_damage(read_bytes(path, DATA_BYTES))) from None
     return record
 
 

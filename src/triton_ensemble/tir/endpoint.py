@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from triton_ensemble.answers import NO_YAML, load_yaml
+from triton_ensemble.reading import read_bytes
 from triton_ensemble.tir import EndpointError
 
 FILE = Path("deploy", "tir", "endpoint.yml")
@@ -44,8 +44,8 @@ OPTIONAL = {"image", "registry_namespace", "model_repository", "models"}
 def read(root: Path) -> dict[str, Any]:
     """Return the fields of endpoint.yml, nested fields as `workers.min`; EndpointError for values that TIR would refuse."""
     try:
-        given = yaml.safe_load((root / FILE).read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        given = load_yaml(read_bytes(root / FILE))
+    except (OSError, *NO_YAML) as error:
         raise EndpointError(f"{FILE}: {' '.join(str(error).split())}") from None
     if not isinstance(given, dict):
         raise EndpointError(f"{FILE}: is not a mapping; write `name:` and so on")

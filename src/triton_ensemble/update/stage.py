@@ -181,7 +181,7 @@ def alone(root: Path, *, wait: bool = False) -> Iterator[None]:
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
     journal = folder / JOURNAL
-    if any(map(os.path.islink, (folder, journal))) or journal.is_fifo():
+    if any(map(os.path.islink, (folder, journal))) or (journal.exists() and not journal.is_file()):
         raise _refuse(journal)
     with journal.open("a") as file:
         try:

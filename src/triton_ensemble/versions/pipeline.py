@@ -9,11 +9,12 @@ from typing import Any
 
 import yaml
 
-from triton_ensemble.answers import FILE, UnreadableAnswers, read_answers
+from triton_ensemble.answers import FILE, UnreadableAnswers, load_yaml, read_answers
 from triton_ensemble.check.pipeline.check import read_saved_answers
 from triton_ensemble.pipeline.file import Place, set_values, steps_of
 from triton_ensemble.pipeline.render import File, render
 from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, rules
+from triton_ensemble.reading import read_bytes
 from triton_ensemble.versions import VersionError
 
 PIPELINE = "pipeline.yml"
@@ -115,7 +116,7 @@ class Pipeline:
 
     @property
     def _made(self) -> Answers:
-        return dict(yaml.safe_load((self.root / FILE).read_bytes()))
+        return dict(load_yaml(read_bytes(self.root / FILE)))
 
     @property
     def models(self) -> dict[str, list[str]]:

@@ -43,14 +43,14 @@ def run(arguments: Namespace) -> int:
 
 def _copy(root: Path, store: Address, *, send: bool) -> None:
     files = {each.digest: each for each in published.iter_kept_files(root)}
-    missing = [each for each in files.values() if not each.blob.exists()]
+    missing = [each for each in files.values() if not each.blob.is_file()]
     if not missing and not send:
         return
     bucket = Bucket(store)
     there, _ = bucket.names()
     _fetch(bucket, [each for each in missing if each.digest in there])
     if send:
-        _send(bucket, [e for e in files.values() if e.blob.exists() and e.digest not in there])
+        _send(bucket, [e for e in files.values() if e.blob.is_file() and e.digest not in there])
 
 
 def _fetch(bucket: Bucket, files: Iterable[Frozen]) -> None:
