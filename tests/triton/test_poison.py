@@ -21,7 +21,19 @@ import time
 import numpy as np
 from triton_step import InvalidRequest
 
-ERRORS = {"raise": RuntimeError, "exit": SystemExit, "cancel": asyncio.CancelledError, "refuse": InvalidRequest}
+
+class Panic(BaseException): ...  # as Rust's libraries raise it: pyo3's PanicException
+
+
+ERRORS = {
+    "raise": RuntimeError,
+    "exit": SystemExit,
+    "cancel": asyncio.CancelledError,
+    "interrupt": KeyboardInterrupt,
+    "close": GeneratorExit,
+    "panic": Panic,
+    "refuse": InvalidRequest,
+}
 
 
 def sizes(texts):
@@ -38,7 +50,13 @@ class Step:
 """
 CALLS = {
     "batches": '    def __call__(self, TEXT): return {"SIZE": sizes(TEXT)}',
-    "tasks": '    async def __call__(self, TEXT): return {"SIZE": sizes(TEXT)}',
+    "tasks": """
+    async def __call__(self, TEXT):
+        return {"SIZE": await asyncio.create_task(self.later(TEXT))}
+
+    async def later(self, TEXT):
+        return sizes(TEXT)
+""",
     "sequences": '    def __call__(self, position, /, TEXT): return {"SIZE": sizes(TEXT)}',
     "streams": '    def __call__(self, TEXT): yield {"SIZE": sizes(TEXT)[0]}',
 }
@@ -119,7 +137,7 @@ CASES = [
         )
     ),
 ]
-WORDS = ["raise", "exit", "cancel", "refuse"]
+WORDS = ["raise", "panic", "exit", "cancel", "interrupt", "close", "refuse"]
 
 
 @pytest.mark.parametrize("word", first_fast(WORDS, 1))

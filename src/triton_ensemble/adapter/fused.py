@@ -11,7 +11,7 @@ from triton_step import SequencePosition
 from .arrays import NumpyArrays
 from .calls import Answered
 from .seams import Array, ModelConfig, StepManifest, TensorConfig
-from .user_step import FAILURES, Inputs, Returned, StepFailure, UserStep, rows_of
+from .user_step import Inputs, Returned, StepFailure, UserStep, rows_of
 
 
 class Part(NamedTuple):
@@ -88,7 +88,7 @@ class FusedSteps:
                 )
                 for own, name in writes:
                     tensors[name] = keep(outputs[own])
-            except FAILURES as error:
+            except BaseException as error:
                 raise StepFailure(step) from error
             finally:
                 end = perf_counter()

@@ -25,7 +25,7 @@ from .fused import FusedSteps
 from .pace import Pace
 from .refusal import EmptySlot, MissingInput, answer, failure, refusal
 from .seams import Array, ModelConfig, Request, Response, read_manifest
-from .user_step import FAILURES, Inputs, Returned, Served, UserStep, rows_of
+from .user_step import Inputs, Returned, Served, UserStep, rows_of
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 SEQUENCE_START = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START
@@ -122,7 +122,13 @@ class TritonPythonModel:
             return await asyncio.gather(*map(answer, requests))
 
         assert self._loop is not None
-        return self._loop.run_until_complete(answers())
+        together = self._loop.create_task(answers())
+        while True:
+            try:
+                return self._loop.run_until_complete(together)
+            except (SystemExit, KeyboardInterrupt):  # of a step's own task: it stops the loop too
+                if together.done():
+                    raise
 
     def _answer(self, request: Request) -> Response:
         """Answer one request, with few function calls: after a wait, each of them takes a microsecond."""
@@ -141,7 +147,8 @@ class TritonPythonModel:
                 returned, rows = self._step.start(inputs, self._first(request)), self._rows(inputs)
             outputs = self._step.check_outputs(returned, rows)
             return answer(list(map(self._arrays.tensor, outputs, outputs.values())))
-        except FAILURES as error:
+        # Here and below: an exit, an interrupt or a panic of Rust would fail the whole batch.
+        except BaseException as error:
             return refusal(self._step, error, lambda: self._find_faulty_row(inputs))
         finally:
             seconds = perf_counter() - start
@@ -165,7 +172,7 @@ class TritonPythonModel:
         for row in range(rows):
             try:
                 self._step.start([a if a is None else a[row : row + 1] for a in inputs])
-            except FAILURES:
+            except BaseException:
                 return row
             if perf_counter() > end:
                 return None
@@ -181,7 +188,7 @@ class TritonPythonModel:
             inputs = self._read(request)
             outputs = await self._step.start(inputs, self._first(request))
             return self._response(self._step.check_outputs(outputs, self._rows(inputs)))
-        except FAILURES as error:
+        except BaseException as error:
             return refusal(self._step, error)
         finally:
             seconds = perf_counter() - start
@@ -227,7 +234,7 @@ class TritonPythonModel:
             self._slow = seconds / len(requests) > SLOW_SECONDS
             step.count(seconds)
             return self._shares(step.check_outputs(returned, sum(rows)), rows)
-        except FAILURES:
+        except BaseException:
             return [self._answer(request) for request in requests]
 
     def _read(self, request: Request) -> Inputs:
@@ -329,7 +336,7 @@ class TritonPythonModel:
 
         try:
             yield send
-        except FAILURES as error:
+        except BaseException as error:
             sender.send(refusal(self._step, error))
         finally:
             seconds = perf_counter() - start

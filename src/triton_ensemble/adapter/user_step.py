@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import inspect
 from collections.abc import Mapping, Sequence
@@ -22,8 +21,6 @@ from .seams import Array, ModelConfig, StepManifest
 
 Inputs = list[Array | None]  # in the order of the step's arguments; an optional one may be None
 Returned: TypeAlias = Any  # by the owner's code: a mapping, an awaitable of one, or an iterator
-# The last two end a program or a task. Beyond the adapter, they would fail all requests of a batch.
-FAILURES = (Exception, SystemExit, asyncio.CancelledError)
 
 
 class StepFailure(Exception):
