@@ -78,6 +78,7 @@ REFUSED: dict[str, tuple[int, Any, str]] = {
     "no JSON": (400, b"{", "the request is no JSON"),
     "a list": (400, [], "the request is no object"),
     "another input": (400, {"IMAGES": [["a"]]}, "IMAGES is no input of image_classification; its inputs are IMAGE"),
+    "a long one": (400, {"x" * 1_000_000: 0}, f"{'x' * 99} is no input of image_classification"),
     "none": (400, {}, "IMAGE is missing"),
     "a number": (400, {"IMAGE": [[1]]}, 'IMAGE, row 0: 1 is no text; write a text, or {"base64": TEXT}'),
     "no base64": (400, {"IMAGE": [[{"base64": "?"}]]}, 'IMAGE, row 0: {"base64":"?"} is no text'),
