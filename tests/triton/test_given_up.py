@@ -110,7 +110,7 @@ def test_the_next_caller_waits_for_the_running_call_alone(
     assert calls < 1.5
 
 
-@pytest.mark.parametrize("seconds", ["soon", "0", "nan"])
+@pytest.mark.parametrize("seconds", ["soon", "0", "nan", "1_0"])
 def test_a_timeout_that_is_none_is_refused(doors: Doors, seconds: str) -> None:
     answer = doors[1].post({"S": [0]}, X_Request_Timeout=seconds)
     assert (answer.status, answer.json()["error"]) == (

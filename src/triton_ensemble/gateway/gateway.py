@@ -233,8 +233,9 @@ def _options(asked: Asked, context: Context | None) -> Options:
 
 def _read_timeout(asked: Asked, most_s: float) -> float:
     """Return the seconds that a request has, at most `most_s`; Refusal 400 if its X-Request-Timeout is not above 0."""
+    text = asked.headers.get("x-request-timeout", str(most_s))
     try:
-        given_s = float(asked.headers.get("x-request-timeout", most_s))
+        given_s = 0.0 if "_" in text else float(text)  # which Python takes, and no other
     except ValueError:
         given_s = 0.0
     if not given_s > 0:
