@@ -201,8 +201,6 @@ def test_a_stop_waits_for_what_is_under_way(
     slow: Server, options: list[str], number: signal.Signals
 ) -> None:
     """New connections are refused meanwhile: one that waits in vain would be lost."""
-    if number == signal.SIGHUP and options == ["--workers=1"]:
-        pytest.skip("a closed terminal ends it at once")
     with gateway(slow.project, slow.urls["http"], *options) as service:
         with ThreadPoolExecutor(1) as pool:
             answer = pool.submit(service.post, seconds(4))

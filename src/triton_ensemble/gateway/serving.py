@@ -26,6 +26,8 @@ def serve(app: str, **options: object) -> None:
     elif config.workers > 1:
         Workers(config, sockets=[config.bind_socket()]).run()
     else:
+        # Of a terminal that is closed; uvicorn handles SIGTERM only.
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
         uvicorn.run(app, **options)  # type: ignore[arg-type]
 
 
