@@ -55,8 +55,8 @@ def by_rule(kind: str, rule: Mapping[str, Any]) -> Schema:
     types = [TYPE_NAMES[type] for type in given.split(" or ") if type]
     schema: Schema = {"type": types} if types else {}
     schema |= {word: rule[key] for key, word in KEYWORDS.items() if key in rule}
-    if given == "list" and "longest" in rule:
-        schema["maxItems"] = schema.pop("maxLength")
+    if given in ("list", "mapping") and "longest" in rule:
+        schema["maxItems" if given == "list" else "maxProperties"] = schema.pop("maxLength")
     if "pattern" in schema:
         schema["pattern"] = ecma(schema["pattern"])
     if "filled" in rule:

@@ -522,3 +522,14 @@ def test_a_requirement_says_what_is_installed(requirement: str, is_good: bool) -
     line = f"step one: requirements has {json.dumps(requirement)}; write packages, "
     problem = rules().problem(GOOD | one(requirements=[requirement]))
     assert problem.startswith(line) != is_good, problem
+
+
+def test_too_many_are_refused_at_once() -> None:
+    """Each of more would take as long as all before it."""
+    tensors = {f"T{i}": "FP32[4]" for i in range(5001)}
+    assert "has 5001 tensors; write 5000 or less" in rules().problem(GOOD | {"tensors": tensors})
+    assert "has 1001 steps; write 1000 or less" in rules().problem(
+        GOOD | {"steps": [ONE_READS_A] * 1001}
+    )
+    given = one(**{f"k{i}": 1 for i in range(1000)})
+    assert len(list(list_problems(GOOD | given, rules()))) <= 100
