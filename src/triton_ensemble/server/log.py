@@ -8,10 +8,12 @@ import re
 # A line of the log, of a table, or of one of NVIDIA's libraries.
 TRITONS = re.compile(r"[IWEF]\d{4} \d|[+|]|Error: Failed to initialize NVML|WARNING: \[Torch|\s*$")
 # Each text has the name of another region.
-NO_ROOM = re.compile(r"(Internal: )?\w+ to \w+ (the )?shared memory .*No space left on device.*")
+NO_ROOM = re.compile(
+    r"(?:Internal: )?(\w+ to \w+ (?:the )?shared memory) .*No space left on device.*"
+)
 FULL = (
-    "/dev/shm, the shared memory, is full: each instance of a Python model needs 1 MB; "
-    "make room there, or enlarge it (a container's by SHM_SIZE)"
+    ": /dev/shm is full; make room there, or enlarge it (a container's by SHM_SIZE): "
+    "each instance of a Python model needs 1 MB"
 )
 
 
@@ -49,7 +51,7 @@ def one_line(text: str) -> str:
     """Return a message of Triton on one line; of a Python stack keep only the innermost place in a version folder."""
     message, _, stack = text.removeprefix("Invalid argument: ").partition("\n\nAt:\n")
     place = re.search(r"^\s*((?!.*/triton_adapter/).*/\d+/.*)\((\d+)\): ", stack, re.MULTILINE)
-    return NO_ROOM.sub(FULL, " ".join(message.split())) + (
+    return NO_ROOM.sub(rf"\1{FULL}", " ".join(message.split())) + (
         f" ({place[1]}, line {place[2]})" if place else ""
     )
 
