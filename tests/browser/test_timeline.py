@@ -21,7 +21,7 @@ def test_speech_is_marked_in_a_recording(generate: Generate, opened: Open) -> No
         answer = json.loads(page.locator("#answer pre").text_content() or "")
     events = [(row, text) for row, [text] in enumerate(answer["EVENT"]) if text]
     assert [text for _, text in events] == ["start", "end", "start", "end"]
-    assert [line.splitlines()[0] for line in told] == [f"Row {row + 1}" for row, _ in events]
+    assert [line.splitlines()[0] for line in told] == [f"Row {row}" for row, _ in events]
     assert page.locator(".timeline text").all_text_contents() == ["start", "end", "start", "end"]
     marks = page.locator(".timeline .mark").all()
     places = [float((mark.get_attribute("d") or "")[1:].split()[0]) for mark in marks]
