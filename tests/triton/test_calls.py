@@ -25,6 +25,15 @@ ONE = {
     "one_async": "async def __call__(self, IN):\n    return await self.context.calls.slow(IN=IN) if IN.any() else {'OUT': IN}",
     "one_stream": "def __call__(self, IN):\n    yield self.context.calls.slow(IN=IN) if IN.any() else {'OUT': IN}",
 }
+# Sees late that the call has ended, as a busy machine does.
+LATE = """
+async def __call__(self, IN):
+    import asyncio, time
+    call = asyncio.ensure_future(self.context.calls.one(IN=IN))
+    await asyncio.sleep(0.1)
+    time.sleep(0.5 if IN.any() else 0)
+    return await call
+"""
 LOOP = """
 def __call__(self, IN):
     for _ in range(20):
@@ -76,6 +85,7 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTriton]:
         more = DECOUPLED if name == "one_stream" else ""
         write_step(repository, name, code, more=more, calls=calls)
     write_step(repository, "loop", LOOP, calls=calls)
+    write_step(repository, "late", LATE, calls=calls)
     write_step(repository, "outer", ONE["one"].replace("slow", "one"), calls=calls)
     with LocalTriton(repository, "one") as server:
         yield server
@@ -116,13 +126,13 @@ def test_answers_of_a_decoupled_model(client: Client) -> None:
     assert first(asked(client, "all_async", given(3))) == 3 + (3 + 4 + 5)
 
 
-@pytest.mark.parametrize("model", ["one", "one_async", "outer"])
+@pytest.mark.parametrize("model", ["one", "one_async", "outer", "late"])
 def test_a_call_ends_with_the_time_of_the_request(client: Client, model: str) -> None:
     """And at once: the model that is called goes on, the step takes the next request."""
     start = time.monotonic()
     error = asked(client, model, given(2), timeout=300_000)
     took = time.monotonic() - start
-    inner = "one" if model == "outer" else "slow"
+    inner = "one" if model in {"outer", "late"} else "slow"
     assert error == f"step {model}: has waited for model {inner} until the request's time was over"
     assert first(asked(client, model, given(0))) == 0
     assert 0.3 <= took < 1.5

@@ -91,14 +91,15 @@ class Call:
 
     def _one(self, inputs: Arguments) -> object:
         waiting = self._answered.now()
-        return self._outputs(self._wait_for(waiting, self._request(inputs, waiting).exec))
+        response = self._wait_for(waiting, self._request(inputs, waiting).exec)
+        return self._outputs(response, waiting)
 
     def _stream(self, inputs: Arguments) -> object:
         waiting = self._answered.now()
         responses = self._wait_for(waiting, self._request(inputs, waiting).exec, True)
         try:
             while response := self._wait_for(waiting, next, responses, None):
-                yield from self._part(response)
+                yield from self._part(response, waiting)
         finally:
             stop(responses)
 
@@ -129,14 +130,15 @@ class Call:
         )
         return request
 
-    def _outputs(self, response: Response) -> dict[str, Array]:
+    def _outputs(self, response: Response, waiting: Waiting) -> dict[str, Array]:
         if response.has_error():
+            waiting.look(self._name)  # the model's own time ends with ours, and may be seen first
             raise RuntimeError(f"model {self._name}: {response.error().message()}")
         return {tensor.name(): self._arrays.read(tensor) for tensor in response.output_tensors()}
 
-    def _part(self, response: Response) -> Iterator[dict[str, Array]]:
+    def _part(self, response: Response, waiting: Waiting) -> Iterator[dict[str, Array]]:
         """Yield the outputs of one answer of several; the last answer may only mark the end."""
-        if outputs := self._outputs(response):
+        if outputs := self._outputs(response, waiting):
             yield outputs
 
 
@@ -145,14 +147,15 @@ class AsyncCall(Call):
 
     async def _one(self, inputs: Arguments) -> dict[str, Array]:
         waiting = self._answered.now()
-        return self._outputs(await self._wait_for(waiting, self._request(inputs, waiting).exec))
+        response = await self._wait_for(waiting, self._request(inputs, waiting).exec)
+        return self._outputs(response, waiting)
 
     async def _stream(self, inputs: Arguments) -> AsyncIterator[dict[str, Array]]:
         waiting = self._answered.now()
         responses = await self._wait_for(waiting, self._request(inputs, waiting).exec, True)
         try:
             while response := await self._wait_for(waiting, next, responses, None):
-                for outputs in self._part(response):
+                for outputs in self._part(response, waiting):
                     yield outputs
         finally:
             stop(responses)
