@@ -28,14 +28,15 @@ import numpy as np
 
 
 class Step:
-    """Answer as many numbers as SIZE says."""
+    """Answer the text, and as many numbers as SIZE says."""
 
     def __init__(self, context):
         pass
 
     def __call__(self, TEXT, QUERY=None, SIZE=None, NUMBERS=None, TEXTS=None):
         size = 3 if SIZE is None else int(SIZE[0, 0])
-        return {"VECTOR": np.zeros((len(TEXT), size), np.float32), "SCORE": np.zeros((len(TEXT), 1), np.float32)}
+        vector, score = (np.zeros((len(TEXT), n), np.float32) for n in (size, 1))
+        return {"SAID": TEXT, "VECTOR": vector, "SCORE": score}
 '''
 WORDS = '''
 import time
@@ -62,6 +63,7 @@ TENSORS = {
     "SIZE": {"type": "INT32", "dims": [1], "optional": True},
     "NUMBERS": {"type": "INT32", "dims": [-1, -1], "optional": True},
     "TEXTS": {"type": "STRING", "dims": [-1, -1], "optional": True},
+    "SAID": "STRING[1]",
     "VECTOR": "FP32[-1]",
     "SCORE": "FP32[1]",
 }
@@ -84,7 +86,7 @@ TARGETS = [
         {
             **MY_OWN,
             "tensors": TENSORS,
-            "steps": [step(0, list(TENSORS)[:5], ["VECTOR", "SCORE"])],
+            "steps": [step(0, list(TENSORS)[:5], list(TENSORS)[5:])],
             "openai": {
                 "embeddings": {"input": "TEXT", "output": "VECTOR", "dimensions": "SIZE"},
                 "rerank": {"query": "QUERY", "document": "TEXT", "score": "SCORE"},
@@ -140,10 +142,10 @@ def post(path: str, body: bytes, *headers: str) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def form(path: str, *values: bytes) -> bytes:
+def form(path: str, *values: bytes, text: bytes = b"a") -> bytes:
     """Return a form of a text, and of NUMBERS with these values."""
     head = b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
-    parts = [head % (b"TEXT", b"a"), *(head % (b"NUMBERS", value) for value in values)]
+    parts = [head % (b"TEXT", text), *(head % (b"NUMBERS", value) for value in values)]
     return post(path, b"".join(parts) + b"--x--\r\n", FORM)
 
 
@@ -265,5 +267,6 @@ def heavy(path: str, around: bytes) -> dict[str, Callable[[], bytes]]:
         "nested lists, 5.6 MB": lambda: lists(nest(b"[", b"]", 900), 5_600_000),
         "a form of lists, 60 MB": lambda: form(path, fill(b"[]", 60_000_000)),
         "a form of 64 lists, 9 MB": lambda: form(path, *[fill(b"1", 140_000)] * 64),
+        "a form of a text to escape, 60 MB": lambda: form(path, text=b"\0" * 60_000_000),
         "a form of a million parts": lambda: form(path, *[b""] * 1_000_000),
     }

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from triton_ensemble.gateway.answers import format_json, image
+from triton_ensemble.gateway.answers import format_json, image, outputs_as_json
 from triton_ensemble.gateway.predict import Answer
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -61,3 +61,17 @@ def test_rows_that_triton_answers_apart_may_differ_in_length() -> None:
         "TEXT": [["a", "b"], None, []],
         "errors": [{"row": 1, "error": "bad"}],
     }
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 1 << 20), (3, 1 << 20, 2), (1 << 21,)])
+def test_large_arrays_are_written_in_pieces(shape: tuple[int, ...]) -> None:
+    array = np.arange(np.prod(shape)).reshape(shape)
+    assert json.loads(outputs_as_json({"N": array})) == {"N": array.tolist()}
+    failed = Answer([{"N": array[:1]}], 2, {1: ValueError("bad")})
+    assert json.loads(format_json(failed, []))["N"] == [array[0].tolist(), None]
+
+
+def test_long_texts_are_written_in_pieces() -> None:
+    text = '\0"é😀a' * (1 << 20)
+    array = np.array([[text.encode(), b"a"]], object)
+    assert json.loads(outputs_as_json({"TEXT": array})) == {"TEXT": [[text, "a"]]}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from triton_ensemble.samples.images import kind
 QUALITY = re.compile(r"\s*q\s*=\s*([01](\.\d*)?)\s*")
 JSON = "application/json"
 ERRORS = "errors"
+PIECE = 1 << 20  # values or characters that are written at once, in some milliseconds
 
 
 class Image(NamedTuple):
@@ -35,7 +37,7 @@ def format_json(answer: Answer, names: Names) -> bytes:
     if not answer.errors and len(answer.parts) == 1:
         return outputs_as_json(answer.parts[0])
     rows = {
-        name: [row for part in answer.parts for row in _values(part[name])]
+        name: [_in_pieces(row) for part in answer.parts for row in _values(part[name])]
         for name in answer.parts[0]
     }
     content = {name: _fill_gaps(answer, values) for name, values in rows.items()}
@@ -46,16 +48,49 @@ def format_json(answer: Answer, names: Names) -> bytes:
 
 def outputs_as_json(outputs: Arrays) -> bytes:
     """Return `{OUTPUT: nested lists}`."""
-    return dump_json({name: _values(array) for name, array in outputs.items()})
+    return dump_json({name: _in_pieces(_values(array)) for name, array in outputs.items()})
 
 
-def dump_json(content: Mapping[str, object]) -> bytes:
+async def unless_large(parts: Iterable[Arrays], write: Callable[[], bytes]) -> bytes:
+    """Return what `write` makes of outputs; of large ones in a thread, so that others have their turn."""
+    if sum(_size(array) for outputs in parts for array in outputs.values()) > PIECE:
+        return await asyncio.to_thread(write)
+    return write()
+
+
+def _size(array: Array) -> int:
+    return sum(map(len, array.flat)) if array.dtype == object else array.size
+
+
+def dump_json(content: Mapping[str, object] | Array) -> bytes:
     """Return JSON, also of bytes and of NumPy's arrays and numbers."""
     return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY, default=_plain)
 
 
 def _values(array: Array) -> Iterable[object]:
     return array.tolist() if array.dtype == object else np.ascontiguousarray(array)
+
+
+def _in_pieces(value: object) -> object:
+    """Return a value, a large array as its JSON: orjson lets nobody else run while it writes."""
+    if isinstance(value, np.ndarray) and value.size > PIECE:
+        return orjson.Fragment(_long_array(value))
+    return value
+
+
+def _long_array(array: Array) -> bytes:
+    if array.size <= PIECE:
+        return dump_json(array)
+    rows = PIECE * len(array) // array.size
+    if not rows:
+        return b"[%s]" % b",".join(map(_long_array, array))
+    pieces = (array[start : start + rows] for start in range(0, len(array), rows))
+    return b"[%s]" % b",".join(dump_json(piece)[1:-1] for piece in pieces)
+
+
+def _long_text(text: str) -> bytes:
+    starts = range(0, len(text), PIECE)
+    return b'"%s"' % b"".join(orjson.dumps(text[start : start + PIECE])[1:-1] for start in starts)
 
 
 def _plain(value: object) -> object:
@@ -77,9 +112,10 @@ def _error(row: int, error: Exception, names: Names) -> dict[str, object]:
     return {"row": row, **({"file": name} if name else {}), "error": str(error)}
 
 
-def _text(cell: bytes) -> str | dict[str, str]:
+def _text(cell: bytes) -> object:
     try:
-        return cell.decode()
+        text = cell.decode()
+        return orjson.Fragment(_long_text(text)) if len(text) > PIECE else text
     except UnicodeDecodeError:
         return {BASE64: base64.b64encode(cell).decode()}
 

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
+from functools import partial
 
 import anyio
 from opentelemetry import propagate
@@ -113,7 +114,9 @@ class Gateway:
         with observe.span("answer"):
             if found := answers.image(answer, asked.headers.get("accept", "")):
                 return Response(found.content, media_type=found.kind)
-            return Response(answers.format_json(answer, names), media_type="application/json")
+            write = partial(answers.format_json, answer, names)
+            content = await answers.unless_large(answer.parts, write)
+            return Response(content, media_type=answers.JSON)
 
     async def outputs(self, asked: Asked, inputs: Mapping[str, object]) -> Arrays:
         """Return the outputs for the inputs of an owner's route; Refusal if a row gets none."""
@@ -165,7 +168,9 @@ class Gateway:
                 async with aclosing(self.iter_answers(asked, given)) as stream:
                     async for outputs in stream:
                         count += 1
-                        yield b"data: " + answers.outputs_as_json(outputs) + b"\n\n"
+                        write = partial(answers.outputs_as_json, outputs)
+                        content = await answers.unless_large([outputs], write)
+                        yield b"data: " + content + b"\n\n"
             except Refusal as refusal:
                 if not count:
                     raise
@@ -191,9 +196,7 @@ class Gateway:
         content = body.content()
         given, names = bodies.inputs(asked.headers, body, self._client, self._max_rows)
         if len(content) > bodies.SMALL_BYTES:
-            await asyncio.sleep(
-                0
-            )  # to convert it takes as long again: meanwhile others have their turn
+            await asyncio.sleep(0)  # others have their turn: to convert it takes as long again
         # NumPy takes true and false for numbers. Photographs are not searched for these words: that takes 1 us for each kB.
         if self._takes_numbers and (b"true" in content or b"false" in content):
             with self._translate(asked):
