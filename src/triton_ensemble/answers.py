@@ -11,6 +11,7 @@ import yaml
 
 from triton_ensemble.catalog import LOADER
 from triton_ensemble.reading import read_bytes
+from triton_ensemble.terminal import shorten
 
 Answers = dict[str, Any]
 FILE = ".copier-answers.yml"
@@ -133,7 +134,7 @@ def _count(node: Any, known: dict[int, int]) -> int:
 
 def _error(what: str, instead: str, node: yaml.Node) -> yaml.MarkedYAMLError:
     """Return an error of ours at a node; its note, which PyYAML's own errors do not have, says what to write."""
-    return yaml.MarkedYAMLError(None, None, what, node.start_mark, instead)
+    return yaml.MarkedYAMLError(None, None, shorten(what), node.start_mark, instead)
 
 
 def yaml_problem(error: yaml.YAMLError) -> tuple[int, str, str]:

@@ -22,6 +22,11 @@ def escape_line(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def shorten(text: str) -> str:
+    """Return a text without the middle of what is too long to be read."""
+    return text if len(text) <= 400 else f"{text[:200]} ... {text[-150:]}"
+
+
 class OneLine(Exception):
     """An error whose message is one line, whatever names are in it."""
 

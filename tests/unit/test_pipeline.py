@@ -200,6 +200,7 @@ WIDE = "a: &a [x]\n" + "".join(
     ("text", "line", "said"),
     [
         ("\ntriton_release: 2026-13-01\n", 2, "2026-13-01 can't be read: month must be in 1..12"),
+        (f"gpu_count: {'9' * 5000}\n", 1, f"answers: {'9' * 200} ... "),
         ("\n\nci: !!int foo\n", 3, "foo can't be read: invalid literal"),
         (
             "gpu_count: 0\nmax_batch_size: 012\n",

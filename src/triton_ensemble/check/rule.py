@@ -12,6 +12,7 @@ from triton_ensemble.check.examples import Example
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.config import Problem
+from triton_ensemble.terminal import shorten
 
 Subject = TypeVar("Subject")
 Find = Callable[[Subject], Iterator[Problem]]
@@ -57,11 +58,6 @@ def make_finding(problem: Problem, rule: str, severity: str) -> Finding:
     """Return a problem as a finding of a rule."""
     words = shorten(problem.what), shorten(problem.instead)
     return Finding(problem.file, problem.line, rule, *words, severity, problem.missing)
-
-
-def shorten(text: str) -> str:
-    """Return a text without the middle of what is too long to be read."""
-    return text if len(text) <= 400 else f"{text[:200]} ... {text[-150:]}"
 
 
 def error(

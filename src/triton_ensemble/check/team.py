@@ -19,8 +19,9 @@ from triton_ensemble.answers import FILE
 from triton_ensemble.catalog import LOADER
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.repository import Repository
-from triton_ensemble.check.rule import make_finding, shorten
+from triton_ensemble.check.rule import make_finding
 from triton_ensemble.config import Problem, did_you_mean
+from triton_ensemble.terminal import shorten
 
 FOLDER = Path("vendor", "team")
 WHEEL = "vendor/triton_ensemble-*.whl"
