@@ -22,9 +22,9 @@ from triton_ensemble.check.examples import (
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.check.repository import Repository
-from triton_ensemble.check.rule import shorten
 from triton_ensemble.check.rules.ensembles import CHAIN
 from triton_ensemble.config import Field
+from triton_ensemble.terminal import shorten
 
 ANSWERS = ".copier-answers.yml"
 ONNX = A.replace("python", "onnxruntime")
