@@ -1,4 +1,4 @@
-"""What is measured: pipelines, with their steps separate and fused, and the requests that they answer."""
+"""The pipelines that are measured, and what they are asked."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ import copier
 import numpy as np
 import yaml
 from PIL import Image
-
-from benchmarks.wrk import Request, http_request
 
 HERE = Path(__file__).parent
 EXAMPLES = {  # works of which the template has the code
@@ -37,11 +35,6 @@ TRIVIAL = """class Step:
 SEPARATE = {"fuse": False}
 FUSED = {"fuse": True}
 NO_DELAY = {"batching": {"max_queue_delay_us": 0}}
-SETTINGS: dict[str, dict[str, Any]] = {
-    "": {},
-    ", no batching": {"batching": False},  # each request for itself
-    ", no delay": NO_DELAY,
-}
 
 
 def trivial(steps: int, **fields: Any) -> Answers:
@@ -57,14 +50,6 @@ def trivial(steps: int, **fields: Any) -> Answers:
     }
 
 
-CHAIN = {
-    "one step": trivial(1),
-    "one step again": trivial(1),  # their ratio is the noise of this machine
-    "three fused": trivial(3),
-    "three separate": trivial(3, **SEPARATE),
-}
-
-
 def pipeline(work: str, *instances: int, ensemble: bool = True, **fields: Any) -> Answers:
     """The three steps, with so many instances each; `fields` are those of each step."""
     folder = EXAMPLES.get(work, HERE / work)
@@ -77,19 +62,6 @@ def pipeline(work: str, *instances: int, ensemble: bool = True, **fields: Any) -
         "steps": [{**step, "instances": count, **fields} for step, count in steps],
         "ensemble": {} if ensemble else False,
     }
-
-
-def variants(work: str) -> dict[str, Answers]:
-    """The three steps of a work: separate ones, fused ones and one model, each with its settings."""
-    found: dict[str, Answers] = {}
-    for setting, fields in SETTINGS.items():
-        for instances in ((1, 1, 1), (1, CORES, 1), (CORES, CORES, 1)):
-            name = f"separate {'-'.join(map(str, instances))}{setting}"
-            found[name] = pipeline(work, *instances, **SEPARATE, **fields)
-        each = [CORES] * 3
-        found[f"fused {CORES}{setting}"] = pipeline(work, *each, **FUSED, **fields)
-        found[f"one model {CORES}{setting}"] = pipeline(work, *each, ensemble=False, **fields)
-    return found
 
 
 def model_file(answers: Answers) -> str:
@@ -129,19 +101,3 @@ def jpeg(answers: Answers) -> bytes:
     file = BytesIO()
     Image.fromarray(pixels).resize((224, 224)).save(file, "JPEG", quality=85)
     return file.getvalue()
-
-
-def triton_request(answers: Answers) -> Request:
-    if "IMAGE" in answers["tensors"]:
-        rows = np.array([[jpeg(answers)]], np.object_)
-        return http_request("served", "IMAGE", rows, ["LABEL", "SCORE"])
-    if "TEXT" in answers["tensors"]:
-        return http_request(
-            "served", "TEXT", np.array([[TEXT.encode()]], np.object_), ["EMBEDDING"]
-        )
-    outputs = [f"T{len(answers['steps'])}"]
-    return http_request("served", "T0", np.ones((1, 4), np.float32), outputs)
-
-
-def baseline_request(answers: Answers) -> Request:
-    return Request("/infer", jpeg(answers), {"Content-Type": "image/jpeg"})
