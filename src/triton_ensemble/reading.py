@@ -33,9 +33,9 @@ def read_bytes(path: Path, most: int = TEXT_BYTES) -> bytes:
     if status.st_size > most:
         size = f"{most // MIB} MiB" if most >= MIB else f"{most // KIB} KiB"
         raise _make_error(errno.EFBIG, f"has more than {size}", path)
-    return (
-        path.read_bytes() if status.st_size else b""
-    )  # some files of the kernel keep a reader waiting
+    if not status.st_size:
+        return b""  # some files of the kernel keep a reader waiting
+    return path.read_bytes()
 
 
 def read_text(path: Path, most: int = TEXT_BYTES) -> str:
