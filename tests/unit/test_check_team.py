@@ -61,6 +61,39 @@ def test_a_listed_rule_that_does_not_exist_is_a_finding_at_its_line(team: Path) 
     assert say()[1:] == [("team.yml", 2, "team-rule", what, "error")]
 
 
+LIST = "errors is not a list of rules"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ("- errors\n", 1, LIST),
+        ("a: 1\nerrors: 5\n", 2, LIST),
+        ("errors: placeholder\n", 1, LIST),
+        ("errors: {placeholder: 1}\n", 1, LIST),
+        ("errors: [[placeholder]]\n", 1, LIST),
+        ("errors: &a [*a]\n", 1, "is not YAML"),
+        ("errors: [5]\n", 1, LIST),
+        ("errors: [null]\n", 1, LIST),
+        ("errors: [placeholder\n", 2, "is not YAML"),
+        ("a: \x00\n", 1, "is not YAML"),
+        ("errors: 2001-99-99\n", 1, "is not YAML"),
+        ("[" * 9999, 1, "is not YAML"),
+        ("a: \xe9\n", 1, "is not YAML"),
+    ],
+    ids=lambda value: ascii(value)[:40],
+)
+def test_a_malformed_team_yml_is_a_finding(team: Path, text: str, line: int, what: str) -> None:
+    (team / "team.yml").write_bytes(text.encode("latin-1"))
+    assert say()[1:] == [("team.yml", line, "team-rule", what, "error")]
+
+
+@pytest.mark.parametrize("text", ["", "errors:\n", "errors: []\n", "files: []\n"])
+def test_a_team_may_list_no_rules(team: Path, text: str) -> None:
+    (team / "team.yml").write_text(text)
+    assert len(say()) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [

@@ -11,12 +11,12 @@ import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import yaml
 
-from triton_ensemble.answers import FILE
-from triton_ensemble.catalog import LOADER
+from triton_ensemble.answers import FILE, NO_YAML, load_yaml, yaml_problem
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rule import make_finding
@@ -88,19 +88,22 @@ def _line(error: Exception, module: Path) -> int:
 
 
 def _errors(known: list[str]) -> tuple[set[str], list[Finding]]:
-    """Return the rules whose findings are errors for the team, and a finding for each that does not exist."""
+    """Return the rules whose findings are errors for the team, and what is wrong with team.yml."""
     path = FOLDER / "team.yml"
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    listed = (yaml.load(text, LOADER) or {}).get("errors", [])
-    line = next((i for i, each in enumerate(text.splitlines(), 1) if each.startswith("errors")), 1)
+    content = path.read_bytes() if path.is_file() else b""
+    lines = content.decode(errors="replace").splitlines()
+    line = next((i for i, each in enumerate(lines, 1) if each.startswith("errors")), 1)
+    find = partial(Finding, path.resolve(), line, "team-rule")
+    try:
+        given = load_yaml(content) or {}
+    except NO_YAML as error:
+        line = yaml_problem(error)[0] if isinstance(error, yaml.YAMLError) else 1
+        return set(), [replace(find("is not YAML", CORRECT), line=line)]
+    listed = (given.get("errors") or []) if isinstance(given, dict) else None
+    if not (isinstance(listed, list) and all(isinstance(each, str) for each in listed)):
+        return set(), [find("errors is not a list of rules", CORRECT)]
     return {*listed}, [
-        Finding(
-            path.resolve(),
-            line,
-            "team-rule",
-            f"errors has {each}, which is not a rule",
-            did_you_mean(each, known, CORRECT),
-        )
+        find(f"errors has {each}, which is not a rule", did_you_mean(each, known, CORRECT))
         for each in listed
         if each not in known
     ]
