@@ -92,6 +92,14 @@ def test_a_command_runs_none_of_a_stranger_s_code(strangers: Project, words: lis
 
 
 REPLAY = ["apply", "apply --undo", "unload preprocess 1", "update"]
+PROMISOR = {
+    "core.repositoryFormatVersion": "1",
+    "extensions.partialClone": "o",
+    "remote.o.promisor": "true",
+    "protocol.ext.allow": "always",
+    "user.name": "a",
+    "user.email": "a@example.com",
+}
 JOURNALS = {
     "hook": [[".git/hooks/pre-commit", ""]],
     "hook by a link": [["hooks/pre-commit", ""]],
@@ -140,6 +148,24 @@ def test_no_journal_leads_out_of_its_folder(journal: Path, words: str, kind: str
         journal = journal.rename(journal.parent / ".apply/last")
     said = call(journal, words.split())
     assert re.fullmatch(".*journal.json: was not written by an update of this project; .*", said)
+
+
+@pytest.mark.parametrize("words", REPLAY)
+def test_no_command_fetches_what_a_stranger_s_repository_lacks(journal: Path, words: str) -> None:
+    project = journal.parent
+    ran = project.parent / "ran"
+    for name, value in {**PROMISOR, "remote.o.url": f"ext::sh -c touch% {ran}"}.items():
+        succeed(run("git", "config", name, value, cwd=project))
+    succeed(run("git", "add", "pipeline.yml", ".copier-answers.yml", cwd=project))
+    succeed(run("git", "commit", "--quiet", "-m", "All", cwd=project))
+    tree = succeed(run("git", "rev-parse", "HEAD^{tree}", cwd=project)).strip()
+    (project / ".git/objects" / tree[:2] / tree[2:]).unlink()
+    (journal / "journal.json").write_text(json.dumps([[], ["pipeline.yml"]]))
+    if "--undo" in words:
+        journal.rename(project / ".apply/last")
+    said = run(*PROGRAM, *words.split(), cwd=project, PYTHONPATH=str(SOURCES))
+    assert not ran.exists()
+    assert "Traceback" not in said.stderr
 
 
 FORGED = "extras: [ray]"

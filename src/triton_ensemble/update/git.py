@@ -24,6 +24,8 @@ LOCAL = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "
 Where = dict[str, str]
 NOWHERE: Where = {}
 ENGLISH = {"LC_ALL": "C"}  # git's own lines are read here
+# If an object is missing in a partial clone, git asks the remote: a stranger's settings may name a command for that.
+NO_FETCH = {"GIT_NO_LAZY_FETCH": "1"}
 
 
 class UpdateError(Exception):
@@ -32,7 +34,7 @@ class UpdateError(Exception):
 
 def git(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
     """Return what git prints in the owner's repository; raise UpdateError with git's own line."""
-    return _run(folder, ["git", *QUIET, *arguments], given, os.environ | ENGLISH)
+    return _run(folder, ["git", *QUIET, *arguments], given, os.environ | ENGLISH | NO_FETCH)
 
 
 def git_aside(folder: Path, *arguments: str, given: bytes = b"", where: Where = NOWHERE) -> bytes:
