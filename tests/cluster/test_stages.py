@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+from cluster import inference_services
 from cluster.manifests import built, problems
-from support import Generate, succeed
+from cluster.projects import PROJECTS, choose
+from support import Generate, Project, succeed
 
 DIGEST = "sha256:" + 64 * "a"
 
@@ -65,3 +70,78 @@ def test_overlays_of_kserve(generate: Generate) -> None:
             assert service["spec"]["predictor"]["minReplicas"] == 2
             limits = container["resources"]["limits"]
             assert limits == {"ephemeral-storage": "5Gi", "memory": "8192Mi"}
+
+
+SCALED: dict[str, Any] = {
+    "staging": {"gpu_count": 0},
+    "one": {"gpu_count": 1, "replicas": 5},
+    "two": {"gpu_count": 2, "replicas": 12},
+}
+
+
+@pytest.fixture(scope="module")
+def scaled(generate: Generate) -> Project:
+    return generate(gpu_count=2, extras=["kubernetes", "kserve"], stages=SCALED)
+
+
+def spec_of(manifests: list[Any], kind: str) -> Any:
+    [spec] = [each["spec"] for each in manifests if each["kind"] == kind]
+    return spec
+
+
+@pytest.mark.parametrize(
+    ("scaler", "kind", "least", "most"),
+    [
+        ("hpa", "HorizontalPodAutoscaler", "minReplicas", "maxReplicas"),
+        ("keda", "ScaledObject", "minReplicaCount", "maxReplicaCount"),
+    ],
+)
+def test_a_stage_scales_and_has_slices_as_the_components_say(
+    scaled: Project, scaler: str, kind: str, least: str, most: str
+) -> None:
+    choose(scaled, ["monitoring", "mig", scaler])
+    stages = {name: built(scaled / "deploy/stages" / name) for name in SCALED}
+    assert {name: problems(manifests) for name, manifests in stages.items()} == dict.fromkeys(
+        SCALED, []
+    )
+    bounds = {name: spec_of(manifests, kind) for name, manifests in stages.items()}
+    assert {name: (each[least], each[most]) for name, each in bounds.items()} == {
+        "staging": (2, 8),
+        "one": (5, 8),
+        "two": (12, 24),
+    }
+    pods = [spec_of(each, "Deployment")["template"]["spec"] for each in stages.values()]
+    limits = [pod["containers"][0]["resources"]["limits"] for pod in pods]
+    slices = [each.get("nvidia.com/mig-1g.10gb", 0) for each in limits]
+    assert slices == [0, 1, 2]
+
+
+@pytest.mark.parametrize("components", [["hpa"], ["keda"], ["knative", "concurrency"]])
+def test_a_stage_of_kserve_scales_as_the_components_say(
+    scaled: Project, components: list[str]
+) -> None:
+    choose(scaled, components, "kserve")
+    bounds = {}
+    for name in SCALED:
+        manifests = built(scaled / "deploy/kserve-stages" / name)
+        assert not inference_services.problems(manifests)
+        predictor = spec_of(manifests, "InferenceService")["predictor"]
+        bounds[name] = predictor["minReplicas"], predictor["maxReplicas"]
+    assert bounds == {"staging": (2, 8), "one": (5, 8), "two": (12, 24)}
+
+
+def test_a_stage_with_more_gpus_has_the_shared_memory_that_its_engine_needs(
+    generate: Generate,
+) -> None:
+    stages = {"small": {"gpu_count": 1}, "large": {"gpu_count": 2}}
+    project = generate(**PROJECTS["vLLM"], extras=["kubernetes", "kserve"], stages=stages)
+    for stage, size in {"small": "64Mi", "large": "2048Mi"}.items():
+        manifests = built(project / "deploy/stages" / stage)
+        assert not problems(manifests)
+        services = built(project / "deploy/kserve-stages" / stage)
+        assert not inference_services.problems(services)
+        runtimes = [each["spec"] for each in services if each["kind"] == "ServingRuntime"]
+        for pod in (spec_of(manifests, "Deployment")["template"]["spec"], *runtimes):
+            [shm] = [each["emptyDir"] for each in pod["volumes"] if each["name"] == "shm"]
+            assert shm["sizeLimit"] == size
+    assert "{SHM_SIZE:-2048m}" in (project / "deploy/compose.yaml").read_text()

@@ -141,7 +141,7 @@ def _of_runtime(runtime: Manifest) -> Iterator[str]:
     for probe in ("readinessProbe", "livenessProbe"):
         if "exec" not in container.get(probe, {}):
             yield f"{name}: no inference is the {probe}"
-    if container["env"] != [{"name": "MODEL_REPOSITORY", "value": "/mnt/models"}]:
+    if container["env"][:1] != [{"name": "MODEL_REPOSITORY", "value": "/mnt/models"}]:
         yield f"{name}: KServe puts models at /mnt/models, not as {container['env']} says"
     if "runAsUser" in container["securityContext"]:
         yield f"{name}: OpenShift chooses the user"

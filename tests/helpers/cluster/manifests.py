@@ -136,6 +136,8 @@ def of_resources(pod: Manifest, container: Manifest) -> Iterator[str]:
     for name in {*requests, *limits} - {"cpu", "ephemeral-storage"}:
         if requests.get(name) != limits.get(name):
             yield f"{name}: {requests.get(name)} requested, {limits.get(name)} the limit"
+    if len(gpus := [name for name in limits if name.startswith("nvidia.com/")]) > 1:
+        yield f"{' and '.join(gpus)} at once"
     [shm] = [v["emptyDir"]["sizeLimit"] for v in pod["volumes"] if v["name"] == "shm"]
     if mebibytes(shm) > mebibytes(limits["memory"]) / 2:
         yield f"shared memory of {shm} in a limit of {limits['memory']}"
