@@ -101,9 +101,7 @@ def test_a_stage_scales_and_has_slices_as_the_components_say(
 ) -> None:
     choose(scaled, ["monitoring", "mig", scaler])
     stages = {name: built(scaled / "deploy/stages" / name) for name in SCALED}
-    assert {name: problems(manifests) for name, manifests in stages.items()} == dict.fromkeys(
-        SCALED, []
-    )
+    assert [problems(manifests) for manifests in stages.values()] == [[], [], []]
     bounds = {name: spec_of(manifests, kind) for name, manifests in stages.items()}
     assert {name: (each[least], each[most]) for name, each in bounds.items()} == {
         "staging": (2, 8),

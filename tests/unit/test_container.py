@@ -64,6 +64,8 @@ def test_the_base_image_is_that_of_the_release_and_the_backends(
         ),
         ({"A": "FP32[3, 1024, 1024]", "max_batch_size": 0}, 64),
         ({"A": "FP32[3, 1024, 1024]", "backend": "onnxruntime"}, 64),
+        ({"backend": "vllm"}, 2048),  # the GPUs of one engine talk over it
+        ({"backend": "tensorrtllm"}, 2048),
     ],
 )
 def test_shared_memory_follows_processes_and_tensors(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -86,3 +88,11 @@ def test_a_script_that_may_write_any_format_is_not_found_fault_with(
     script: str, tmp_path: Path
 ) -> None:
     assert said(tmp_path, "pytorch", script) == []
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_the_stub_of_vllm_spreads_the_model_over_the_gpus(generate: Generate, gpus: int) -> None:
+    project = generate(**answers("vllm"), gpu_count=gpus)
+    runpy.run_path(str(project / "models/m.py"))["build"](project / "model.json")
+    engine = json.loads((project / "model.json").read_text())
+    assert engine.get("tensor_parallel_size", 1) == gpus
