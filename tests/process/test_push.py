@@ -157,6 +157,24 @@ def test_an_interrupted_push_is_gone_on_with(project: Project, s3: Store) -> Non
     assert "already" in succeed(push(project, s3))
 
 
+def test_the_parts_that_a_killed_push_left_are_removed(project: Project, s3: Store) -> None:
+    """Expect no file of another version to be touched, for its push may still run."""
+    client, at = s3.client(), prefix(project)
+    for version in ("1", "2"):
+        client.create_multipart_upload(Bucket="models", Key=f"{at}/{version}/label/1/weights.bin")
+    assert "complete" in succeed(push(project, s3))
+    [left] = client.list_multipart_uploads(Bucket="models", Prefix=f"{at}/")["Uploads"]
+    assert left["Key"] == f"{at}/2/label/1/weights.bin"
+
+
+def test_a_store_that_lists_no_parts_takes_a_push(project: Project, s3: Store) -> None:
+    s3.lists_parts = False
+    try:
+        assert "complete" in succeed(push(project, s3))
+    finally:
+        s3.lists_parts = True
+
+
 @pytest.mark.slow
 def test_two_pushes_at_once_are_two_versions(project: Project, s3: Store, tmp_path: Path) -> None:
     other = Project(Path(shutil.copytree(project.path, tmp_path / "other")))

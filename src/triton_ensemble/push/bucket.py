@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -108,6 +108,21 @@ class Bucket:
             return manager.upload(str(path), self.address.bucket, key, more, watch)
 
         self._transfer(TransferConfig(), start, files, progress)
+
+    def find_left_uploads(self, folder: str) -> list[dict[str, str]]:
+        """Return the key and id of each multipart upload in a subfolder that has begun and not ended."""
+        pages = self._client.get_paginator("list_multipart_uploads")
+        at = {"Bucket": self.address.bucket, "Prefix": self._key(f"{folder}/")}
+        with suppress(PushError), _one_line(self.address):  # a key may push and not list them
+            found = [each for page in pages.paginate(**at) for each in page.get("Uploads", ())]
+            return [{name: each[name] for name in ("Key", "UploadId")} for each in found]
+        return []
+
+    def abort(self, uploads: Iterable[dict[str, str]]) -> None:
+        """Remove the parts of uploads, which the store keeps otherwise."""
+        for upload in uploads:
+            with suppress(PushError), _one_line(self.address):
+                self._client.abort_multipart_upload(Bucket=self.address.bucket, **upload)
 
     def download(self, name: str, path: Path) -> None:
         """Download a file."""

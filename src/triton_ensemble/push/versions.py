@@ -66,12 +66,13 @@ def run_push(
     progress: Callable[[int], None],
 ) -> None:
     """Copy and upload, then write the list; `progress` gets bytes as they are done."""
-    at = f"{plan.version}/"
+    at, left = f"{plan.version}/", bucket.find_left_uploads(str(plan.version))
     bucket.delete(f"{at}{path}" for path in plan.stale)
     bucket.copy({f"{at}{path}": (s, files[path]) for path, s in plan.copied.items()}, progress)
     given = {f"{at}{path}": (repository / path, files[path]) for path in plan.uploaded}
     bucket.upload(given, progress)
     bucket.write(f"{plan.version}.json", _list_of(files))
+    bucket.abort(left)  # of a push that was killed; last, as another push of the same files may be theirs
 
 
 def _list_of(files: dict[str, Content]) -> str:
