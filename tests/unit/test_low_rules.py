@@ -164,6 +164,10 @@ def test_rows_that_a_step_writes(tmp_path: Path, more: str, rows: int, found: se
     assert rules({"e": ensemble, "a": f"max_batch_size: {more}\n{A}", "b": read}, tmp_path) == found
 
 
+def test_a_step_of_a_negative_number_of_rows(tmp_path: Path) -> None:
+    assert "max-batch-size" in rules({"e": ENSEMBLE, "a": f"max_batch_size: -1\n{A}"}, tmp_path)
+
+
 def test_a_tensor_without_dims_has_no_rows(tmp_path: Path) -> None:
     model = A.replace("dims: [4]", "", 1)
     assert rules({"e": ENSEMBLE, "a": model}, tmp_path) == {"tensor-dims", "tensor-shape"}

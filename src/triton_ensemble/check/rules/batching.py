@@ -141,7 +141,7 @@ def batching_rows(ensemble: Ensemble) -> Iterator[Problem]:
         rows = [each.dims[0] for each in forms if _has_rows(each, at.own)]
         in_sequence = models[at.step].HasField("sequence_batching")  # one row at a time
         most = 1 if in_sequence else models[at.step].max_batch_size
-        if max(rows, default=0) > most:
+        if rows and max(rows) > most:
             what = (
                 f"ensemble tensor {at.name} has {max(rows)} rows, and {at.own.owner} takes {most}"
             )
