@@ -34,7 +34,7 @@ async function ask(expr, step) {
 
 async function series(target, width) {
   const { step, rate } = seconds(width);
-  const found = await ask(target.expr.replaceAll("$__rate_interval", `${rate}s`), step);
+  const found = await ask(target.expr.replaceAll("$__rate_interval", `${rate}s`).replaceAll("$job", "triton"), step);
   return found.map(({ metric, values }) => ({
     name: target.legendFormat.replace(/{{(\w+)}}/g, (_, label) => metric[label]),
     times: values.map(([time]) => time * 1000),

@@ -106,7 +106,7 @@ def test_components_that_exclude_each_other_do_not_build(
 def test_names_are_the_same_everywhere_and_those_of_kubernetes(generate: Generate) -> None:
     project = generate(project_name="7." + LONG[2:], extras=["kserve", "kubernetes"])
     manifests = choose(project, ["monitoring", "keda"], "kserve")
-    [app] = {m["metadata"]["name"].removesuffix("-grpc") for m in manifests}
+    [app] = {re.sub("-(grpc|dashboard)$", "", m["metadata"]["name"]) for m in manifests}
     assert {m["metadata"]["name"].removesuffix("-pods") for m in choose(project, [])} == {app}
     assert re.findall(r'up\{job="([^"]*)"\}', yaml.safe_dump(manifests, width=10000))[0] == app
     [service] = [m for m in manifests if m["kind"] == "InferenceService"]

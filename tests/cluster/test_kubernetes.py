@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 import re
 import shutil
 import subprocess
@@ -61,7 +62,7 @@ def test_names_are_the_same_everywhere_and_differ_where_projects_do(generate: Ge
     for name in (LONG, LONG + "x"):
         project = generate(**chain("python"), project_name=name, extras=["kubernetes"])
         manifests = choose(project, ["monitoring", "keda", "routes", "grpc-route"])
-        [app] = {m["metadata"]["name"].removesuffix("-pods") for m in manifests}
+        [app] = {re.sub("-(pods|dashboard)$", "", m["metadata"]["name"]) for m in manifests}
         assert len(app) <= 53
         [alert, *_] = re.findall(r'up\{job="([^"]*)"\}', yaml.safe_dump(manifests, width=10000))
         assert alert == app
@@ -107,6 +108,25 @@ def test_a_route_opens_its_port_to_the_namespace_of_the_gateway_alone(generate: 
         [source] = rule["from"]
         assert source["namespaceSelector"]["matchLabels"]
         assert rule["ports"] == [{"port": port}]
+
+
+@pytest.mark.parametrize(("extra", "metric"), [("kubernetes", "nv_"), ("kserve", "nv_"), ("ray", "ray_nv_")])  # fmt: skip
+def test_grafana_gets_the_dashboard_whose_queries_are_of_one_server(
+    generate: Generate, extra: str, metric: str
+) -> None:
+    """Its sidecar finds the ConfigMap by the label, and writes the files of all of them to one folder."""
+    project = generate(extras=[extra, "gateway", "monitoring"])
+    [settings] = [m for m in choose(project, ["monitoring"], extra) if m["kind"] == "ConfigMap"]
+    assert settings["metadata"]["labels"]["grafana_dashboard"] == "1"
+    dashboard = json.loads(settings["data"]["image-classification.json"])
+    own = json.loads((project / "deploy/monitoring/dashboard.json").read_text())
+    of_compose = {panel["title"] for panel in own["panels"]}
+    titles = {panel["title"] for panel in dashboard["panels"]}
+    assert {title for title in of_compose - titles if not title.startswith("Gateway")} == set()
+    *_, job = dashboard["templating"]["list"]
+    assert (job["name"], job["current"]["value"]) == ("job", "image-classification")
+    assert job["query"].startswith(f"label_values({metric}")
+    assert {panel["datasource"]["uid"] for panel in dashboard["panels"]} == {"${datasource}"}
 
 
 def test_keda_keeps_replicas_when_prometheus_does_not_answer(generate: Generate) -> None:

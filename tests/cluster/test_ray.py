@@ -74,7 +74,7 @@ def test_components_are_sound(generate: Generate, components: list[str]) -> None
     worker = {"ray.io/node-type": "worker", **group["template"]["metadata"]["labels"]}
     ports = {p["name"] for p in group["template"]["spec"]["containers"][0]["ports"]}
     for manifest in others:
-        spec = manifest["spec"]
+        spec = manifest.get("spec", {})  # a ConfigMap has none
         selector = spec.get("selector") or spec.get("podSelector")
         if not selector:
             continue

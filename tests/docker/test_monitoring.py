@@ -90,7 +90,7 @@ def eventually(url: str, expression: str, wanted: float, timeout: float = 120) -
 def expressions(project: Project) -> dict[str, str]:
     dashboard = json.loads((project / "deploy/monitoring/dashboard.json").read_text())
     return {
-        target["expr"].replace("$__rate_interval", "30s"): panel["title"]
+        target["expr"].replace("$__rate_interval", "30s").replace("$job", "triton"): panel["title"]
         for panel in dashboard["panels"]
         for target in panel["targets"]
     }

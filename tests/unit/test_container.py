@@ -153,6 +153,9 @@ def test_the_dashboard_asks_for_metrics_that_triton_has(generate: Generate, name
     used = {metric for text in expressions for metric in re.findall(r"\b(?:nv|step)_\w+", text)}
     steps = {f"step_{kind}_total" for kind in ("rejected", "failed", "process_seconds")}
     assert {metric for metric in used if metric.startswith("step_")} <= steps
+    metrics = r"\b(?:nv|step|gateway)_\w+|triton:\w+:rate2m"
+    bare = [text for text in expressions if re.search(rf"(?:{metrics})(?!\w|{{job=)", text)]
+    assert bare == []
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
     places = [tuple(panel["gridPos"].values()) for panel in dashboard["panels"]]
     assert len(set(places)) == len(places)

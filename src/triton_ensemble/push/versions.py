@@ -72,7 +72,8 @@ def run_push(
     given = {f"{at}{path}": (repository / path, files[path]) for path in plan.uploaded}
     bucket.upload(given, progress)
     bucket.write(f"{plan.version}.json", _list_of(files))
-    bucket.abort(left)  # of a push that was killed; last, as another push of the same files may be theirs
+    # Of a push that was killed. Last, because another push of the same files may still send them.
+    bucket.abort(left)
 
 
 def _list_of(files: dict[str, Content]) -> str:
