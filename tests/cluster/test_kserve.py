@@ -178,8 +178,10 @@ EXTRAS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gpu_count", [0, 1, 2])
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("backend", "gpu_count"),
+    [(each, count) for each in BACKENDS for count in range(backends()[each].gpu, 3)],
+)
 def test_each_backend_with_each_extra(generate: Generate, backend: str, gpu_count: int) -> None:
     kind = "STRING[1]" if backend in ("vllm", "tensorrtllm") else "FP32[4]"
     tensors = {"A": "FP32[4]"} | dict.fromkeys("BC", kind)

@@ -141,7 +141,9 @@ def test_the_check_says_what_tirs_own_image_lacks(generate: Generate) -> None:
 
 def test_tirs_own_image_lacks_what_only_another_of_nvidias_has(generate: Generate) -> None:
     steps = [step("m", ["A"], ["B"], "vllm")]
-    project = generate(tensors=dict.fromkeys("AB", "STRING[1]"), steps=steps, extras=["tir"])
+    project = generate(
+        tensors=dict.fromkeys("AB", "STRING[1]"), steps=steps, extras=["tir"], gpu_count=1
+    )
     file = project / "deploy/tir/endpoint.yml"
     assert "image" in yaml.safe_load(file.read_text())
     assert "tir-image" not in project.make("check").stdout

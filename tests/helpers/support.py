@@ -438,6 +438,7 @@ UNUSUAL: dict[str, dict[str, Any]] = {
     },
     "decoupled": {
         "project_name": "decoupled",
+        "gpu_count": 1,
         "max_batch_size": 0,
         "tensors": {"PROMPT": "STRING[1]", "TEXT": "STRING[-1]"},
         "steps": [step("llm", {"i": "PROMPT"}, {"o": "TEXT"}, "vllm", decoupled=True)],
@@ -457,6 +458,7 @@ UNUSUAL: dict[str, dict[str, Any]] = {
     },
     "BF16": {
         "project_name": "half",
+        "gpu_count": 1,
         "tensors": {"A": "BF16[4]", "B": "BF16[4]"},
         "steps": [step("net", {"a": "A"}, {"b": "B"}, "tensorrt")],
     },

@@ -89,6 +89,7 @@ HALVES = {
         step("b", ["B"], ["X"], "tensorrt", device="auto"),
     ],
     "outputs": ["B", "X"],
+    "gpu_count": 1,
 }
 
 # Each: the answers, and the line that refuses them; empty where they are accepted.

@@ -85,7 +85,7 @@ def chain(steps: int, name: str = "_") -> dict[str, Any]:
         step(f"s{name}{i}", [tensors[i]], [tensors[i + 1]], OF_ALL_KINDS[i % 5])
         for i in range(steps)
     ]
-    return {"tensors": dict.fromkeys(tensors, "FP32[-1, 4]"), "steps": chained}
+    return {"tensors": dict.fromkeys(tensors, "FP32[-1, 4]"), "steps": chained, "gpu_count": 1}
 
 
 def heads(outputs: int) -> dict[str, Any]:

@@ -19,6 +19,7 @@ def writers(max_batch_size: int) -> dict[str, Any]:
     read = {backend: f"{backend}_READ" for backend in BACKENDS}
     return {
         "project_name": "open",
+        "gpu_count": 1,
         "max_batch_size": max_batch_size,
         "tensors": {
             "IMAGE": "FP32[3, 8, 8]",

@@ -33,7 +33,8 @@ def engine(shapes: dict[str, Any]) -> dict[str, Any]:
     """Return a step of TensorRT with dims that vary, and the shapes that its engine is built for."""
     inputs = {"x": {"tensor": "A", "dims": [-1, 4]}}
     return one(inputs, {"y": "B"}, backend="tensorrt", trtexec={"shapes": shapes}) | {
-        "tensors": {"A": "FP32[-1, 4]", "B": "FP32[4]"}
+        "tensors": {"A": "FP32[-1, 4]", "B": "FP32[4]"},
+        "gpu_count": 1,
     }
 
 
@@ -350,8 +351,16 @@ BAD_FILES: list[tuple[dict[str, Any], str]] = [
         "step one: has `trtexec`, which makes engines of TensorRT; drop it, or write `backend: tensorrt`",
     ),
     (
-        one(backend="tensorrt", trtexec=True, file="my.plan"),
+        {**one(backend="tensorrt", trtexec=True, file="my.plan"), "gpu_count": 1},
         "step one: has `file` beside `trtexec`, which names an engine by its GPU; drop `file`",
+    ),
+    (
+        {
+            **engine({}),
+            **one(backend="tensorrt", device="cpu"),
+            "tensors": {"A": "FP32[4]", "B": "FP32[4]"},
+        },
+        "step one: tensorrt serves on GPUs only; drop `device: cpu`",
     ),
     (
         engine({}),

@@ -77,7 +77,7 @@ RELEASE_RULES = {
 }
 
 
-# Rules with tests of their own: tests/unit/test_call_rules.py, test_known_faults.py, test_low_rules.py, test_model_scripts.py and
+# Rules with tests of their own: tests/unit/test_call_rules.py, test_check_alone.py, test_known_faults.py, test_low_rules.py, test_model_scripts.py and
 # test_optional_inputs.py.
 UNIT_RULES = {
     "batching-rows",
@@ -89,6 +89,7 @@ UNIT_RULES = {
     "calls-unknown",
     "calls-version",
     "fil-parameters",
+    "gpu-backend",
     "known-fault",
     "model-script",
     "outputs-asked",

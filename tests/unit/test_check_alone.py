@@ -375,8 +375,32 @@ class TestProject:
     ) -> None:
         files = project({"gpu_count": count, "steps": []})
         files["model_repository/m/config.pbtxt"] = f"{A}instance_group {{ {group} }}\n"
-        rules = [rule for rule, *_ in found(files, tmp_path)]
-        assert ("instance-gpu-count" in rules) == is_found
+        findings = check(write(files, tmp_path))
+        severities = [each.severity for each in findings if each.rule == "instance-gpu-count"]
+        assert severities == ["error"] * is_found
+
+    @pytest.mark.parametrize(
+        ("backend", "group", "count", "is_found"),
+        [
+            ("tensorrt", "kind: KIND_CPU", 1, True),
+            ("tensorrt", "kind: KIND_CPU", None, True),
+            ("tensorrt", "", 0, True),
+            ("tensorrt", "kind: KIND_MODEL", 1, False),
+            ("tensorrt", "", None, False),
+            ("tensorrtllm", "kind: KIND_CPU", 1, False),
+            ("tensorrtllm", "kind: KIND_CPU", 0, True),
+            ("vllm", "kind: KIND_MODEL", 0, True),
+            ("dali", "kind: KIND_CPU", 0, False),
+        ],
+    )
+    def test_a_backend_for_gpus_alone(
+        self, tmp_path: Path, backend: str, group: str, count: int | None, is_found: bool
+    ) -> None:
+        files = project({"gpu_count": count, "steps": []} if count is not None else {"steps": []})
+        config = f"{A.replace('python', backend)}instance_group {{ {group} }}\n"
+        files["model_repository/m/config.pbtxt"] = config
+        findings = [each for each in found(files, tmp_path) if each[0] == "gpu-backend"]
+        assert bool(findings) == is_found
 
     @pytest.mark.parametrize("sample", ["[]", "1", "{}", '{"inputs": 5}', "nothing"])
     def test_a_sample_that_is_no_request(self, tmp_path: Path, sample: str) -> None:

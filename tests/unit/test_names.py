@@ -75,7 +75,12 @@ def with_a_sequence(a: str, b: str, c: str, d: str, e: str) -> dict[str, Any]:
 
 def with_a_stream(a: str, b: str, c: str, d: str, e: str) -> dict[str, Any]:
     one = step("llm", {c: a}, {d: b}, "vllm", decoupled=True, parameters={e: c})
-    return {"tensors": {a: "STRING[1]", b: "STRING[-1]"}, "steps": [one], "max_batch_size": 0}
+    return {
+        "tensors": {a: "STRING[1]", b: "STRING[-1]"},
+        "steps": [one],
+        "max_batch_size": 0,
+        "gpu_count": 1,
+    }
 
 
 def blank(value: Any) -> Any:

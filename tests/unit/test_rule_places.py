@@ -104,6 +104,7 @@ PLACES = {
     "steps-together": ["e/config.pbtxt:14"],
     "correlation-id-text": ["m/config.pbtxt:12"],
     "backend-gone": ["m/config.pbtxt:1"],
+    "gpu-backend": ["m/config.pbtxt:11"],
     "instance-gpu-count": ["m/config.pbtxt:11"],
     "tensor-optional": ["m/config.pbtxt:6"],
     "batching-timeout": ["m/config.pbtxt:13"],

@@ -69,6 +69,17 @@ def test_what_a_stage_can_not_be(stages: Any, line: str) -> None:
     assert found.startswith(line)
 
 
+@pytest.mark.parametrize("backend", ["tensorrt", "tensorrtllm", "vllm"])
+def test_a_backend_for_gpus_alone_needs_one_in_each_stage(backend: str) -> None:
+    steps = [{**step("two", ["A"], ["C"], backend), "max_batch_size": 0, "decoupled": True}]
+    says = f"step two: {backend} serves on GPUs only, and `gpu_count` is 0; raise it, or write another backend"
+    tensors = dict.fromkeys("AC", "FP32[1]")
+    more: Any = {"steps": steps, "tensors": tensors, "max_batch_size": 0}
+    assert lines({}, **more) == []
+    assert lines({}, **more, gpu_count=0) == [says]
+    assert lines({"cpu": {"gpu_count": 0}}, **more) == [f"stage cpu: {says}"]
+
+
 def test_an_image_for_the_cpu_has_no_stage_with_gpus() -> None:
     [line] = lines({"prod": {"gpu_count": 1}}, gpu_count=0)
     assert line.startswith("stage prod: has GPUs, and the image of a pipeline with `gpu_count: 0`")

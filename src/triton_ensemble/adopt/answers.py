@@ -31,7 +31,6 @@ from triton_ensemble.adopt.refusal import Refused, config_of
 from triton_ensemble.config import Model, ModelConfig
 from triton_ensemble.pipeline.rules import rules
 
-GPU_ONLY = ("tensorrt", "tensorrtllm", "vllm")
 ABSENT = {"optional": False, "ragged": False, "format": None}
 
 
@@ -77,9 +76,10 @@ def answers_of(ensemble: Model, models: Models, calls: Mapping[str, Sequence[str
 
 def gpu_count(configs: Collection[ModelConfig]) -> int:
     """Return the least number of GPUs that the models ask for."""
-    counts = [0]
+    counts, backends = [0], catalog.backends()
     for config in configs:
-        counts.append(int(find_backend(config) in GPU_ONLY))
+        backend = backends.get(find_backend(config))
+        counts.append(int(backend is not None and backend.gpu))
         for group in config.instance_group:
             counts.append(int(group.kind == group.KIND_GPU))
             counts += [gpu + 1 for gpu in group.gpus]

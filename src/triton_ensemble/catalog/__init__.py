@@ -27,6 +27,7 @@ class Backend:
     platform: str = ""
     until: str = ""
     must_declare: bool = False
+    gpu: bool = False
     optional: str = "always"
     without: tuple[str, ...] = ()
 

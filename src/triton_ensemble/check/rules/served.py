@@ -14,6 +14,7 @@ from triton_ensemble.config import Part, Problem, enum_name, type_name
 REFUSES_OUTPUT_TWICE = "26.05"  # the first release that does
 SCHEDULES_PAST_FAILURES = "26.05"  # the first release with core#483
 FAN = ensemble_text(step_text("a", "X=X", "Y=Y"), step_text("a", "X=X", "Y=Z"), outputs="Y Z")
+TENSORRT = A.replace("python", "tensorrt")
 OLDEST = "24.10"
 SEQUENCE = 'sequence_batching { control_input { name: "I" control { kind: CONTROL_SEQUENCE_CORRID data_type: '
 STRING_IDS = f"{BATCHES}{SEQUENCE}TYPE_STRING }} }} }}\n"
@@ -235,7 +236,29 @@ def backend_gone(served: Served) -> Iterator[Problem]:
         yield served.model.problem(what, "export the model to ONNX", "platform")
 
 
-@warning(
+@error(
+    "gpu-backend",
+    of=iter_served_models,
+    triton="`unable to load model 'x', TensorRT backend supports only GPU device`; vLLM and TensorRT-LLM end without a GPU",
+    fails={"m": f"{TENSORRT}instance_group {{ kind: KIND_CPU }}\n", "m/1/model.plan": "plan"},
+    passes={"m": f"{TENSORRT}instance_group {{ kind: KIND_GPU }}\n", "m/1/model.plan": "plan"},
+)
+def gpu_backend(served: Served) -> Iterator[Problem]:
+    """A model of a backend for GPUs has instances on GPUs."""
+    model, count = served.model, served.repository.gpu_count
+    known = catalog.backends().get(model.backend)
+    if not (known and known.gpu):
+        return
+    if count == 0:
+        what = f"{model.backend} serves on GPUs only, and `gpu_count` is 0"
+        yield model.problem(what, "raise it in pipeline.yml, or take another backend", "backend")
+    for i, group in enumerate(model.config.instance_group) if count != 0 else ():
+        if enum_name(group, "kind") == "KIND_CPU" and not known.device:
+            what = f"unable to load model '{model.name}', {model.backend} supports only GPU device"
+            yield model.problem(what, "write KIND_GPU", ("instance_group", i), "kind")
+
+
+@error(
     "instance-gpu-count",
     of=iter_served_models,
     triton="`instance group x of model y specifies invalid or unsupported gpu id 2`, if the server has "

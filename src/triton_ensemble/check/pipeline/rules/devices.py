@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from triton_ensemble import catalog
 from triton_ensemble.check.dims import is_same_dims
 from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
+
+# Those whose processes start with the server, as TensorRT-LLM's do, find the GPUs themselves.
+GPU_ALONE = {name for name, row in catalog.backends().items() if row.gpu and not row.device}
 
 
 def devices(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
@@ -20,6 +24,8 @@ def devices(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem
         device, gpus = group.get("device", step["device"]), group.get("gpus", [])
         if device == "gpu" and not count:
             yield problem("no-gpu", *place, "device")
+        if device == "cpu" and step["engine"] in GPU_ALONE:
+            yield problem("gpu-backend-cpu", *place, "device", engine=step["engine"])
         if gpus and device in ("cpu", "model"):
             yield problem("gpus-elsewhere", *place, "gpus", device=device)
         if gpus and max(gpus) >= count:
