@@ -117,14 +117,11 @@ def test_a_folder_of_no_step(generate: Generate) -> None:
     write(repository, {"former": PYTHON})
     (repository / "gone" / "1").mkdir(parents=True)
     (repository / "gone" / "1" / "model.onnx").touch()
-    gpu = repository / "label/config.pbtxt"
-    gpu.write_text(gpu.read_text().replace("KIND_CPU", "KIND_GPU"))
     assert [
         (f.file.parent.name, f.rule) for f in check(repository) if f.rule != "config-made-up"
     ] == [
         ("former", "folder-of-no-step"),
         ("gone", "config-missing"),
-        ("label", "instance-gpu-count"),
     ]
 
 

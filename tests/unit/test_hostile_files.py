@@ -7,6 +7,7 @@ import random
 import re
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
@@ -16,9 +17,11 @@ from typing import Any
 
 import pytest
 import yaml
+from answers_support import GOOD, one
 from drawing import SEED
 from hostile_answers_support import RICH, changed, places
 from hostile_files import DEEP, FILES, replace, write_files, write_hostile
+from support import step
 
 from triton_ensemble import catalog
 from triton_ensemble.check.engine import check
@@ -129,6 +132,26 @@ def test_folders_in_each_other_are_an_error(tmp_path: Path) -> None:
     tmp_path.joinpath(*["d"] * 101).mkdir(parents=True)
     with pytest.raises(OSError, match="folders more than 100 deep"):
         [*iter_files(tmp_path)]
+
+
+CHAIN = [step(f"s{i}", {"x": f"T{i}"}, {"y": f"T{i + 1}"}, "onnxruntime") for i in range(1000)]
+LARGE: dict[str, tuple[dict[str, Any], str]] = {
+    "unknown keys": ({f"key{i}": i for i in range(40_000)}, "key0: is not a question; drop it"),
+    "steps": ({"tensors": {f"T{i}": "FP32[4]" for i in range(1001)}, "steps": CHAIN}, "nothing found"),
+    "parameters": (one(parameters={f"k{i}": "v" for i in range(16_000)}), "has 16000 entries; write 1000 or less"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_file_takes_seconds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    answers, line = LARGE[name]
+    (tmp_path / "pipeline.yml").write_text(yaml.safe_dump(GOOD | answers))
+    before = time.process_time()
+    main(["check", str(tmp_path / "pipeline.yml")])
+    assert time.process_time() - before < 9  # of a processor
+    assert line in "".join(capsys.readouterr())
 
 
 ODD_KINDS: list[Any] = [3, "text", [3], {"a": 3}, None, True, [{}], {"a": None}]

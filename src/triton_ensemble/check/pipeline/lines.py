@@ -84,7 +84,8 @@ def _entries(node: Node) -> Iterator[Entry]:
 
 def _read_scalar(node: Node) -> str:
     """Return a scalar as the answers have it: of `1_000` that is 1000, and of `on` True."""
-    return str(_Scalars("").construct_object(node))
+    SCALARS.constructed_objects.clear()  # which keeps each node that it has seen
+    return str(SCALARS.construct_object(node))
 
 
 class _Scalars(yaml.SafeLoader):
@@ -92,6 +93,7 @@ class _Scalars(yaml.SafeLoader):
 
 
 _Scalars.add_constructor(None, lambda _, node: node.value)
+SCALARS = _Scalars("")
 
 
 def _name(node: Node) -> str:
