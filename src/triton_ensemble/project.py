@@ -173,7 +173,7 @@ def _leaves_project(path: Path, folder: Path) -> bool:
         Path(os.path.realpath(folder)),
     )  # may be a link, as in candidates
     roots = [root for way in ways for root in _find_root(way)]
-    return all(is_outside(path, root) for root in roots or ways)
+    return is_outside(path, *(roots or ways))
 
 
 def _find_root(folder: Path) -> list[Path]:

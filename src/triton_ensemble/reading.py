@@ -58,10 +58,11 @@ def read_codes(paths: Iterable[Path]) -> Iterator[bytes]:
             yield read_bytes(path, CODE_BYTES)
 
 
-def is_outside(path: Path, folder: Path) -> bool:
-    """Return whether a path leads out of a folder, by its links too, or is not a path."""
+def is_outside(path: Path, *folders: Path) -> bool:
+    """Return whether a path leads out of each of these folders, by its links too, or is not a path."""
     try:
-        return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+        real = Path(os.path.realpath(path))
+        return not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders)
     except ValueError:
         return True
 

@@ -25,6 +25,7 @@ from support import step
 
 from triton_ensemble import catalog
 from triton_ensemble.check.engine import check
+from triton_ensemble.check.examples import A, ensemble_text, step_text, write
 from triton_ensemble.cli import main
 from triton_ensemble.container import request
 from triton_ensemble.project import Project
@@ -193,6 +194,47 @@ def test_no_link_out_of_a_project_is_copied(tmp_path: Path) -> None:
     ):
         with pytest.raises(RuntimeError, match=r"m/1/out: is a link out of the project, to .*/key"):
             copy()
+
+
+LABEL = A.removesuffix(" }\n") + ' label_filename: "labels" }\n'
+INITIAL = 'name: "first" data_type: TYPE_FP32 dims: [4] data_file: "s"'
+STATE = (
+    f'input_name: "S" output_name: "T" data_type: TYPE_FP32 dims: [4] initial_state {{ {INITIAL} }}'
+)
+DATA = 'key: "X" value { data_type: TYPE_FP32 dims: 4 input_data_file: "w" }'
+OUT_OF_IT = {
+    "config.pbtxt": A,
+    "labels": LABEL,
+    "warmup/w": f"{A}model_warmup {{ batch_size: 1 inputs {{ {DATA} }} }}\n",
+    "initial_state/s": f"max_batch_size: 4\n{A}sequence_batching {{ state {{ {STATE} }} }}\n",
+    "1": LABEL.replace("labels", "../../key"),
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_IT)
+def test_no_file_of_a_model_is_read_out_of_the_repository(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    files = {"m": OUT_OF_IT[name], "e": ensemble_text(step_text("m", "X=X", "Y=Y"))}
+    repository = write(files, tmp_path)
+    (tmp_path / "key").write_text("secretword\n")
+    link = repository / "m" / name
+    if name != "1":
+        link.parent.mkdir(exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(tmp_path / "key")
+    for command in (["check"], ["adopt", "--into", str(tmp_path / "into")]):
+        assert main([*command, str(repository)]) == 1
+        printed = "".join(capsys.readouterr())
+        assert printed.count(" out of the repository") == 1, printed
+        assert not re.search(r"secretword|has [0-9]+ (labels|bytes)", printed)
+
+
+def test_a_folder_of_a_model_may_be_a_link(tmp_path: Path) -> None:
+    repository = write({"n": A}, tmp_path / "r")
+    elsewhere = write({"m": LABEL, "m/labels": "a\nb\nc\nd\n"}, tmp_path)
+    (repository / "m").symlink_to(elsewhere / "m")
+    assert check(repository) == []
 
 
 @pytest.fixture

@@ -17,9 +17,17 @@ def check_named_file(
     model: Model, file: Path, *place: Part, instead: str = "put it there"
 ) -> Iterator[Problem]:
     """Yield Triton's message at the field of a config that names a file, if the file is not there."""
-    if not file.is_file():
+    if model.is_foreign(file):
+        what = f"{file} leads out of the repository"
+        yield model.problem(what, "put the file into the model's folder", *place)
+    elif not file.is_file():
         what = f"failed to open text file for read {file}: No such file or directory"
         yield model.problem(what, instead, *place, missing=True)
+
+
+def has_file(model: Model, file: Path) -> bool:
+    """Return whether a file is there, and in the repository."""
+    return not model.is_foreign(file) and file.is_file()
 
 
 def texts_problem(file: Path, count: int) -> str:

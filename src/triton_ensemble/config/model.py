@@ -13,7 +13,7 @@ from triton_ensemble.config.message import ModelConfig, new_config
 from triton_ensemble.config.problem import Problem
 from triton_ensemble.config.syntax import ConfigSyntaxError, parse, readable
 from triton_ensemble.config.versions import version_of
-from triton_ensemble.reading import read_codes, read_text
+from triton_ensemble.reading import is_outside, read_codes, read_text
 
 CONFIG = "config.pbtxt"
 NO_BACKEND = (
@@ -64,6 +64,10 @@ class Model:
     def file(self, *parts: str) -> Path:
         """Join a path as Triton does: a path that begins with / stays inside the folder."""
         return Path("/".join((str(self.folder), *parts)))
+
+    def is_foreign(self, file: Path) -> bool:
+        """Return whether a file is out of the repository; the model's folder itself may be a link."""
+        return is_outside(file, self.folder, self.folder.parent)
 
     @cached_property
     def folders(self) -> list[str]:
@@ -142,6 +146,9 @@ def read_model(folder: Path, stage: str = "") -> Model | UnreadModel:
     """Read a model's config; OSError where the folder can't be read."""
     own = stage if config_file(folder, stage).exists() else ""
     path = config_file(folder, own)
+    if is_outside(path, folder, folder.parent):
+        what = "is a link out of the repository"
+        return UnreadModel(folder, Problem(path, 1, what, "copy the file there"))
     try:
         text = readable(read_text(path))
         return Model(folder, parse(text), fields_of(text), stage=own)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from os.path import normpath
 
 from triton_ensemble import catalog
-from triton_ensemble.check.data_files import check_named_file
+from triton_ensemble.check.data_files import check_named_file, has_file
 from triton_ensemble.check.repository import iter_backend_models, models
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.config import Model, Problem, did_you_mean
@@ -240,7 +240,7 @@ def label_file(model: Model) -> Iterator[Problem]:
             continue
         file = model.file(tensor.label_filename)
         yield from check_named_file(model, file, *place, instead="put it next to the config")
-        if file.is_file() and normpath(tensor.label_filename).startswith(".."):
+        if has_file(model, file) and normpath(tensor.label_filename).startswith(".."):
             what = (
                 f"the label file {tensor.label_filename} lies outside the model's folder, "
                 "which Triton refuses since 26.02"
@@ -259,7 +259,7 @@ def label_count(model: Model) -> Iterator[Problem]:
     """A label file has a line for each value of the output."""
     for i, tensor in enumerate(model.config.output):
         file = model.file(tensor.label_filename)
-        if not file.is_file():
+        if not has_file(model, file):
             continue
         count, size = len(read_bytes(file, DATA_BYTES).splitlines()), math.prod(tensor.dims)
         if min(tensor.dims, default=-1) > 0 and count < size:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from triton_ensemble import catalog
-from triton_ensemble.check.data_files import check_named_file, row_bytes
+from triton_ensemble.check.data_files import check_named_file, has_file, row_bytes
 from triton_ensemble.check.dims import is_same_dims
 from triton_ensemble.check.examples import BATCHES
 from triton_ensemble.check.repository import models
@@ -271,7 +271,7 @@ def _check_initial(state: Any, first: Any) -> Iterator[tuple[Part, str, str]]:
 
 def _data(model: Model, first: Any) -> Iterator[tuple[Part, str, str]]:
     file, least = model.file("initial_state", first.data_file), row_bytes(first)
-    if file.is_file() and (size := file.stat().st_size) < least:
+    if has_file(model, file) and (size := file.stat().st_size) < least:
         what = (
             f"initial_state setting expects {least} bytes, "
             f"but the data provided from {first.data_file} only has {size} bytes"

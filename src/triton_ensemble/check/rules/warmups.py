@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from triton_ensemble.check.data_files import check_named_file, row_bytes, texts_problem
+from triton_ensemble.check.data_files import check_named_file, has_file, row_bytes, texts_problem
 from triton_ensemble.check.dims import is_same_dims
 from triton_ensemble.check.examples import A
 from triton_ensemble.check.repository import iter_backend_models
@@ -172,7 +172,7 @@ def _check_sources(
         what = f"warmup setting expects input '{name}' to have input_data_type set"
         yield (), what, "add zero_data: true, random_data: true or an input_data_file"
     file, least = model.file("warmup", data.input_data_file), row_bytes(data)
-    if not file.is_file():
+    if not has_file(model, file):
         return
     if type_name(data) == "STRING":
         count = math.prod(data.dims)
