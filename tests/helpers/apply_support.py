@@ -9,6 +9,8 @@ import yaml
 from support import Generate, Project, call
 from update_support import ONE, TWO, answers
 
+from triton_ensemble.update.owned import FOLLOWS
+
 COMMAND = (sys.executable, "-m", "triton_ensemble", "apply")
 START: dict[str, Any] = {
     **answers(ONE, TWO),
@@ -91,11 +93,12 @@ def without_text(contents: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def owned(project: Project) -> dict[str, bytes]:
-    """Return the files that `apply` never changes, but for pipeline.yml."""
+    """Return the files that `apply` never changes: those of the owner, but for pipeline.yml, stubs and generated tests."""
     paths = yaml.safe_load((project / ".copier-answers.yml").read_bytes())["owned"]
     folders = tuple(path for path in paths if path.endswith("/"))
     return {
         path: content
         for path, content in managed(project).items()
         if path != "pipeline.yml" and (path in paths or path.startswith(folders))
+        if FOLLOWS not in content
     }

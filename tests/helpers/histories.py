@@ -29,6 +29,7 @@ from support import Project, run, step, succeed
 from triton_ensemble.cli import main
 from triton_ensemble.update import render as update_render
 from triton_ensemble.update.aside import KEPT, Aside
+from triton_ensemble.update.owned import FOLLOWS
 from triton_ensemble.update.stage import Stage, undo_killed
 
 ANSWERS = ".copier-answers.yml"
@@ -394,6 +395,8 @@ def expected(
         if name in yours:
             if name not in known:  # new to the pipeline, unless its owner wrote it already
                 found.setdefault(name, text)
+            elif name in before and before[name] == old.get(name) and FOLLOWS in text:
+                found[name] = text
         elif name in before and name in old:
             found[name] = merged(before[name], old[name], text)
         else:

@@ -74,6 +74,12 @@ CHANGES: dict[str, dict[str, Any]] = {
         "tensors": dict.fromkeys("ABMC", "FP32[4]"),
         "steps": [ONE, step("mid", ["B"], ["M"]), step("two", ["M"], ["C"], "onnxruntime")],
     },
+    "input added": {
+        "tensors": dict.fromkeys("ABCX", "FP32[4]"),
+        "steps": [step("one", ["A", "X"], ["B"]), TWO],
+    },
+    "sequence added": {"steps": [ONE | {"sequence": {"direct": {}}}, TWO]},
+    "calls added": {"steps": [ONE | {"calls": ["two"]}, TWO]},
     "step removed": answers(ONE),
     "backend switched": {"steps": [ONE, step("two", ["B"], ["C"], "pytorch")]},
     "extra added": {"extras": ["gateway", "kubernetes"]},
@@ -101,6 +107,24 @@ def test_a_typical_change_takes_one_command(
     again = state(project)
     assert apply(project) == ""
     assert state(project) == again
+
+
+def test_a_changed_test_that_no_longer_fits_is_named(
+    project: Project, default_project: Project, generate: Generate
+) -> None:
+    """A generated test is renewed; one that its owner changed, or that came with an example, stays and is named."""
+    answer(project, steps=[ONE | {"sequence": {"direct": {}}}, TWO])
+    assert "tests/test_steps.py:" not in apply(project)
+    edit(project, "tests/test_steps.py")
+    answer(project, max_batch_size=4)
+    assert "tests/test_steps.py:" not in apply(project)
+    answer(project, steps=[ONE | {"calls": ["two"]}, TWO])
+    now = "steps/one.py takes A FP32[4] and returns B FP32[4] and calls two now"
+    assert f"\ntests/test_steps.py: {now}; change its test\n" in apply(project)
+    example = generate()
+    answer(example, **changes_of_default(read(default_project))["another name of a tensor"])
+    now = "steps/label.py takes DIGITS FP32[10] and returns LABEL STRING[1], SCORE FP32[1] now"
+    assert f"\ntests/test_steps.py: {now}; change its test\n" in apply(example)
 
 
 def refuse(project: Project, *words: str, **more: str) -> str:

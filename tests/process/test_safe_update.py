@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -405,6 +406,14 @@ def test_hooks_and_filters_of_the_owner_do_not_run(
     assert not (tmp_path / "ran").exists()
 
 
+def undo(project: Project, process: subprocess.CompletedProcess[str]) -> None:
+    """Run the command that an update with a conflict prints, which docs/update.md has too."""
+    [command] = re.findall("^To undo the update: (.*)$", process.stderr, re.MULTILINE)
+    assert command in (SOURCES.parent / "docs/update.md").read_text()
+    succeed(run("sh", "-c", command, cwd=project.path))
+    assert project.changes() == ""
+
+
 @pytest.mark.slow
 def test_a_conflict_is_one_of_git_and_the_way_back_works(project: Project, origin: Origin) -> None:
     edit(project, "tools/one.py")
@@ -423,10 +432,8 @@ def test_a_conflict_is_one_of_git_and_the_way_back_works(project: Project, origi
     text = (project / "tools/one.py").read_text()
     assert "<<<<<<< before updating\nmine, line 3 " in text
     assert succeed(run("git", "show", ":2:tools/one.py", cwd=project.path)).count("mine") == 1
-    command = back.removeprefix("To undo the update: ")
-    assert command in (SOURCES.parent / "docs/update.md").read_text()
-    succeed(run("sh", "-c", command, cwd=project.path))
-    assert project.changes() == ""
+    assert back.startswith("To undo the update: ")
+    undo(project, process)
     assert project.contents() == before
 
 
@@ -473,6 +480,7 @@ def test_edits_of_a_renamed_file_move_along(project: Project, origin: Origin) ->
 @pytest.mark.slow
 def test_a_conflict_in_a_renamed_file_is_one_of_git(project: Project, origin: Origin) -> None:
     edit(project, "tools/one.py")
+    before = project.contents()
     new = {"tools/one.py": None, "src/new.py": CONFLICT["tools/one.py"]}
     origin.release("v1.1.0", **new)
     process = update(project)
@@ -483,6 +491,8 @@ def test_a_conflict_in_a_renamed_file_is_one_of_git(project: Project, origin: Or
     text = (project / "src/new.py").read_text()
     assert "mine, line 3 " in text
     assert "theirs, line 3 " in text
+    undo(project, process)
+    assert project.contents() == before
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from asking import Arrays, asked, connect, streamed
 from docs_blocks import read_blocks
-from support import ROOT, Generate, Project, succeed
+from support import ROOT, Generate, Project, slow_but, succeed
 
 from triton_ensemble.server.local_triton import LocalTriton
 from triton_step import InvalidRequest, pad_to_bucket
@@ -29,7 +29,9 @@ EXAMPLES = {
 }
 
 
-def written(generate: Generate, title: str, *of_steps: dict[str, Any]) -> Project:
+def written(
+    generate: Generate, title: str, *of_steps: dict[str, Any], folders: tuple[str, ...] = ("",)
+) -> Project:
     """Return the project of an example's pipeline, with its code."""
     [answers] = read_blocks(EXAMPLES[title], "yaml")
     pipeline = yaml.safe_load(answers)
@@ -39,7 +41,8 @@ def written(generate: Generate, title: str, *of_steps: dict[str, Any]) -> Projec
     for code in read_blocks(EXAMPLES[title], "python"):
         path, _, text = code.removeprefix("# ").partition("\n")
         assert (project / path).exists()
-        (project / path).write_text(text)
+        if path.startswith(folders):
+            (project / path).write_text(text)
     succeed(project.make("repository"))
     return project
 
@@ -60,6 +63,26 @@ def test_it_passes_linters_and_the_contract_test(generate: Generate, title: str)
     succeed(project.run(sys.executable, "-m", "ruff", "format", "--check", "steps", "src"))
     succeed(project.run(sys.executable, "-m", "mypy", "steps", "src"))
     succeed(project.run(sys.executable, "-m", "pytest", "-q", "tests/test_contract.py"))
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        *slow_but(
+            "A step with a memory",
+            *(title for title in EXAMPLES if "calls" in title or "asks" in title),
+            names=EXAMPLES.keys() - {"Steps that share a process"},
+        )
+    ],
+)
+def test_its_generated_test_is_green_at_the_first_run(generate: Generate, title: str) -> None:
+    if "torch" in EXAMPLES[title]:
+        pytest.importorskip("torch")
+    project = written(generate, title, folders=("steps/",))
+    if "CITY" in EXAMPLES[title]:
+        succeed(project.make("sample", "ARGS=CITY=Oslo", "NAME=one"))
+    for tool in ("pytest -q", "ruff check", "ruff format --check", "mypy"):
+        succeed(project.run(sys.executable, "-m", *tool.split(), "tests/test_steps.py"))
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from triton_ensemble.pipeline.render import File, render
 from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, Rules, rules
 from triton_ensemble.reading import DATA_BYTES, read_bytes
 from triton_ensemble.update.bring import write_contents
+from triton_ensemble.update.owned import FOLLOWS
 from triton_ensemble.update.stage import make_stage, remove_empty_folders
 
 
@@ -68,7 +69,17 @@ class ChangedProject:
         after = yaml.safe_load(new[FILE].content)
         owned = {*self.made["owned"]}
         owned |= {each for each in after["owned"] if (self.root / each).exists()}
+        owned -= {
+            path
+            for path in owned & old.keys() & new.keys()
+            if self._follows(path, old[path].content)
+        }
         return Change(self, compare_renderings(self.root, old, new, owned), after, old, new)
+
+    def _follows(self, path: str, rendered: bytes) -> bool:
+        """Return whether an owned file is as it was generated, and follows pipeline.yml until its owner changes it."""
+        file = self.root / path
+        return FOLLOWS in rendered and file.is_file() and read_bytes(file, DATA_BYTES) == rendered
 
     def _render(self, answers: Answers, source: str) -> dict[str, File]:
         try:

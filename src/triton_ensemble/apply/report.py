@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from triton_ensemble.apply.files import CONFLICTS, FOLDER, KEPT
 from triton_ensemble.apply.project import Change
+from triton_ensemble.pipeline.rules import Answers
 from triton_ensemble.update.lock import FACTS, LOCK, list_missing
-from triton_ensemble.update.owned import compare_owned_code, suggest_renames
+from triton_ensemble.update.owned import compare_owned_code, read_imports, suggest_renames
 from triton_ensemble.update.table import table
 
 INTERFACE = "hooks/messages/after_update.jinja"
@@ -23,6 +24,7 @@ def report(change: Change) -> Iterator[str]:
     owned = compare_owned_code(change, change.of.made, change.after)
     yield from table(change, statuses, owned)
     yield from suggest_renames(owned, statuses)
+    yield from _list_unfit_tests(change)
     yield from _interface(change).splitlines()
     for path in files.replaced:
         yield f"{path}: had edits of yours, which are kept in {FOLDER}/{KEPT}/{path}"
@@ -39,6 +41,36 @@ def _interface(change: Change) -> str:
     before = {name: project.made[name] for name in ("interface",) if name in project.made}
     text = project.rules.template(INTERFACE).render({**answered, **before})
     return re.sub(r"\n+", "\n", text).strip()
+
+
+def _list_unfit_tests(change: Change) -> Iterator[str]:
+    """Yield a line for each step that is called otherwise now, and each test of the owner's that imports it."""
+    imports = read_imports(change.root)
+    tests = {p for p in imports if p.startswith("tests/") and p not in change.files.contents}
+    if not any(imports[path] for path in tests):
+        return
+    of = change.of
+    before = _describe_steps(of.rules.answer(of.rules.select_answers(of.made))["graph"])
+    for step, now in _describe_steps(of.rules.answer(of.answers)["graph"]).items():
+        for path in sorted(tests) if before.get(step, now) != now else ():
+            if step in imports[path]:
+                yield f"{path}: {step} {now} now; change its test"
+
+
+def _describe_steps(graph: Answers) -> dict[str, str]:
+    """Return what each Python step takes, returns and calls, in words, by its file."""
+    return {f"steps/{step['module']}.py": _describe_step(step) for step in graph["python_steps"]}
+
+
+def _describe_step(step: Answers) -> str:
+    position = ["a SequencePosition"] * ("sequence" in step)
+    takes, returns = (
+        [f"{each['argument']} {each['type']}{each['dims']}" for each in step[side]]
+        for side in ("takes", "outputs")
+    )
+    verb = "yields" if step["decoupled"] else "returns"
+    words = [f"takes {', '.join(position + takes)}", f"{verb} {', '.join(returns)}"]
+    return " and ".join(words + [f"calls {', '.join(step['called'])}"] * bool(step["called"]))
 
 
 def _packages(change: Change) -> Iterator[str]:

@@ -67,6 +67,12 @@ class Aside:
         self._render("copy", str(self.work / "last"), given=self.read_before(FILE))
         return self.work / "last"
 
+    @cached_property
+    def this_update(self) -> Path:
+        """A folder with what the updated project is made from."""
+        self._render("copy", str(self.work / "this"), given=(self.project / FILE).read_bytes())
+        return self.work / "this"
+
     def _render(self, *arguments: str, given: bytes = b"") -> str:
         command = [sys.executable, "-m", "triton_ensemble.update.render", *arguments]
         process = subprocess.run(

@@ -28,14 +28,14 @@ from triton_ensemble.pipeline.rules import rules
 from triton_ensemble.progress import Progress
 from triton_ensemble.update.aside import KEPT, Aside, aside
 from triton_ensemble.update.bring import Interruptions, bring
-from triton_ensemble.update.edits import MAKEFILE, keep_edits, keep_unknown
+from triton_ensemble.update.edits import MAKEFILE, keep_edits, keep_unknown, renew_generated
 from triton_ensemble.update.git import UpdateError, git
 from triton_ensemble.update.news import read_news
 from triton_ensemble.update.owned import compare_owned_code, suggest_renames
 from triton_ensemble.update.stage import file_problem, undo_killed
 from triton_ensemble.update.table import table
 
-BACK = "git restore --source=HEAD --staged --worktree . && git clean -fd ."
+BACK = "git reset -q . && git restore . && git clean -fd ."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,6 +78,7 @@ def _update(
         _check_answers({**LEFT_OUT, **given}, before)
         with Progress("Rendering the template"):
             notes = [copy.update(chosen.vcs_ref, chosen.prereleases), *keep_edits(copy)]
+            renew_generated(copy, before.get("owned") or [])
             notes += keep_unknown(copy, copy.changes())
             changes = copy.changes()
         is_applied = bool(list_changed_answers(given, before))

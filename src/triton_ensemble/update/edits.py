@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from triton_ensemble.update.aside import Aside
 from triton_ensemble.update.git import make_aside_environment
+from triton_ensemble.update.owned import FOLLOWS
 
 MAKEFILE = "Makefile"
 LOOKED_AT = 8000  # bytes, for a NUL that tells what is no text, as git does
@@ -28,6 +30,18 @@ def keep_edits(copy: Aside) -> Iterator[str]:
             yield f"{path}: is gone; yours, with your edits, is {place}"
     yield from _keep_binaries(copy, changes)
     yield from _keep_makefile(copy)
+
+
+def renew_generated(copy: Aside, owned: Iterable[str]) -> None:
+    """Render the owned files anew that follow pipeline.yml, and that nobody has changed; Copier leaves them alone."""
+    for path in [path for path in owned if _follows_pipeline(copy, path)]:
+        if (new := copy.this_update / path).is_file():
+            shutil.copyfile(new, copy.project / path)
+
+
+def _follows_pipeline(copy: Aside, path: str) -> bool:
+    file = copy.project / path
+    return file.is_file() and FOLLOWS in file.read_bytes() and not _is_edited(copy, path)
 
 
 def keep_unknown(copy: Aside, changes: Mapping[str, str]) -> Iterator[str]:

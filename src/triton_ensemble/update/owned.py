@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Protocol
 from triton_ensemble.update.git import UpdateError, git
 
 CODE = ("steps/", "models/")
+# In the first lines of stubs and generated tests, which are renewed while they are as they were generated.
+FOLLOWS = b"Until you change it, it follows pipeline.yml."
 
 
 class Change(Protocol):
