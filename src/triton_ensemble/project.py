@@ -114,8 +114,10 @@ class Project(Facts):
     def sample_command(self) -> str:
         """Return the command that records a sample, with the values of its inputs to fill in."""
         words = [f"{each.name}={'@FILE' if each.is_one_text else 'JSON'}" for each in self.inputs]
+        options = ["--"] * any(word.startswith("-") for word in words)
         quoted = " ".join(
-            shlex.quote(word) if re.search(r"[^\w=@./-]", word) else word for word in words
+            shlex.quote(word) if re.search(r"[^\w=@./-]", word) else word
+            for word in options + words
         ).replace("$", "$$")  # which `make` would replace
         argument = shlex.quote(quoted) if re.search(r'["$`\\]', quoted) else f'"{quoted}"'
         return f"make sample ARGS={argument} NAME=one"

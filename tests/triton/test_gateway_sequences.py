@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
+import re
+import sys
 import wave
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from gateway_service import Service, gateway
-from support import Generate, Server, serve, step
+from support import Generate, Server, serve, step, succeed
 
 ADD_UP = """
 import numpy as np
@@ -25,6 +28,8 @@ class Step:
         if AUDIO.min() < 0:
             raise InvalidRequest("AUDIO: below 0")
         if position.start:
+            if AUDIO.max() == 9:
+                raise InvalidRequest("AUDIO: 9 begins no sequence")
             self._sums[position.id] = 0
         self._sums[position.id] += AUDIO.sum(dtype="int64")
         total = self._sums.pop(position.id) if position.end else self._sums[position.id]
@@ -72,6 +77,26 @@ def test_the_rows_of_a_request_are_one_sequence(service: Service) -> None:
     assert sums(service, 70) == [*range(1, 71)]
     with ThreadPoolExecutor(4) as pool:
         assert [*pool.map(sums, [service] * 4, [9] * 4)] == [[*range(1, 10)]] * 4
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_the_rows_of_a_sample_are_one_sequence(server: Server, protocol: str) -> None:
+    """`infer`, `test`, `golden` and `bench` send them as the gateway does."""
+    project, url = server.project, server.urls[protocol]
+    sample = {"inputs": {"AUDIO": [[1, 0, 0, 0], [2, 0, 0, 0], [9, 0, 0, 0]]}}
+    (project / "samples/one.json").write_text(json.dumps(sample))
+    printed = succeed(project.make("infer", TRITON_URL=url))
+    assert "one:\n  TOTAL: 1\n  TOTAL: 3\n  TOTAL: 12\n" in printed
+    succeed(project.make("golden", TRITON_URL=url))
+    golden = json.loads((project / "tests/golden.json").read_text())
+    assert golden["answers"]["one"] == [{"TOTAL": [[1], [3], [12]]}]
+    tests = (sys.executable, "-m", "pytest", "-q", "tests/test_live.py", "-k", "answers_samples")
+    assert "1 passed" in succeed(project.run(*tests, TRITON_URL=url))
+    if protocol == "grpc":
+        printed = succeed(
+            project.make("bench", "ARGS=--seconds 0.3 --concurrency 1 3", TRITON_URL=url)
+        )
+        assert re.search(r"^ +3 +\S+ +\S+ +\S+ +\S+ +0$", printed, re.MULTILINE), printed
 
 
 def test_the_chunks_of_a_recording_are_rows(service: Service) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,24 @@ def test_names_that_are_no_words_of_make(generate: Generate) -> None:
         "Merchant Name": [["a=b"]],
         "merchant name": [[{"file": "README"}]],
     }
+
+
+def test_a_name_that_looks_like_an_option_and_bytes_of_a_file(generate: Generate) -> None:
+    """The commands that are printed work, and a file is the bytes of UINT8[-1]."""
+    project = generate(
+        tensors={"---z": "STRING[1]", "RAW": "UINT8[-1]", "OUT": "INT64[1]"},
+        steps=[step("work", ["---z", "RAW"], ["OUT"])],
+    )
+    (project / "cat.png").write_bytes(b"\x89PNG\0\n")
+    command = Facts.load(project.path).sample_command().replace("RAW=JSON", "RAW=@cat.png")
+    [shown] = re.findall(r'make sample (ARGS=".+?")', (project / "AGENTS.md").read_text())
+    for words in (
+        shlex.split(command)[2:],
+        [*shlex.split(f'{shown[:-1]} RAW=@cat.png"'), "NAME=two"],
+    ):
+        succeed(project.make("sample", *[word.replace("@FILE", "@Makefile") for word in words]))
+    inputs = {"---z": [[{"file": "Makefile"}]], "RAW": [[*b"\x89PNG\0\n"]]}
+    assert recorded(project, "one")["inputs"] == recorded(project, "two")["inputs"] == inputs
 
 
 @pytest.mark.parametrize(

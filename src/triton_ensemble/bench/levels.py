@@ -11,7 +11,7 @@ from pathlib import Path
 from triton_ensemble.bench.closed_loop import ClosedLoop
 from triton_ensemble.bench.critical_path import critical_path
 from triton_ensemble.bench.figures import Level
-from triton_ensemble.bench.requests import Inputs, body
+from triton_ensemble.bench.requests import Row, body
 from triton_ensemble.bench.server import ServerUnderLoad
 from triton_ensemble.bench.statistics import (
     counters,
@@ -29,7 +29,7 @@ WARM_UP_S = 0.5
 class Bench:
     """Measures load levels on a server with `requests` in rotation; ValueError where that is impossible."""
 
-    def __init__(self, server: ServerUnderLoad, requests: Sequence[Inputs]) -> None:
+    def __init__(self, server: ServerUnderLoad, requests: Sequence[Row]) -> None:
         if not requests:
             raise ValueError("samples/ does not have a row to send")
         self.server, self._requests = server, requests
@@ -62,12 +62,13 @@ class Bench:
         )
 
     def _bodies(self, concurrency: int) -> list[list[bytes]]:
-        """Return the requests of each caller, who starts with another one, and in a sequence of its own."""
+        """Return the requests of each caller, who starts with another one, and has a number for its sequences."""
         project, requests = self.server.project, self._requests
-        starts = (i % len(requests) for i in range(concurrency))
+        firsts = [i for i, row in enumerate(requests) if row.start]
+        starts = (firsts[i % len(firsts)] for i in range(concurrency))
         rotations = [[*requests[start:], *requests[:start]] for start in starts]
         return [
-            [body(project, inputs, caller * project.sequential) for inputs in rotation]
+            [body(project, row, caller * project.sequential) for row in rotation]
             for caller, rotation in enumerate(rotations, 1)
         ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,15 @@ from triton_ensemble.samples.files import samples
 Inputs = dict[str, NDArray[Any]]
 
 
-def sample_rows(project: Project, rows: int = 1) -> Iterator[Inputs]:
+class Row(NamedTuple):
+    """A request, and its position in its sequence, which it may be alone."""
+
+    inputs: Inputs
+    start: bool = True
+    end: bool = True
+
+
+def sample_rows(project: Project, rows: int = 1) -> Iterator[Row]:
     """Yield a request for each row of each sample, which it has `rows` times; ValueError for too many rows."""
     limit = max(package(project, "tensors").MAX_BATCH_SIZE, 1)
     if rows > limit:
@@ -25,23 +33,25 @@ def sample_rows(project: Project, rows: int = 1) -> Iterator[Inputs]:
     for sample in samples(project):
         inputs = sample.inputs
         if not project.batched:
-            yield inputs
+            yield Row(inputs)
             continue
-        for i in range(len(next(iter(inputs.values()), [0]))):
-            yield {name: np.repeat(array[i : i + 1], rows, 0) for name, array in inputs.items()}
+        count, is_alone = len(next(iter(inputs.values()), [0])), not project.sequential
+        for i in range(count):
+            row = {name: np.repeat(array[i : i + 1], rows, 0) for name, array in inputs.items()}
+            yield Row(row, is_alone or i == 0, is_alone or i == count - 1)
 
 
-def body(project: Project, inputs: Inputs, sequence: int = 0) -> bytes:
-    """Return a serialised request; with a `sequence`, a number from 1, it is all of that sequence."""
+def body(project: Project, row: Row, sequence: int = 0) -> bytes:
+    """Return a serialised request; with a `sequence`, a number from 1, at its position in that sequence."""
     datatypes = {given.name: given.datatype for given in project.inputs}
     request = service_pb2.ModelInferRequest(model_name=project.ensemble)
-    for name, array in inputs.items():
+    for name, array in row.inputs.items():
         request.inputs.add(name=name, datatype=datatypes[name], shape=array.shape)
         request.raw_input_contents.append(_content(array, datatypes[name]))
     if sequence:
         request.parameters["sequence_id"].int64_param = sequence
-        request.parameters["sequence_start"].bool_param = True
-        request.parameters["sequence_end"].bool_param = True
+        request.parameters["sequence_start"].bool_param = row.start
+        request.parameters["sequence_end"].bool_param = row.end
     return bytes(request.SerializeToString())
 
 

@@ -25,7 +25,7 @@ OWN |= {name.replace("_", "-") for name in CERTIFICATES}
 VALUES = """\
 A value is a row: for several rows, repeat the option. For a text, give the text or the name of a file
 that contains it; `@NAME` is always a file. Write numbers, or several texts in a row, as JSON, such as
-'[1, 2, 3]', or name a JSON or .npy file.
+'[1, 2, 3]', or name a .json or .npy file. For UINT8[-1], any other file stands for its bytes.
 """
 
 
@@ -93,6 +93,9 @@ def row(tensor: Tensor, value: str) -> Any:
     if tensor.datatype == "BYTES" and tensor.dims == (1,):
         return path.read_bytes() if path else value
     try:
+        is_bytes = (tensor.datatype, tensor.dims) == ("UINT8", (-1,))
+        if path and is_bytes and path.suffix not in (".json", ".npy"):
+            return np.frombuffer(path.read_bytes(), np.uint8)
         if path and path.suffix == ".npy":
             return np.load(path, allow_pickle=False)
         return json.loads(path.read_text() if path else value)

@@ -2,12 +2,14 @@
 """Clients of an ensemble that serves sequences: a request has one row, and a position in a sequence."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from ..tensors import OUTPUTS
-from .batches import Arrays, Inputs, arrays, select_outputs
+from ..tensors import MAX_BATCH_SIZE, OUTPUTS
+from .batches import Arrays, Inputs, arrays, join_rows, part, select_outputs
 from .clients import BaseAsyncClient, BaseClient, make_blocking
+from .errors import InferenceError
 from .transport import Request
 
 
@@ -83,3 +85,20 @@ class SequenceClient(BaseClient):
         place = position(sequence, start, end)
         request = Request(arrays(inputs), select_outputs(outputs), self._begin(timeout), place)
         return await self._send_request(request)
+
+    def answers(self, inputs: Inputs, *, timeout: float | None = None) -> Iterator[Arrays]:
+        """Yield the answer to a call whose rows are one sequence, sent in order; a row that fails ends it."""
+        given, sequence = arrays(inputs), random.randrange(1, 2**63)
+        count = len(next(iter(given.values()))) if MAX_BATCH_SIZE and given else 1
+        rows = [part(given, range(row, row + 1)) for row in range(count)]
+        deadline = self._begin(timeout)
+        answers: list[Arrays] = []
+        try:
+            for row, each in enumerate(rows):
+                start, end = row == 0, row == count - 1
+                answers.append(self.infer(each, sequence, start, end, timeout=deadline.left()))
+        except InferenceError:
+            with suppress(InferenceError):  # else Triton would hold the sequence's place
+                self.infer(rows[0], sequence, end=True)
+            raise
+        yield join_rows(answers)
