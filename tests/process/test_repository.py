@@ -192,3 +192,16 @@ def test_a_disk_that_is_full_leaves_no_half_of_a_model(made: Project, tmp_path: 
             assert not model.exists() or model.read_bytes() == file
         assert process.returncode == 0
         assert made.contents() == whole
+
+
+def test_pytest_alone_tests_the_code_as_it_is_now(generate: Generate) -> None:
+    """An editor's test button calls pytest, and no command that copies the steps before."""
+    project = generate.complete(**PIPELINES["my own"])
+    tests = (sys.executable, "-m", "pytest", "-q", "tests/test_contract.py")
+    code = project / "steps/prepare.py"
+    code.write_text(code.read_text().replace("return {", "raise RuntimeError\n        return {"))
+    assert "1 failed" in project.run(*tests).stdout
+    code.unlink()
+    done = project.run(*tests)
+    assert f"ERROR: {code.relative_to(project.path)}: is missing, and " in done.stderr
+    assert "Traceback" not in done.stderr

@@ -64,10 +64,12 @@ class Record:
                 unfinished.unlink(missing_ok=True)
 
 
-def complete(project: Project, announce: Callable[[str], None] = print) -> None:
+def complete(
+    project: Project, announce: Callable[[str], None] = print, *, makes_models: bool = True
+) -> None:
     """Copy step code, make missing model files, remove what was built for models that are gone.
 
-    RepositoryError where a source is missing, a script fails or a folder is none of the pipeline's.
+    Without `makes_models` no script of models/ runs, which may take long. RepositoryError where a source is missing, a script fails or a folder is none of the pipeline's.
     """
     record, managed = Record(project.repository), _list_managed(project)
     before = {path: built for path, built in record.read().items() if path not in managed}
@@ -93,7 +95,7 @@ def complete(project: Project, announce: Callable[[str], None] = print) -> None:
         _copy(source, target)
     record.write(built)
     for target, script in makers.items():
-        if not target.exists():
+        if makes_models and not target.exists():
             relative = target.relative_to(project.root)
             announce(f"{relative}: made by {script.relative_to(project.root)} ...")
             with Progress(f"Making {relative}"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from triton_ensemble.project import Project, ProjectError
+from triton_ensemble.repository import RepositoryError
+from triton_ensemble.repository.complete import complete
 from triton_ensemble.testing import under_test
 from triton_ensemble.testing.imports import find_gone_types, iter_undeclared
 
@@ -37,10 +39,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read the facts of the project in pytest's root folder; its fixtures and tests depend on them."""
+    """Read the facts of the project in pytest's root folder, and copy the code that changed to where tests load it from."""
     try:
         under_test.PROJECT = Project.load(config.rootpath)
+        if not hasattr(config, "workerinput"):  # of pytest-xdist
+            complete(under_test.PROJECT, makes_models=False)
         for name in ("causes", "fixtures"):
             config.pluginmanager.import_plugin(f"triton_ensemble.testing.{name}")
-    except (ProjectError, ValueError) as error:
+    except (ProjectError, RepositoryError, ValueError) as error:
         raise pytest.UsageError(str(error)) from error
+    except OSError as error:
+        raise pytest.UsageError(f"model_repository: can't be completed: {error}") from error
