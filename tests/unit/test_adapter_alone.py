@@ -111,6 +111,26 @@ def test_requests_share_a_call_and_each_gets_its_rows(serve: Serve) -> None:
     assert answers == [[2], [4, 6], [8]]
 
 
+def test_ragged_requests_share_a_call_with_those_of_their_shape(serve: Serve) -> None:
+    """Triton passes requests of different shapes together, each with a tensor of its own."""
+    calls: list[tuple[int, ...]] = []
+
+    def counted(self: Any, a: Any) -> dict[str, Any]:
+        calls.append(a.shape)
+        return double(self, a)
+
+    tensors = [{"name": "A", "data_type": "TYPE_FP32", "dims": ["-1"], "allow_ragged_batch": True}]
+    model = serve(counted, input=tensors, output=[tensors[0] | {"name": "Y"}])
+    sizes = [2, 3, 2, 3]
+    for _ in range(3):  # the first tells how long a request takes alone
+        calls.clear()
+        responses = model.execute([Request(A=np.ones((1, n), np.float32)) for n in sizes])
+        if len(calls) == 2:
+            break
+    assert calls == [(2, 2), (2, 3)]
+    assert [response.arrays["Y"].shape for response in responses] == [(1, n) for n in sizes]
+
+
 @pytest.mark.parametrize("batch", [0, 8])
 def test_rows_are_not_joined_without_a_batch_dimension(serve: Serve, batch: int) -> None:
     def first(self: Any, a: Any) -> dict[str, Any]:

@@ -67,6 +67,7 @@ class TritonPythonModel:
             if optional and not tensor.get("optional") and not self._sequential
         ]
         self._lone = len(self._inputs) == 1 and self._joinable and not optional
+        self._ragged = any(tensor.get("allow_ragged_batch") for tensor in config["input"])
         self._uniform = not optional and not any(
             int(dim) < 0 for tensor in config["input"] for dim in tensor["dims"]
         )
@@ -199,7 +200,7 @@ class TritonPythonModel:
         """Answer requests whose rows have the same shapes by one call; if it fails, by a call for each."""
         if self._slow and any(map(self._refuse_given_up, requests)):
             return [self._answer(request) for request in requests]
-        if self._lone:
+        if self._lone and not self._ragged:
             read = self._arrays.read
             return self._answer_group(
                 requests, [[read(request.inputs()[0]) for request in requests]]

@@ -37,6 +37,7 @@ class TensorConfig(_Tensor, total=False):
     """A tensor of a model, or of a step that shares one: then with the pipeline's `tensor` that it is."""
 
     optional: bool
+    allow_ragged_batch: bool
     reshape: dict[str, list[str]]
     tensor: str | None
 
