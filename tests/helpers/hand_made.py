@@ -170,6 +170,14 @@ WIRED_BY_CODE: dict[str, Files] = {
         ),
         more=TARGET,
     ),
+    "a name in a file": {
+        **wired_by_code(
+            CALLING.replace(
+                '"deep"', 'json.loads((self.model / "names.json").read_text())["target"]'
+            )
+        ),
+        "e/names.json": '{"target": "deep"}',
+    },
     "async": wired_by_code(
         CALLING.replace("def ask", "async def ask")
         .replace("request.exec()", "await request.async_exec()")

@@ -33,6 +33,7 @@ from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 from triton_ensemble.adopt.fields import TENSORRT_ALONE
 from triton_ensemble.pipeline.rules import rules_with
 
+ONCE = {"IN": "IN"}, {"OUT": "OUT"}
 CHAIN = ensemble(step("a", {"IN": "IN"}, {"OUT": "T"}), step("b", {"IN": "T"}, {"OUT": "OUT"}))
 TWO = {"e": CHAIN, "a": PYTHON, "b": PYTHON}
 
@@ -728,6 +729,74 @@ def test_a_called_model_must_declare_its_tensors(adopt: Adopt) -> None:
     )
 
 
+ASK = "import json\nNAMES = json.load(open('names.json'))\nclass Asks:\n  def ask(self, request, kind):\n    "
+COMPUTED = {
+    "put together": "name = f'deep_{kind}'",
+    "JSON": "name = NAMES[kind]",
+    "YAML": "name = yaml.safe_load(text)['model']",
+    "the request": "name = pb_utils.get_input_tensor_by_name(request, 'NAME').as_numpy()[0].decode()",
+    "an argument": "name = kind",
+    "the environment": "name = os.environ.get('MODEL', 'deep')",
+    "one of two": "name = 'deep' if kind else NAMES[kind]",
+}
+KNOWN = {
+    "a text": "name = 'deep'",
+    "a table": "name = {'x': 'deep', 'y': 'm'}[kind]",
+    "a list": "name = [each for each in ('deep', 'm')][kind]",
+    "a parameter": "name = json.loads(kind)['parameters']['deep']['string_value']",
+    "a table's default": "name = {'x': 'deep'}.get(kind, 'm')",
+}
+
+
+@pytest.mark.parametrize("how", [*COMPUTED, *KNOWN])
+def test_models_that_code_may_call_by_a_computed_name_are_adopted(
+    how: str, adopt: Adopt, generate: Generate
+) -> None:
+    """All others, but for those that use the caller, or can't be called."""
+    around = ensemble(step("m", {"IN": "IN"}, {"OUT": "OUT"}))
+    write(adopt.folder, alone(deep=PYTHON, other=PYTHON, n=TYPO, u='backend: "onnxruntime"'))
+    write(adopt.folder, {"around": around})
+    code = f"{ASK}{(COMPUTED | KNOWN)[how]}\n    {BLS.format('name')}"
+    (adopt.folder / "m/1/model.py").write_text(code)
+    status = adopted(str(adopt.folder), "--ensemble", "e")
+    out, err = adopt.capsys.readouterr()
+    assert status == 0, err
+    answers = yaml.safe_load(out)
+    [step_m, *others] = answers["steps"]
+    assert (step_m["name"], [each["name"] for each in others]) == ("m", step_m.get("calls", []))
+    if how in KNOWN:
+        assert (step_m.get("calls", []), "computes" in err) == (["deep"] * ("deep" in code), False)
+        return
+    assert step_m["calls"] == ["deep", "other"]
+    others = "other" if "'deep'" in code else "deep, other"
+    assert (
+        "m/1/model.py:6: computes the name of the model that it calls, so that all others are "
+        f"adopted: {others}; drop from `calls` what it never calls"
+    ) in err.splitlines()
+    assert (
+        "not adopted: u/config.pbtxt: m may call it, and it declares no inputs or no outputs; declare them"
+        in err
+    )
+    made = configs(generate(**answers) / "model_repository")
+    assert made == {name: parsed(adopt.folder / name / "config.pbtxt") for name in made}
+
+
+def test_a_name_is_known_where_a_caller_says_it(adopt: Adopt) -> None:
+    """It is the argument of a function, an attribute, what a loop goes through, or in another file."""
+    write(adopt.folder, alone(deep=PYTHON, other=PYTHON))
+    (adopt.folder / "m/1/names.py").write_text("FIRST = 'deep'")
+    (adopt.folder / "m/1/model.py").write_text(
+        "from names import FIRST\n"
+        "class Asks:\n"
+        "  def __init__(self): self.first = FIRST\n"
+        f"  def ask(self, name): {BLS.format('name')}\n"
+        f"  def more(self):\n    for each in [FIRST]: {BLS.format('each')}\n"
+        "    name = f'{each}'\n"
+        "  def run(self): self.ask(self.first), self.ask(name='deep')\n"
+    )
+    assert adopt.answers({})["steps"][0]["calls"] == ["deep"]
+
+
 def test_a_state_that_begins_with_a_scalar(adopt: Adopt, generate: Generate) -> None:
     state = (
         'state { input_name: "SI" output_name: "SO" data_type: TYPE_INT64'
@@ -894,7 +963,7 @@ LINES: list[tuple[str, dict[str, str], str]] = [
     ),
     (
         "folder name",
-        alone(**{"my model": PYTHON}),
+        alone(e=ensemble(step("my model", *ONCE)), **{"my model": PYTHON}),
         "my model/config.pbtxt:1: Invalid stub name: 'my model' contains invalid characters; use letters, digits, `_`, `-` and `.`",
     ),
     (
@@ -1088,11 +1157,48 @@ def test_a_config_by_another_name(adopt: Adopt) -> None:
 
 def test_folders_that_are_no_models(adopt: Adopt) -> None:
     (adopt.folder / "docs").mkdir(parents=True)
-    line = adopt.refusal(alone())
-    assert line.startswith("docs/config.pbtxt:1: Invalid model name: Could not determine backend")
+    [line] = (line for line in said(adopt, alone()) if "docs" in line)
+    assert line.startswith(
+        "not adopted: docs/config.pbtxt:1: Invalid model name: Could not determine backend"
+    )
     assert line.endswith(
         "each folder of a repository must be a model: add its config, or move it away"
     )
+
+
+TYPO = f"{PYTHON}\ninputs {{ }}"
+UNKNOWN = (
+    'n/config.pbtxt:6: Message type "inference.ModelConfig" has no field named "inputs"; '
+    "did you mean input?"
+)
+
+
+@pytest.mark.parametrize("neighbour", [TYPO, PYTHON.replace("[4]", "[0]")])
+def test_a_fault_in_a_neighbour_is_named_and_stops_nothing(
+    neighbour: str, adopt: Adopt, generate: Generate
+) -> None:
+    lines = said(adopt, {**TWO, "n": neighbour})
+    assert [line for line in lines if line.startswith("not adopted: n/config.pbtxt:")]
+    assert [step["name"] for step in adopt.answers({})["steps"]] == ["a", "b"]
+
+
+NAMES_N: dict[str, tuple[dict[str, str], str]] = {
+    "by a step": (alone(e=ensemble(step("n", {"IN": "IN"}, {"OUT": "OUT"}))), ""),
+    "by code": (alone(), BLS.format("'n'")),
+    "it wires others": (
+        alone(n=ensemble(step("e", {"IN": "IN"}, {"OUT": "OUT"}), more="inputs { }")),
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize(("models", "code"), NAMES_N.values(), ids=NAMES_N)
+def test_a_fault_in_a_model_that_is_used_is_refused(
+    models: dict[str, str], code: str, adopt: Adopt
+) -> None:
+    write(adopt.folder, {"n": TYPO, **models})
+    (adopt.folder / "m/1/model.py").write_text(code)
+    assert re.sub("[0-9]", "6", adopt.refusal({}), count=1) == UNKNOWN
 
 
 def test_a_model_without_a_config_is_known_by_its_file(adopt: Adopt, generate: Generate) -> None:
@@ -1148,8 +1254,36 @@ def test_no_directory_and_no_ensemble(adopt: Adopt, capsys: pytest.CaptureFixtur
     assert (
         capsys.readouterr().err == f"{adopt.folder}: no such directory; name a model repository\n"
     )
-    assert adopt.refusal({"m": PYTHON}).endswith(
-        "has no ensemble; it takes a model that wires others"
+    line = adopt.refusal({"m": PYTHON, "n": PYTHON})
+    assert line.endswith("has no ensemble, but several models: m, n; name one with --ensemble")
+    assert adopt.answers({}, "--ensemble", "n")["project_name"] == "n_pipeline"
+
+
+SINGLE = {
+    "python": PYTHON,
+    "rows": f"{ONNX}{CPU}dynamic_batching {{ }}",
+    "optional": PYTHON.replace("dims: [4] }", "dims: [4] optional: true }", 1),
+    "decoupled": f"{PYTHON}model_transaction_policy {{ decoupled: true }}",
+}
+
+
+@pytest.mark.parametrize("config", SINGLE.values(), ids=SINGLE)
+def test_a_single_model_is_the_step_of_an_ensemble(
+    config: str, adopt: Adopt, generate: Generate
+) -> None:
+    answers = adopt.answers({"m": config})
+    assert (answers["project_name"], [each["name"] for each in answers["steps"]]) == (
+        "m_pipeline",
+        ["m"],
+    )
+    made = configs(generate(**answers) / "model_repository")
+    assert made.pop("m_pipeline").ensemble_scheduling.step[0].model_name == "m"
+    assert made == configs(adopt.folder)
+
+
+def test_a_single_model_must_declare_its_tensors(adopt: Adopt) -> None:
+    assert adopt.refusal({"m": 'backend: "onnxruntime"'}) == (
+        "m/config.pbtxt: has no ensemble that says its inputs and outputs; declare them"
     )
 
 

@@ -13,17 +13,18 @@ from pathlib import Path
 
 from triton_ensemble.adopt import given
 from triton_ensemble.adopt.answers import answers_of
-from triton_ensemble.adopt.calls import add_called, list_all_calls
+from triton_ensemble.adopt.calls import find_calls
 from triton_ensemble.adopt.declared_by_code import complete_by_code, refuse_failed
 from triton_ensemble.adopt.ensembles import Models, choose_model, ensemble_of
 from triton_ensemble.adopt.files import copy_files, needs_folder
-from triton_ensemble.adopt.notes import notes_on, to_copy
+from triton_ensemble.adopt.notes import name_computed, name_left_out, notes_on, to_copy
 from triton_ensemble.adopt.refusal import (
     Refused,
     errors,
     refuse_answers,
     refuse_first,
     refuse_namespaces,
+    refuse_unread,
     warnings,
 )
 from triton_ensemble.adopt.written import pipeline_yml
@@ -92,21 +93,29 @@ def adopt(folder: Path, wanted: str = "", *, may_run: bool = False) -> Adopted:
     completed = given.complete(repository.models)
     failed = complete_by_code(repository.models, may_run)
     findings = findings_in(repository)
-    ensembles = {name for name, model in repository.models.items() if model.is_ensemble}
-    refuse_first(errors(findings), repository.folders.keys() - ensembles)
-    ensemble = choose_model(repository.models, folder, wanted, list_all_calls(repository.models))
+    faults = errors(findings)
+    refuse_unread(repository, faults, wanted)
+    calls = find_calls(repository)
+    ensemble = choose_model(repository.models, folder, wanted, calls.named, calls.computed)
     if not ensemble.is_ensemble:
+        refuse_first(faults, [ensemble.name])
+        refuse_failed(failed, [ensemble.name])
         caller, ensemble = ensemble.name, ensemble_of(ensemble, repository.models)
         completed[ensemble.name] = [f"{ensemble.name}: is new, an ensemble whose step is {caller}"]
-    below, calls = add_called(ensemble, repository.models)
+    faulty = {fault.file.parent.name for fault in faults}
+    below, called = calls.add_called(ensemble, repository.models, faulty)
     models: Models = {ensemble.name: ensemble, **below}
-    refuse_first(errors(findings), models)
+    refuse_first(faults, calls.list_missing(models))
+    refuse_first(faults, [name for name, model in models.items() if not model.is_ensemble])
+    refuse_first(faults, models)
     refuse_failed(failed, models)
     refuse_namespaces(models.values())
-    answers = answers_of(ensemble, models, calls)
+    answers = answers_of(ensemble, models, called)
     refuse_answers(answers, ensemble, models)
     notes = [line for name in models for line in completed[name]]
-    notes += [*warnings(findings, models), *notes_on(folder, repository.folders, models)]
+    notes += [*warnings(findings, models), *notes_on(folder, models)]
+    notes += name_computed(models, calls, called)
+    notes += name_left_out(repository, models, faults, calls)
     return Adopted(answers, [model for model in models.values() if _has_files(model)], notes)
 
 

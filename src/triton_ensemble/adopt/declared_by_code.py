@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from google.protobuf import json_format  # type: ignore[import-untyped, unused-ignore]
@@ -35,7 +35,7 @@ def complete_by_code(models: Models, may_run: bool) -> dict[str, tuple[str, str]
     return failed
 
 
-def refuse_failed(failed: Mapping[str, tuple[str, str]], models: Models) -> None:
+def refuse_failed(failed: Mapping[str, tuple[str, str]], models: Iterable[str]) -> None:
     """Raise Refused for the first of the models whose config is not complete."""
     for name in (name for name in models if name in failed):
         what, instead = failed[name]

@@ -48,29 +48,39 @@ class Step:
 
 
 def choose_model(
-    models: Models, repository: Path, wanted: str, calls: Mapping[str, Collection[str]]
+    models: Models,
+    repository: Path,
+    wanted: str,
+    calls: Mapping[str, Collection[str]],
+    computing: Collection[str],
 ) -> Model:
     """Return the wanted model, or the only model that others do not use; Refused without one.
 
-    It is an ensemble, or a Python model that calls others by BLS: `calls` has what each model calls.
+    It is an ensemble, or a Python model that calls others by BLS: `calls` has what each model calls, and those that are
+    `computing` call any. If there is neither, it is any model.
     """
     wiring = [name for name, model in models.items() if model.is_ensemble or calls[name]]
+    choices = [name for name in models if name in {*wiring, *computing}] or [*models]
     used = {step.model_name for model in models.values() for step in model.steps}
     used = used.union(*calls.values())
     ensembles = [name for name in wiring if models[name].is_ensemble]
-    outermost = [name for name in wiring if name not in used] or ensembles or wiring
-    if wanted and wanted not in wiring:
-        remedy = did_you_mean(wanted, wiring, f"there are {', '.join(wiring) or 'none'}")
+    outermost = [name for name in wiring if name not in used] or ensembles or wiring or choices
+    if wanted and wanted not in choices:
+        remedy = did_you_mean(wanted, choices, f"there are {', '.join(choices) or 'none'}")
         raise Refused(str(repository), f"has no ensemble {wanted}", remedy)
     if not wanted and len(outermost) != 1:
-        what = f"has several pipelines: {', '.join(outermost)}" if outermost else "has no ensemble"
-        instead = "name one with --ensemble" if outermost else "it takes a model that wires others"
+        several = "several pipelines" if wiring or computing else "no ensemble, but several models"
+        what = f"has {several}: {', '.join(outermost)}" if outermost else "has no model"
+        instead = "name one with --ensemble" if outermost else "name a model repository"
         raise Refused(str(repository), what, instead)
     return models[wanted or outermost[0]]
 
 
 def ensemble_of(model: Model, models: Models) -> Model:
-    """Return an ensemble whose only step is a model; it has the model's inputs and outputs."""
+    """Return an ensemble whose only step is a model; it has the model's inputs and outputs. Refused where there are none."""
+    if not declares_all(model):
+        what = "has no ensemble that says its inputs and outputs"
+        raise Refused(config_of(model.name), what, "declare them")
     name = f"{model.name}_pipeline"
     while name in models:
         name += "_"
@@ -108,9 +118,14 @@ def steps_of(ensemble: Model, models: Models) -> list[Step]:
     return [Step(step, models[step.model_name].config) for step in sort_steps(ensemble)]
 
 
+def declares_all(model: Model) -> bool:
+    """Return whether a config has inputs and outputs."""
+    return bool(model.config.input and model.config.output)
+
+
 def only_called(model: Model) -> Step:
     """Return a step for a model that no ensemble maps tensors of; Refused where it declares none."""
-    if not (model.config.input and model.config.output):
+    if not declares_all(model):
         what = "is only called by other models, and declares no inputs or no outputs"
         raise Refused(config_of(model.name), what, "declare them")
     step = new_config().ensemble_scheduling.step.add(model_name=model.name, model_version=-1)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from triton_ensemble import catalog
-from triton_ensemble.adopt.ensembles import Models
+from triton_ensemble.adopt.calls import Calls
+from triton_ensemble.adopt.ensembles import Models, declares_all
 from triton_ensemble.adopt.files import files_of
+from triton_ensemble.adopt.refusal import config_of
 from triton_ensemble.check.calls import nodes
+from triton_ensemble.check.finding import Finding
+from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rules.backends import find_wanted_file, list_known_backends
 from triton_ensemble.config import Model
 from triton_ensemble.config.syntax import has_comments
@@ -28,7 +32,7 @@ def to_copy(models: Iterable[Model]) -> Iterator[str]:
             yield f"{model.name}: copy {_join_names(files)} to models/{model.name}/, in the same folders"
 
 
-def notes_on(repository: Path, folders: Collection[str], needed: Models) -> Iterator[str]:
+def notes_on(repository: Path, needed: Models) -> Iterator[str]:
     """Iterate over the lines on what the project does not have of a repository, and on what to do."""
     for model in needed.values():
         for note in NOTES:
@@ -36,11 +40,35 @@ def notes_on(repository: Path, folders: Collection[str], needed: Models) -> Iter
     commented = [model.name for model in needed.values() if _is_commented(model)]
     if commented:
         yield f"comments are not kept, of the configs of {_join_names(commented)}"
-    if unused := sorted({*folders} - needed.keys()):
-        yield f"not adopted, as nothing of the ensemble uses them: {_join_names(unused)}"
     beside = sorted(path.name for path in repository.iterdir() if path.is_file())
     if beside:
         yield f"files beside the models are not kept: {_join_names(beside)}"
+
+
+def name_left_out(
+    repository: Repository, needed: Models, faults: Iterable[Finding], calls: Calls
+) -> Iterator[str]:
+    """Iterate over lines on the models that are not adopted, with the reason."""
+    left = {name: each for name, each in repository.folders.items() if name not in needed}
+    for fault in faults:
+        if left.pop(name := fault.file.parent.name, None):
+            yield f"not adopted: {name}/{fault.file.name}:{fault.line}: {fault.words}"
+    for caller in sorted(calls.computed.keys() & needed.keys()):
+        for name in [name for name in left if not declares_all(repository.models[name])]:
+            what = f"{caller} may call it, and it declares no inputs or no outputs"
+            yield f"not adopted: {config_of(left.pop(name).folder.name)}: {what}; declare them"
+    if unused := sorted(left):
+        yield f"not adopted, as nothing of the ensemble uses them: {_join_names(unused)}"
+
+
+def name_computed(needed: Models, calls: Calls, called: Mapping[str, list[str]]) -> Iterator[str]:
+    """Iterate over lines on calls of a model that no text names."""
+    for caller in sorted(calls.computed.keys() & needed.keys()):
+        names = [name for name in called.get(caller, ()) if name not in calls.named[caller]]
+        others = f": {_join_names(names)}; drop from `calls` what it never calls" if names else ""
+        for place in calls.computed[caller]:
+            what = "computes the name of the model that it calls, so that all others are adopted"
+            yield f"{place}: {what}{others}"
 
 
 def _find_missing(model: Model) -> Iterator[str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import check_configs
 from triton_ensemble.check.pipeline.problems import list_problems
-from triton_ensemble.config import Model
+from triton_ensemble.check.repository import Repository
+from triton_ensemble.config import Model, UnreadModel
 from triton_ensemble.pipeline.rules import Answers, rules
+from triton_ensemble.reading import is_outside, read_text
 from triton_ensemble.terminal import escape_line
 
 SERVED = {"batching-lost", "optional-chain"}  # warnings that an owner must know of
@@ -42,6 +45,24 @@ def warnings(findings: Iterable[Finding], models: Collection[str]) -> Iterator[s
         name = finding.file.parent.name
         if finding.rule in SERVED and name in models:
             yield f"{config_of(name)}:{finding.line}: {finding.what}; {finding.instead}"
+
+
+def refuse_unread(repository: Repository, findings: Iterable[Finding], wanted: str) -> None:
+    """Raise Refused if a config that can't be read as one may be the pipeline's, or if none can be read."""
+    unread = {name: each for name, each in repository.folders.items() if not _is_read(each)}
+    wiring = [wanted] if wanted else [name for name, each in unread.items() if _may_wire(each)]
+    refuse_first(findings, {*wiring} & {*unread} if repository.models else unread)
+
+
+def _is_read(model: Model | UnreadModel) -> bool:
+    return isinstance(model, Model) and model.config.backend != "ensemble"
+
+
+def _may_wire(model: Model | UnreadModel) -> bool:
+    with suppress(OSError):
+        inside = model.has_config and not is_outside(model.path, model.folder.parent)
+        return inside and "ensemble" in read_text(model.path)
+    return False
 
 
 def refuse_first(findings: Iterable[Finding], models: Collection[str]) -> None:

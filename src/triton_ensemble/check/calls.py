@@ -99,14 +99,14 @@ def _list_calls(function: Function, file: PythonFile) -> Iterator[Call]:
 
     for node in sure:
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as made) if _is_bls(made):
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as made) if is_bls(made):
                 requests.setdefault(name, []).append(made)
             case ast.Assign(targets=[ast.Name(id=name)], value=made) if stored.count(name) == 1:
                 values[name] = made
     for node in sure:
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Call() as made, attr=attribute)) if (
-                attribute in RUNS and _is_bls(made)
+                attribute in RUNS and is_bls(made)
             ):
                 yield call(node, made)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attribute)) if (
@@ -124,7 +124,8 @@ def _iter_always(node: ast.AST) -> Iterator[ast.AST]:
             yield from _iter_always(child)
 
 
-def _is_bls(call: ast.Call) -> bool:
+def is_bls(call: ast.Call) -> bool:
+    """Return whether a call makes a request to another model."""
     return BLS in (getattr(call.func, "attr", ""), getattr(call.func, "id", ""))
 
 
@@ -132,7 +133,7 @@ def _iter_elements(node: ast.expr | None) -> list[ast.expr]:
     return node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
 
 
-def find_called_models(model: Model, models: Mapping[str, Model]) -> set[str]:
+def find_called_models(model: Model, models: Mapping[str, object]) -> set[str]:
     """Return the models that step.json names, or else the names in texts of its parameters or of code that calls."""
     with suppress(
         AttributeError, KeyError, OSError, TypeError, ValueError

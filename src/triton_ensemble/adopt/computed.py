@@ -1,0 +1,151 @@
+"""BLS calls whose model no text of the code names: it is put together, or read from a file, the environment or a request."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+
+from triton_ensemble.check.calls import is_bls, nodes
+from triton_ensemble.config import Model
+from triton_ensemble.reading import is_outside, iter_files, read_codes
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+ITEMS = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.BoolOp)
+# Functions and methods whose result has the texts that they are called with, or for.
+PASS_ON = {"enumerate", "get", "items", "keys", "list", "set", "sorted", "str", "tuple", "values"}
+Scope = (
+    ast.AST | None
+)  # a function; None for modules, classes and attributes, which are not told apart
+
+
+class _Code:
+    """What the code of a model says of each name; of arguments of functions and their results too."""
+
+    def __init__(self, modules: list[ast.Module], parameters: set[str]) -> None:
+        self._values: defaultdict[tuple[Scope, str], list[ast.expr]] = defaultdict(list)
+        self._scopes: dict[ast.AST, Scope] = dict.fromkeys(modules)
+        self._keys = parameters | {"string_value"}  # of what a config says
+        self._known: dict[tuple[Scope, str], bool] = {}
+        for node, scope in (waiting := [*self._scopes.items()]):  # which grows
+            inside = node if isinstance(node, FUNCTIONS) else scope
+            found = dict.fromkeys(ast.iter_child_nodes(node), inside)
+            self._scopes |= found
+            waiting += found.items()
+        functions = [node for node in self._scopes if isinstance(node, FUNCTIONS)]
+        self._functions = {function.name: function for function in functions}
+        for node in self._scopes:
+            self._learn(node)
+
+    def _learn(self, node: ast.AST) -> None:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    self._set(target, value)
+            case ast.AnnAssign() | ast.NamedExpr() if node.value:
+                self._set(node.target, node.value)
+            case ast.AugAssign(target=target, op=operator, value=value):
+                self._set(target, ast.BinOp(target, operator, value))
+            case ast.For() | ast.AsyncFor() | ast.comprehension():
+                self._set(node.target, node.iter)
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+                if function := self._functions.get(name):
+                    self._pass(function, node)
+            case ast.Return(value=ast.expr() as value):
+                name = getattr(self._scopes[node], "name", "")
+                self._values[None, f"{name}()"].append(value)
+
+    def _set(self, target: ast.expr, value: ast.expr) -> None:
+        match target:
+            case ast.Name(id=name):
+                self._values[self._scopes[target], name].append(value)
+            case ast.Attribute(attr=name):
+                self._values[None, name].append(value)
+            case ast.Subscript(value=inside) | ast.Starred(value=inside):
+                self._set(inside, value)
+            case ast.Tuple(elts=targets) | ast.List(elts=targets):
+                for each in targets:
+                    self._set(each, value)
+
+    def _pass(self, function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call) -> None:
+        names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+        own = int(isinstance(call.func, ast.Attribute) and names[:1] == ["self"])
+        given = [*zip(names[own:], call.args, strict=False)]
+        for name, value in (*given, *((each.arg or "", each.value) for each in call.keywords)):
+            self._values[function, name].append(value)
+
+    def knows(self, node: ast.AST) -> bool:
+        """Return whether each text that an expression may be is in the code or in the parameters."""
+        match node:
+            case ast.Constant() | ast.Subscript(slice=ast.Constant(value="string_value")):
+                return True
+            case ast.Name(id=name):
+                return self._knows_name(self._scopes.get(node), name)
+            case ast.Attribute(attr=name):
+                return self._knows_name(None, name)
+            case ast.Subscript(value=inside, slice=key):
+                return self._is_key(key) or self.knows(inside)
+            case ast.IfExp(body=one, orelse=other):
+                return self.knows(one) and self.knows(other)
+            case ast.ListComp(elt=inside) | ast.GeneratorExp(elt=inside):
+                return self.knows(inside)
+            case ast.Call():
+                return self._knows_result(node)
+        parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+        return isinstance(node, ITEMS) and all(map(self.knows, parts))
+
+    def _is_key(self, node: ast.AST) -> bool:
+        return isinstance(node, ast.Constant) and node.value in self._keys
+
+    def _knows_name(self, scope: Scope, name: str) -> bool:
+        while scope and (scope, name) not in self._values:
+            scope = self._scopes[scope]
+        key = (scope, name)
+        if key not in self._known:
+            self._known[key] = True  # meanwhile, where it depends on itself
+            values = self._values.get(key, [])
+            self._known[key] = bool(values) and all(map(self.knows, values))
+        return self._known[key]
+
+    def _knows_result(self, call: ast.Call) -> bool:
+        name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        if name not in PASS_ON:
+            return self._knows_name(None, f"{name}()")
+        if name == "get" and any(map(self._is_key, call.args[:1])):
+            return True
+        table = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+        return all(map(self.knows, (*table, *call.args[name == "get" :])))
+
+
+def find_computed_calls(model: Model) -> list[str]:
+    """Return the places, as `m/1/model.py:7`, of requests to a model whose name the code computes or reads."""
+    if model.backend != "python" or any(model.folder.glob("*/step.json")):
+        return []
+    files = [path for path in iter_files(model.folder) if path.suffix == ".py"]
+    own = [path for path in files if "site-packages" not in path.parts]
+    inside = [path for path in own if not is_outside(path, model.folder.parent)]
+    modules = {path: next(nodes(b"".join(read_codes([path]))), None) for path in inside}
+    trees = {path: tree for path, tree in modules.items() if isinstance(tree, ast.Module)}
+    code = _Code([*trees.values()], {*model.config.parameters})
+    return [
+        f"{path.relative_to(model.folder.parent).as_posix()}:{line}"
+        for path, tree in trees.items()
+        for line, name in _iter_names(tree)
+        if not _is_known(code, name)
+    ]
+
+
+def _iter_names(tree: ast.Module) -> Iterator[tuple[int, ast.AST]]:
+    """Iterate over the lines of requests, each with what names the model."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and is_bls(node):
+            given = {keyword.arg: keyword.value for keyword in node.keywords}
+            if name := given.get("model_name", given.get(None)):
+                yield node.lineno, name
+
+
+def _is_known(code: _Code, name: ast.AST) -> bool:
+    try:
+        return code.knows(name)
+    except RecursionError:
+        return False
