@@ -30,7 +30,7 @@ from hand_made import WIRED_BY_CODE, HandMade, calling
 from support import Generate
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
-from triton_ensemble.adopt.fields import TENSORRT_ALONE
+from triton_ensemble.adopt.fields import TENSORRT_ALONE, tensor_spec
 from triton_ensemble.pipeline.rules import rules_with
 
 ONCE = {"IN": "IN"}, {"OUT": "OUT"}
@@ -1209,6 +1209,66 @@ def test_a_model_without_a_config_is_known_by_its_file(adopt: Adopt, generate: G
     assert answers["steps"][0]["backend"] == "auto"
     config = parsed(generate(**answers) / "model_repository" / "m" / "config.pbtxt")
     assert config == model_config_pb2.ModelConfig(name="m")
+
+
+BOOL = "BOOL[1]?"
+OF_VLLM = {  # `?`: optional
+    "text_input": "STRING[1]",
+    "image": "STRING[-1]?",
+    "stream": BOOL,
+    "sampling_parameters": "STRING[1]?",
+    "exclude_input_in_output": BOOL,
+    "return_finish_reason": BOOL,
+    "return_cumulative_logprob": BOOL,
+    "return_logprobs": BOOL,
+    "return_num_input_tokens": BOOL,
+    "return_num_output_tokens": BOOL,
+    "embedding_request": "STRING[1]?",
+    "text_output": "STRING[-1]",
+    "finish_reason": "STRING[-1]",
+    "cumulative_logprob": "FP32[-1]",
+    "logprobs": "STRING[-1]",
+    "num_input_tokens": "UINT32[1]",
+    "num_output_tokens": "UINT32[-1]",
+}
+WRITES = ensemble(
+    step("m", {"text_input": "TEXT", "stream": "STREAM"}, {"text_output": "ANSWER"}),
+    interface='input [{ name: "TEXT" data_type: TYPE_STRING dims: [1] },'
+    ' { name: "STREAM" data_type: TYPE_BOOL dims: [1] optional: true }]'
+    'output { name: "ANSWER" data_type: TYPE_STRING dims: [-1] }',
+)
+VLLM = 'backend: "vllm" instance_group { count: 1 kind: KIND_MODEL }'
+
+
+@pytest.mark.parametrize(
+    "more", ["", 'input { name: "text_input" data_type: TYPE_STRING dims: [1] }']
+)
+def test_vllm_has_the_tensors_that_its_backend_adds(
+    more: str, adopt: Adopt, generate: Generate
+) -> None:
+    answers = adopt.answers({"e": WRITES, "m": VLLM + more})
+    made = configs(generate(**answers) / "model_repository")
+    assert made["e"] == parsed(adopt.folder / "e/config.pbtxt")
+    specs = [(each.name, tensor_spec(each)) for each in (*made["m"].input, *made["m"].output)]
+    assert {
+        name: f"{spec['type']}{spec['dims']}{'?' * spec.get('optional', False)}"
+        for name, spec in specs
+    } == OF_VLLM
+    for field in ("input", "output", "model_transaction_policy"):
+        made["m"].ClearField(field)
+    assert made["m"] == text_format.Parse(f'name: "m" {VLLM}', model_config_pb2.ModelConfig())
+
+
+def test_tensors_that_a_config_of_vllm_has_are_kept(adopt: Adopt, generate: Generate) -> None:
+    """If they are enough, nothing is added."""
+    declared = TENSORS.replace("IN", "text_input").replace("OUT", "text_output")
+    policy = "model_transaction_policy { decoupled: true }"
+    e = ensemble(
+        step("m", {"text_input": "IN"}, {"text_output": "OUT"}),
+        interface=TENSORS.replace("FP32", "STRING"),
+    )
+    m = f"{VLLM} {declared.replace('FP32', 'STRING')} {policy}"
+    check_round_trip({"e": e, "m": m}, adopt, generate)
 
 
 def test_a_python_model_that_declares_nothing(adopt: Adopt) -> None:

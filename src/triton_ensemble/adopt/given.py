@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble.adopt.ensembles import Models
+from triton_ensemble import catalog
+from triton_ensemble.adopt.ensembles import Models, declares_all
 from triton_ensemble.check.rules.versions import NO_VERSIONS
 from triton_ensemble.config import Model
+from triton_ensemble.config.syntax import parse
 
 
 def complete(models: Models) -> dict[str, list[str]]:
@@ -14,8 +16,16 @@ def complete(models: Models) -> dict[str, list[str]]:
     for model in models.values():
         if not {*model.folders} - {*NO_VERSIONS}:
             model.assumed_versions = tuple(_iter_named_versions(model, models)) or (1,)
+    mapped: dict[str, set[str]] = {name: set() for name in models}
+    for step in (step for model in models.values() for step in model.steps):
+        mapped.setdefault(step.model_name, set()).update(step.input_map, step.output_map)
     return {
-        name: [*_drop_twins(model), *_add_dims(model), *_read_versions(model)]
+        name: [
+            *_drop_twins(model),
+            *_add_dims(model),
+            *_add_tensors(model, mapped[name]),
+            *_read_versions(model),
+        ]
         for name, model in models.items()
     }
 
@@ -53,3 +63,16 @@ def _add_dims(model: Model) -> Iterator[str]:
         if not tensor.dims and not tensor.HasField("reshape"):
             tensor.dims.append(1)
             yield f"{model.name}: has {tensor.name} without dims, and now with those that Triton adds, [1]"
+
+
+def _add_tensors(model: Model, mapped: set[str]) -> Iterator[str]:
+    """Add what the backend adds to a config that lacks tensors, or lacks one that is `mapped` by a step."""
+    declared = {tensor.name for tensor in (*model.config.input, *model.config.output)}
+    text = catalog.table("completed").get(model.backend, "")
+    if text and not (declares_all(model) and mapped <= declared):
+        whole = parse(text)
+        for side in ("input", "output"):
+            lacking = [each for each in getattr(whole, side) if each.name not in declared]
+            getattr(model.config, side).extend(lacking)
+        model.config.model_transaction_policy.MergeFrom(whole.model_transaction_policy)
+        yield f"{model.name}: lacks tensors, and now has those that the backend {model.backend} adds"
