@@ -15,6 +15,7 @@ import pytest
 import yaml
 from asking import streamed
 from hand_made import (
+    IN,
     LABELLED,
     ONNX,
     OUT,
@@ -173,6 +174,39 @@ def test_a_model_that_its_code_declares_is_served(adopted: Any, tmp_path: Path) 
     project, _ = adopted(made.write(tmp_path / "models"), "--run-code")
     with serve(project) as server:
         assert answers_of(server.urls["http"], made) == [[2.5, 1, 5, 4]]
+
+
+@pytest.mark.slow
+def test_vllm_without_tensors_is_served_by_a_stand_in(adopted: Any, tmp_path: Path) -> None:
+    """It is the only model, as in vllm_backend's samples."""
+    config = 'backend: "vllm"\ninstance_group [{ count: 1 kind: KIND_MODEL }]\n'
+    repository = HandMade({"m/config.pbtxt": config, "m/1/model.json": "{}"}).write(
+        tmp_path / "models"
+    )
+    project, said = adopted(repository)
+    assert "m: lacks tensors, and now has those that the backend vllm adds" in said
+    given = {"text_input": np.array([b"Once upon"], object), "stream": np.array([True])}
+    with serve(project) as server:
+        for model in ("m", "m_pipeline"):
+            pieces: list[Any] = streamed(server.urls["grpc"], model, given)
+            assert len(pieces) == 16, pieces
+            assert all(piece["text_output"].size for piece in pieces)
+
+
+PLATFORMS = {"torch_aoti": "model.pt2", "tensorflow_graphdef": "model.graphdef"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_platform_that_this_machine_lacks_has_a_stand_in(
+    platform: str, adopted: Any, tmp_path: Path
+) -> None:
+    config = f'platform: "{platform}"\n{IN}{OUT}'
+    files = {"m/config.pbtxt": config, f"m/1/{PLATFORMS[platform]}": "made for a GPU"}
+    project, _ = adopted(HandMade(files).write(tmp_path / "models"))
+    with serve(project) as server:
+        asks = HandMade({}, (Ask(model="m"), Ask(model="m_pipeline")))
+        assert answers_of(server.urls["http"], asks) == [[0.0] * 4] * 2
 
 
 @pytest.fixture

@@ -20,8 +20,6 @@ Fields = dict[str, Any]
 DEVICES = {"KIND_AUTO": "auto", "KIND_CPU": "cpu", "KIND_GPU": "gpu", "KIND_MODEL": "model"}
 # Backends whose default file name is one for all models; the others' depends on their parameters.
 FILES_BY_BACKEND = ("python", "onnxruntime", "tensorrt", "pytorch", "dali", "openvino")
-# Platforms that no backend of the grammar stands for: they go into `config`.
-VERBATIM_PLATFORMS = ("tensorflow_graphdef", "torch_aoti")
 FIELDS_OF_GROUPS = {"name", "kind", "count", "gpus"}
 TENSORRT_ALONE = ("is_shape_tensor", "is_non_linear_format_io")
 
@@ -47,7 +45,7 @@ def find_backend(config: ModelConfig) -> str:
 
 
 def _find_platform_backend(config: ModelConfig) -> str:
-    verbatim = config.platform in VERBATIM_PLATFORMS
+    verbatim = config.platform in catalog.VERBATIM_PLATFORMS
     return "" if verbatim else catalog.read_backends_by_platform().get(config.platform, "")
 
 

@@ -11,6 +11,8 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from triton_ensemble import catalog
+
 MACHINES = ("x86_64", "aarch64")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 BACKENDS = Path(__file__).parent / "backends"
@@ -80,7 +82,7 @@ def copy_backends(wheel: Path, folder: Path, stand_ins: Sequence[str]) -> list[s
         shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__*"))
     stub = wheel / "python_backend_stubs" / PYTHON / "triton_python_backend_stub"
     shutil.copy(stub, folder / "python")
-    for name in stand_ins:
+    for name in (*stand_ins, *catalog.VERBATIM_PLATFORMS):
         if not (folder / name).exists():
             shutil.copytree(folder / "stand_in", folder / name)
     shutil.rmtree(folder / "stand_in")

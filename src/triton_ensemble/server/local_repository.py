@@ -50,7 +50,8 @@ class LocalRepository:
             name: list(_adapt(config, gpus, undeclared.get(name, ""), repository / name))
             for name, config in configs.items()
         }
-        stand_ins = {"", *project.stand_ins} if project else {""}  # or it is known by its file
+        stand_ins = {"", *catalog.VERBATIM_PLATFORMS}  # or it is known by its file
+        stand_ins |= {*project.stand_ins} if project else set()
         for name, config in configs.items():
             is_stand_in = config.backend in stand_ins and config.platform != "ensemble"
             if is_stand_in and (known := sizes(configs, name)):
@@ -128,11 +129,18 @@ def _find_backend_by_file(model: Path, config: Any) -> str | None:
 
 def _adapt(config: Any, gpus: int, undeclared: str, model: Path) -> Iterator[str]:
     """Adapt a config to the local Triton; yield what was changed, in words."""
+    _replace_platform(config)
     yield from _replace_engine(config, model)
     _hide_file_name(config)
     yield from _drop_newer_fields(config)
     yield from _declare_tensors(config, undeclared)
     yield from _set_instances(config, gpus)
+
+
+def _replace_platform(config: Any) -> None:
+    """Let a stand-in serve a platform that the local Triton refuses."""
+    if config.platform in catalog.VERBATIM_PLATFORMS and config.backend != "tensorflow":
+        config.backend, config.platform = config.platform, ""
 
 
 def _drop_newer_fields(config: Any) -> Iterator[str]:
