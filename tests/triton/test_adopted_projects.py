@@ -202,7 +202,7 @@ def test_a_platform_that_this_machine_lacks_has_a_stand_in(
     platform: str, adopted: Any, tmp_path: Path
 ) -> None:
     config = f'platform: "{platform}"\n{IN}{OUT}'
-    files = {"m/config.pbtxt": config, f"m/1/{PLATFORMS[platform]}": "made for a GPU"}
+    files: Files = {"m/config.pbtxt": config, f"m/1/{PLATFORMS[platform]}": "made for a GPU"}
     project, _ = adopted(HandMade(files).write(tmp_path / "models"))
     with serve(project) as server:
         asks = HandMade({}, (Ask(model="m"), Ask(model="m_pipeline")))

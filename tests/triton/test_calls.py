@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,29 @@ async def __call__(self, IN):
 """,
 }
 
+# A sum over a sequence, and steps that call it: once for each request, or all of a sequence for one request.
+ADDS = """
+def __call__(self, position, /, IN):
+    sums = vars(self).setdefault("sums", {})
+    sums[position.id] = IN + (0 if position.start else sums[position.id])
+    return {"OUT": sums.pop(position.id) if position.end else sums[position.id]}
+"""
+SEQUENCE = "sequence_batching { direct { } }"
+SUMS = {
+    "sums": "def __call__(self, IN):\n    return self.context.calls.adds(IN=IN)",
+    "sums_async": "async def __call__(self, IN):\n    return await self.context.calls.adds(IN=IN)",
+    "sums_stream": "def __call__(self, IN):\n    yield self.context.calls.adds(IN=IN)",
+    "sums_inside": "def __call__(self, position, /, IN):\n    return self.context.calls.adds(position, IN=IN)",
+}
+SUM_OF_ROWS = """
+def __call__(self, IN):
+    from triton_step import SequencePosition
+    for i in range(3):
+        position = SequencePosition(1000, start=i == 0, end=i == 2)
+        answer = self.context.calls.adds(position, IN=IN)
+    return answer
+"""
+
 
 @pytest.fixture(scope="module")
 def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTriton]:
@@ -83,6 +107,11 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTriton]:
     calls["stream"] = {**called("stream", ["OUT"], IN="IN"), "decoupled": True}
     for name, code in (ONE | BOTH | FIRST_TWO).items():
         more = DECOUPLED if name == "one_stream" else ""
+        write_step(repository, name, code, more=more, calls=calls)
+    write_step(repository, "adds", ADDS, more=SEQUENCE)
+    calls["adds"] = {**called("adds", ["OUT"], IN="IN"), "sequence": True}
+    for name, code in {**SUMS, "sum_of_rows": SUM_OF_ROWS}.items():
+        more = {"sums_stream": DECOUPLED, "sums_inside": SEQUENCE}.get(name, "")
         write_step(repository, name, code, more=more, calls=calls)
     write_step(repository, "loop", LOOP, calls=calls)
     write_step(repository, "late", LATE, calls=calls)
@@ -124,6 +153,51 @@ def test_two_calls_take_as_long_as_one(client: Client, model: str) -> None:
 def test_answers_of_a_decoupled_model(client: Client) -> None:
     assert first(asked(client, "first_two", given(3))) == 3 + 4
     assert first(asked(client, "all_async", given(3))) == 3 + (3 + 4 + 5)
+
+
+@pytest.mark.parametrize("model", SUMS)
+def test_a_call_is_part_of_the_sequence_of_the_request(triton: LocalTriton, model: str) -> None:
+    """Of several at once each has its own sum over three requests, though all could be in one batch."""
+
+    def add_up(sequence: int) -> list[float]:
+        with connect(triton) as client:
+            return [first(ask(client, sequence, start=i == 0, end=i == 2)) for i in range(3)]
+
+    def ask(client: Client, sequence: int, start: bool, end: bool) -> Arrays | str:
+        at = {"sequence_id": sequence, "sequence_start": start, "sequence_end": end}
+        if model == "sums_stream":
+            return streamed(triton, model, given(sequence), **at)[0]
+        return asked(client, model, given(sequence), **at)
+
+    with ThreadPoolExecutor() as threads:
+        sums = [*threads.map(add_up, range(1, 9))]
+    assert sums == [[sequence, 2 * sequence, 3 * sequence] for sequence in range(1, 9)]
+
+
+def test_a_step_may_keep_a_sequence_of_its_own(client: Client) -> None:
+    assert first(asked(client, "sum_of_rows", given(2))) == 6
+
+
+@pytest.mark.slow
+def test_a_sequence_goes_through_a_call_of_a_projects_step(generate: Generate) -> None:
+    tensor = {"type": "FP32", "dims": [1]}
+    project = generate(
+        project_name="sums",
+        tensors=dict.fromkeys("AB", "FP32[1]"),
+        steps=[
+            step("total", ["A"], ["B"], calls=["add_up"]),
+            step("add_up", {"x": tensor}, {"y": tensor}, sequence={"direct": {}}),
+        ],
+    )
+    (project / "steps/total.py").write_text(
+        CODE.format("A", "return {'B': self.calls.add_up(x=A)['y']}")
+    )
+    body = "self.s = x + (0 if at.start else self.s); return {'y': self.s}"
+    (project / "steps/add_up.py").write_text(CODE.format("at, /, x", body))
+    with serve(project) as server, project.client(server.urls["grpc"]) as client:
+        ones = {"A": np.ones((1, 1), np.float32)}
+        sums = [client.infer(ones, 5, i == 0, i == 2)["B"].item() for i in range(3)]
+    assert sums == [1, 2, 3]
 
 
 @pytest.mark.parametrize("model", ["one", "one_async", "outer", "late"])

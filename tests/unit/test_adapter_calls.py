@@ -73,6 +73,13 @@ def test_outputs_come_by_their_names(call: Any, reply: Reply) -> None:
     }
 
 
+def test_only_a_call_of_a_model_of_sequences_takes_a_position(call: Any) -> None:
+    with pytest.raises(
+        TypeError, match="model other serves no sequences; call it by its inputs alone"
+    ):
+        call((7, True, False), a=ARRAY)
+
+
 def test_an_input_goes_under_the_models_name(call: Any, reply: Reply) -> None:
     reply(lambda request: Answer(**request.arrays))
     assert call(b=ARRAY).keys() == {"B/x"}

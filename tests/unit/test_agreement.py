@@ -32,7 +32,7 @@ STRICTER = {
     "not-one-model": "the configs would have the ensemble that was not wanted",
     "batching-no-rows": "Triton warns of it, and of a sequence it is dropped",
     "batching-sequence": "a config has one of them, so that one would be dropped",
-    **dict.fromkeys(("calls-backend", "calls-cycle", "calls-sequence", "calls-unknown"), IN_CODE),
+    **dict.fromkeys(("calls-backend", "calls-cycle", "calls-unknown"), IN_CODE),
     "labels-folder": "projects keep those of models that are not adopted in one folder",
     "config-answer": "other rules know what it says by its answer",
     "config-written": "of two values Triton takes the last if the first is 0",

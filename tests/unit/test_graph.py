@@ -338,7 +338,7 @@ def test_the_models_that_a_step_calls(graph: Graph, environment: SandboxedEnviro
 
 
 def test_a_step_that_is_only_called_is_no_part_of_the_ensemble(graph: Graph) -> None:
-    """It has a model, and no tensor of the pipeline; neither do clients see what it does."""
+    """It has a model, and no tensor of the pipeline; clients see of what it does only the sequence that goes through."""
     tensor = {"type": "FP32", "dims": [1]}
     called = {"decoupled": True, "sequence": {"direct": {}}, "batching": False, "max_batch_size": 1}
     steps = [
@@ -348,7 +348,11 @@ def test_a_step_that_is_only_called_is_no_part_of_the_ensemble(graph: Graph) -> 
     pipeline = graph({"A": "FP32[1]", "B": "FP32[1]"}, steps)
     assert names(pipeline["models"]) == ["one", "two"]
     assert [call["model"] for call in pipeline["ensembles"][0]["scheduling"]] == ["one"]
-    assert (pipeline["decoupled"], pipeline["sequential"]) == (False, False)
+    assert (pipeline["decoupled"], pipeline["sequential"]) == (False, True)
+    [caller] = pipeline["python_steps"]
+    assert caller["called"]["two"]["sequence"]
+    pipeline = graph({"A": "FP32[1]", "B": "FP32[1]"}, [{**steps[0], "adopted": True}, steps[1]])
+    assert not pipeline["sequential"]  # its code may have sequences of its own
 
 
 def test_awkward_names_of_tensors_survive(graph: Graph) -> None:

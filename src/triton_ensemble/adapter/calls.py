@@ -12,6 +12,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
+from triton_step import SequencePosition
+
 from .arrays import NumpyArrays
 from .seams import Array, CalledModel, Request, Response
 
@@ -19,6 +21,8 @@ T = TypeVar("T")
 Arguments: TypeAlias = Mapping[str, Array | None]  # by argument; None leaves out an optional one
 LOOK_SECONDS = 0.05  # to ask Triton whether a request is cancelled takes 0.1 ms
 THREADS = ThreadPoolExecutor(32)  # as many calls as Triton takes of an instance at once
+SEQUENCE_START = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START
+SEQUENCE_END = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END
 
 
 class ModelRequest(Protocol):
@@ -42,6 +46,10 @@ class Waiting:
         timeouts_us = [request.timeout() for request in requests]
         self._end = begun + max(timeouts_us) / 1e6 if all(timeouts_us) and timeouts_us else inf
         self._requests, self._looked = requests, begun
+
+    def position(self) -> SequencePosition:
+        """Return the position of the request in its sequence; without a request it is a sequence of its own."""
+        return next(map(position_of, self._requests), SequencePosition(1, True, True))
 
     def left_us(self) -> int:
         """Return the microseconds that are left; 0 means any time."""
@@ -78,25 +86,25 @@ class Answered:
 class Call:
     """A model as a function: its arguments are spelt like a step's, and outputs have their names.
 
-    A decoupled model returns an iterator over the outputs of its answers.
+    A decoupled model returns an iterator over the outputs of its answers. A model of sequences may be given a position
+    first; otherwise it is that of the request which the step answers.
     """
 
     def __init__(self, model: CalledModel, arrays: NumpyArrays, answered: Answered) -> None:
         self._model, self._arrays, self._name = model, arrays, model["name"]
         self._answered = answered
 
-    def __call__(self, **inputs: Array | None) -> object:
-        start = self._stream if "decoupled" in self._model else self._one
-        return start(inputs)
-
-    def _one(self, inputs: Arguments) -> object:
+    def __call__(self, at: SequencePosition | None = None, /, **inputs: Array | None) -> object:
         waiting = self._answered.now()
-        response = self._wait_for(waiting, self._request(inputs, waiting).exec)
+        start = self._stream if "decoupled" in self._model else self._one
+        return start(self._request(inputs, waiting, at), waiting)
+
+    def _one(self, request: ModelRequest, waiting: Waiting) -> object:
+        response = self._wait_for(waiting, request.exec)
         return self._outputs(response, waiting)
 
-    def _stream(self, inputs: Arguments) -> object:
-        waiting = self._answered.now()
-        responses = self._wait_for(waiting, self._request(inputs, waiting).exec, True)
+    def _stream(self, request: ModelRequest, waiting: Waiting) -> object:
+        responses = self._wait_for(waiting, request.exec, True)
         try:
             while response := self._wait_for(waiting, next, responses, None):
                 yield from self._part(response, waiting)
@@ -114,7 +122,9 @@ class Call:
         waiting.look(self._name)
         return THREADS.submit(function, *arguments)
 
-    def _request(self, inputs: Arguments, waiting: Waiting) -> ModelRequest:
+    def _request(
+        self, inputs: Arguments, waiting: Waiting, at: SequencePosition | None
+    ) -> ModelRequest:
         """Make the request; TypeError for an argument that the model does not have. None leaves out an optional input."""
         names = self._model["arguments"]
         for argument in inputs.keys() - names.keys():
@@ -127,8 +137,18 @@ class Call:
             requested_output_names=self._model["outputs"],
             inputs=[self._arrays.tensor(name, array) for name, array in given.items()],
             timeout=waiting.left_us(),
+            **self._sequence(at, waiting),
         )
         return request
+
+    def _sequence(self, at: SequencePosition | None, waiting: Waiting) -> dict[str, int | str]:
+        if "sequence" not in self._model:
+            if at is not None:
+                what = "serves no sequences; call it by its inputs alone"
+                raise TypeError(f"model {self._name} {what}")
+            return {}
+        sequence, start, end = at or waiting.position()
+        return {"correlation_id": sequence, "flags": SEQUENCE_START * start | SEQUENCE_END * end}
 
     def _outputs(self, response: Response, waiting: Waiting) -> dict[str, Array]:
         if response.has_error():
@@ -145,14 +165,14 @@ class Call:
 class AsyncCall(Call):
     """The same, awaited."""
 
-    async def _one(self, inputs: Arguments) -> dict[str, Array]:
-        waiting = self._answered.now()
-        response = await self._wait_for(waiting, self._request(inputs, waiting).exec)
+    async def _one(self, request: ModelRequest, waiting: Waiting) -> dict[str, Array]:
+        response = await self._wait_for(waiting, request.exec)
         return self._outputs(response, waiting)
 
-    async def _stream(self, inputs: Arguments) -> AsyncIterator[dict[str, Array]]:
-        waiting = self._answered.now()
-        responses = await self._wait_for(waiting, self._request(inputs, waiting).exec, True)
+    async def _stream(
+        self, request: ModelRequest, waiting: Waiting
+    ) -> AsyncIterator[dict[str, Array]]:
+        responses = await self._wait_for(waiting, request.exec, True)
         try:
             while response := await self._wait_for(waiting, next, responses, None):
                 for outputs in self._part(response, waiting):
@@ -167,6 +187,13 @@ class AsyncCall(Call):
         while not (await asyncio.wait([future], timeout=waiting.pause()))[0]:
             waiting.look(self._name)
         return future.result()
+
+
+def position_of(request: Request) -> SequencePosition:
+    """Return where a request stands in its sequence."""
+    flags = request.flags()
+    start, end = bool(flags & SEQUENCE_START), bool(flags & SEQUENCE_END)
+    return SequencePosition(request.correlation_id(), start, end)
 
 
 def stop(responses: object) -> None:

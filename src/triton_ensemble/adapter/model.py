@@ -19,7 +19,7 @@ import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 from triton_step import SequencePosition
 
 from .arrays import LIBRARIES, StepError
-from .calls import Answered, Waiting
+from .calls import Answered, Waiting, position_of
 from .context import VERSION_FOLDER, device
 from .fused import FusedSteps
 from .pace import Pace
@@ -28,8 +28,6 @@ from .seams import Array, ModelConfig, Request, Response, read_manifest
 from .user_step import Inputs, Returned, Served, UserStep, rows_of
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
-SEQUENCE_START = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START
-SEQUENCE_END = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END
 
 # Asking Triton whether a request is cancelled takes 70 us: worth it where that saves far more.
 SLOW_SECONDS = 0.005
@@ -54,7 +52,10 @@ class TritonPythonModel:
         self._batched = self._max_rows > 0
         self._decoupled = config.get("model_transaction_policy", {}).get("decoupled", False)
         self._sequential = "sequence_batching" in config
-        self._joinable = self._batched and not self._sequential
+        models = [model for step in steps for model in step["calls"].values()]
+        # A call is part of the sequence of one request.
+        in_sequence = self._sequential or any("sequence" in model for model in models)
+        self._joinable = self._batched and not in_sequence
         self._inputs = (
             [tensor["name"] for tensor in config["input"]]
             if shared
@@ -71,7 +72,7 @@ class TritonPythonModel:
         self._uniform = not optional and not any(
             int(dim) < 0 for tensor in config["input"] for dim in tensor["dims"]
         )
-        self._calls = any(step["calls"] for step in steps)
+        self._calls = bool(models)
         policies = json.dumps(config.get("dynamic_batching", {}))
         self._delays = '"DELAY"' in policies  # a request is computed even after its time
         self._begun = 0.0
@@ -262,12 +263,10 @@ class TritonPythonModel:
         """Return the arguments that the step takes before its inputs."""
         if not self._sequential:
             return ()
-        sequence, flags = request.correlation_id(), request.flags()
-        if not sequence:
+        position = position_of(request)
+        if not position.id:
             raise EmptySlot
-        return (
-            SequencePosition(sequence, bool(flags & SEQUENCE_START), bool(flags & SEQUENCE_END)),
-        )
+        return (position,)
 
     def _response(self, outputs: Mapping[str, Array]) -> Response:
         return answer(list(map(self._arrays.tensor, outputs, outputs.values())))

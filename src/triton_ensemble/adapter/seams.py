@@ -25,6 +25,7 @@ class CalledModel(_Called, total=False):
     """A model that a step calls, and its inputs by the arguments that spell them."""
 
     decoupled: bool
+    sequence: bool  # it serves sequences
 
 
 class _Tensor(TypedDict):

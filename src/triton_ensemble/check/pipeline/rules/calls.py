@@ -8,7 +8,7 @@ from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
 
 
 def calls(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
-    """Only a Python step calls, only steps, and none that waits for it or wants a sequence."""
+    """Only a Python step calls, only steps, and none that waits for it."""
     by_name = {each["name"]: each for each in graph["steps"]}
     if step["calls"] and step["backend"] != "python":
         yield problem("calls-backend", "calls")
@@ -17,9 +17,6 @@ def calls(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
             yield problem("calls-unknown", "calls", name, near=nearest(name, by_name), name=name)
     if cycle := _find_cycle(step, by_name):
         yield problem("calls-cycle", "calls", cycle=" -> ".join(cycle))
-    for name in step["calls"]:
-        if "sequence" in by_name.get(name, {}) and name != step["name"] and not step["adopted"]:
-            yield problem("calls-sequence", "calls", name, name=name)
 
 
 def _find_cycle(step: Answers, by_name: Mapping[str, Answers]) -> list[str]:
