@@ -655,6 +655,56 @@ def test_what_an_owner_must_know_is_said(
     assert line in lines
 
 
+# As tensorrtllm_backend has them: numbers and types bare, texts in quotes, which its code takes as not given.
+TEMPLATE = """
+backend: "${triton_backend}"
+max_batch_size: ${triton_max_batch_size}  # ${comment}
+input { name: "IN" data_type: ${type} dims: [4] }
+output { name: "OUT" data_type: TYPE_FP32 dims: [4] }
+model_transaction_policy { decoupled: ${decoupled_mode} }
+parameters { key: "dir" value { string_value: "${engine_dir}/${engine_dir}" } }
+instance_group { count: 1 kind: KIND_CPU }
+"""
+VALUES = {"triton_max_batch_size": "0", "type": "TYPE_FP32", "decoupled_mode": "true"}
+
+
+def setting(values: dict[str, str]) -> list[str]:
+    return [part for item in values.items() for part in ("--set", "=".join(item))]
+
+
+def test_placeholders_are_named_and_filled_in(adopt: Adopt, generate: Generate) -> None:
+    models = alone(m=TEMPLATE, e=f"max_batch_size: ${{triton_max_batch_size}}\n{alone()['e']}")
+    assert adopt.refusal(models) == (
+        "e/config.pbtxt:1: has placeholders without a value: triton_max_batch_size, type, decoupled_mode; "
+        "add --set NAME=VALUE for each"
+    )
+    lines = adopt.text({}, *setting(VALUES)).splitlines()
+    assert (
+        "# m: has placeholders without a value: engine_dir; add --set NAME=VALUE for each, or write the values in pipeline.yml"
+    ) in lines
+    values = {**VALUES, "triton_backend": "python", "engine_dir": "/engines"}
+    text = adopt.text({}, *setting(values))
+    assert "placeholder" not in text
+    project = generate(**yaml.safe_load(text))
+    for name in ("e", "m"):
+        path = adopt.folder / name / "config.pbtxt"
+        for key, value in values.items():
+            path.write_text(path.read_text().replace(f"${{{key}}}", value))
+    assert configs(project / "model_repository") == configs(adopt.folder)
+
+
+def test_values_that_no_config_wants_are_refused(adopt: Adopt) -> None:
+    line = adopt.refusal(alone(m=TEMPLATE), "--set", "typ=TYPE_FP32")
+    assert line == "--set typ: is not a placeholder of any config; did you mean type?"
+    line = adopt.refusal({}, *setting({**VALUES, "type": "FP32"}))
+    assert line.startswith(
+        'm/config.pbtxt:4: Enum type "inference.DataType" has no value named FP32'
+    )
+    with pytest.raises(SystemExit):
+        adopted(str(adopt.folder), "--set", "type")
+    assert "write NAME=VALUE" in adopt.capsys.readouterr().err
+
+
 def test_a_large_file_is_named(adopt: Adopt) -> None:
     folder = write(adopt.folder, alone())
     with (folder / "m/1/weights.bin").open("wb") as file:
@@ -949,7 +999,7 @@ LINES: list[tuple[str, dict[str, str], str]] = [
     (
         "placeholder",
         alone(m=PYTHON + "\nmax_batch_size: ${size}"),
-        "m/config.pbtxt:6: Couldn't parse integer: $; fill in the placeholder first",
+        "m/config.pbtxt:6: has placeholders without a value: size; add --set NAME=VALUE for each",
     ),
     (
         "trailing comma",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,13 +19,14 @@ from triton_ensemble.adopt.declared_by_code import complete_by_code, refuse_fail
 from triton_ensemble.adopt.ensembles import Models, choose_model, ensemble_of
 from triton_ensemble.adopt.files import copy_files, needs_folder
 from triton_ensemble.adopt.notes import name_computed, name_left_out, notes_on, to_copy
+from triton_ensemble.adopt.placeholders import fill, refuse_unread
 from triton_ensemble.adopt.refusal import (
     Refused,
     errors,
+    list_unread_pipelines,
     refuse_answers,
     refuse_first,
     refuse_namespaces,
-    refuse_unread,
     warnings,
 )
 from triton_ensemble.adopt.written import pipeline_yml
@@ -57,16 +59,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--into", type=Path, metavar="DIR", help="copy the models' files to models/ of this project"
     )
     parser.add_argument(
+        "--set",
+        type=_read_value,
+        action="append",
+        default=[],
+        dest="values",
+        metavar="NAME=VALUE",
+        help="the value of ${NAME} in the configs",
+    )
+    parser.add_argument(
         "--run-code",
         action="store_true",
         help="call auto_complete_config of Python models whose configs declare no inputs or no outputs",
     )
 
 
+def _read_value(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise argparse.ArgumentTypeError(f"{text!r} has no value; write NAME=VALUE")
+    return name, value
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print pipeline.yml on stdout, and on stderr what else to know, or why Triton refuses the repository."""
     try:
-        adopted = adopt(arguments.repository, arguments.ensemble, may_run=arguments.run_code)
+        values, may_run = dict(arguments.values), arguments.run_code
+        adopted = adopt(arguments.repository, arguments.ensemble, values, may_run=may_run)
         if arguments.into:
             copy_files(adopted.models, arguments.into)
     except (Refused, OSError) as error:
@@ -80,21 +99,29 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def adopt(folder: Path, wanted: str = "", *, may_run: bool = False) -> Adopted:
+def adopt(
+    folder: Path,
+    wanted: str = "",
+    values: Mapping[str, str] | None = None,
+    *,
+    may_run: bool = False,
+) -> Adopted:
     """Adopt an ensemble of a repository, or a Python model that calls others.
 
-    Leave out `wanted` if only one ensemble is not part of another. The models' code runs only if it `may_run`.
-    Refused if Triton or the template refuses the model.
+    Leave out `wanted` if only one ensemble is not part of another. The `values` are those of placeholders in configs. The
+    models' code runs only if it `may_run`. Refused if Triton or the template refuses the model.
     """
     if not folder.is_dir():
         raise Refused(str(folder), "no such directory", "name a model repository")
     repository = Repository.read(folder)
     repository.folders.pop(".git", None)  # of the checkout, and of none that Triton is given
+    values = values or {}
+    fill(repository.folders, values)
     completed = given.complete(repository.models)
     failed = complete_by_code(repository.models, may_run)
     findings = findings_in(repository)
     faults = errors(findings)
-    refuse_unread(repository, faults, wanted)
+    refuse_unread(repository, values, faults, list_unread_pipelines(repository, wanted))
     calls = find_calls(repository)
     ensemble = choose_model(repository.models, folder, wanted, calls.named, calls.computed)
     if not ensemble.is_ensemble:
@@ -105,7 +132,7 @@ def adopt(folder: Path, wanted: str = "", *, may_run: bool = False) -> Adopted:
     faulty = {fault.file.parent.name for fault in faults}
     below, called = calls.add_called(ensemble, repository.models, faulty)
     models: Models = {ensemble.name: ensemble, **below}
-    refuse_first(faults, calls.list_missing(models))
+    refuse_unread(repository, values, faults, calls.list_missing(models))
     refuse_first(faults, [name for name, model in models.items() if not model.is_ensemble])
     refuse_first(faults, models)
     refuse_failed(failed, models)

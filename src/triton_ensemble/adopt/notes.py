@@ -11,6 +11,7 @@ from triton_ensemble import catalog
 from triton_ensemble.adopt.calls import Calls
 from triton_ensemble.adopt.ensembles import Models, declares_all
 from triton_ensemble.adopt.files import files_of
+from triton_ensemble.adopt.placeholders import find_quoted
 from triton_ensemble.adopt.refusal import config_of
 from triton_ensemble.check.calls import nodes
 from triton_ensemble.check.finding import Finding
@@ -118,7 +119,7 @@ def _own_backend(model: Model) -> Iterator[str]:
         yield f"{model.name}: {what}; its library must be {where}"
 
 
-NOTES = (_find_missing, _large, _find_ignored, _imports, _own_backend)
+NOTES = (_find_missing, _large, _find_ignored, _imports, _own_backend, find_quoted)
 
 
 def _packages(model: Model) -> list[str]:

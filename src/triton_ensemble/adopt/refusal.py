@@ -47,11 +47,14 @@ def warnings(findings: Iterable[Finding], models: Collection[str]) -> Iterator[s
             yield f"{config_of(name)}:{finding.line}: {finding.what}; {finding.instead}"
 
 
-def refuse_unread(repository: Repository, findings: Iterable[Finding], wanted: str) -> None:
-    """Raise Refused if a config that can't be read as one may be the pipeline's, or if none can be read."""
+def list_unread_pipelines(repository: Repository, wanted: str) -> list[str]:
+    """Return the folders whose config may be the pipeline's, but can't be read as one; all if none can be read."""
     unread = {name: each for name, each in repository.folders.items() if not _is_read(each)}
-    wiring = [wanted] if wanted else [name for name, each in unread.items() if _may_wire(each)]
-    refuse_first(findings, {*wiring} & {*unread} if repository.models else unread)
+    if not repository.models:
+        return [*unread]
+    return [
+        name for name, each in unread.items() if (name == wanted if wanted else _may_wire(each))
+    ]
 
 
 def _is_read(model: Model | UnreadModel) -> bool:
