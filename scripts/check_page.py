@@ -61,7 +61,7 @@ field is missing, it is the line of the field that should have it.
 |---|---|
 | `--format github` | annotations of a pull request |
 | `--format json` | for programs |
-| `--release 24.10` | the Triton that will serve the repository, 24.10 or later; the default is `triton_release` in a project, and the newest elsewhere |
+| `--release 24.10` | the Triton that will serve the repository, 24.10 or later (a line says so if it is newer than the toolkit); the default is `triton_release` in a project, and the newest elsewhere |
 
 The check loads and runs nothing: it does not open model files, and reads only the text of Python code.
 So it does not see:

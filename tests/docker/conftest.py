@@ -42,7 +42,7 @@ def _engine() -> None:
 @pytest.fixture(scope="session")
 def triton_image(_engine: None) -> str:
     """Return TRITON_IMAGE; else NVIDIA's image where its registry answers; else the stand-in."""
-    named, published = os.environ.get("TRITON_IMAGE"), "nvcr.io/nvidia/tritonserver:26.09-py3"
+    named, published = os.environ.get("TRITON_IMAGE"), "nvcr.io/nvidia/tritonserver:26.11-py3"
     if named:
         return named
     command = [os.environ["DOCKER"], "manifest", "inspect", published]

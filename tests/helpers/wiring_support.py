@@ -549,7 +549,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a backend that a release dropped": (
         wired(step("a", ["A"], ["X"], "tensorflow"), triton_release="25.03"),
-        "step a: needs tensorflow, which Triton had until 25.02; export the model to ONNX, or lower `triton_release`",
+        "step a: needs tensorflow, which Triton had until 25.02; lower `triton_release`, or take another backend",
     ),
     "a nested ensemble whose tensor is another": (
         wired(nested({"x": "A"}, {"y": "X"}, tensors={"x": "FP32[5]", "y": "FP32[4]"})),

@@ -53,7 +53,7 @@ def test_after_a_copy_stubs_are_listed(template: Path, tmp_path: Path) -> None:
     assert all((tmp_path / "p" / path).exists() for path in listed)
 
 
-@pytest.mark.parametrize("release", ["26.05", "26.09"])
+@pytest.mark.parametrize("release", ["26.05", "26.11"])
 def test_a_fault_of_the_release_is_named_if_the_pipeline_would_meet_it(
     template: Path, tmp_path: Path, release: str
 ) -> None:
@@ -62,7 +62,7 @@ def test_a_fault_of_the_release_is_named_if_the_pipeline_would_meet_it(
     said = copied(template, tmp_path, tensors=TENSORS, steps=steps, triton_release=release)
     fault = (
         "\nStep caller calls models, and Triton 26.05 may crash under concurrent calls\n"
-        '(server#8882): write `triton_release: "26.09"` or later into pipeline.yml.\n'
+        '(server#8882): write `triton_release: "26.11"` or later into pipeline.yml.\n'
     )
     assert (fault in said) is (release == "26.05")
 

@@ -74,7 +74,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"starting_pipeline": "x"},
         'starting_pipeline is "x"; write one of image-classification, torchscript-classification, text-embedding, retrieval, text-to-image, object-detection, ocr, speech-activity, tabular, text-classification, digit-screening, second-opinion, my-own',
     ),
-    ({"triton_release": "26.99"}, "triton_release is 26.99; write one from 24.10 to 26.09"),
+    ({"triton_release": "26.99"}, "triton_release is 26.99; write one from 24.10 to 26.11"),
     ({"stepz": []}, "stepz: is not a question; did you mean steps?"),
     ({"colour": "red"}, "colour: is not a question; drop it"),
     # the table of tensors
@@ -389,7 +389,7 @@ BAD_VALUES: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"triton_release": 26.07},
-        'triton_release is the number 26.07; write it in quotes, like "26.09"',
+        'triton_release is the number 26.07; write it in quotes, like "26.11"',
     ),
     (
         {"project_name": 3},

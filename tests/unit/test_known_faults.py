@@ -19,6 +19,7 @@ TABLE = catalog.table("faults")
 CALLS = {"calls": ["n"]}
 PYTHON = {"backend": "python"}
 LIMITED = {"batching": {"default_queue_policy": {"max_queue_size": 3}}}
+ORDERED = {"batching": {"preserve_ordering": True}}
 TIMED = {"batching": {"default_queue_policy": {"default_timeout_us": 9}}}
 
 
@@ -28,13 +29,20 @@ TIMED = {"batching": {"default_queue_policy": {"default_timeout_us": 9}}}
         ("25.06", {}, ["CVE-2025-23319"]),
         ("25.07", {}, ["common#156"]),
         ("26.04", {}, ["common#156"]),
-        ("26.05", {}, []),
+        ("26.05", {}, ["server v2.75.0"]),
         ("26.06", {}, ["server#8925"]),
         ("26.08", {}, ["server#8925"]),
-        ("26.09", {**CALLS, **PYTHON, **LIMITED, **TIMED}, []),
-        ("26.05", {"calls": [], "note": '"calls": ["n"]'}, []),
-        ("26.05", CALLS, ["server#8882"]),
-        ("26.05", {"backend": "ensemble", "steps": [{"name": "s", **CALLS}]}, ["server#8882"]),
+        ("26.11", {**CALLS, **PYTHON, **LIMITED, **TIMED}, []),
+        ("26.11", {}, []),
+        ("26.10", TIMED, ["server v2.75.0"]),
+        ("26.06", ORDERED, ["core#520", "server#8925"]),
+        ("26.05", {"calls": [], "note": '"calls": ["n"]'}, ["server v2.75.0"]),
+        ("26.05", CALLS, ["server v2.75.0", "server#8882"]),
+        (
+            "26.05",
+            {"backend": "ensemble", "steps": [{"name": "s", **CALLS}]},
+            ["server v2.75.0", "server#8882"],
+        ),
         ("26.06", CALLS, ["python_backend#439", "server#8925"]),
         ("25.01", CALLS, ["CVE-2025-23319", "python_backend#439"]),
         ("26.03", PYTHON, ["common#156", "core#473"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +237,20 @@ def test_releases_are_texts_in_order() -> None:
     releases = list(catalog("releases"))
     assert all(re.fullmatch(r"2\d\.(0[1-9]|1[0-2])", release) for release in releases)
     assert releases == sorted(releases)
+
+
+@pytest.mark.parametrize(
+    ("text", "newer"),
+    [
+        ("v2.73.0\nv2.75.0\nv2.9.0\n", []),
+        ("v2.75.0\ntritonclient (2.100.0)\nAvailable versions: 2.100.0, 2.75.1, 2.74.0", ["2.75.1", "2.100.0"]),
+        ("", []),
+    ],
+)  # fmt: skip
+def test_a_release_of_triton_that_the_table_lacks_is_found(text: str, newer: list[str]) -> None:
+    table = "".join(f"triton: {row['triton']}\n" for row in catalog("releases").values())
+    list_newer = runpy.run_path(str(ROOT / "scripts/triton_releases.py"))["list_newer"]
+    assert list_newer(text, table) == newer
 
 
 def test_each_field_of_the_grammar_is_documented() -> None:

@@ -65,8 +65,9 @@ def answers_of(ensemble: Model, models: Models, calls: Mapping[str, Sequence[str
     answers: Fields = {"starting_pipeline": "my-own", "project_name": ensemble.name}
     if re.search("[^A-Za-z0-9_]", ensemble.name):  # the default has `_` there
         answers["ensemble_name"] = ensemble.name
-    if any(find_backend(config) == "tensorflow" for config in configs):
-        answers["triton_release"] = catalog.backends()["tensorflow"].until
+    rows = map(catalog.backends().get, map(find_backend, configs))
+    if last := [row.until for row in rows if row and row.until]:
+        answers["triton_release"] = min(last)
     answers |= {n: v for n, v in asdict(defaults).items() if v != rules().default(n)}
     adoption = Adoption(models, defaults, calls, names={ensemble.name})
     answers |= _pipeline(ensemble, adoption)

@@ -71,6 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(FORMATS[arguments.format](findings))
     if arguments.repository is DEFAULT and (skipped := _name_skipped()):
         print(skipped, file=sys.stderr)
+    if unknown := _name_unknown(arguments.release):
+        print(unknown, file=sys.stderr)
     if not findings:
         print(f"{subject}: nothing found", file=sys.stderr)
     return int(any(finding.severity == "error" for finding in findings))
@@ -83,6 +85,16 @@ def _name_skipped() -> str:
     if not any(FOLDER.glob("rules/*.py")) or is_set_up(Path.cwd()):
         return ""
     return f"{FOLDER}/rules: did not run, because `make setup` of this project has not installed this toolkit; run: make check"
+
+
+def _name_unknown(release: str | None) -> str:
+    """Return a line if a release came after those that the toolkit knows."""
+    from triton_ensemble import catalog
+
+    if not release or release in catalog.releases():
+        return ""
+    newest = max(catalog.releases())
+    return f"{release}: is not a release that this toolkit knows, so it was checked as {newest}"
 
 
 def _findings(path: Path, release: str | None) -> tuple[list[Finding], str]:

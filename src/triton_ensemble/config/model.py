@@ -147,7 +147,7 @@ def read_model(folder: Path, stage: str = "") -> Model | UnreadModel:
     own = stage if config_file(folder, stage).exists() else ""
     path = config_file(folder, own)
     if is_outside(path, folder, folder.parent):
-        what = "is a link out of the repository"
+        what = "can't be read: is a link out of the repository"
         return UnreadModel(folder, Problem(path, 1, what, "copy the file there"))
     try:
         text = readable(read_text(path))

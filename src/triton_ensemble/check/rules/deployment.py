@@ -92,7 +92,7 @@ def cache_off(repository: Repository) -> Iterator[Problem]:
     triton="the release has [a known fault](#known-faults-of-releases) that affects every project, or a step of this "
     "one; if several faults have one cause, the worst is named",
     fails=_write_caller("26.05"),
-    passes=_write_caller("26.09"),
+    passes=_write_caller("26.11"),
 )
 def known_fault(repository: Repository) -> Iterator[Problem]:
     """The release is free of known faults that affect the project."""

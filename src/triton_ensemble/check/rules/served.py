@@ -233,7 +233,7 @@ def backend_gone(served: Served) -> Iterator[Problem]:
     known = catalog.backends().get(name)
     if known and known.until and served.repository.release > known.until:
         what = f"{name} went with Triton {known.until}"
-        yield served.model.problem(what, "export the model to ONNX", "platform")
+        yield served.model.problem(what, "lower the release, or take another backend", "platform")
 
 
 @error(
