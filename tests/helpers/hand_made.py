@@ -158,6 +158,11 @@ def wired_by_code(
 
 
 CALLING = calling("deep")
+SUM = """
+def add(self, x):
+    self.sum = x if self.request.flags() & 1 else self.sum + x
+    return self.sum
+"""
 TARGET = 'parameters { key: "target" value { string_value: "deep" } }\n'
 # Repositories whose pipeline is a Python model, and no ensemble.
 WIRED_BY_CODE: dict[str, Files] = {
@@ -193,6 +198,15 @@ WIRED_BY_CODE: dict[str, Files] = {
         ),
         DECOUPLED,
         deep=f"{PYTHON}model_transaction_policy {{ decoupled: true }}\n",
+    ),
+    "a sequence of three calls": wired_by_code(
+        CALLING.replace("ask(self, x)\n", "[ask(self, x, flags) for flags in (1, 0, 2)][-1]\n")
+        .replace("def ask(self, x)", "def ask(self, x, flags)")
+        .replace('"deep", ', '"deep", correlation_id=7, flags=flags, '),
+        code("add(self, x)", imports=SUM)
+        .replace("for request in", "for self.request in")
+        .replace("(request,", "(self.request,"),
+        deep=f"{PYTHON}sequence_batching {{ direct {{ }} }}\n",
     ),
     "an ensemble": {
         **wired_by_code(calling("inner"), inner=ensemble(step("deep"))),

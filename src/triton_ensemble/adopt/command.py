@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ensemble",
         default="",
         metavar="NAME",
-        help="the ensemble to adopt, or the Python model that calls others",
+        help="the ensemble to adopt, or the model if there is no ensemble",
     )
     parser.add_argument(
         "--into", type=Path, metavar="DIR", help="copy the models' files to models/ of this project"
