@@ -831,6 +831,16 @@ def test_models_that_code_may_call_by_a_computed_name_are_adopted(
     assert made == {name: parsed(adopt.folder / name / "config.pbtxt") for name in made}
 
 
+def test_a_router_may_call_ensembles_and_their_models(adopt: Adopt, generate: Generate) -> None:
+    write(adopt.folder, {**TWO, "r": PYTHON})
+    (adopt.folder / "r/1/model.py").write_text(BLS.format("NAMES['x']"))
+    answers = adopt.answers({}, "--ensemble", "r")
+    assert answers["steps"][0]["calls"] == ["a", "b", "e"]
+    made = configs(generate(**answers) / "model_repository")
+    assert made.pop("r_pipeline")
+    assert made == configs(adopt.folder)
+
+
 def test_a_name_is_known_where_a_caller_says_it(adopt: Adopt) -> None:
     """It is the argument of a function, an attribute, what a loop goes through, or in another file."""
     write(adopt.folder, alone(deep=PYTHON, other=PYTHON))
@@ -1261,26 +1271,13 @@ def test_a_model_without_a_config_is_known_by_its_file(adopt: Adopt, generate: G
     assert config == model_config_pb2.ModelConfig(name="m")
 
 
-BOOL = "BOOL[1]?"
-OF_VLLM = {  # `?`: optional
-    "text_input": "STRING[1]",
-    "image": "STRING[-1]?",
-    "stream": BOOL,
-    "sampling_parameters": "STRING[1]?",
-    "exclude_input_in_output": BOOL,
-    "return_finish_reason": BOOL,
-    "return_cumulative_logprob": BOOL,
-    "return_logprobs": BOOL,
-    "return_num_input_tokens": BOOL,
-    "return_num_output_tokens": BOOL,
-    "embedding_request": "STRING[1]?",
-    "text_output": "STRING[-1]",
-    "finish_reason": "STRING[-1]",
-    "cumulative_logprob": "FP32[-1]",
-    "logprobs": "STRING[-1]",
-    "num_input_tokens": "UINT32[1]",
-    "num_output_tokens": "UINT32[-1]",
-}
+OF_VLLM = """
+text_input STRING[1], image STRING[-1]?, stream BOOL[1]?, sampling_parameters STRING[1]?,
+exclude_input_in_output BOOL[1]?, return_finish_reason BOOL[1]?, return_cumulative_logprob BOOL[1]?,
+return_logprobs BOOL[1]?, return_num_input_tokens BOOL[1]?, return_num_output_tokens BOOL[1]?,
+embedding_request STRING[1]?, text_output STRING[-1], finish_reason STRING[-1],
+cumulative_logprob FP32[-1], logprobs STRING[-1], num_input_tokens UINT32[1], num_output_tokens UINT32[-1]
+"""  # `?`: optional
 WRITES = ensemble(
     step("m", {"text_input": "TEXT", "stream": "STREAM"}, {"text_output": "ANSWER"}),
     interface='input [{ name: "TEXT" data_type: TYPE_STRING dims: [1] },'
@@ -1301,24 +1298,12 @@ def test_vllm_has_the_tensors_that_its_backend_adds(
     assert made["e"] == parsed(adopt.folder / "e/config.pbtxt")
     specs = [(each.name, tensor_spec(each)) for each in (*made["m"].input, *made["m"].output)]
     assert {
-        name: f"{spec['type']}{spec['dims']}{'?' * spec.get('optional', False)}"
+        f"{name} {spec['type']}{spec['dims']}{'?' * spec.get('optional', False)}"
         for name, spec in specs
-    } == OF_VLLM
+    } == {each.strip() for each in OF_VLLM.split(",")}
     for field in ("input", "output", "model_transaction_policy"):
         made["m"].ClearField(field)
     assert made["m"] == text_format.Parse(f'name: "m" {VLLM}', model_config_pb2.ModelConfig())
-
-
-def test_tensors_that_a_config_of_vllm_has_are_kept(adopt: Adopt, generate: Generate) -> None:
-    """If they are enough, nothing is added."""
-    declared = TENSORS.replace("IN", "text_input").replace("OUT", "text_output")
-    policy = "model_transaction_policy { decoupled: true }"
-    e = ensemble(
-        step("m", {"text_input": "IN"}, {"text_output": "OUT"}),
-        interface=TENSORS.replace("FP32", "STRING"),
-    )
-    m = f"{VLLM} {declared.replace('FP32', 'STRING')} {policy}"
-    check_round_trip({"e": e, "m": m}, adopt, generate)
 
 
 def test_a_python_model_that_declares_nothing(adopt: Adopt) -> None:

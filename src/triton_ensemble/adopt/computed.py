@@ -23,9 +23,9 @@ class _Code:
     """What the code of a model says of each name; of arguments of functions and their results too."""
 
     def __init__(self, modules: list[ast.Module], parameters: set[str]) -> None:
-        self._values: defaultdict[tuple[Scope, str], list[ast.expr]] = defaultdict(list)
+        self._values: defaultdict[tuple[Scope, str], list[ast.AST]] = defaultdict(list)
         self._scopes: dict[ast.AST, Scope] = dict.fromkeys(modules)
-        self._keys = parameters | {"string_value"}  # of what a config says
+        self._parameters = parameters
         self._known: dict[tuple[Scope, str], bool] = {}
         for node, scope in (waiting := [*self._scopes.items()]):  # which grows
             inside = node if isinstance(node, FUNCTIONS) else scope
@@ -40,14 +40,16 @@ class _Code:
     def _learn(self, node: ast.AST) -> None:
         match node:
             case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    self._set(target, value)
-            case ast.AnnAssign() | ast.NamedExpr() if node.value:
-                self._set(node.target, node.value)
-            case ast.AugAssign(target=target, op=operator, value=value):
-                self._set(target, ast.BinOp(target, operator, value))
+                self._set(targets, value)
+            case (
+                ast.AnnAssign(target=target, value=ast.expr() as value)
+                | ast.NamedExpr(target=target, value=value)
+            ):
+                self._set([target], value)
             case ast.For() | ast.AsyncFor() | ast.comprehension():
-                self._set(node.target, node.iter)
+                self._set([node.target], node.iter)
+            case ast.AugAssign(target=target):
+                self._set([target], node)
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
                 if function := self._functions.get(name):
                     self._pass(function, node)
@@ -55,17 +57,12 @@ class _Code:
                 name = getattr(self._scopes[node], "name", "")
                 self._values[None, f"{name}()"].append(value)
 
-    def _set(self, target: ast.expr, value: ast.expr) -> None:
-        match target:
-            case ast.Name(id=name):
-                self._values[self._scopes[target], name].append(value)
-            case ast.Attribute(attr=name):
-                self._values[None, name].append(value)
-            case ast.Subscript(value=inside) | ast.Starred(value=inside):
-                self._set(inside, value)
-            case ast.Tuple(elts=targets) | ast.List(elts=targets):
-                for each in targets:
-                    self._set(each, value)
+    def _set(self, targets: list[ast.expr], value: ast.AST) -> None:
+        for target in (each for inside in targets for each in ast.walk(inside)):
+            if isinstance(target, ast.Attribute):
+                self._values[None, target.attr].append(value)
+            elif isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
+                self._values[self._scopes[target], target.id].append(value)
 
     def _pass(self, function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call) -> None:
         names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
@@ -79,23 +76,20 @@ class _Code:
         match node:
             case ast.Constant() | ast.Subscript(slice=ast.Constant(value="string_value")):
                 return True
+            case ast.Subscript(slice=ast.Constant(value=key)) if key in self._parameters:
+                return True
             case ast.Name(id=name):
                 return self._knows_name(self._scopes.get(node), name)
             case ast.Attribute(attr=name):
                 return self._knows_name(None, name)
-            case ast.Subscript(value=inside, slice=key):
-                return self._is_key(key) or self.knows(inside)
+            case ast.Subscript(value=inside) | ast.ListComp(elt=inside):
+                return self.knows(inside)
             case ast.IfExp(body=one, orelse=other):
                 return self.knows(one) and self.knows(other)
-            case ast.ListComp(elt=inside) | ast.GeneratorExp(elt=inside):
-                return self.knows(inside)
             case ast.Call():
                 return self._knows_result(node)
         parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
-        return isinstance(node, ITEMS) and all(map(self.knows, parts))
-
-    def _is_key(self, node: ast.AST) -> bool:
-        return isinstance(node, ast.Constant) and node.value in self._keys
+        return isinstance(node, ITEMS) and bool(parts) and all(map(self.knows, parts))
 
     def _knows_name(self, scope: Scope, name: str) -> bool:
         while scope and (scope, name) not in self._values:
@@ -111,8 +105,6 @@ class _Code:
         name = getattr(call.func, "attr", getattr(call.func, "id", ""))
         if name not in PASS_ON:
             return self._knows_name(None, f"{name}()")
-        if name == "get" and any(map(self._is_key, call.args[:1])):
-            return True
         table = [call.func.value] if isinstance(call.func, ast.Attribute) else []
         return all(map(self.knows, (*table, *call.args[name == "get" :])))
 
