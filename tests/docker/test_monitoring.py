@@ -17,13 +17,8 @@ import alerts
 import pytest
 from support import Generate, Project, run, succeed
 
+from docker.checkouts import KILL_LABEL
 from docker.stand_in import docker
-
-KILL_LABEL = r"""
-for process in /proc/[0-9]*; do
-  if tr '\0' ' ' <$process/cmdline | grep -q '^/opt/.*backend_stub .*/label/'; then kill -9 ${process#/proc/}; fi
-done
-"""
 
 
 def compose_command() -> list[str]:

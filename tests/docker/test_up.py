@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 from support import Generate, Project, succeed
 
-from docker.checkouts import ALONE, compose_project, image_of, left, serving
+from docker.checkouts import ALONE, KILL_LABEL, compose_project, image_of, left, serving
 from docker.stand_in import docker
 
 MONITORED = (*ALONE[:3], "PROMETHEUS_PORT=0", "GRAFANA_PORT=0")
@@ -80,6 +81,18 @@ def test_memory_that_is_too_small_is_named(project: Project, options: list[str])
     run = project.make("up", *options, *ALONE, "MEMORY=40m")
     assert run.returncode != 0
     assert re.search("^triton is .*: out of memory; .*MEMORY=16g; log: ", run.stderr, re.M)
+
+
+def test_a_server_whose_process_is_killed_is_replaced_in_seconds(
+    project: Project, options: list[str]
+) -> None:
+    """Expect no wait for the 30 s in which Triton can't unload the model of a dead process."""
+    succeed(project.make("up", *options, *ALONE))
+    docker("exec", container(project)["Id"], "sh", "-c", KILL_LABEL)
+    killed = time.monotonic()
+    while not container(project)["RestartCount"]:
+        assert time.monotonic() - killed < 25
+        time.sleep(0.5)
 
 
 def index(url: str, **headers: str) -> int:

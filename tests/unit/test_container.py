@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,22 @@ def test_the_dashboard_asks_for_metrics_that_triton_has(generate: Generate, name
     source = yaml.safe_load((project / "deploy/monitoring/grafana-datasource.yml").read_text())
     uids = {panel["datasource"]["uid"] for panel in dashboard["panels"]}
     assert uids == {source["datasources"][0]["uid"]}
+
+
+def test_a_server_whose_process_has_died_is_stopped_by_one_check(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Expect no wait for the 30 s in which such a server can't unload the model."""
+    done: list[tuple[float, ...]] = []
+    died = "m does not answer: status 500: Stub process 'label_0_0' is not healthy."
+    answers = iter([(True, "m answers"), (False, died), (False, died), (False, died)])
+    monkeypatch.setattr(restart, "FAILURES", tmp_path / "failures")
+    monkeypatch.setattr(restart, "LOG", tmp_path / "log")
+    monkeypatch.setattr(os, "kill", lambda *signal: done.append(signal))
+    monkeypatch.setattr(time, "sleep", lambda seconds: done.append((seconds,)))
+    monkeypatch.setattr(health, "check", lambda options: next(answers))
+    assert [health.main(["--restart-after=3"]) for _ in range(2)] == [0, 1]
+    assert done == [(1,), (1,), (1, signal.SIGTERM), (5,), (-1, signal.SIGKILL)]
 
 
 def test_the_health_check_stops_a_server_only_where_that_is_wanted(

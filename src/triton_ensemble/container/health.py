@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.request import Request
@@ -28,15 +29,30 @@ from triton_ensemble.container.inference import (
 from triton_ensemble.container.request import message
 from triton_ensemble.project import Project, ProjectError
 
+DIED = " is not healthy."  # Triton's words for a model whose Python process has died
+AGAIN_S = 1
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check the health of a server, print one line; return the exit status."""
     options = _parser().parse_args(arguments)
-    healthy, line = check(options)
+    healthy, line = _check_and_record(options) if options.restart_after > 0 else check(options)
     print(line)
-    if options.restart_after > 0:
-        restart.record(healthy, options.restart_after)
     return 0 if healthy else 1
+
+
+def _check_and_record(options: argparse.Namespace) -> tuple[bool, str]:
+    """Return the result of the check, which is repeated at once if a Python process has died, until the server stops."""
+    for _ in range(options.restart_after):
+        healthy, line = check(options)
+        is_stopping = restart.record(healthy, options.restart_after)
+        if DIED not in line:
+            break
+        if is_stopping:
+            restart.kill_soon()
+            break
+        time.sleep(AGAIN_S)
+    return healthy, line
 
 
 def check(options: argparse.Namespace) -> tuple[bool, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,10 +18,15 @@ FAILURES = Path("/tmp/health.failures")
 LOG = Path("/proc/1/fd/2")
 # Checks that a server has for requests in flight, before it is killed.
 CHECKS_TO_END = 8
+# Seconds for them if a process has died: Triton waits for its model until the exit timeout is over.
+ENDING_S = 5
 
 
-def record(healthy: bool, limit: int) -> None:
-    """Take the result of a check into account: stop the server at the `limit`th failure in a row."""
+def record(healthy: bool, limit: int) -> bool:
+    """Take the result of a check into account, and return whether it is the `limit`th failure in a row or a later one.
+
+    The server is then stopped.
+    """
     if healthy:
         with suppress(OSError):
             shutil.rmtree(FAILURES, ignore_errors=True)
@@ -30,6 +36,14 @@ def record(healthy: bool, limit: int) -> None:
         (FAILURES / str(failures)).mkdir()
         if failures >= limit:
             _stop(failures, kill=failures >= limit + CHECKS_TO_END)
+            return True
+    return False
+
+
+def kill_soon() -> None:
+    """Kill a server that was told to stop, but can't unload a model whose process has died."""
+    time.sleep(ENDING_S)
+    os.kill(-1, signal.SIGKILL)
 
 
 def _stop(failures: int, *, kill: bool) -> None:

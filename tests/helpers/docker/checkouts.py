@@ -14,6 +14,12 @@ from docker.stand_in import docker
 
 # On free ports, and without the images of others.
 ALONE = ("HTTP_PORT=0", "GRPC_PORT=0", "METRICS_PORT=0", "COMPOSE_PROFILES=")
+# Kills the Python process of the step `label`, in a container of Triton.
+KILL_LABEL = r"""
+for process in /proc/[0-9]*; do
+  if tr '\0' ' ' <$process/cmdline | grep -q '^/opt/.*backend_stub .*/label/'; then kill -9 ${process#/proc/}; fi
+done
+"""
 
 
 def inspect(image: str) -> dict[str, Any]:
