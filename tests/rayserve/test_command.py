@@ -104,8 +104,8 @@ def test_it_ends_with_all_that_it_started(project: Project, number: int) -> None
         assert len(started) > 5
         # A terminal sends Ctrl-C to all of its processes.
         (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
-        assert process.wait(180) == 0
-        eventually(lambda: not [one for one in started if is_alive(one)])
+        assert process.wait(30) == 0  # 8 s on a busy machine; docs/ray.md says 10
+        eventually(lambda: not [one for one in started if is_alive(one)], 2)
 
 
 def test_a_cluster_that_runs_is_used_and_stays(project: Project) -> None:
