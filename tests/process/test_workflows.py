@@ -111,11 +111,16 @@ while [ $# != 0 ] && [ "$1" != --metadata-file ]; do shift; done
 """
 
 
+def large_disk(free_gb: int) -> str:
+    """Return a `df` that says how much of a disk is free."""
+    return f"#!/bin/sh\nprintf 'F\\nd 0 0 {free_gb << 20} 0%% /\\n'\n"
+
+
 def test_gitlab_builds_each_image_where_there_is_no_python(
     generate: Generate, tmp_path: Path
 ) -> None:
     project = generate(ci="gitlab", gpu_count=0, extras=["gateway", "kubernetes", "ray"])
-    for name, text in {"docker": DOCKER, "apk": "#!/bin/sh\n"}.items():
+    for name, text in {"docker": DOCKER, "apk": "#!/bin/sh\n", "df": large_disk(30)}.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     job = read(project / ".gitlab-ci.yml")["publish"]
@@ -582,3 +587,26 @@ def test_the_script_for_other_tools_commits_an_update_but_no_conflict(
     remote.project.commit()
     code, message = commit()
     assert (bool(code), message) == (True, "")
+
+
+@pytest.mark.parametrize("ci", ["github", "gitlab"])
+@pytest.mark.parametrize("free_gb", [29, 30])
+def test_a_machine_without_room_for_the_image_ends_the_job_at_once(
+    generate: Generate, tmp_path: Path, ci: str, free_gb: int
+) -> None:
+    project = generate(ci=ci)
+    if ci == "github":
+        job = read(project / ".github/workflows/ci.yml")["jobs"]["image"]
+        assert job["runs-on"] == "${{ vars.IMAGE_RUNNER || 'ubuntu-24.04' }}"
+        [step] = [each for each in job["steps"] if each.get("name") == "Room for Triton's image"]
+        assert step["if"] == "runner.environment == 'github-hosted'"
+        script = step["run"]
+    else:
+        script = read(project / ".gitlab-ci.yml")["publish"]["script"][0]
+    for name, text in {"df": large_disk(free_gb), "sudo": "#!/bin/sh\n"}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    process = run("sh", "-ec", script, cwd=tmp_path, PATH=f"{tmp_path}:/usr/bin:/bin")
+    assert process.returncode == (free_gb < 30)
+    if free_gb < 30:
+        assert process.stdout.startswith("Triton's image needs 30 GB of disk, and 29 GB are free; ")
