@@ -14,9 +14,8 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 ITEMS = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.BoolOp)
 # Functions and methods whose result has the texts that they are called with, or for.
 PASS_ON = {"enumerate", "get", "items", "keys", "list", "set", "sorted", "str", "tuple", "values"}
-Scope = (
-    ast.AST | None
-)  # a function; None for modules, classes and attributes, which are not told apart
+# A function; None for modules, classes and attributes, which are not told apart.
+Scope = ast.AST | None
 
 
 class _Code:
@@ -24,14 +23,15 @@ class _Code:
 
     def __init__(self, modules: list[ast.Module], parameters: set[str]) -> None:
         self._values: defaultdict[tuple[Scope, str], list[ast.AST]] = defaultdict(list)
-        self._scopes: dict[ast.AST, Scope] = dict.fromkeys(modules)
+        self._scopes: dict[ast.AST, Scope] = {}
         self._parameters = parameters
         self._known: dict[tuple[Scope, str], bool] = {}
-        for node, scope in (waiting := [*self._scopes.items()]):  # which grows
+        waiting: list[tuple[ast.AST, Scope]] = [(module, None) for module in modules]
+        while waiting:
+            node, scope = waiting.pop()
+            self._scopes[node] = scope
             inside = node if isinstance(node, FUNCTIONS) else scope
-            found = dict.fromkeys(ast.iter_child_nodes(node), inside)
-            self._scopes |= found
-            waiting += found.items()
+            waiting += [(child, inside) for child in ast.iter_child_nodes(node)]
         functions = [node for node in self._scopes if isinstance(node, FUNCTIONS)]
         self._functions = {function.name: function for function in functions}
         for node in self._scopes:
