@@ -10,6 +10,8 @@ from triton_ensemble.check import examples
 from triton_ensemble.check.engine import check
 from triton_ensemble.check.examples import BATCHES, MODEL, A, ensemble_text, step_text
 
+ENVIRONMENT = 'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "$$TRITON_MODEL_DIRECTORY/{}" }} }}'
+STRATEGY = 'parameters {{ key: "TRITON_BATCH_STRATEGY_PATH" value {{ string_value: "{}" }} }}'
 ENSEMBLE = examples.ensemble_text(examples.STEP)
 QUEUE = "max_batch_size: 4\n{}dynamic_batching {{ default_queue_policy {{ {} }} }}\n"
 
@@ -233,6 +235,16 @@ def test_an_execute_returns_a_list(tmp_path: Path, old: str, new: str, found: se
         ("return [", "return\n        return [", set()),
         ("        return [", "        if not requests:\n            return [", set()),
         ("def execute", "async def execute", set()),
+        (
+            "        return [",
+            "        if self.sends:\n            return None\n        return [",
+            set(),
+        ),
+        (
+            "        return [",
+            "        for each in requests:\n            each.get_response_sender()\n        return [",
+            set(),
+        ),
     ],
 )
 def test_an_execute_of_a_decoupled_model_returns_none(
@@ -240,6 +252,36 @@ def test_an_execute_of_a_decoupled_model_returns_none(
 ) -> None:
     config = A + "model_transaction_policy { decoupled: true }\n"
     assert rules({"m": config, "m/1/model.py": MODEL.replace(old, new)}, tmp_path) == found
+
+
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
+        ("instance_group { kind: -1 }", {"instance-kind"}),
+        (r'default_model_filename: "\xff"', set()),
+        ("max_batch_size: 2 dynamic_batching { max_queue_delay_microseconds: 1000001 }", {"batching-delay"}),
+        ("max_batch_size: 2 dynamic_batching { max_queue_delay_microseconds: 1000000 }", set()),
+        (ENVIRONMENT.format("1/env"), {"execution-environment"}),
+        (ENVIRONMENT.format("1/text"), {"execution-environment"}),
+        (ENVIRONMENT.format("1/good"), set()),
+        (STRATEGY.format("/nowhere.so"), {"batch-strategy"}),
+        (STRATEGY.format("/"), {"batch-strategy"}),
+        (STRATEGY.format("/models/m/1/text"), set()),
+    ],
+)  # fmt: skip
+def test_configs_that_few_write(tmp_path: Path, more: str, found: set[str]) -> None:
+    files = {"m/1/env/lib/x": "", "m/1/text": "text", "m/1/good/bin/activate": ""}
+    assert rules({"m": f"{A}{more}\n", **files}, tmp_path) == found
+
+
+@pytest.mark.parametrize("name", ["__init__(self)", "initialize(self, args)"])
+def test_a_method_that_only_raises(tmp_path: Path, name: str) -> None:
+    code = MODEL.replace(
+        "    def execute", f"    def {name}:\n        raise OSError\n\n    def execute"
+    )
+    assert rules({"m": A, "m/1/model.py": code}, tmp_path) == {"python-class"}
+    code = code.replace("raise", "if self:\n            raise")
+    assert rules({"m": A, "m/1/model.py": code}, tmp_path / "if") == set()
 
 
 @pytest.mark.parametrize(

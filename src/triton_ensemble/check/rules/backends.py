@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+import tarfile
 from collections.abc import Iterator
 from os.path import normpath
+from pathlib import Path, PurePosixPath
 
 from triton_ensemble import catalog
 from triton_ensemble.check.data_files import check_named_file, has_file
+from triton_ensemble.check.examples import BATCHES
 from triton_ensemble.check.repository import iter_backend_models, models
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.config import Model, Problem, did_you_mean
@@ -22,6 +25,7 @@ FILE_VARIES = ("fil", "tensorflow", "tensorrtllm")  # by what else the config sa
 BACKEND = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*|\$\{\w+\}")  # or to be filled in
 PYTHON_FILE = re.compile(r"(\.\./[0-9]+/)?([\w-]+/)*[\w-]+\.py", re.ASCII)
 FIL_FILES = ("xgboost", "xgboost_json", "xgboost_ubj", "lightgbm", "treelite_checkpoint")
+STRATEGY = "TRITON_BATCH_STRATEGY_PATH"
 CPU_ONLY = "FORCE_CPU_ONLY_INPUT_TENSORS"
 OWN_FOLDER = "$$TRITON_MODEL_DIRECTORY"
 LABELLED = """\
@@ -147,7 +151,9 @@ def find_wanted_file(model: Model) -> str:
         default = model.config.runtime
     if default and model.config.platform == "torch_aoti":
         default = "model.pt2"
-    return str(default and (model.config.default_model_filename or default))
+    # Triton drops a name of bytes that are not UTF-8, each of which is read as `?`.
+    named = model.config.default_model_filename.strip("?") and model.config.default_model_filename
+    return str(default and (named or default))
 
 
 @error(
@@ -180,10 +186,44 @@ def execution_environment(model: Model) -> Iterator[Problem]:
     path = model.config.parameters["EXECUTION_ENV_PATH"].string_value
     inside = path.removeprefix(OWN_FOLDER).lstrip("/")
     lost = path.startswith(OWN_FOLDER) and not (model.folder / inside).exists()
+    place = ("parameters", "EXECUTION_ENV_PATH")
     if lost or (path and path[0] not in "/$"):
         what = f"Failed to get the canonical path for {path}"
         instead = f"put it in the model's folder, and write {OWN_FOLDER}/..."
-        yield model.problem(what, instead, ("parameters", "EXECUTION_ENV_PATH"), missing=True)
+        yield model.problem(what, instead, place, missing=True)
+    elif path.startswith(OWN_FOLDER) and not _is_environment(model, model.folder / inside):
+        what = f"{path} is not an environment: a folder with bin/activate, or an archive of one"
+        yield model.problem(what, "pack it by conda-pack or venv-pack", place)
+
+
+def _is_environment(model: Model, path: Path) -> bool:
+    if path.is_dir():
+        return (path / "bin/activate").exists()
+    return model.is_foreign(path) or tarfile.is_tarfile(path)
+
+
+@error(
+    "batch-strategy",
+    of=models,
+    triton="`Batching library path not found: x`",
+    fails=f'{BATCHES}parameters {{ key: "{STRATEGY}" value {{ string_value: "/models/m/lib.so" }} }}\n',
+    passes={
+        "m": f'{BATCHES}parameters {{ key: "{STRATEGY}" value {{ string_value: "/models/m/lib.so" }} }}\n',
+        "m/lib.so": "",
+    },
+)
+def batch_strategy(model: Model) -> Iterator[Problem]:
+    """The library of a batching strategy is in the model's folder."""
+    path = (
+        model.config.parameters[STRATEGY].string_value
+        if STRATEGY in model.config.parameters
+        else ""
+    )
+    parts = PurePosixPath(path).parts  # of the server's machine: what they end with is here
+    if path and not any(model.file(*parts[i:]).is_file() for i in range(len(parts))):
+        what = f"Batching library path not found: {path}"
+        instead = "put it into the model's folder, and write its path there"
+        yield model.problem(what, instead, ("parameters", STRATEGY), missing=True)
 
 
 @error(

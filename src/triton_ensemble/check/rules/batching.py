@@ -21,6 +21,7 @@ from triton_ensemble.check.wiring import Tensor
 from triton_ensemble.config import Model, Problem, enum_name
 
 BATCHING = "dynamic_batching"
+LONGEST_DELAY_US = 1_000_000
 SHORTEST_TIMEOUT_US = 5  # up to 7 us, no request of 15 reached an idle instance of Triton 2.51
 A_DAY_US = 86_400_000_000
 
@@ -100,6 +101,22 @@ def batching_timeout(model: Model) -> Iterator[Problem]:
         what = f"each request is rejected that waits for {timeout} us, and none is faster"
         place = ("default_queue_policy", "default_timeout_microseconds")
         yield model.problem(what, "write 1000 or more", BATCHING, *place)
+
+
+@warning(
+    "batching-delay",
+    of=models,
+    triton="keeps each request that finds no others for so long",
+    fails=f"{BATCHES}dynamic_batching {{ max_queue_delay_microseconds: 5000000 }}\n",
+    passes=f"{BATCHES}dynamic_batching {{ max_queue_delay_microseconds: 5000 }}\n",
+)
+def batching_delay(model: Model) -> Iterator[Problem]:
+    """A request waits for others of its batch for a second at most."""
+    delay = model.config.dynamic_batching.max_queue_delay_microseconds
+    if delay > LONGEST_DELAY_US:
+        what = f"a request waits up to {delay / 10**6:g} s for others of its batch"
+        instead = "write microseconds: 1000 is a millisecond"
+        yield model.problem(what, instead, BATCHING, "max_queue_delay_microseconds")
 
 
 @warning(
@@ -332,7 +349,7 @@ def instance_kind(model: Model) -> Iterator[Problem]:
     """Triton knows the kind of an instance group."""
     for i, group, who in _iter_groups(model):
         kind = enum_name(group, "kind")
-        if kind.isdecimal():
+        if kind.lstrip("-").isdecimal():
             what = f"{who} has unexpected kind {kind}"
             instead = "write KIND_CPU or KIND_GPU"
             yield model.problem(what, instead, ("instance_group", i), "kind")

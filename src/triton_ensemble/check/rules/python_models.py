@@ -66,6 +66,17 @@ def python_class(file: PythonFile) -> Iterator[Problem]:
         if isinstance(node, ast.Raise):
             what = "raises an error as Triton imports it, so the model can't load"
             yield file.problem(node, what, "take the `raise` out")
+    for each in file.classes:
+        for name in ("__init__", "initialize"):
+            method = methods(each).get(name)
+            if method and _raises(method):
+                what = f"{name} only raises an error, so the model can't load"
+                yield file.problem(method, what, "write it, or take it out")
+
+
+def _raises(method: Function) -> bool:
+    statements = method.body[ast.get_docstring(method) is not None :]
+    return isinstance(next(iter(statements), None), ast.Raise)
 
 
 @error(
@@ -239,8 +250,11 @@ def python_decoupled(file: PythonFile) -> Iterator[Problem]:
     node = file.only_class(CLASS)
     execute = node and file.only_method(node, "execute")
     if file.is_decoupled and isinstance(execute, ast.FunctionDef):
+        nodes = [*_iter_outer_nodes(execute)]
+        returned = [each for each in nodes if isinstance(each, ast.Return)]
         first = next((each for each in execute.body if isinstance(each, ast.Return)), None)
-        if first and _is_value(first.value):
+        sends = "get_response_sender" in {getattr(each, "attr", "") for each in nodes}
+        if first and not sends and all(_is_value(each.value) for each in returned):
             what = "execute of a decoupled model returns a value, so each request fails"
             instead = "send the responses by request.get_response_sender(), and return nothing"
             yield file.problem(first, what, instead)
