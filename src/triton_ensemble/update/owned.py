@@ -12,7 +12,7 @@ from triton_ensemble.update.git import UpdateError, git
 
 CODE = ("steps/", "models/")
 # In the first lines of stubs and generated tests, which are renewed while they are as they were generated.
-FOLLOWS = b"Until you change it, it follows pipeline.yml."
+FOLLOWS = b"Yours: until you change it, it follows pipeline.yml."
 
 
 class Change(Protocol):
