@@ -26,7 +26,6 @@ class Store:
         self.requests: list[str] = []
         self.before_put: Callable[[int], None] = lambda count: None
         self.has_conditions = True
-        self.lists_parts = True
         self.needs_keys = False
         self._moto = DomainDispatcherApplication(create_backend_app)
         self._server = make_server("127.0.0.1", 0, self._answer, True, request_handler=Quiet)
@@ -45,9 +44,6 @@ class Store:
         if "HTTP_IF_NONE_MATCH" in environ and not self.has_conditions:
             start("501 Not Implemented", [("Content-Type", "application/xml")])
             return [b"<Error><Code>NotImplemented</Code><Message>no conditions</Message></Error>"]
-        if "uploads" in environ["QUERY_STRING"] and method == "GET" and not self.lists_parts:
-            start("403 Forbidden", [("Content-Type", "application/xml")])
-            return [b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"]
         if self.needs_keys and method == "GET" and "HTTP_AUTHORIZATION" not in environ:
             start("403 Forbidden", [("Content-Type", "application/xml")])  # moto answers 500
             return [b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"]

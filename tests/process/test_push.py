@@ -167,14 +167,6 @@ def test_the_parts_that_a_killed_push_left_are_removed(project: Project, s3: Sto
     assert left["Key"] == f"{at}/2/label/1/weights.bin"
 
 
-def test_a_store_that_lists_no_parts_takes_a_push(project: Project, s3: Store) -> None:
-    s3.lists_parts = False
-    try:
-        assert "complete" in succeed(push(project, s3))
-    finally:
-        s3.lists_parts = True
-
-
 @pytest.mark.slow
 def test_two_pushes_at_once_are_two_versions(project: Project, s3: Store, tmp_path: Path) -> None:
     other = Project(Path(shutil.copytree(project.path, tmp_path / "other")))

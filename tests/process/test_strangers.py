@@ -92,14 +92,10 @@ def test_a_command_runs_none_of_a_stranger_s_code(strangers: Project, words: lis
 
 
 REPLAY = ["apply", "apply --undo", "unload preprocess 1", "update"]
-PROMISOR = {
-    "core.repositoryFormatVersion": "1",
-    "extensions.partialClone": "o",
-    "remote.o.promisor": "true",
-    "protocol.ext.allow": "always",
-    "user.name": "a",
-    "user.email": "a@example.com",
-}
+PROMISOR = """
+    core.repositoryFormatVersion=1 extensions.partialClone=o remote.o.promisor=true
+    protocol.ext.allow=always user.name=a user.email=a@example.com
+"""
 JOURNALS = {
     "hook": [[".git/hooks/pre-commit", ""]],
     "hook by a link": [["hooks/pre-commit", ""]],
@@ -154,8 +150,8 @@ def test_no_journal_leads_out_of_its_folder(journal: Path, words: str, kind: str
 def test_no_command_fetches_what_a_stranger_s_repository_lacks(journal: Path, words: str) -> None:
     project = journal.parent
     ran = project.parent / "ran"
-    for name, value in {**PROMISOR, "remote.o.url": f"ext::sh -c touch% {ran}"}.items():
-        succeed(run("git", "config", name, value, cwd=project))
+    for each in [*PROMISOR.split(), f"remote.o.url=ext::sh -c touch% {ran}"]:
+        succeed(run("git", "config", *each.split("="), cwd=project))
     succeed(run("git", "add", "pipeline.yml", ".copier-answers.yml", cwd=project))
     succeed(run("git", "commit", "--quiet", "-m", "All", cwd=project))
     tree = succeed(run("git", "rev-parse", "HEAD^{tree}", cwd=project)).strip()

@@ -23,10 +23,7 @@ ENDING_S = 5
 
 
 def record(healthy: bool, limit: int) -> bool:
-    """Take the result of a check into account, and return whether it is the `limit`th failure in a row or a later one.
-
-    The server is then stopped.
-    """
+    """Take the result of a check into account: stop the server from the `limit`th failure in a row on, and return True."""
     if healthy:
         with suppress(OSError):
             shutil.rmtree(FAILURES, ignore_errors=True)
