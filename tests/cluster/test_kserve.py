@@ -168,7 +168,7 @@ def test_nothing_of_it_is_written_where_nobody_asked(generate: Generate) -> None
 
 BACKENDS = [name for name in backends() if name not in ("ensemble", "auto")]
 # The newest release that serves a model of a backend, where a backend is gone.
-RELEASE = {"tensorflow": {"triton_release": "25.02"}}
+RELEASE = {name: {"triton_release": row.until} for name, row in backends().items() if row.until}
 EXTRAS = [
     ["kserve"],
     ["kserve", "kubernetes"],

@@ -43,6 +43,7 @@ VLLM: dict[str, Any] = {
 }
 TENSORRT_LLM: dict[str, Any] = {
     "project_name": "tokens",
+    "triton_release": "26.07",
     "starting_pipeline": "my-own",
     "gpu_count": 1,
     "max_batch_size": 4,
