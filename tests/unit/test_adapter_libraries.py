@@ -91,6 +91,40 @@ class TestTorch:
             assert kept.tolist() == [0, 0]
         assert arrays.lend(None) is None
 
+    @pytest.mark.parametrize(
+        ("reads", "output", "copies"), [("B", "C", 0), ("BB", "C", 2), ("B", "B", 1)]
+    )
+    def test_a_fused_step_gets_a_tensor_in_place_unless_others_have_it_too(
+        self, torch: Any, adapter: Adapter, arrays: Any, reads: str, output: str, copies: int
+    ) -> None:
+        """`reads` is what the second step reads, `output` the model's output."""
+        wrote, given = [], []
+
+        def add(manifest: Any, *_: Any) -> Any:
+            def start(inputs: list[Any]) -> dict[str, Any]:
+                given.append([each.data_ptr() for each in inputs])
+                wrote.append(inputs[0] + 1)
+                return {"Y": wrote[-1]}
+
+            counts = {"rejected": None, "failed": None, "count": lambda seconds: None}
+            more = {"start": start, "check_outputs": lambda returned, rows: returned, **counts}
+            return SimpleNamespace(name="add", logger=None, asynchronous=False, **more)
+
+        def manifest(reads: str, writes: str) -> dict[str, Any]:
+            inputs = [{"name": f"X{i}", "tensor": tensor} for i, tensor in enumerate(reads)]
+            arguments = {each["name"]: each["name"] for each in inputs}
+            outputs = [{"name": "Y", "tensor": writes}]
+            return {"input": inputs, "arguments": arguments, "output": outputs, "parameters": {}}
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(adapter.fused, "UserStep", add)
+            config = {"max_batch_size": 2, "input": [{"name": "A"}], "output": [{"name": output}]}
+            steps = [manifest("A", "B"), manifest(reads, "C")]
+            config["instance_group"] = []
+            fused = adapter.fused.FusedSteps(steps, {}, config, arrays, None)
+        assert fused.start([torch.ones(2, 3)])[output].shape == (2, 3)
+        assert sum(pointer != wrote[0].data_ptr() for pointer in given[1]) == copies
+
     def test_a_step_that_returns_numpy_is_told(
         self, torch: Any, adapter: Adapter, arrays: Any
     ) -> None:

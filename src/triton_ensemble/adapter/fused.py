@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -38,6 +39,10 @@ class FusedSteps:
         self._inputs = [tensor["name"] for tensor in config["input"]]
         self._outputs = [tensor["name"] for tensor in config["output"]]
         self._lend = arrays.lend
+        reads = Counter(name for given in manifests for name in tensors_of(given["input"]).values())
+        # An array that one step reads, and nothing else keeps, needs no copy.
+        self._shared = {name for name, readers in reads.items() if readers > 1}
+        self._shared |= {*self._inputs, *self._outputs}
         threads = threads_of(config)
         steps = [
             UserStep(
@@ -78,11 +83,14 @@ class FusedSteps:
     async def _walk(self, inputs: Inputs) -> dict[str, Array]:
         tensors: dict[str | None, Any] = dict(zip(self._inputs, inputs, strict=True))
         rows = rows_of(inputs) if self._batched else None
-        lend, get, begin = self._lend, tensors.get, perf_counter()
+        lend, shared, get, begin = self._lend, self._shared, tensors.get, perf_counter()
         for step, reads, writes, keep in self._parts:
             given = [get(name) for name in reads]
             try:
-                returned = step.start(list(map(lend, given)) if lend else given)
+                if lend:
+                    pairs = zip(reads, given, strict=True)
+                    given = [lend(array) if name in shared else array for name, array in pairs]
+                returned = step.start(given)
                 outputs = step.check_outputs(
                     await returned if step.asynchronous else returned, rows
                 )
