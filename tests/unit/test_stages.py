@@ -74,7 +74,7 @@ def test_a_backend_for_gpus_alone_needs_one_in_each_stage(backend: str) -> None:
     steps = [{**step("two", ["A"], ["C"], backend), "max_batch_size": 0, "decoupled": True}]
     says = f"step two: {backend} serves on GPUs only, and `gpu_count` is 0; raise it, or write another backend"
     tensors = dict.fromkeys("AC", "FP32[1]")
-    more: Any = {"steps": steps, "tensors": tensors, "max_batch_size": 0}
+    more: Any = {"steps": steps, "tensors": tensors, "max_batch_size": 0, "triton_release": "26.07"}
     assert lines({}, **more) == []
     assert lines({}, **more, gpu_count=0) == [says]
     assert lines({"cpu": {"gpu_count": 0}}, **more) == [f"stage cpu: {says}"]
