@@ -26,7 +26,7 @@ WATCH = "sleep 0.5; nvidia-smi dmon -s utm -c 1 2>/dev/null"  # of the first GPU
 WATCHED = {"sm": "% busy", "fb": "MiB", "rxpci": "MB/s in", "txpci": "MB/s out"}
 TENSORS = {"ten": ("T0", "T10"), "texts": ("TEXT", "EMBEDDING"), "image": ("PROMPT", "IMAGE")}
 NUMBERS = np.arange(150_528, dtype=np.float32)[None]  # as many as an image of 224 x 224 has
-COMMANDS = {"bench": ["--seconds=2", "--concurrency", "1", "8", "32"], "tune": ["--time=60"]}
+COMMANDS = {"bench": ["--seconds=2", "--concurrency", "1", "8", "32"], "tune": ["--time=90"]}
 LIMITER = ["--rate-limit=execution_count", "--rate-limit-resource=r:1"]
 SAID = r"(?:CUDA|Pinned) memory pool (?:is|dis)[\w ]+|DCGM unable[\w :]+|[CG]PU device \d|nv_gpu_\w+(?={)"
 Row = dict[str, Any]
@@ -84,7 +84,7 @@ def fastapi(kind: str, library: str, workers: int) -> Iterator[Row]:
     """Serve the same steps and network in as many processes as Triton has instances."""
     port, end, log = free_ports({"http": 0})["http"], time.monotonic() + 60, Path("fastapi.log")
     project, data = PROJECTS / f"{kind}-cpu", Path("data", kind).read_bytes()
-    paths = [project, project / "src", PEERS / "servers" / "fastapi"]
+    paths = [project, project / "src", PEERS / "servers" / "fastapi", Path("nodelay").absolute()]
     paths += [PEERS / "pipelines" / ("texts" if kind == "texts" else "images")]
     paths += [Path("torch_as_ort").absolute()] if library == "torch" else []
     program = f"uvicorn server:app --no-access-log --port={port} --workers={workers}"
@@ -124,7 +124,6 @@ def toolkit(command: str) -> Iterator[Row]:
 if __name__ == "__main__":
     name = sys.argv[1]
     kind = "texts" if name in COMMANDS else name
-    file = next(PROJECTS.glob(f"{kind}-cpu/model_repository/*/1/**/model.onnx"), "")
-    os.environ["MODEL_FILE"] = str(file)  # for steps and for FastAPI
+    os.environ["MODEL_FILE"] = str(next(PROJECTS.glob(f"{kind}-cpu/**/model.onnx"), ""))
     for row in toolkit(name) if name in COMMANDS else work(name):
         print(json.dumps(row), flush=True)

@@ -1,4 +1,4 @@
-"""Pack what a run on a GPU needs, but torch, onnx and onnxruntime: `python -m benchmarks.gpu.package PYTHON3.12 ARCHIVE`."""
+"""Pack what a run on a GPU needs, but torch, onnx, onnxruntime and pytest: `python -m benchmarks.gpu.package PYTHON3.12 ARCHIVE`."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ ADD = """class Step:
             self.log = None
         return {{"{result}": result}}
 """
+NO_DELAY = b"from asyncio import base_events as b; b._set_nodelay = lambda s: s.setsockopt(6, 1, 1)"
 WARMUP = {"fuse": False, "warmup": [{"inputs": {"T0": "random"}}]}
 LIMITER = 'gpus: [ 0 ]\n    rate_limiter { resources [ { name: "r" count: 1 } ] }\n'
 NETWORK = """import os
@@ -117,8 +118,8 @@ def fill(folder: Path, python: str, source: str) -> None:
     subprocess.run(shell, cwd=folder, check=True)
     shutil.copytree(ROOT / "benchmarks", folder / "benchmarks")
     commit = subprocess.check_output(["git", "describe", "--always", "--dirty"], cwd=ROOT)
-    stand_in = b"from benchmarks.onnx_by_torch import InferenceSession, SessionOptions"
-    files = {"commit": commit, "torch_as_ort/onnxruntime.py": stand_in}
+    files = {"commit": commit, "nodelay/sitecustomize.py": NO_DELAY}  # uvicorn's workers wait 40 ms
+    files["torch_as_ort/onnxruntime.py"] = b"from benchmarks.onnx_by_torch import *"
     files |= {"data/texts": works.TEXT.encode(), "data/image": b"a red fox"}
     for kind in ("digits", "photo"):
         files[f"data/{kind}"] = works.jpeg(works.pipeline(kind, 1, 1, 1))

@@ -19,7 +19,7 @@ from scripts.gpu_page import CARD, NO_GPU, Results, table
 
 # Seconds, the most valuable first; all that an item has started ends within 10 more.
 LIMITS = {"ten": 150, "texts": 150, "photo": 150, "bench": 60}
-LIMITS |= {"digits": 150, "tune": 120, "image": 40}
+LIMITS |= {"digits": 150, "tune": 150, "image": 40}
 Items = Mapping[str, tuple[float, Sequence[str]]]  # limits, and programs that print rows
 
 
