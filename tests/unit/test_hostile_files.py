@@ -128,6 +128,15 @@ def test_no_command_waits_for_a_fifo(
     assert Path(name).name in capsys.readouterr().err
 
 
+def test_an_environment_that_is_a_fifo_is_none(tmp_path: Path) -> None:
+    path = '{ string_value: "$$TRITON_MODEL_DIRECTORY/env" }'
+    config = f'{A}parameters {{ key: "EXECUTION_ENV_PATH" value {path} }}'
+    repository = write(config, tmp_path)
+    os.mkfifo(next(repository.glob("*/config.pbtxt")).with_name("env"))
+    with limit(LONGEST_S):
+        assert [each.rule for each in check(repository)] == ["execution-environment"]
+
+
 def test_folders_in_each_other_are_an_error(tmp_path: Path) -> None:
     """Python 3.11 ends in a RecursionError at 1,000."""
     tmp_path.joinpath(*["d"] * 101).mkdir(parents=True)

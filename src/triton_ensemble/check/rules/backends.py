@@ -199,7 +199,7 @@ def execution_environment(model: Model) -> Iterator[Problem]:
 def _is_environment(model: Model, path: Path) -> bool:
     if path.is_dir():
         return (path / "bin/activate").exists()
-    return model.is_foreign(path) or tarfile.is_tarfile(path)
+    return model.is_foreign(path) or (path.is_file() and tarfile.is_tarfile(path))
 
 
 @error(
