@@ -7,7 +7,6 @@ import random
 import re
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
@@ -153,14 +152,13 @@ LARGE: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_a_large_file_takes_seconds(
+def test_a_large_file_takes_no_minute(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     answers, line = LARGE[name]
     (tmp_path / "pipeline.yml").write_text(yaml.safe_dump(GOOD | answers))
-    before = time.process_time()
-    main(["check", str(tmp_path / "pipeline.yml")])
-    assert time.process_time() - before < 15  # of a processor, which others may share
+    with limit(LONGEST_S):
+        main(["check", str(tmp_path / "pipeline.yml")])
     assert line in "".join(capsys.readouterr())
 
 

@@ -21,8 +21,6 @@ T = TypeVar("T")
 Arguments: TypeAlias = Mapping[str, Array | None]  # by argument; None leaves out an optional one
 LOOK_SECONDS = 0.05  # to ask Triton whether a request is cancelled takes 0.1 ms
 THREADS = ThreadPoolExecutor(32)  # as many calls as Triton takes of an instance at once
-SEQUENCE_START = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START
-SEQUENCE_END = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END
 
 
 class ModelRequest(Protocol):
@@ -148,7 +146,9 @@ class Call:
                 raise TypeError(f"model {self._name} {what}")
             return {}
         sequence, start, end = at or waiting.position()
-        return {"correlation_id": sequence, "flags": SEQUENCE_START * start | SEQUENCE_END * end}
+        flags = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START * start
+        flags |= pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END * end
+        return {"correlation_id": sequence, "flags": flags}
 
     def _outputs(self, response: Response, waiting: Waiting) -> dict[str, Array]:
         if response.has_error():
@@ -192,7 +192,8 @@ class AsyncCall(Call):
 def position_of(request: Request) -> SequencePosition:
     """Return where a request stands in its sequence."""
     flags = request.flags()
-    start, end = bool(flags & SEQUENCE_START), bool(flags & SEQUENCE_END)
+    start = bool(flags & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START)
+    end = bool(flags & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)
     return SequencePosition(request.correlation_id(), start, end)
 
 
