@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from ray.exceptions import GetTimeoutError
 from rayserve.cluster import eventually, is_alive, waiting
-from support import SOURCES, UNUSUAL, Generate, Project, run, succeed, variables
+from support import SOURCES, UNUSUAL, Generate, Project, run, step, succeed, variables
 
 from triton_ensemble.container.inference import DIRECT
 from triton_ensemble.rayserve.served import deploy_application
@@ -56,7 +56,8 @@ def test_the_smoke_tests_pass(project: Project) -> None:
 
 def test_a_decoupled_pipeline_answers_by_events(generate: Generate) -> None:
     """Also where Ray Serve alone serves REST: there is the application, and no container of the gateway."""
-    project = generate(**UNUSUAL["decoupled"], extras=["ray"])
+    steps = [step("llm", {"i": "PROMPT"}, {"o": "TEXT"}, decoupled=True)]
+    project = generate(**UNUSUAL["decoupled"] | {"gpu_count": 0, "steps": steps, "extras": ["ray"]})
     assert (project / "gateway/routes.py").exists()
     assert not (project / "deploy/gateway.Dockerfile").exists()
     succeed(project.make("repository"))
