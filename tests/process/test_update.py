@@ -289,10 +289,17 @@ def test_a_new_step_gets_its_stub_and_the_others_keep_their_code(copy: Copy) -> 
     assert (project / "model_repository/three/config.pbtxt").exists()
 
 
+def change_owned(project: Project, step: str) -> None:
+    """Write a step, and change the generated tests, which then no longer follow pipeline.yml."""
+    (project / step).write_text("# mine\n")
+    with (project / "tests/test_steps.py").open("a") as file:
+        file.write("# mine\n")
+
+
 @pytest.mark.slow
 def test_a_removed_step_keeps_its_code_and_is_named(copy: Copy) -> None:
     project = copy(**answers(ONE, TWO, THREE))
-    (project / "steps/three.py").write_text("# mine\n")
+    change_owned(project, "steps/three.py")
     change(project, **answers(ONE, TWO))
     printed = succeed(make_update(project))
     assert "  gone     model_repository/three/: 3 files\n" in printed
@@ -329,7 +336,7 @@ def test_a_renamed_step_keeps_its_code_where_its_owner_moved_it(copy: Copy) -> N
 @pytest.mark.slow
 def test_a_renamed_step_whose_code_was_not_moved_is_noticed(copy: Copy) -> None:
     project = copy(**answers(ONE, TWO))
-    (project / "steps/one.py").write_text("# mine\n")
+    change_owned(project, "steps/one.py")
     change(project, **answers({**ONE, "name": "first"}, TWO))
     process = make_update(project)
     kept = "  kept     steps/one.py: yours, but no step uses it now; tests/test_steps.py\n"

@@ -109,6 +109,7 @@ def test_a_step_without_batch_dimension_answers_as_many_rows(generate: Generate)
     """It has the rows in its dims, where others have a batch dimension; `bare` leaves both to the model file."""
     project = generate(
         project_name="rows",
+        gpu_count=1,
         max_batch_size=8,
         tensors={
             **dict.fromkeys(["A", "bare_y", *(f"{name}_y" for name in BACKENDS)], "FP32[4]"),
