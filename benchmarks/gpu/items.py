@@ -107,9 +107,9 @@ def work(kind: str) -> Iterator[Row]:
         else:
             yield {"what": project.name, "note": "left out: torch is not installed"}
     workers = min(8, 2 * len(os.sched_getaffinity(0)))
-    for library in ["ONNX Runtime", "torch"][: 1 + has_torch] if len(expected) > 2 else ():
-        what = f"{kind}, FastAPI, {workers} processes, {library}"
-        yield from attempt(what, fastapi(kind, library, workers))
+    for name in ["ONNX Runtime", "torch"][: 1 + has_torch] if kind not in ("ten", "image") else ():
+        what = f"{kind}, FastAPI, {workers} processes, {name}"
+        yield from attempt(what, fastapi(kind, name, workers))
 
 
 def toolkit(command: str) -> Iterator[Row]:
