@@ -47,6 +47,16 @@ class Service:
         except OSError:
             return False
 
+    def refuses(self) -> bool:
+        """Return whether connections are refused: one that comes as a worker ends its part of the port is reset."""
+        try:
+            self.ask("GET", "/healthz")
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            pass
+        return False
+
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         connection = self.connect()
         names = {name.replace("_", "-"): value for name, value in headers.items()}
