@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from cluster.pods import Pod
 from cluster.served import running, smoke_tests
 from support import Generate, Project
-
-from benchmarks.restart.pods import Pod
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """No request is lost while the pods of deploy/kubernetes are replaced; without parts of the manifest some are.
 
-Two local Tritons stand for two pods; benchmarks/restart has what a cluster does with them.
+Two local Tritons stand for two pods; cluster/rolling.py has what a cluster does with them.
 """
 
 from __future__ import annotations
@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from cluster.load import LOST, REQUESTS
+from cluster.restarts import Counts, lines, measured, total
+from cluster.rolling import PRE_STOP, PROBES, Cluster
 from support import Generate, Project
-
-from benchmarks.restart.__main__ import Counts, lines, measured, total
-from benchmarks.restart.cluster import PRE_STOP, PROBES, Cluster
-from benchmarks.restart.load import LOST, REQUESTS
 
 # Of all times: the manifest's, the cluster's, and those of the client's pauses.
 SCALED = 0.2

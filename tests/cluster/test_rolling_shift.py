@@ -12,10 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
+from cluster.rolling import Cluster
 from support import Project, succeed
 from versions_of_a_step import Load, command, published
-
-from benchmarks.restart.cluster import Cluster
 
 SCALED = 0.2
 ROLL = "kubectl apply -k deploy/kubernetes && kubectl rollout status deployment/two-versions"

@@ -24,10 +24,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 import yaml
+from cluster.pods import Pod
 from cluster.served import running, smoke_tests
 from support import ROOT, SOURCES, Generate, Project, run, step, succeed
-
-from benchmarks.restart.pods import Pod
 
 SDK = os.environ.get("TIR_PYTHON", sys.executable)
 # Of SDK 1.4.9, without mpirun; the folder is another here.

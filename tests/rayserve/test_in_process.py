@@ -24,9 +24,8 @@ from rayserve.cluster import (
     waiting,
     wrong,
 )
+from rayserve.in_process import Image
 from support import Generate, Project
-
-from benchmarks.rayserve.image import Image
 
 BINDINGS = os.environ.get("TRITON_BINDINGS", "")
 pytestmark = pytest.mark.skipif(

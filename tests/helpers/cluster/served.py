@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from cluster.pods import Pod
 from support import Project, succeed
-
-from benchmarks.restart.pods import Pod
 
 
 @contextmanager

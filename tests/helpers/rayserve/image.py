@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.rayserve.image import opt
-from benchmarks.restart.pods import Pod
+from cluster.pods import Pod
+from rayserve.in_process import opt
+
 from triton_ensemble.server import environment
 
 # Triton 24.10 does not know a flag of later releases.

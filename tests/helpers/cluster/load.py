@@ -1,7 +1,5 @@
 """Clients that ask a server until their input ends, and count: the generated project's own client, and its retries.
 
-    python -m benchmarks.restart.load PROJECT http://host:port grpc://host:port [--rate 4] [--factor 1] [--new]
-
 There are two for each URL, which keep their connections; `--new`: which make one for each request.
 """
 
@@ -72,7 +70,7 @@ class Asking(threading.Thread):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.restart.load", description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("project", type=Path)
     parser.add_argument("urls", nargs="+")
     parser.add_argument("--rate", type=float, default=4.0)

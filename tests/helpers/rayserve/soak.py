@@ -1,7 +1,5 @@
 """Many calls of a replica's Triton, some of them bad: all answered as they must be, and nothing left behind.
 
-python -m benchmarks.rayserve.soak [--calls 1000000] [--at-once 16] [--in-process]
-
 It does what a replica does, without Ray: starts Triton, and calls it by the gateway's connection.
 --in-process needs NVIDIA's Python API, see scripts/bindings.py.
 """
@@ -13,7 +11,6 @@ import asyncio
 import os
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -22,26 +19,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from rayserve.in_process import Image
 
-from benchmarks.rayserve.__main__ import project
-from benchmarks.rayserve.image import Image
 from triton_ensemble.client import package
 from triton_ensemble.project import Project
 from triton_ensemble.rayserve import triton
 from triton_ensemble.server import environment
 
-STEP = """from triton_step import Context, InvalidRequest
-
-
-class Step:
-    def __init__(self, context: Context) -> None:
-        pass
-
-    def __call__(self, INPUT):
-        if (INPUT < 0).any():
-            raise InvalidRequest("INPUT: is below 0")
-        return {"OUTPUT": INPUT * 2}
-"""
 WARM, BAD = 3000, 0.01
 PERIOD_S = 1.0
 MIB = 1 << 20
@@ -157,9 +141,8 @@ async def soaked(server: triton.Triton, facts: Project, count: int, at_once: int
 
 
 @contextmanager
-def replica(folder: Path, *, in_process: bool) -> Iterator[tuple[triton.Triton, Project]]:
+def replica(path: Path, *, in_process: bool) -> Iterator[tuple[triton.Triton, Project]]:
     """Start a Triton as a replica does."""
-    path = project(folder, STEP)
     image = Image(path) if in_process else None
     os.environ.update(image.variables if image else {})
     facts = Project.load(image.opt if image else path)
@@ -181,18 +164,15 @@ def _with_libraries() -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.rayserve.soak",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("project", type=Path)
     parser.add_argument("--calls", type=int, default=1_000_000)
     parser.add_argument("--at-once", type=int, default=16)
     parser.add_argument("--in-process", action="store_true")
     options = parser.parse_args()
     if options.in_process:
         _with_libraries()
-    with tempfile.TemporaryDirectory() as folder, replica(Path(folder), in_process=options.in_process) as (server, facts):  # fmt: skip
+    with replica(options.project, in_process=options.in_process) as (server, facts):
         print(f"{type(server).__name__}, {options.at_once} calls at once")
         report = asyncio.run(soaked(server, facts, options.calls, options.at_once))
     print(*(f"{count} {end}" for end, count in report.ends.most_common()), sep="\n")

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import yaml
-
-from benchmarks.restart.balancer import Balancer
-from benchmarks.restart.pods import Pod, Spec
+from cluster.balancer import Balancer
+from cluster.pods import Pod, Spec
 
 PROPAGATION_S = 2.0  # until each node's rules have another set of endpoints
 # What may be left out of the manifest.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from benchmarks.restart.pods import Pod
+from cluster.pods import Pod
+
 from triton_ensemble.server import environment
 
 

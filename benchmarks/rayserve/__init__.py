@@ -1,1 +1,0 @@
-"""What Ray Serve gives and costs."""
