@@ -31,7 +31,7 @@ HEAD = """\
 
 This page is for you if you have a model repository, of this template or not. At the end you know what
 Triton would refuse in it, or load and never answer. `triton-ensemble check REPOSITORY` needs no server,
-no GPU and no model files in memory:
+no GPU and little memory:
 
 ```console
 $ uvx --from git+https://github.com/org/triton-ensemble-template triton-ensemble check model_repository
@@ -63,10 +63,10 @@ field is missing, it is the line of the field that should have it.
 | `--format json` | for programs |
 | `--release 24.10` | the Triton that will serve the repository, 24.10 or later (a line says so if it is newer than the toolkit); the default is `triton_release` in a project, and the newest elsewhere |
 
-The check loads and runs nothing: it does not open model files, and reads only the text of Python code.
-So it does not see:
+The check loads and runs nothing: it reads the first and last bytes of model files, and the text of Python
+code. So it does not see:
 
-- the content of a model file
+- the tensors of a model file
 - whether a Python model's imports are installed
 - how a server is started by other means than `deploy/` (a cache, shared memory, GPUs)
 - dims of -1, which Triton compares with each request only

@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from model_bytes import ONNX_FILE
+
 from triton_ensemble.check.examples import MODEL, model_code
 from triton_ensemble.check.python_code import CLASS as NAME
 
@@ -123,7 +125,7 @@ CASES = [
     one("version-listed", f"{PYTHON}version_policy {{\n specific {{ versions: [1, 2] }} }}", 6),
     one("backend", PYTHON.replace("backend", "platform"), 1),
     one("backend", IN + OUT, 1, ask=False),
-    Case("backend", {"@m": f'platform: "tensorrt_plan"\n{PYTHON.replace("python", "onnxruntime")}', "@m/1/model.onnx": ""}, "m/config.pbtxt:1"),
+    Case("backend", {"@m": f'platform: "tensorrt_plan"\n{PYTHON.replace("python", "onnxruntime")}', "@m/1/model.onnx": ONNX_FILE}, "m/config.pbtxt:1"),
     one("backend", PYTHON.replace("python", "$(touch${IFS}x)"), 1, ask=False),
     one("backend", f'{PYTHON}runtime: "x"', 5),
     one("backend", f'{PYTHON}runtime: "../x/libtriton_x.so"', 5),
@@ -138,6 +140,9 @@ CASES = [
     one("model-file", f'{PYTHON}default_model_filename: "/model.py"', 5),
     Case("model-file", {"@m": f'{PYTHON}default_model_filename: "model.txt"', "@m/1/model.txt": MODEL}, "m/config.pbtxt:5"),
     Case("model-file", {"@m/1/model.py": None, "@m": PYTHON}, "m/config.pbtxt:1"),
+    Case("model-format", {"@m": PYTHON.replace("python", "onnxruntime"), "@m/1/model.onnx": "<net></net>"}, "m/config.pbtxt:1"),
+    Case("model-format", {"@m": PYTHON.replace("python", "onnxruntime"), "@m/1/model.onnx": ONNX_FILE[:2] + ":\1"}, "m/config.pbtxt:1"),
+    Case("model-format", {"@m": PYTHON.replace("python", "openvino"), "@m/1/model.xml": ""}, "m/config.pbtxt:1"),
     one("execution-environment", f'{PYTHON}parameters {{ key: "EXECUTION_ENV_PATH"\nvalue {{ string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" }} }}', 5),
     one("execution-environment", f'{PYTHON}parameters {{ key: "EXECUTION_ENV_PATH"\nvalue {{ string_value: "env.tar.gz" }} }}', 5),
     one("label-file", PYTHON.replace('"OUT"', '"OUT" label_filename: "no.txt"'), 3),

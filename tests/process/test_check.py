@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from check_support import CASES, DEPLOYMENT, FINE, PYTHON, write
 from drawing import drawn
+from model_bytes import ONNX_FILE
 from pipelines import pipelines
 from properties_support import build, reasons, serving
 from support import ROOT, UNUSUAL, Generate, Project, succeed
@@ -116,7 +117,7 @@ def test_a_folder_of_no_step(generate: Generate) -> None:
     succeed(project.make("repository"))
     write(repository, {"former": PYTHON})
     (repository / "gone" / "1").mkdir(parents=True)
-    (repository / "gone" / "1" / "model.onnx").touch()
+    (repository / "gone" / "1" / "model.onnx").write_text(ONNX_FILE)
     assert [
         (f.file.parent.name, f.rule) for f in check(repository) if f.rule != "config-made-up"
     ] == [

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from model_bytes import SMALLEST
 from support import SOURCES
 
 from triton_ensemble.repository import RepositoryError, model_files
@@ -42,8 +43,8 @@ MAKE = (
 )
 
 
-# What files of a format begin with; a script may write what the step's backend read before.
-BEGINS = {"ONNX": b"\x08\x08\x12", "TorchScript": b"PK\x03\x04", "OpenVINO's XML": b"<?xml version"}
+# By format; a script may write what the step's backend read before.
+BEGINS = dict(zip(("ONNX", "TorchScript", "OpenVINO's XML"), SMALLEST.values(), strict=False))
 WRITES = "def build(path):\n    path.write_bytes({!r})\n"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from model_bytes import ONNX_FILE, SMALLEST
 
 from triton_ensemble.check.engine import check
 from triton_ensemble.check.examples import (
@@ -28,7 +29,7 @@ from triton_ensemble.terminal import shorten
 
 ANSWERS = ".copier-answers.yml"
 ONNX = A.replace("python", "onnxruntime")
-VERSION_1 = {"m/1/model.onnx": ""}
+VERSION_1 = {"m/1/model.onnx": ONNX_FILE}
 
 
 def sequence(*controls: str) -> str:
@@ -195,7 +196,7 @@ FINE: dict[str, Example] = {
     ),
     "a profile of TensorRT": {
         "m": A.replace("python", "tensorrt") + 'instance_group { profile: "1" }',
-        "m/1/model.plan": "",
+        "m/1/model.plan": SMALLEST["model.plan"].decode(),
     },
     "GPUs": f"{A}instance_group {{ kind: KIND_GPU gpus: [0, 1] }}",
     "one of two groups is passive": (
@@ -218,7 +219,7 @@ FINE: dict[str, Example] = {
         "m/1/model.py": "from base import TritonPythonModel\n",
     },
     "texts of code that another backend does not run": {name: ONNX for name in ("a", "b")}
-    | {f"{name}/1/model.onnx": "" for name in ("a", "b")}
+    | {f"{name}/1/model.onnx": ONNX_FILE for name in ("a", "b")}
     | {
         f"{one}/1/tool.py": f"InferenceRequest(model_name='{other}')"
         for one, other in (("a", "b"), ("b", "a"))

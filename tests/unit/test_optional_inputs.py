@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from gatekeeper import Gatekeeper
+from model_bytes import ONNX_FILE
 from support import ROOT, step
 from wiring_support import wired
 
@@ -48,5 +49,5 @@ def test_onnx_runtime_has_optional_inputs_without_batches_alone(
     tmp_path: Path, batches: int, rules: set[str]
 ) -> None:
     config = examples.TWO_INPUTS.replace('"python"', f'"onnxruntime" max_batch_size: {batches}')
-    files = {"m": config.replace("[4]", "[4] optional: true", 1), "m/1/model.onnx": ""}
+    files = {"m": config.replace("[4]", "[4] optional: true", 1), "m/1/model.onnx": ONNX_FILE}
     assert {found.rule for found in check(examples.write(files, tmp_path))} == rules

@@ -22,6 +22,7 @@ PLACES = {
     "backend": ["m/config.pbtxt:1"],
     "backend-misspelt": ["m/config.pbtxt:1"],
     "model-file": ["m/config.pbtxt:2"],
+    "model-format": ["m/config.pbtxt:1"],
     "execution-environment": ["m/config.pbtxt:2"],
     "batch-strategy": ["m/config.pbtxt:11"],
     "cpu-only-inputs": ["m/config.pbtxt:2"],

@@ -1,8 +1,8 @@
 """Find what Triton would refuse in a model repository, or load and never answer, without a server.
 
 Prints a line for each finding: `file:line: severity: rule: what is wrong; what to do`. docs/check.md has
-an example for each rule. The check does not open model files. It reads only the text of Python code, and
-runs only the rules of your own team (docs/team.md). In a project, it checks model_repository/. If
+an example for each rule. The check reads only the first and last bytes of model files, and the text of
+Python code. It runs only the rules of your own team (docs/team.md). In a project, it checks model_repository/. If
 pipeline.yml has a change that is not applied yet, it checks the configs that the change would make, and
 your steps, samples and model scripts against them. `check pipeline.yml` does the same.
 

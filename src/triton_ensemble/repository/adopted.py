@@ -9,10 +9,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from triton_ensemble.model_formats import POINTER, recognise
 from triton_ensemble.project import Adopted, Project
-
-LFS_POINTER = b"version https://git-lfs"
-LONGEST_POINTER = 1024  # bytes
 
 
 def copies(project: Project) -> Iterator[tuple[Path, Path]]:
@@ -40,9 +38,9 @@ def problems(project: Project) -> Iterator[str]:
         for file in model.data:
             if not (folder / file).is_file():
                 yield f"models/{name}/{file}: is missing, and the config of {name} names it; put it there"
-        for source in filter(_is_pointer, sorted((*folder.glob("*"), *folder.glob("*/*")))):
-            path = source.relative_to(project.root)
-            yield f"{path}: is only Git LFS's pointer to the file; run: git lfs pull"
+        for source in sorted((*folder.glob("*"), *folder.glob("*/*"))):
+            if source.is_file() and recognise(source).format == POINTER:
+                yield f"{source.relative_to(project.root)}: is {POINTER}; run: git lfs pull"
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -79,8 +77,3 @@ def _suggest_place(project: Project, model: Adopted, file: Path) -> str:
     return (
         f"{path}: is missing; put it there, or let build(path) of models/{model.script}.py fetch it"
     )
-
-
-def _is_pointer(path: Path) -> bool:
-    small = path.is_file() and path.stat().st_size < LONGEST_POINTER
-    return small and path.read_bytes().startswith(LFS_POINTER)

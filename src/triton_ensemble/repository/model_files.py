@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
-import re
 import shutil
 import signal
 import sys
@@ -16,15 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, TracebackType
 
+from triton_ensemble.model_formats import BY_ENDING, recognise
 from triton_ensemble.repository import RepositoryError
 from triton_ensemble.terminal import give_streams
 
-# The formats of model files, and how the bytes of each begin. ONNX begins with its version.
-FORMATS = {
-    ".onnx": ("ONNX", re.compile(rb"\x08[\x01-\x20]")),
-    ".pt": ("TorchScript", re.compile(rb"PK\x03\x04")),
-    ".xml": ("OpenVINO's XML", re.compile(rb"\s*<")),
-}
 UNFINISHED = "half-"  # and the process that writes in the folder of this name
 
 
@@ -112,18 +106,10 @@ def _build(script: Path, path: Path, root: Path) -> None:
         raise RepositoryError(
             f"{where}: build(path) wrote no {path.name}; write the model to `path`"
         )
-    if path.suffix in FORMATS and (wrote := _format(path)) not in ("", FORMATS[path.suffix][0]):
-        wanted = f"write {FORMATS[path.suffix][0]}, as the backend needs"
-        raise RepositoryError(f"{where}: build(path) wrote {wrote} into {path.name}; {wanted}")
-
-
-def _format(path: Path) -> str:
-    """Return the format of a model file by how it begins; empty: none that is known."""
-    if not path.is_file():
-        return ""
-    with path.open("rb") as file:
-        begin = file.read(8)
-    return next((name for name, form in FORMATS.values() if form.match(begin)), "")
+    wanted = BY_ENDING.get(path.suffix)
+    if wanted and path.is_file() and (wrote := recognise(path).format) not in ("", *wanted):
+        instead = f"write {wanted[0]}, as the backend needs"
+        raise RepositoryError(f"{where}: build(path) wrote {wrote} into {path.name}; {instead}")
 
 
 def _cut_traceback(folder: Path, trace: TracebackType | None) -> TracebackType | None:

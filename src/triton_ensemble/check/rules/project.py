@@ -28,6 +28,7 @@ from triton_ensemble.check.repository import Repository, itself, projects
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.check.rules.backends import find_wanted_file
 from triton_ensemble.config import Problem
+from triton_ensemble.model_formats import BY_ENDING, IR, ONNX, TORCH
 from triton_ensemble.reading import DATA_BYTES, read_bytes, read_text
 
 PROJECT: Files = {
@@ -45,21 +46,20 @@ UNLOCKED: Files = {
     "requirements.lock": "numpy==1.26.4\n",
     "model_repository/m/config.pbtxt": A,
 }
-FORMATS = {".onnx": "ONNX", ".pt": "TorchScript", ".xml": "OpenVINO's XML"}
 CALLS = {
-    "extract_model": "ONNX",
-    "onnx.save": "ONNX",
-    "onnx.save_model": "ONNX",
-    "torch.onnx.export": "ONNX",
-    "torch.jit.save": "TorchScript",
-    "openvino.save_model": "OpenVINO's XML",
-    "ov.save_model": "OpenVINO's XML",
+    "extract_model": ONNX,
+    "onnx.save": ONNX,
+    "onnx.save_model": ONNX,
+    "torch.onnx.export": ONNX,
+    "torch.jit.save": TORCH,
+    "openvino.save_model": IR,
+    "ov.save_model": IR,
 }
 TORCH = "import torch\n\n\ndef build(path):\n    torch.jit.save(module(), path)\n"
 SCRIPTED: Files = {
     **PROJECT,
     "model_repository/m/config.pbtxt": A.replace("python", "pytorch"),
-    "model_repository/m/1/model.pt": "",
+    "model_repository/m/1/model.pt": "weights",
     "models/m.py": TORCH,
 }
 
@@ -135,7 +135,7 @@ def model_script(repository: Repository) -> Iterator[Problem]:
     """Where calls of `build(path)` in models/NAME.py are known to write one format, it is the backend's."""
     for model in repository.models.values():
         file = Path(find_wanted_file(model))
-        wanted = FORMATS.get(file.suffix)
+        wanted = next(iter(BY_ENDING.get(file.suffix, ())), "")
         script = repository.owned / "models" / f"{model.name}.py"
         calls = _find_calls_with_path(script) if wanted and script.is_file() else []
         formats = {CALLS.get(ast.unparse(call.func)) for call in calls}

@@ -181,8 +181,8 @@ def tensor_type_unsupported(model: Model) -> Iterator[Problem]:
     of=models,
     triton="`'optional' is set to true for input 'x' while the backend model doesn't support optional input`, "
     "`optional input 'x' is not supported for models that support batching`",
-    fails={"m": A_PLAN.replace("[4]", "[4] optional: true", 1), "m/1/model.plan": ""},
-    passes={"m": A_PLAN, "m/1/model.plan": ""},
+    fails={"m": A_PLAN.replace("[4]", "[4] optional: true", 1), "m/1/model.plan": "plan"},
+    passes={"m": A_PLAN, "m/1/model.plan": "plan"},
 )
 def tensor_optional(model: Model) -> Iterator[Problem]:
     """An input is optional only where the backend supports it, as Python does, and ONNX Runtime without batches."""
