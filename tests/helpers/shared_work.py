@@ -17,7 +17,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 VARIABLE = "SHARED_WORK"
-FROM_TEMPLATE = b"# Yours: written once"  # how a model script of an example begins
+FROM_TEMPLATE = b"# Yours: "  # how a model script of the template begins
 BUILD_WITH = ("numpy", "onnx", "scikit-learn", "skl2onnx", "torch")
 # All of a Jinja environment that its compiler reads, beside the extensions.
 SETTINGS = (

@@ -96,12 +96,14 @@ def test_a_typical_change_takes_one_command(
     name: str, project: Project, generate: Generate
 ) -> None:
     """The files are those of a new project of these answers; what their owner has stays as it was."""
-    before = owned(project)
+    before, stub = owned(project), (project / "models/two.py").read_bytes()
     answer(project, **CHANGES[name])
     text = (project / "pipeline.yml").read_bytes()
     assert "pipeline.yml is applied, " in apply(project)
     assert (project / "pipeline.yml").read_bytes() == text
     have, want = without_text(managed(project)), as_made(generate, **CHANGES[name])
+    if name == "step removed":
+        before["models/two.py"] = stub  # which no step has now
     assert {path for path, content in before.items() if have.pop(path) != content} == set()
     assert have == {path: content for path, content in want.items() if path not in before}
     again = state(project)
@@ -125,6 +127,25 @@ def test_a_changed_test_that_no_longer_fits_is_named(
     answer(example, **changes_of_default(read(default_project))["another name of a tensor"])
     now = "steps/label.py takes DIGITS FP32[10] and returns LABEL STRING[1], SCORE FP32[1] now"
     assert f"\ntests/test_steps.py: {now}; change its test\n" in apply(example)
+
+
+def test_a_model_script_of_another_backend_is_renewed_or_named(
+    project: Project, default_project: Project, generate: Generate
+) -> None:
+    """A stub is renewed; a script that its owner changed, or that came with an example, stays and is named."""
+    answer(project, steps=[ONE, step("two", ["B"], ["C"], "pytorch")])
+    assert "models/two.py: " not in apply(project)
+    assert "torch.jit.save" in (project / "models/two.py").read_text()
+    edit(project, "models/two.py")
+    answer(project, steps=[ONE, TWO])
+    now = "two has backend onnxruntime now; let build(path) write its model.onnx"
+    assert f"\nmodels/two.py: {now}\n" in apply(project)
+    answer(project, steps=[ONE, TWO | {"backend": "tensorrt", "trtexec": True}], gpu_count=1)
+    assert "models/two.py: " not in apply(project)  # it still makes an ONNX file
+    example = generate()
+    answer(example, **changes_of_default(read(default_project))["another backend of a step"])
+    now = "classify has backend openvino now; let build(path) write its model.xml"
+    assert f"\nmodels/classify.py: {now}\n" in apply(example)
 
 
 def refuse(project: Project, *words: str, **more: str) -> str:

@@ -24,7 +24,11 @@ def report(change: Change) -> Iterator[str]:
     owned = compare_owned_code(change, change.of.made, change.after)
     yield from table(change, statuses, owned)
     yield from suggest_renames(owned, statuses)
-    yield from _list_unfit_tests(change)
+    of = change.of
+    given = of.rules.select_answers(of.made), of.answers
+    before, now = (of.rules.answer(each)["graph"] for each in given)
+    yield from _list_unfit_tests(change, before, now)
+    yield from _list_unfit_scripts(change, before, now)
     yield from _interface(change).splitlines()
     for path in files.replaced:
         yield f"{path}: had edits of yours, which are kept in {FOLDER}/{KEPT}/{path}"
@@ -43,18 +47,26 @@ def _interface(change: Change) -> str:
     return re.sub(r"\n+", "\n", text).strip()
 
 
-def _list_unfit_tests(change: Change) -> Iterator[str]:
+def _list_unfit_tests(change: Change, before: Answers, now: Answers) -> Iterator[str]:
     """Yield a line for each step that is called otherwise now, and each test of the owner's that imports it."""
     imports = read_imports(change.root)
     tests = {p for p in imports if p.startswith("tests/") and p not in change.files.contents}
-    if not any(imports[path] for path in tests):
-        return
-    of = change.of
-    before = _describe_steps(of.rules.answer(of.rules.select_answers(of.made))["graph"])
-    for step, now in _describe_steps(of.rules.answer(of.answers)["graph"]).items():
-        for path in sorted(tests) if before.get(step, now) != now else ():
+    described = _describe_steps(before)
+    for step, words in _describe_steps(now).items():
+        for path in sorted(tests) if described.get(step, words) != words else ():
             if step in imports[path]:
-                yield f"{path}: {step} {now} now; change its test"
+                yield f"{path}: {step} {words} now; change its test"
+
+
+def _list_unfit_scripts(change: Change, before: Answers, now: Answers) -> Iterator[str]:
+    """Yield a line for each model whose script stays, although the file that it makes is of another backend now."""
+    stubs = {model["module"]: model["stub"] for model in before["made_models"]}
+    for model in now["made_models"]:
+        path, stub = f"models/{model['module']}.py", model["stub"]
+        stays = path not in change.files.contents and (change.root / path).is_file()
+        if stays and stubs.get(model["module"], stub) != stub:
+            what = f"{model['name']} has backend {model['backend']} now"
+            yield f"{path}: {what}; let build(path) write its {model['file']}"
 
 
 def _describe_steps(graph: Answers) -> dict[str, str]:
