@@ -21,7 +21,7 @@ PACKAGES = """nvidia-pytriton numpy tritonclient grpcio protobuf python-rapidjso
 markupsafe jinja2-ansible-filters tokenizers pillow typing-extensions fastapi starlette uvicorn h11
 click anyio idna pydantic pydantic-core annotated-types annotated-doc typing-inspection gevent
 geventhttpclient greenlet brotli certifi urllib3 zope-event zope-interface
-opentelemetry-api importlib-metadata ml-dtypes zipp"""
+opentelemetry-api importlib-metadata ml-dtypes packaging zipp"""
 # No program of the run reads these: libpython and ICU are half of Triton's wheel.
 LEFT_OUT = """__pycache__ python/*/test python/*/tests idlelib tkinter turtledemo ensurepip *.a *.pyi
 pydoc_data lib2to3 lib-dynload/_test* numpy/core/include numpy/f2py numpy/distutils perf_* config-3.*
