@@ -246,6 +246,25 @@ def test_a_step_of_a_nested_ensemble(generate: Generate, name: str) -> None:
 
 @pytest.mark.slow
 def test_a_step_of_sequences(generate: Generate) -> None:
-    tensors = dict.fromkeys("AB", "FP32[2]")
-    project = generate(tensors=tensors, steps=[step("only", ["A"], ["B"], sequence={"direct": {}})])
-    assert "B float32[1, 2]" in succeed(project.make("step", "NAME=only"))
+    """The rows of a sample are one: for the step, for models before it, and for those that it calls."""
+    tensor = {"type": "FP32", "dims": [1]}
+    sums: dict[str, Any] = {"sequence": {"direct": {}}}
+    project = generate(
+        tensors=dict.fromkeys("ABC", "FP32[1]"),
+        steps=[
+            step("first", ["A"], ["B"], **sums),
+            step("last", ["B"], ["C"], calls=["called"]),
+            step("called", {"x": tensor}, {"y": tensor}, **sums),
+        ],
+    )
+    add_up = "class Step:\n  def __init__(self, context): self.calls = context.calls\n  def __call__(self, at, /, {0}):\n    self.sum = {0} + (0 if at.start else self.sum)\n    return {{'{1}': self.sum}}\n"
+    (project / "steps/first.py").write_text(add_up.format("A", "B"))
+    (project / "steps/called.py").write_text(add_up.format("x", "y"))
+    code = add_up.replace("at, /, ", "").partition("    self.sum")[0]
+    (project / "steps/last.py").write_text(
+        code.format("B") + "    return {'C': self.calls.called(x=B)['y']}\n"
+    )
+    (project / "samples/rows.json").write_text('{"inputs": {"A": [[1], [10], [100]]}}')
+    for name, rows in ("first", ["1.0", "11.0", "111.0"]), ("last", ["1.0", "12.0", "123.0"]):
+        printed = succeed(project.make("step", f"NAME={name}", "SAMPLE=rows"))
+        assert re.findall(r"[BC] float32\[1, 1\]\n +(\S+)", printed) == rows

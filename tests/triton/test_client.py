@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 from client_faults_support import regions
-from client_support import BUSY, Served, options, package, serving, stream, types  # noqa: F401
+from client_support import BUSY, COUNT, STREAM, Served, options, package, serving, stream, types  # noqa: F401
 from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, run, step, succeed
 from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.grpc import aio  # type: ignore[import-untyped]
@@ -526,6 +526,23 @@ def test_a_sequence(generate: Generate, transport: str) -> None:
         with pytest.raises(server.module.InvalidInput, match="must specify the START flag"):
             server.call(transport, "infer", {"A": [[1, 2]]}, 7)
         assert server.call(transport, "sequence", A=[[1, 2]]).B.shape == (1, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("transport", ["grpc", "asyncio"])
+def test_a_sequence_of_streams(generate: Generate, transport: str) -> None:
+    counting = step("count", ["N"], ["I"], decoupled=True, sequence={"direct": {}})
+    project = generate(**STREAM | {"steps": [counting]})
+    (project / "steps/count.py").write_text(
+        COUNT.replace("__call__(self,", "__call__(self, at, /,").replace(
+            "+ i", "+ i + 10 * at.start + 20 * at.end"
+        )
+    )
+    with serving(project) as server:
+        for place, first in ({"start": True}, 10), ({}, 0), ({"end": True}, 20):
+            answers = server.call(transport, "stream_", N=[[2]], sequence=7, **place)
+            assert [answer.I.item() for answer in answers] == [first, first + 1]
+        assert server.call(transport, "stream_", N=[[1]])[0].I.item() == 30
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ import pytest
 from gateway_service import Answer, Service, gateway, metric
 from support import ROOT, UNUSUAL, Generate, Project, Server, run, serve, step, succeed
 
-from triton_ensemble.container.request import message
+from triton_ensemble.container.request import messages
 from triton_ensemble.project import Project as Facts
 
 
@@ -425,7 +425,7 @@ def shapes_of_a_sample(project: Project, inputs: dict[str, Any]) -> list[list[in
     for path in (project / "samples").glob("*.json"):
         path.unlink()
     (project / "samples/one.json").write_text(json.dumps({"inputs": inputs}))
-    sent = message(Facts.load(project.path))
+    [sent] = messages(Facts.load(project.path))
     header = json.loads(sent.body[: sent.body.rindex(b"}") + 1])
     return [each["shape"] for each in header["inputs"]]
 

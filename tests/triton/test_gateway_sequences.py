@@ -9,10 +9,11 @@ import sys
 import wave
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from gateway_service import Service, gateway
-from support import Generate, Server, serve, step, succeed
+from support import Generate, Project, Server, serve, step, succeed
 
 ADD_UP = """
 import numpy as np
@@ -37,16 +38,27 @@ class Step:
 """
 
 
-@pytest.fixture(scope="module")
-def server(generate: Generate) -> Iterator[Server]:
+def add_up(generate: Generate, code: str, **more: bool) -> Project:
+    options: dict[str, Any] = {"sequence": {"direct": {}}, "max_batch_size": 8, **more}
     project = generate(
         tensors={"AUDIO": "INT16[4]", "TOTAL": "INT64[1]"},
-        steps=[step("add_up", ["AUDIO"], ["TOTAL"], sequence={"direct": {}}, max_batch_size=8)],
+        steps=[step("add_up", ["AUDIO"], ["TOTAL"], **options)],
         max_batch_size=8,
         extras=["gateway"],
     )
-    (project / "steps/add_up.py").write_text(ADD_UP)
-    with serve(project) as server:
+    (project / "steps/add_up.py").write_text(code)
+    return project
+
+
+@pytest.fixture(scope="module")
+def server(generate: Generate) -> Iterator[Server]:
+    with serve(add_up(generate, ADD_UP)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def streaming(generate: Generate) -> Iterator[Server]:
+    with serve(add_up(generate, ADD_UP.replace("return", "yield"), decoupled=True)) as server:
         yield server
 
 
@@ -79,9 +91,14 @@ def test_the_rows_of_a_request_are_one_sequence(service: Service) -> None:
         assert [*pool.map(sums, [service] * 4, [9] * 4)] == [[*range(1, 10)]] * 4
 
 
-@pytest.mark.parametrize("protocol", ["http", "grpc"])
-def test_the_rows_of_a_sample_are_one_sequence(server: Server, protocol: str) -> None:
-    """`infer`, `test`, `golden` and `bench` send them as the gateway does."""
+@pytest.mark.parametrize(
+    ("kind", "protocol"), [("server", "http"), ("server", "grpc"), ("streaming", "grpc")]
+)
+def test_the_rows_of_a_sample_are_one_sequence(
+    kind: str, protocol: str, request: pytest.FixtureRequest
+) -> None:
+    """`infer`, `test`, `golden`, `bench`, `step` and the health check send them as the gateway does."""
+    server: Server = request.getfixturevalue(kind)
     project, url = server.project, server.urls[protocol]
     sample = {"inputs": {"AUDIO": [[1, 0, 0, 0], [2, 0, 0, 0], [9, 0, 0, 0]]}}
     (project / "samples/one.json").write_text(json.dumps(sample))
@@ -89,14 +106,26 @@ def test_the_rows_of_a_sample_are_one_sequence(server: Server, protocol: str) ->
     assert "one:\n  TOTAL: 1\n  TOTAL: 3\n  TOTAL: 12\n" in printed
     succeed(project.make("golden", TRITON_URL=url))
     golden = json.loads((project / "tests/golden.json").read_text())
-    assert golden["answers"]["one"] == [{"TOTAL": [[1], [3], [12]]}]
-    tests = (sys.executable, "-m", "pytest", "-q", "tests/test_live.py", "-k", "answers_samples")
-    assert "1 passed" in succeed(project.run(*tests, TRITON_URL=url))
+    totals = [{"TOTAL": [[1], [3], [12]]}]
+    if kind == "streaming":
+        totals = [{"TOTAL": [total]} for total in totals[0]["TOTAL"]]
+    assert golden["answers"]["one"] == totals
+    printed = succeed(project.make("step", "NAME=add_up", "SAMPLE=one"))
+    assert re.findall(r"TOTAL int64\[1, 1\]\n +(\d+)", printed) == ["1", "3", "12"]
+    health = (sys.executable, "-m", "triton_ensemble.container.health")
+    succeed(project.run(*health, "--url", server.urls["http"]))
+    succeed(project.run(sys.executable, "-m", "pytest", "-q", "tests/test_live.py", TRITON_URL=url))
     if protocol == "grpc":
         printed = succeed(
             project.make("bench", "ARGS=--seconds 0.3 --concurrency 1 3", TRITON_URL=url)
         )
-        assert re.search(r"^ +3 +\S+ +\S+ +\S+ +\S+ +0$", printed, re.MULTILINE), printed
+        assert re.search(r"^ +3( +\S+)+ +0$", printed, re.MULTILINE), printed
+
+
+def test_the_rows_of_a_request_to_a_stream_are_one_sequence(streaming: Server) -> None:
+    with gateway(streaming.project, streaming.urls["grpc"]) as service:
+        answer = service.post({"AUDIO": [[1, 0, 0, 0], [2, 0, 0, 0]]})
+    assert re.findall(rb"\[\[(\d+)\]\]", answer.content) == [b"1", b"3"]
 
 
 def test_the_chunks_of_a_recording_are_rows(service: Service) -> None:

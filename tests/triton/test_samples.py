@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from support import NOWHERE, PIPELINES, Generate, Project, call, step, succeed
 
-from triton_ensemble.container.request import message
+from triton_ensemble.container.request import messages
 from triton_ensemble.project import Project as Facts
 from triton_ensemble.samples import golden
 from triton_ensemble.samples.files import load, samples
@@ -220,10 +220,10 @@ def test_zeros_of_a_large_tensor_are_its_shape(generate: Generate) -> None:
         "A": ("float32", (1, 3, 16, 16)),
         "B": ("int64", (1, 1)),
     }
-    of_a_stub = message(facts).body
+    of_a_stub = messages(facts)
     text = (project / "samples/stub.json").read_text()
     (project / "samples/mine.json").write_text(text.replace('"stub"', '"comment"'))
-    assert message(facts).body == of_a_stub
+    assert messages(facts) == of_a_stub
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,23 +27,24 @@ class Row(NamedTuple):
 
 
 def sample_rows(project: Project, rows: int = 1) -> Iterator[Row]:
-    """Yield a request for each row of each sample, which it has `rows` times; ValueError for too many rows."""
-    limit = max(package(project, "tensors").MAX_BATCH_SIZE, 1)
+    """Yield a request for each row of each sample, which it has `rows` times. Raise ValueError for too many rows."""
+    limit = 1 if project.sequential else max(package(project, "tensors").MAX_BATCH_SIZE, 1)
+    split = package(project, "runtime.batches").split_sequence
     if rows > limit:
         raise ValueError(f"a request of {project.ensemble} has at most {limit} rows")
     for sample in samples(project):
         inputs = sample.inputs
-        if not project.batched:
-            yield Row(inputs)
+        if project.sequential or not project.batched:
+            yield from starmap(Row, split(inputs))
             continue
-        count, is_alone = len(next(iter(inputs.values()), [0])), not project.sequential
-        for i in range(count):
-            row = {name: np.repeat(array[i : i + 1], rows, 0) for name, array in inputs.items()}
-            yield Row(row, is_alone or i == 0, is_alone or i == count - 1)
+        for i in range(len(next(iter(inputs.values()), [0]))):
+            yield Row(
+                {name: np.repeat(array[i : i + 1], rows, 0) for name, array in inputs.items()}
+            )
 
 
 def body(project: Project, row: Row, sequence: int = 0) -> bytes:
-    """Return a serialised request; with a `sequence`, a number from 1, at its position in that sequence."""
+    """Return a serialised request, at its position in a `sequence` if that is a number from 1."""
     datatypes = {given.name: given.datatype for given in project.inputs}
     request = service_pb2.ModelInferRequest(model_name=project.ensemble)
     for name, array in row.inputs.items():

@@ -26,7 +26,7 @@ from triton_ensemble.container.inference import (
     problem,
     read_count,
 )
-from triton_ensemble.container.request import message
+from triton_ensemble.container.request import Message, messages
 from triton_ensemble.project import Project, ProjectError
 
 DIED = " is not healthy."  # Triton's words for a model whose Python process has died
@@ -61,11 +61,9 @@ def check(options: argparse.Namespace) -> tuple[bool, str]:
         return False, f"--url {options.url} is not an HTTP address; write http://host:port"
     try:
         project = Project.load(options.project)
-        path, body, own = message(project)
+        requests = [_address(options, each) for each in messages(project)]
     except (ProjectError, ValueError) as error:
         return False, one_line(str(error))
-    headers = dict(text.partition("=")[::2] for text in options.header) | own
-    request = Request(options.url.rstrip("/") + path, body, headers)
     since = options.since
     now = fetch_answer_count(project, options.metrics)
     before = min(now, read_count(since)) if since else now  # a new server counts from 0
@@ -74,7 +72,7 @@ def check(options: argparse.Namespace) -> tuple[bool, str]:
         keep_count(since, now)
         return answers_others
     try:
-        reason = problem(project, request, options.timeout)
+        reason = _find_problem(project, requests, options.timeout)
     except TimeoutError:
         reason, now = f"not in {options.timeout:g} s", fetch_answer_count(project, options.metrics)
         if now > before:
@@ -84,6 +82,18 @@ def check(options: argparse.Namespace) -> tuple[bool, str]:
     if reason is None:
         return True, f"{project.ensemble} answers"
     return False, f"{project.ensemble} does not answer: {reason}"
+
+
+def _address(options: argparse.Namespace, message: Message) -> Request:
+    headers = dict(text.partition("=")[::2] for text in options.header) | message.headers
+    return Request(options.url.rstrip("/") + message.path, message.body, headers)
+
+
+def _find_problem(project: Project, requests: Sequence[Request], timeout_s: float) -> str | None:
+    """Return why one of the requests is not answered, None if all are; TimeoutError if not in time."""
+    end = time.monotonic() + timeout_s
+    problems = (problem(project, each, max(end - time.monotonic(), 1e-3)) for each in requests)
+    return next(filter(None, problems), None)
 
 
 def _parser() -> argparse.ArgumentParser:

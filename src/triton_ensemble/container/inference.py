@@ -24,8 +24,9 @@ def problem(project: Project, request: Request, timeout_s: float) -> str | None:
         with DIRECT.open(request, timeout=timeout_s) as response:
             answered = _read_first_event(response) if project.decoupled else _read_names(response)
     except HTTPError as error:
-        if error.code == 400 and not project.sample_files():
-            return None  # a refusal of zeros is an answer too
+        can_refuse = not project.sample_files() or (project.decoupled and project.sequential)
+        if error.code == 400 and can_refuse:
+            return None  # a refusal of zeros is an answer too, as is that of a stream that is in no sequence
         return f"status {error.code}: {one_line(error.read(500).decode(errors='replace'))}"
     except TimeoutError:
         raise

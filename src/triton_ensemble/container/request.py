@@ -42,14 +42,14 @@ class Message(NamedTuple):
     headers: dict[str, str]
 
 
-def message(project: Project) -> Message:
-    """Return the request to send; ValueError names a sample file that can't be sent."""
+def messages(project: Project) -> list[Message]:
+    """Return the requests to send, of a sequence one for each row; ValueError names a sample file that can't be sent."""
     encode = _stream_message if project.decoupled else _infer_message
     file = project.probe_file()
-    if not file:
-        return encode(project, {})
     try:
-        return encode(project, _list_inputs(file))
+        requests = _split_rows(project, _list_inputs(file) if file else {})
+        positions = _iter_positions(project, len(requests))
+        return [encode(project, *each) for each in zip(requests, positions, strict=True)]
     except Exception as error:  # whatever it is, the file can't be sent
         raise ValueError(f"{file}: is not a sample request: {error}") from error
 
@@ -62,6 +62,26 @@ def _list_inputs(file: Path) -> dict[str, Any]:
     return {name: _expand_zeros(value) for name, value in sample["inputs"].items()}
 
 
+def _split_rows(project: Project, inputs: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the inputs of each request: of each row where they are one sequence."""
+    values = [value for value in inputs.values() if isinstance(value, list)]
+    if project.decoupled or not (project.sequential and project.batched and values):
+        return [inputs]
+    rows = range(max(1, *map(len, values)))
+    return [
+        {name: [cells[i]] if isinstance(cells, list) else cells for name, cells in inputs.items()}
+        for i in rows
+    ]
+
+
+def _iter_positions(project: Project, count: int) -> Iterator[dict[str, Any]]:
+    """Iterate over the parameters of so many requests that are one sequence; over none where there are no sequences."""
+    sequence = random.randrange(1, 2**63)
+    for i in range(count):
+        place = {"sequence_start": i == 0, "sequence_end": i == count - 1}
+        yield {"sequence_id": sequence, **place} if project.sequential else {}
+
+
 def _expand_zeros(value: Any) -> Any:
     """Return nested lists for the shape of a tensor of zeros."""
     return _fill(0, value["zeros"]) if isinstance(value, dict) and "zeros" in value else value
@@ -71,10 +91,10 @@ def _fill(cell: Any, shape: list[int]) -> Any:
     return [_fill(cell, shape[1:])] * shape[0] if shape else cell
 
 
-# A decoupled model answers over HTTP by `generate_stream` alone, which takes JSON.
+# A decoupled model answers over HTTP by `generate_stream` alone, which takes JSON, and no position in a sequence.
 
 
-def _stream_message(project: Project, inputs: dict[str, Any]) -> Message:
+def _stream_message(project: Project, inputs: dict[str, Any], _: object) -> Message:
     values = inputs or {
         tensor.name: _make_zeros(tensor, _shape(project, tensor)) for tensor in project.inputs
     }
@@ -99,7 +119,7 @@ def _format_json_cell(project: Project, cell: Any) -> Any:
 # parses some 5 MB and dies.
 
 
-def _infer_message(project: Project, inputs: dict[str, Any]) -> Message:
+def _infer_message(project: Project, inputs: dict[str, Any], position: dict[str, Any]) -> Message:
     sent = [tensor for tensor in project.inputs if not inputs or tensor.name in inputs]
     if inputs:
         parts = [_encode(project, tensor, inputs[tensor.name]) for tensor in sent]
@@ -118,19 +138,11 @@ def _infer_message(project: Project, inputs: dict[str, Any]) -> Message:
         }
         for t, shape, part in zip(sent, shapes, parts, strict=True)
     ]
-    header = json.dumps({"inputs": described, "parameters": _parameters(project)}).encode()
+    parameters = {"binary_data_output": True, **position}
+    header = json.dumps({"inputs": described, "parameters": parameters}).encode()
     headers = {HEADER_LENGTH: str(len(header)), "Content-Type": "application/octet-stream"}
     path = f"/v2/models/{quote(project.ensemble)}/infer"
     return Message(path, b"".join([header, *parts]), headers)
-
-
-def _parameters(project: Project) -> dict[str, Any]:
-    """Return the parameters of the request; in a sequence it is the first and the last request."""
-    parameters: dict[str, Any] = {"binary_data_output": True}
-    if project.sequential:
-        sequence = {"sequence_start": True, "sequence_end": True}
-        parameters |= {"sequence_id": random.randrange(1, 2**63), **sequence}
-    return parameters
 
 
 def _shape(project: Project, tensor: Input) -> list[int]:

@@ -131,11 +131,18 @@ class Predictor:
         except self._client.InvalidInput as error:
             return _Part(rows, error=self._client.runtime.flow.shift_rows(error, rows))
 
-    def stream(
+    async def stream(
         self, inputs: Mapping[str, object], timeout_s: float, options: Options
     ) -> AsyncGenerator[Arrays, None]:
-        """Return the answers of a decoupled pipeline as they come; raises InferenceError."""
-        return self._stream(self._arrays(inputs), timeout_s, options)
+        """Yield the answers of a decoupled pipeline as they come, to rows that may be one sequence; raises InferenceError."""
+        until = time.monotonic() + timeout_s
+        sequence = random.randrange(1, 2**63) if self._client.tensors.SEQUENTIAL else 0
+        split = self._client.runtime.batches.split_sequence
+        for arrays, start, end in split(self._arrays(inputs)):
+            place: Options = {**options, "sequence": sequence, "start": start, "end": end}
+            async with aclosing(self._stream(arrays, until - time.monotonic(), place)) as answers:
+                async for outputs in answers:
+                    yield outputs
 
     async def first(self, arrays: Arrays, timeout_s: float) -> None:
         """Wait for one answer to a request as it is; raises InferenceError."""

@@ -82,9 +82,8 @@ class TritonHttp:
             }
             for (name, array), content in zip(inputs.items(), contents, strict=True)
         ]
-        given: dict[str, object] = {"timeout": deadline.left_us()}
-        if self._client.tensors.SEQUENTIAL:
-            given |= self._client.runtime.sequences.position(sequence, start, end)
+        place = self._client.runtime.transport.position(sequence, start, end)
+        given = {"timeout": deadline.left_us(), **place}
         request = {"inputs": described, "outputs": self._outputs, "parameters": given}
         head = orjson.dumps(request | {"id": request_id})
         more = {**(headers or {}), LENGTH: str(len(head))}

@@ -20,6 +20,7 @@ from triton_ensemble.adapter.seams import StepManifest
 from triton_ensemble.client import Arrays
 from triton_ensemble.project import Project
 from triton_ensemble.step.manifests import Served
+from triton_ensemble.step.upstream import SEQUENCE, split_requests
 from triton_ensemble.testing import fake_triton
 from triton_ensemble.testing.harness import config_json
 
@@ -35,12 +36,14 @@ class ForegroundStep:
 
     def __init__(self, project: Project, step: Served, call: fake_triton.Call) -> None:
         fake_triton.InferenceRequest.call = staticmethod(call)
-        self._folder, self._fused = step.folder, step.shared
+        self._project, self._folder, self._fused = project, step.folder, step.shared
         self._config = json.loads(config_json(step.folder.parent / "config.pbtxt"))
         _import_from(project.root, step.folder)
         self._adapter = importlib.import_module("triton_adapter.user_step")
         library = importlib.import_module("triton_adapter.arrays").LIBRARIES
         self._arrays = library[step.manifest["arrays"]]("cpu")
+        self._calls = importlib.import_module("triton_adapter.calls")
+        self._answered = self._calls.Answered()
         self._parts = [(part, self._make_adapter(part)) for part in step.parts]
 
     def _make_adapter(self, part: StepManifest) -> Any:
@@ -52,8 +55,7 @@ class ForegroundStep:
             config = fused.config_of(part, config)
         names = {"model_name": name, "model_instance_name": f"{name}_0"}
         args = {"model_version": self._folder.name, "model_instance_kind": "CPU", **names}
-        answered = importlib.import_module("triton_adapter.calls").Answered()
-        return self._adapter.UserStep(part, args, config, self._arrays, answered)
+        return self._adapter.UserStep(part, args, config, self._arrays, self._answered)
 
     def inputs(self, tensors: Arrays) -> Arrays:
         """Return what of the tensors the model reads."""
@@ -61,7 +63,16 @@ class ForegroundStep:
         return {name: tensors[name] for name in names if name in tensors}
 
     def run(self, tensors: Arrays, *, debug: bool = False) -> list[Arrays]:
-        """Return the checked answers to one request, several only of a decoupled step; raises whatever the step does."""
+        """Return the checked answers, several of a decoupled step and to rows of a sequence; raises whatever the step does."""
+        return [
+            answer
+            for row, flags in split_requests(self._project, tensors)
+            for answer in self._run_request(row, flags, debug)
+        ]
+
+    def _run_request(self, tensors: Arrays, flags: int, debug: bool) -> list[Arrays]:
+        self._request = fake_triton.InferenceRequest(correlation_id=SEQUENCE, flags=flags)
+        self._answered.of_step = self._calls.Waiting([self._request])
         known: Arrays = dict(tensors)
         for part, step in self._parts[:-1]:
             [outputs] = self._answers(part, step, known)
@@ -97,10 +108,10 @@ class ForegroundStep:
         return [tensor and self._arrays.read(tensor) for tensor in tensors]
 
     def _first(self) -> tuple[Any, ...]:
-        """Return what a step of sequences takes first: a request that is a sequence of its own."""
+        """Return what a step of sequences takes first."""
         if "sequence_batching" not in self._config:
             return ()
-        return (importlib.import_module("triton_step").SequencePosition(1, True, True),)
+        return (self._calls.position_of(self._request),)
 
     def _convert(self, outputs: Mapping[str, Any]) -> Arrays:
         return {n: self._arrays.tensor(n, array).as_numpy() for n, array in outputs.items()}

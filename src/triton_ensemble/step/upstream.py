@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
 from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.utils import (  # type: ignore[import-untyped]
     InferenceServerException,
@@ -27,8 +27,10 @@ from triton_ensemble.server.local_triton import LocalTriton
 from triton_ensemble.server.ports import server_at, usual
 from triton_ensemble.step import StepError
 from triton_ensemble.step.manifests import Served
+from triton_ensemble.testing.fake_triton import END, START
 
 TIMEOUT_S = 60
+SEQUENCE = 1  # the id of a sample whose rows are one
 Configs = Mapping[str, Any]
 
 
@@ -61,7 +63,8 @@ class Upstream:
     def __init__(self, project: Project, step: Served, sample: Sample) -> None:
         self._project, self._step = project, step
         self._configs = model_configs(project.repository)
-        self._inputs = _few_enough(sample.inputs, package(project, "tensors").MAX_BATCH_SIZE)
+        most = 0 if project.sequential else package(project, "tensors").MAX_BATCH_SIZE
+        self._inputs = _few_enough(sample.inputs, most)
         self.own = self.is_whole(sample.inputs)
         self._client: Any = None
         self._stack = ExitStack()
@@ -100,13 +103,19 @@ class Upstream:
         """Return the inputs of the step's model, as a request has them; StepError where none of the pipeline leads to them."""
         if self.own:
             return self._inputs
-        found = self._find_reaching(self._project.ensemble, self._inputs)
-        if found is None:
+        requests = split_requests(self._project, self._inputs)
+        given = (self._find_reaching(self._project.ensemble, *request) for request in requests)
+        found = [each for each in given if each is not None]
+        if not found:
             names = ", ".join(sorted(_names(self._configs[self._step.model].input)))
             raise StepError(
                 f"step {self._step.name}: only other steps call it; write SAMPLE=file.json with {names}"
             )
-        return found
+        try:
+            return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+        except ValueError:
+            what = "the rows of the sample reach it in different shapes; choose a sample of one row"
+            raise StepError(f"step {self._step.name}: {what}") from None
 
     def is_whole(self, tensors: Arrays) -> bool:
         """Return whether these are all inputs of the step's model, optional ones too."""
@@ -116,7 +125,7 @@ class Upstream:
         """Return the inputs of the step's model as it sees them."""
         return _reshape(self._configs[self._step.model], tensors)
 
-    def _find_reaching(self, model: str, inputs: Arrays) -> Arrays | None:
+    def _find_reaching(self, model: str, inputs: Arrays, flags: int) -> Arrays | None:
         """Return what reaches the step's model if `model` is asked; None where that does not lead to it."""
         config = self._configs[model]
         if model == self._step.model:
@@ -128,24 +137,32 @@ class Upstream:
                 own: tensors[name] for own, name in called.input_map.items() if name in tensors
             }
             if called is path[-1]:
-                return self._find_reaching(called.model_name, given)
-            outputs = self.call(called.model_name, given)
+                return self._find_reaching(called.model_name, given, flags)
+            outputs = self.call(called.model_name, given, SEQUENCE, flags)
             tensors |= {
                 name: outputs[own] for own, name in called.output_map.items() if own in outputs
             }
         return None
 
-    def call(self, model: str, inputs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    def call(self, model: str, inputs: Arrays, sequence: int | str, flags: int) -> Arrays:
         """Return a model's answer, the first of a decoupled one; RuntimeError where it refuses or fails."""
         config = self._configs[model]
-        one = config.HasField("sequence_batching")
-        position = {"sequence_id": 1, "sequence_start": True, "sequence_end": True} if one else {}
+        position: dict[str, Any] = {}
+        if config.HasField("sequence_batching"):
+            start, end = bool(flags & START), bool(flags & END)
+            position = {"sequence_id": sequence, "sequence_start": start, "sequence_end": end}
         asked = _take_first if config.model_transaction_policy.decoupled else ask
         try:
             return asked(self._client, model, inputs, client_timeout=TIMEOUT_S, **position)
         except InferenceServerException as error:
             text = " ".join(str(error.message()).split())
             raise StepError(f"{model}, which runs before, has no answer: {text}") from None
+
+
+def split_requests(project: Project, inputs: Arrays) -> Iterator[tuple[Arrays, int]]:
+    """Yield a request with all rows or, if they are one sequence, with each row in order, and its flags."""
+    for row, start, end in package(project, "runtime.batches").split_sequence(inputs):
+        yield row, START * start | END * end
 
 
 def _take_first(

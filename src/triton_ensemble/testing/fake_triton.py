@@ -20,10 +20,10 @@ import numpy as np
 from triton_ensemble.client import Array, Arrays
 
 TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
-TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
-TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
-# A model's answer to inputs by name; RuntimeError where there is none.
-Call: TypeAlias = Callable[[str, Arrays], Arrays]
+TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = START = 1
+TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = END = 2
+# A model's answer to inputs by name, for a sequence and the flags of its request; RuntimeError where there is none.
+Call: TypeAlias = Callable[[str, Arrays, int | str, int], Arrays]
 CONTROL_TYPES = {"fp32": "float32", "int32": "int32", "bool": "bool"}
 
 
@@ -110,7 +110,7 @@ class ResponseSender:
         return False
 
 
-def refuse_call(model: str, inputs: object) -> Arrays:
+def refuse_call(model: str, *_: object) -> Arrays:
     """Raise RuntimeError: what a step asks of another model, only a server can answer."""
     raise RuntimeError(f"{model} needs a server")
 
@@ -120,8 +120,16 @@ class InferenceRequest:
 
     call: ClassVar[Call] = staticmethod(refuse_call)
 
-    def __init__(self, inputs: Iterable[Tensor] = (), model_name: str = "", **_: object) -> None:
+    def __init__(
+        self,
+        inputs: Iterable[Tensor] = (),
+        model_name: str = "",
+        correlation_id: int | str = 1,
+        flags: int = START | END,
+        **_: object,
+    ) -> None:
         self._inputs, self._model = list(inputs), model_name
+        self._sequence, self._flags = correlation_id, flags
         self.sender = ResponseSender()
 
     def inputs(self) -> list[Tensor]:
@@ -131,10 +139,10 @@ class InferenceRequest:
         return False
 
     def flags(self) -> int:
-        return TRITONSERVER_REQUEST_FLAG_SEQUENCE_START | TRITONSERVER_REQUEST_FLAG_SEQUENCE_END
+        return self._flags
 
-    def correlation_id(self) -> int:
-        return 1
+    def correlation_id(self) -> int | str:
+        return self._sequence
 
     def timeout(self) -> int:
         return 0
@@ -148,7 +156,7 @@ class InferenceRequest:
     def _answer(self) -> InferenceResponse:
         arrays = {tensor.name(): tensor.as_numpy() for tensor in self._inputs}
         try:
-            outputs = InferenceRequest.call(self._model, arrays)
+            outputs = InferenceRequest.call(self._model, arrays, self._sequence, self._flags)
         except RuntimeError as error:
             return InferenceResponse(error=TritonError(str(error)))
         return InferenceResponse([Tensor(name, array) for name, array in outputs.items()])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
 
-from ..tensors import INPUTS, MAX_BATCH_SIZE, MODEL, OUTPUTS, Tensor
+from ..tensors import INPUTS, MAX_BATCH_SIZE, MODEL, OUTPUTS, SEQUENTIAL, Tensor
 from .errors import InvalidInput, ServerFailure
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
@@ -148,6 +148,16 @@ def split(given: Arrays) -> list[range]:
     if len(rows) <= MAX_BATCH_SIZE:
         return [rows]
     return [rows[start : start + MAX_BATCH_SIZE] for start in rows[::MAX_BATCH_SIZE]]
+
+
+def split_sequence(given: Arrays) -> list[tuple[Arrays, bool, bool]]:
+    """Return the requests of a call whose rows are one sequence, each with whether it starts and ends it.
+
+    A call to a pipeline without sequences is one request.
+    """
+    count = len(next(iter(given.values()), ())) if MAX_BATCH_SIZE and SEQUENTIAL else 0
+    rows = range(max(count, 1))
+    return [(part(given, rows[i : i + 1]) if count else given, i == 0, i == rows[-1]) for i in rows]
 
 
 def part(given: Arrays, rows: range) -> Arrays:

@@ -4,22 +4,12 @@
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
-from ..tensors import MAX_BATCH_SIZE, OUTPUTS
-from .batches import Arrays, Inputs, arrays, join_rows, part, select_outputs
+from ..tensors import OUTPUTS
+from .batches import Arrays, Inputs, arrays, join_rows, select_outputs, split_sequence
 from .clients import BaseAsyncClient, BaseClient, make_blocking
 from .errors import InferenceError
-from .transport import Request
-
-
-def position(sequence: int, start: bool, end: bool) -> dict[str, Any]:
-    """Return a position as tritonclient expects it; without a `sequence` the request is its own sequence."""
-    return {
-        "sequence_id": sequence or random.randrange(1, 2**63),
-        "sequence_start": start or not sequence,
-        "sequence_end": end or not sequence,
-    }
+from .transport import Request, position
 
 
 class AsyncSequenceClient(BaseAsyncClient):
@@ -89,16 +79,13 @@ class SequenceClient(BaseClient):
     def answers(self, inputs: Inputs, *, timeout: float | None = None) -> Iterator[Arrays]:
         """Yield the answer to a call whose rows are one sequence, sent in order; a row that fails ends it."""
         given, sequence = arrays(inputs), random.randrange(1, 2**63)
-        count = len(next(iter(given.values()))) if MAX_BATCH_SIZE and given else 1
-        rows = [part(given, range(row, row + 1)) for row in range(count)]
         deadline = self._begin(timeout)
         answers: list[Arrays] = []
         try:
-            for row, each in enumerate(rows):
-                start, end = row == 0, row == count - 1
-                answers.append(self.infer(each, sequence, start, end, timeout=deadline.left()))
+            for row, start, end in split_sequence(given):
+                answers.append(self.infer(row, sequence, start, end, timeout=deadline.left()))
         except InferenceError:
             with suppress(InferenceError):  # else Triton would hold the sequence's place
-                self.infer(rows[0], sequence, end=True)
+                self.infer(row, sequence, end=True)
             raise
         yield join_rows(answers)

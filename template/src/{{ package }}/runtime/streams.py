@@ -4,20 +4,22 @@
 They call over gRPC. A call is a stream; in the synchronous client each stream has its own connection.
 """
 
+import random
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
 from grpc import RpcError  # type: ignore[import-untyped]
 from tritonclient import grpc  # type: ignore[import-untyped]
 
-from ..tensors import MODEL, OUTPUTS
-from .batches import Arrays, Inputs, arrays
+from ..tensors import MODEL, OUTPUTS, SEQUENTIAL
+from .batches import Arrays, Inputs, arrays, split_sequence
 from .clients import BaseAsyncClient, BaseClient
 from .errors import InferenceError
 from .flow import Deadline
 from .grpc_transport import GrpcTransport, grpc_error, is_lost, refuse_lost, translate_errors
-from .transport import Request, decode_result, encode_request
+from .transport import Request, decode_result, encode_request, position
 
 # With this header, a stream whose request fails while it runs ends with a status. A request that the server refuses
 # earlier has only a text. Without the header, both have only a text.
@@ -27,16 +29,39 @@ STATUS = {"triton_grpc_error": "true"}
 class StreamClient(BaseClient):
     """The client for threads; see BaseClient."""
 
-    def stream(self, inputs: Inputs, *, timeout: float | None = None) -> Generator[Arrays]:
+    def stream(
+        self,
+        inputs: Inputs,
+        sequence: int = 0,
+        start: bool = False,
+        end: bool = False,
+        *,
+        timeout: float | None = None,
+    ) -> Generator[Arrays]:
         """The answers as they come, each by output: arrays of shape [rows, *dims], texts as bytes.
 
-        `timeout` (seconds) is for all of them. To stop early, close the generator.
+        `timeout` (seconds) is for all of them. To stop early, close the generator. In a pipeline with `sequence`,
+        give the number of the sequence, and say which request is its first and which its last. Without a number,
+        the request is its own sequence.
         """
-        return self.send_stream(arrays(inputs), timeout=timeout)
+        place: dict[str, Any] = {"sequence": sequence, "start": start, "end": end}
+        return self.send_stream(arrays(inputs), timeout=timeout, **place)
 
     def answers(self, inputs: Inputs, *, timeout: float | None = None) -> Generator[Arrays]:
-        """Yield all answers to a call, whether the ensemble is decoupled or not."""
-        return self.stream(inputs, timeout=timeout)
+        """Yield all answers to a call, whether the ensemble is decoupled or not.
+
+        In a pipeline with `sequence`, the rows are one sequence, sent in order; a row that fails ends it.
+        """
+        given, deadline = arrays(inputs), self._begin(timeout)
+        sequence = random.randrange(1, 2**63) if SEQUENTIAL else 0
+        try:
+            for each, start, end in split_sequence(given):
+                yield from self.stream(each, sequence, start, end, timeout=deadline.left())
+        except InferenceError:
+            if not end:  # else Triton would hold the sequence's place
+                with suppress(InferenceError):
+                    [*self.stream(each, sequence, end=True)]
+            raise
 
     def send_stream(
         self,
@@ -45,11 +70,14 @@ class StreamClient(BaseClient):
         timeout: float | None = None,
         request_id: str = "",
         headers: Mapping[str, str] | None = None,
+        sequence: int = 0,
+        start: bool = False,
+        end: bool = False,
     ) -> Generator[Arrays]:
         """The same for a request as it is, not checked; see BaseAsyncClient.send."""
         if not isinstance(self._transport, GrpcTransport):
             raise ValueError("a decoupled ensemble answers over gRPC; write grpc://host:port")
-        options = {"request_id": request_id}
+        options = {"request_id": request_id, **position(sequence, start, end)}
         request = Request(inputs, tuple(OUTPUTS), self._begin(timeout), options, headers or {})
         return _stream(self._transport, request)
 
@@ -92,12 +120,23 @@ def _stream(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
 class AsyncStreamClient(BaseAsyncClient):
     """The client for asyncio; see BaseAsyncClient."""
 
-    def stream(self, inputs: Inputs, *, timeout: float | None = None) -> AsyncGenerator[Arrays]:
+    def stream(
+        self,
+        inputs: Inputs,
+        sequence: int = 0,
+        start: bool = False,
+        end: bool = False,
+        *,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[Arrays]:
         """The answers as they come, each by output: arrays of shape [rows, *dims], texts as bytes.
 
-        `timeout` (seconds) is for all of them. To stop early, close the generator.
+        `timeout` (seconds) is for all of them. To stop early, close the generator. In a pipeline with `sequence`,
+        give the number of the sequence, and say which request is its first and which its last. Without a number,
+        the request is its own sequence.
         """
-        return self.send_stream(arrays(inputs), timeout=timeout)
+        place: dict[str, Any] = {"sequence": sequence, "start": start, "end": end}
+        return self.send_stream(arrays(inputs), timeout=timeout, **place)
 
     async def send_stream(
         self,
@@ -106,6 +145,9 @@ class AsyncStreamClient(BaseAsyncClient):
         timeout: float | None = None,
         request_id: str = "",
         headers: Mapping[str, str] | None = None,
+        sequence: int = 0,
+        start: bool = False,
+        end: bool = False,
     ) -> AsyncGenerator[Arrays]:
         """The same for a request as it is, not checked; see BaseAsyncClient.send."""
         assert isinstance(self._transport, GrpcTransport)
@@ -120,6 +162,7 @@ class AsyncStreamClient(BaseAsyncClient):
                         "outputs": outputs,
                         "request_id": request_id,
                         "timeout": deadline.left_us(),
+                        **position(sequence, start, end),
                     }
                 ),
                 stream_timeout=deadline.left(),

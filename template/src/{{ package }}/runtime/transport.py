@@ -1,6 +1,7 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
 """The common part of requests over HTTP and gRPC: the server's URL, its certificates, tritonclient's tensors."""
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,7 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 import numpy as np
 from tritonclient.utils import np_to_triton_dtype  # type: ignore[import-untyped]
 
-from ..tensors import OUTPUTS
+from ..tensors import OUTPUTS, SEQUENTIAL
 from .batches import Arrays
 from .errors import ServerFailure
 from .flow import Deadline
@@ -29,6 +30,17 @@ class Request(NamedTuple):
     deadline: Deadline
     options: Mapping[str, Any] = {}
     headers: Mapping[str, str] = {}
+
+
+def position(sequence: int, start: bool, end: bool) -> dict[str, Any]:
+    """Return a position as tritonclient expects it; without a `sequence` the request is its own sequence."""
+    if not (sequence or SEQUENTIAL):
+        return {}
+    return {
+        "sequence_id": sequence or random.randrange(1, 2**63),
+        "sequence_start": start or not sequence,
+        "sequence_end": end or not sequence,
+    }
 
 
 @dataclass(frozen=True)
