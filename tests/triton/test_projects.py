@@ -26,6 +26,7 @@ from support import (
     run,
     serve,
     slow_but,
+    step,
     succeed,
 )
 
@@ -182,6 +183,27 @@ STUBS = [
 def test_stubs_serve_zeros_and_pass_their_own_tests(generate: Generate, name: str) -> None:
     project = generate.complete(**(PIPELINES | UNUSUAL)[name])
     succeed(project.run(sys.executable, "-m", "pytest", "-q"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [{}, {"gpu_count": 1}, {"max_batch_size": 0}], ids=str)
+def test_a_torchscript_model_passes_the_tests_at_the_first_run(
+    generate: Generate, more: dict[str, int]
+) -> None:
+    """Written as its stub shows it."""
+    pytest.importorskip("torch")
+    tensors = {"X": "FP32[-1, 4]", "Y": "FP32[-1, 2]"}
+    project = generate(
+        tensors=tensors, steps=[step("net", {"x": "X"}, {"y": "Y"}, "pytorch")], **more
+    )
+    script = project / "models/net.py"
+    filled = re.sub(r"# A stub.*\n", "", script.read_text())
+    script.write_text(re.sub(r"torch\.zeros\(.*\)", "x[..., :2] + 2 * x[..., 2:]", filled))
+    rows = [[[1, 2, 3, 4]]] if more.get("max_batch_size") != 0 else [[1, 2, 3, 4]]
+    (project / "samples/one.json").write_text(json.dumps({"inputs": {"X": rows}}))
+    succeed(project.make("repository"))
+    succeed(project.run(sys.executable, "-m", "pytest", "-q"))
+    assert "  Y: 7.0 10.0\n" in succeed(project.make("infer", HTTP_PORT=NOWHERE))
 
 
 def test_a_step_sees_the_shapes_of_its_model(generate: Generate) -> None:
