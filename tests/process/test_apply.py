@@ -31,6 +31,7 @@ from apply_support import (
 from support import (
     ROOT,
     SOURCES,
+    UNUSUAL,
     Generate,
     Project,
     Said,
@@ -156,6 +157,19 @@ def refuse(project: Project, *words: str, **more: str) -> str:
     assert state(project) == before
     assert said.out == ""
     return said.err.removesuffix("\n")
+
+
+def test_the_gpus_of_a_vllm_follow_until_its_script_is_changed(generate: Generate) -> None:
+    project = generate(**UNUSUAL["decoupled"])
+    script, line = project / "models/llm.py", '"tensor_parallel_size": {},'
+    answer(project, gpu_count=2)
+    assert "models/llm.py: " not in apply(project)
+    assert line.format(2) in script.read_text()
+    script.write_text(script.read_text().replace("facebook/opt-125m", "mine"))
+    answer(project, gpu_count=4)
+    what = "models/llm.py: you changed it, so it does not follow pipeline.yml; its line is now: "
+    assert f"\n{what}{line.format(4)}" in apply(project)
+    assert line.format(2) in script.read_text()
 
 
 def test_a_change_touches_what_it_must(default_project: Project, generate: Generate) -> None:

@@ -10,7 +10,7 @@ from triton_ensemble.apply.files import CONFLICTS, FOLDER, KEPT
 from triton_ensemble.apply.project import Change
 from triton_ensemble.pipeline.rules import Answers
 from triton_ensemble.update.lock import FACTS, LOCK, list_missing
-from triton_ensemble.update.owned import compare_owned_code, read_imports, suggest_renames
+from triton_ensemble.update.owned import FOLLOWS, compare_owned_code, read_imports, suggest_renames
 from triton_ensemble.update.table import table
 
 INTERFACE = "hooks/messages/after_update.jinja"
@@ -29,6 +29,7 @@ def report(change: Change) -> Iterator[str]:
     before, now = (of.rules.answer(each)["graph"] for each in given)
     yield from _list_unfit_tests(change, before, now)
     yield from _list_unfit_scripts(change, before, now)
+    yield from _list_unfit_lines(change)
     yield from _interface(change).splitlines()
     for path in files.replaced:
         yield f"{path}: had edits of yours, which are kept in {FOLDER}/{KEPT}/{path}"
@@ -67,6 +68,16 @@ def _list_unfit_scripts(change: Change, before: Answers, now: Answers) -> Iterat
         if stays and stubs.get(model["module"], stub) != stub:
             what = f"{model['name']} has backend {model['backend']} now"
             yield f"{path}: {what}; let build(path) write its {model['file']}"
+
+
+def _list_unfit_lines(change: Change) -> Iterator[str]:
+    """Yield a line for each script of models/ that its owner changed, and of which one line would be another now."""
+    for path in sorted(change.old.keys() & change.new.keys() - change.files.contents.keys()):
+        before, after = (files[path].content for files in (change.old, change.new))
+        if path.startswith("models/") and FOLLOWS in after and (change.root / path).is_file():
+            lines = {*after.decode().splitlines()} - {*before.decode().splitlines()}
+            what = "you changed it, so it does not follow pipeline.yml; its line is now"
+            yield from (f"{path}: {what}: {line.strip()}" for line in lines if len(lines) == 1)
 
 
 def _describe_steps(graph: Answers) -> dict[str, str]:
