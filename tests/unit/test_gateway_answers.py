@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
 
-from triton_ensemble.gateway.answers import format_json, image, outputs_as_json
+from triton_ensemble.gateway.answers import PIECE, format_json, image, outputs_as_json
 from triton_ensemble.gateway.predict import Answer
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -75,3 +76,13 @@ def test_long_texts_are_written_in_pieces() -> None:
     text = '\0"é😀a' * (1 << 20)
     array = np.array([[text.encode(), b"a"]], object)
     assert json.loads(outputs_as_json({"TEXT": array})) == {"TEXT": [[text, "a"]]}
+
+
+def test_a_large_answer_is_in_memory_once() -> None:
+    outputs = {"A": np.zeros((64, PIECE), np.int8), "B": np.zeros(1, np.int8)}
+    tracemalloc.start()
+    content = outputs_as_json(outputs)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.5 * len(content)
+    assert content.endswith(b'0]],"B":[0]}')

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from io import BytesIO
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ class Image(NamedTuple):
 def format_json(answer: Answer, names: Names) -> bytes:
     """Return `{OUTPUT: rows}`, null for a row that failed, and with `errors` why: row, file, error.
 
-    Bytes that are not text are {"base64": ...}; NaN and infinity are null.
+    Bytes that are not text are {"base64": ...}. NaN and infinity are null.
     """
     if not answer.errors and len(answer.parts) == 1:
         return outputs_as_json(answer.parts[0])
@@ -48,11 +49,18 @@ def format_json(answer: Answer, names: Names) -> bytes:
 
 def outputs_as_json(outputs: Arrays) -> bytes:
     """Return `{OUTPUT: nested lists}`."""
-    return dump_json({name: _in_pieces(_values(array)) for name, array in outputs.items()})
+    if all(array.dtype == object or array.size <= PIECE for array in outputs.values()):
+        return dump_json({name: _values(array) for name, array in outputs.items()})
+    content = BytesIO()  # whose value is not another copy
+    for name, array in outputs.items():
+        content.write((b"," if content.tell() else b"{") + dump_json(name) + b":")
+        content.writelines(_iter_json(array))
+    content.write(b"}")
+    return content.getvalue()
 
 
 async def unless_large(parts: Iterable[Arrays], write: Callable[[], bytes]) -> bytes:
-    """Return what `write` makes of outputs; of large ones in a thread, so that others have their turn."""
+    """Return what `write` makes of outputs. Large ones are written in a thread, so that others have their turn."""
     if sum(_size(array) for outputs in parts for array in outputs.values()) > PIECE:
         return await asyncio.to_thread(write)
     return write()
@@ -62,7 +70,7 @@ def _size(array: Array) -> int:
     return sum(map(len, array.flat)) if array.dtype == object else array.size
 
 
-def dump_json(content: Mapping[str, object] | Array) -> bytes:
+def dump_json(content: object) -> bytes:
     """Return JSON, also of bytes and of NumPy's arrays and numbers."""
     return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY, default=_plain)
 
@@ -74,18 +82,23 @@ def _values(array: Array) -> Iterable[object]:
 def _in_pieces(value: object) -> object:
     """Return a value, a large array as its JSON: orjson lets nobody else run while it writes."""
     if isinstance(value, np.ndarray) and value.size > PIECE:
-        return orjson.Fragment(_long_array(value))
+        return orjson.Fragment(b"".join(_iter_json(value)))
     return value
 
 
-def _long_array(array: Array) -> bytes:
-    if array.size <= PIECE:
-        return dump_json(array)
+def _iter_json(array: Array) -> Iterator[bytes]:
+    """Iterate over the pieces of an array's JSON."""
+    if array.dtype == object or array.size <= PIECE:
+        yield dump_json(_values(array))
+        return
     rows = PIECE * len(array) // array.size
-    if not rows:
-        return b"[%s]" % b",".join(map(_long_array, array))
-    pieces = (array[start : start + rows] for start in range(0, len(array), rows))
-    return b"[%s]" % b",".join(dump_json(piece)[1:-1] for piece in pieces)
+    for start in range(0, len(array), rows or 1):
+        yield b"," if start else b"["
+        if rows:
+            yield dump_json(_values(array[start : start + rows]))[1:-1]
+        else:
+            yield from _iter_json(array[start])
+    yield b"]"
 
 
 def _long_text(text: str) -> bytes:
