@@ -487,3 +487,11 @@ def test_the_dev_container_has_a_python_for_triton_and_its_ports(default_project
         r"^(?:export )?[A-Z]+_PORT \?= (\d+)", (default_project / "Makefile").read_text(), re.M
     )
     assert [str(port) for port in settings["forwardPorts"]] == ports
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_cores_limit_the_instances_on_a_cpu_alone(generate: Generate, gpus: int) -> None:
+    net = step("net", ["A"], ["B"], "onnxruntime", instances=2)
+    project = generate(gpu_count=gpus, tensors=dict.fromkeys("AB", "FP32[1]"), steps=[net])
+    config = (project / "model_repository/net/config.pbtxt").read_text()
+    assert ("up to the cores" in config, "KIND_CPU" in config) == (not gpus, not gpus)
