@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,13 @@ def model(folder: Path, config: str = "", *files: str) -> Model:
 )
 def test_the_line_of_a_field(path: tuple[Any, ...], line: int) -> None:
     assert fields_of(TEXT).line_of(*path) == line
+
+
+def test_the_lines_of_many_fields_are_found_in_time() -> None:
+    top = Field("", 1, inside=[Field("input", line) for line in range(10_000)])
+    began = time.process_time()
+    assert [top.line_of(("input", i)) for i in range(10_000)] == [*range(10_000)]
+    assert time.process_time() - began < 1
 
 
 def test_fields_have_their_values() -> None:

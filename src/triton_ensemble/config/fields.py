@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from google.protobuf import text_format  # type: ignore[import-untyped, unused-ignore]
 
@@ -23,11 +25,20 @@ class Field:
     @property
     def key(self) -> str:
         """The key of an entry of a map; empty where it has none."""
-        return next((each.value for each in self.find_fields("key")), "")
+        return next((each.value for each in self.inside if each.name == "key"), "")
+
+    @cached_property
+    def _found(self) -> dict[object, list[Field]]:
+        """The fields inside by their name and, in a map, by name and key: a check asks for each of many."""
+        found = defaultdict[object, list[Field]](list)
+        for each in self.inside:
+            found[each.name].append(each)
+            found[each.name, each.key].append(each)
+        return dict(found)
 
     def find_fields(self, name: str) -> list[Field]:
         """Return the fields of this name inside it."""
-        return [each for each in self.inside if each.name == name]
+        return self._found.get(name, [])
 
     def line_of(self, *path: Part) -> int:
         """Return the line of the last part of a path that is written."""
@@ -36,7 +47,7 @@ class Field:
             name, which = part if isinstance(part, tuple) else (part, 0)
             fields = current.find_fields(name)
             if isinstance(which, str):
-                fields, which = [each for each in fields if each.key == which], -1
+                fields, which = current._found.get(part, []), -1
             if not -len(fields) <= which < len(fields):
                 break
             current = fields[which]
