@@ -31,6 +31,8 @@ from support import Generate
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 from triton_ensemble.adopt.fields import TENSORRT_ALONE, tensor_spec
+from triton_ensemble.check.calls import find_called_models
+from triton_ensemble.check.repository import Repository
 from triton_ensemble.pipeline.rules import rules_with
 
 ONCE = {"IN": "IN"}, {"OUT": "OUT"}
@@ -771,6 +773,15 @@ def test_a_name_in_code_that_calls_nothing_is_no_call(adopt: Adopt) -> None:
     assert len(adopt.answers({})["steps"]) == 1
 
 
+def test_a_link_out_of_the_repository_is_not_read_as_code(adopt: Adopt) -> None:
+    folder = write(adopt.folder, alone(n=PYTHON))
+    outside = adopt.folder.parent / "outside.py"
+    outside.write_text(BLS.format("'n'"))
+    (folder / "m/1/helper.py").symlink_to(outside)
+    repository = Repository.read(folder)
+    assert find_called_models(repository.models["m"], repository.folders) == set()
+
+
 def test_a_called_model_must_declare_its_tensors(adopt: Adopt) -> None:
     folder = write(adopt.folder, alone(n='backend: "onnxruntime"'))
     (folder / "m/1/model.py").write_text(BLS.format("'n'"))
@@ -1378,7 +1389,7 @@ def test_a_single_model_is_the_step_of_an_ensemble(
 
 def test_a_single_model_must_declare_its_tensors(adopt: Adopt) -> None:
     assert adopt.refusal({"m": 'backend: "onnxruntime"'}) == (
-        "m/config.pbtxt: has no ensemble that says its inputs and outputs; declare them"
+        "m/config.pbtxt: is in no ensemble, and declares no inputs or no outputs; declare them"
     )
 
 

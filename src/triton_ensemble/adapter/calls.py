@@ -1,4 +1,4 @@
-"""The models that a step calls, as functions; a call lasts no longer than somebody waits for the step's own answer."""
+"""The models that a step calls, as functions. A call ends when nobody waits for the step's own answer any more."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Waiting:
         self._requests, self._looked = requests, begun
 
     def position(self) -> SequencePosition:
-        """Return the position of the request in its sequence; without a request it is a sequence of its own."""
+        """Return the position of the request in its sequence. Without a request it is a sequence of its own."""
         return next(map(position_of, self._requests), SequencePosition(1, True, True))
 
     def left_us(self) -> int:
-        """Return the microseconds that are left; 0 means any time."""
+        """Return the microseconds that are left. 0 means any time."""
         return 0 if self._end == inf else max(1, int((self._end - perf_counter()) * 1e6))
 
     def pause(self) -> float:
@@ -85,7 +85,7 @@ class Call:
     """A model as a function: its arguments are spelt like a step's, and outputs have their names.
 
     A decoupled model returns an iterator over the outputs of its answers. A model of sequences may be given a position
-    first; otherwise it is that of the request which the step answers.
+    first. Its default is that of the request which the step answers.
     """
 
     def __init__(self, model: CalledModel, arrays: NumpyArrays, answered: Answered) -> None:
@@ -157,7 +157,7 @@ class Call:
         return {tensor.name(): self._arrays.read(tensor) for tensor in response.output_tensors()}
 
     def _part(self, response: Response, waiting: Waiting) -> Iterator[dict[str, Array]]:
-        """Yield the outputs of one answer of several; the last answer may only mark the end."""
+        """Yield the outputs of one answer of several. The last answer may only mark the end."""
         if outputs := self._outputs(response, waiting):
             yield outputs
 
@@ -198,6 +198,6 @@ def position_of(request: Request) -> SequencePosition:
 
 
 def stop(responses: object) -> None:
-    """Stop a model that may have more to answer; Triton can since 25.04."""
+    """Stop a model that may have more to answer. Triton can since 25.04."""
     if hasattr(responses, "cancel"):
         responses.cancel()

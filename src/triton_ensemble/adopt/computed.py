@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
 
-from triton_ensemble.check.calls import is_bls, nodes
+from triton_ensemble.check.calls import is_bls, iter_own_code
+from triton_ensemble.check.python_code import Function, PythonFile, compile_file
 from triton_ensemble.config import Model
-from triton_ensemble.reading import is_outside, iter_files, read_codes
 
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 ITEMS = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.BoolOp)
 # Functions and methods whose result has the texts that they are called with, or for.
 PASS_ON = {"enumerate", "get", "items", "keys", "list", "set", "sorted", "str", "tuple", "values"}
@@ -19,21 +17,20 @@ Scope = ast.AST | None
 
 
 class _Code:
-    """What the code of a model says of each name; of arguments of functions and their results too."""
+    """The values that the code of a model gives each name, argument, attribute and result."""
 
-    def __init__(self, modules: list[ast.Module], parameters: set[str]) -> None:
+    def __init__(self, files: list[PythonFile], parameters: set[str]) -> None:
         self._values: defaultdict[tuple[Scope, str], list[ast.AST]] = defaultdict(list)
         self._scopes: dict[ast.AST, Scope] = {}
         self._parameters = parameters
         self._known: dict[tuple[Scope, str], bool] = {}
-        waiting: list[tuple[ast.AST, Scope]] = [(module, None) for module in modules]
+        waiting: list[tuple[ast.AST, Scope]] = [(file.tree, None) for file in files]
         while waiting:
             node, scope = waiting.pop()
             self._scopes[node] = scope
-            inside = node if isinstance(node, FUNCTIONS) else scope
+            inside = node if isinstance(node, Function) else scope
             waiting += [(child, inside) for child in ast.iter_child_nodes(node)]
-        functions = [node for node in self._scopes if isinstance(node, FUNCTIONS)]
-        self._functions = {function.name: function for function in functions}
+        self._functions = {node.name: node for node in self._scopes if isinstance(node, Function)}
         for node in self._scopes:
             self._learn(node)
 
@@ -64,7 +61,7 @@ class _Code:
             elif isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
                 self._values[self._scopes[target], target.id].append(value)
 
-    def _pass(self, function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call) -> None:
+    def _pass(self, function: Function, call: ast.Call) -> None:
         names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
         own = int(isinstance(call.func, ast.Attribute) and names[:1] == ["self"])
         given = [*zip(names[own:], call.args, strict=False)]
@@ -111,33 +108,22 @@ class _Code:
 
 def find_computed_calls(model: Model) -> list[str]:
     """Return the places, as `m/1/model.py:7`, of requests to a model whose name the code computes or reads."""
-    if model.backend != "python" or any(model.folder.glob("*/step.json")):
+    if any(model.folder.glob("*/step.json")):
         return []
-    files = [path for path in iter_files(model.folder) if path.suffix == ".py"]
-    own = [path for path in files if "site-packages" not in path.parts]
-    inside = [path for path in own if not is_outside(path, model.folder.parent)]
-    modules = {path: next(nodes(b"".join(read_codes([path]))), None) for path in inside}
-    trees = {path: tree for path, tree in modules.items() if isinstance(tree, ast.Module)}
-    code = _Code([*trees.values()], {*model.config.parameters})
+    files = [*map(compile_file, iter_own_code(model))]
+    code = _Code(files, {*model.config.parameters})
     return [
-        f"{path.relative_to(model.folder.parent).as_posix()}:{line}"
-        for path, tree in trees.items()
-        for line, name in _iter_names(tree)
-        if not _is_known(code, name)
+        f"{file.path.relative_to(model.folder.parent).as_posix()}:{call.lineno}"
+        for file in files
+        for call in ast.walk(file.tree)
+        if isinstance(call, ast.Call) and is_bls(call) and not _is_known(code, call)
     ]
 
 
-def _iter_names(tree: ast.Module) -> Iterator[tuple[int, ast.AST]]:
-    """Iterate over the lines of requests, each with what names the model."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and is_bls(node):
-            given = {keyword.arg: keyword.value for keyword in node.keywords}
-            if name := given.get("model_name", given.get(None)):
-                yield node.lineno, name
-
-
-def _is_known(code: _Code, name: ast.AST) -> bool:
+def _is_known(code: _Code, call: ast.Call) -> bool:
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    name = given.get("model_name", given.get(None))
     try:
-        return code.knows(name)
+        return name is None or code.knows(name)
     except RecursionError:
         return False

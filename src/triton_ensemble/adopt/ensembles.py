@@ -54,7 +54,7 @@ def choose_model(
     calls: Mapping[str, Collection[str]],
     computing: Collection[str],
 ) -> Model:
-    """Return the wanted model, or the only model that others do not use; Refused without one.
+    """Return the wanted model, or the only model that others do not use. Raise Refused without one.
 
     It is an ensemble, or a Python model that calls others by BLS: `calls` has what each model calls, and those that are
     `computing` call any. If there is neither, it is any model.
@@ -77,9 +77,9 @@ def choose_model(
 
 
 def ensemble_of(model: Model, models: Models) -> Model:
-    """Return an ensemble whose only step is a model; it has the model's inputs and outputs. Refused where there are none."""
+    """Return an ensemble of one model, with its inputs and outputs. Raise Refused if it declares none."""
     if not declares_all(model):
-        what = "has no ensemble that says its inputs and outputs"
+        what = "is in no ensemble, and declares no inputs or no outputs"
         raise Refused(config_of(model.name), what, "declare them")
     name = f"{model.name}_pipeline"
     while name in models:
@@ -124,7 +124,7 @@ def declares_all(model: Model) -> bool:
 
 
 def only_called(model: Model) -> Step:
-    """Return a step for a model that no ensemble maps tensors of; Refused where it declares none."""
+    """Return a step for a model that no ensemble maps tensors of. Raise Refused if it declares none."""
     if not declares_all(model):
         what = "is only called by other models, and declares no inputs or no outputs"
         raise Refused(config_of(model.name), what, "declare them")

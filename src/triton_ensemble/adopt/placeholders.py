@@ -20,7 +20,7 @@ Folders = dict[str, Model | UnreadModel]
 
 
 def fill(folders: Folders, values: Mapping[str, str]) -> None:
-    """Fill the values into the configs as they were read; Refused for a name that no config has."""
+    """Fill the values into the configs as they were read. Raise Refused for a name that no config has."""
     texts = {name: text for name, each in folders.items() if (text := _read(each))}
     known = [match[1] for text in texts.values() for match in PLACEHOLDER.finditer(text)]
     for name in sorted(values.keys() - {*known}):

@@ -48,7 +48,7 @@ def warnings(findings: Iterable[Finding], models: Collection[str]) -> Iterator[s
 
 
 def list_unread_pipelines(repository: Repository, wanted: str) -> list[str]:
-    """Return the folders whose config may be the pipeline's, but can't be read as one; all if none can be read."""
+    """Return the folders whose config may be the pipeline's, but can't be read: all if none can be read."""
     unread = {name: each for name, each in repository.folders.items() if not _is_read(each)}
     if not repository.models:
         return [*unread]

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from triton_ensemble.check.python_code import Function, PythonFile
 from triton_ensemble.config import Model
@@ -142,9 +143,7 @@ def find_called_models(model: Model, models: Mapping[str, object]) -> set[str]:
             return {
                 name for path in manifests for name in read_manifest_calls(path)
             } & models.keys()
-    files = iter_files(model.folder) if model.backend == "python" else ()
-    own = (path for path in files if path.suffix == ".py" and "site-packages" not in path.parts)
-    codes = [*read_codes(own)]
+    codes = [*read_codes(iter_own_code(model))]
     if not any(BLS.encode() in code for code in codes):
         return set()
     texts = {parameter.string_value for parameter in model.config.parameters.values()}
@@ -152,6 +151,14 @@ def find_called_models(model: Model, models: Mapping[str, object]) -> set[str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             texts.add(node.value)
     return (texts & models.keys()) - {model.name}
+
+
+def iter_own_code(model: Model) -> Iterator[Path]:
+    """Iterate over the Python files of a Python model, without packages and links out of the repository."""
+    for path in iter_files(model.folder) if model.backend == "python" else ():
+        is_code = path.suffix == ".py" and "site-packages" not in path.parts
+        if is_code and not model.is_foreign(path):
+            yield path
 
 
 def nodes(code: bytes) -> Iterator[ast.AST]:

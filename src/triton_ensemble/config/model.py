@@ -66,7 +66,7 @@ class Model:
         return Path("/".join((str(self.folder), *parts)))
 
     def is_foreign(self, file: Path) -> bool:
-        """Return whether a file is out of the repository; the model's folder itself may be a link."""
+        """Return whether a file is out of the repository. The model's folder itself may be a link."""
         return is_outside(file, self.folder, self.folder.parent)
 
     @cached_property
@@ -123,7 +123,7 @@ class Model:
 
     @cached_property
     def completes_config(self) -> bool:
-        """Whether the backend may add tensors that the config leaves out; of a Python model its code says so."""
+        """Whether the backend, or the code of a Python model, may add tensors that the config leaves out."""
         if self.backend == "python":
             codes = read_codes(self.folder.glob("[0-9]*/*.py"))
             return any(b"auto_complete_config" in code for code in codes)

@@ -33,7 +33,7 @@ def keep_edits(copy: Aside) -> Iterator[str]:
 
 
 def renew_generated(copy: Aside, owned: Iterable[str]) -> None:
-    """Render the owned files anew that follow pipeline.yml, and that nobody has changed; Copier leaves them alone."""
+    """Render the owned files anew that follow pipeline.yml and that nobody has changed. Copier leaves them alone."""
     for path in [path for path in owned if _follows_pipeline(copy, path)]:
         if (new := copy.this_update / path).is_file():
             shutil.copyfile(new, copy.project / path)
