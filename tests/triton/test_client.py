@@ -533,7 +533,9 @@ def test_a_sequence(generate: Generate, transport: str) -> None:
 def test_a_sequence_of_streams(generate: Generate, transport: str) -> None:
     counting = step("count", ["N"], ["I"], decoupled=True, sequence={"direct": {}})
     project = generate(**STREAM | {"steps": [counting]})
-    assert "generate_stream" not in (project / "README.md").read_text()  # Triton takes no sequence there
+    assert (
+        "generate_stream" not in (project / "README.md").read_text()
+    )  # Triton takes no sequence there
     (project / "steps/count.py").write_text(
         COUNT.replace("__call__(self,", "__call__(self, at, /,").replace(
             "+ i", "+ i + 10 * at.start + 20 * at.end"
