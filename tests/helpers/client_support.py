@@ -27,11 +27,12 @@ def package(project: Project) -> Iterator[ModuleType]:
 def served(project: Project, *server_args: str) -> Iterator[LocalTriton]:
     succeed(project.make("repository"))
     config = next(project.path.glob("model_repository/*/config.pbtxt"))
-    ensemble = next(
+    ensembles = (
         path.parent.name
         for path in config.parent.parent.glob("*/config.pbtxt")
         if 'platform: "ensemble"' in path.read_text()
     )
+    ensemble = next(ensembles, config.parent.name)
     with LocalTriton(project / "model_repository", ensemble, server_args=server_args) as triton:
         yield triton
 

@@ -191,7 +191,7 @@ class Mutations(Parts):
         self.binding("inputs")["optional"] = True
 
     def an_optional_tensor(self) -> None:
-        self.tensors[self.one(self.tensors)]["optional"] = True
+        self.tensors[self.one(self.pipeline.interface()[0])]["optional"] = True
 
     def a_version(self) -> None:
         self.one(self.steps)["version"] = self.one([1, 2])

@@ -82,6 +82,17 @@ def delayed(**policy: Any) -> dict[str, Any]:
 DELAYS = "step a: keeps the order of requests, so a timeout cannot delay one; write `timeout_action: REJECT`"
 OPEN = {"A": "FP32[4]", "M": "FP32[-1]", "X": "FP32[4]", "Y": "FP32[4]"}
 MAYBE = {"A": "FP32[4]", "B": {"type": "FP32", "dims": [4], "optional": True}, "X": "FP32[4]"}
+FIRST, SECOND = step("a", ["A"], ["M"], fuse=False), step("b", ["A", "M"], ["X"], fuse=False)
+
+
+def maybe(*steps: Any, **answers: Any) -> dict[str, Any]:
+    """Return a pipeline whose steps may leave out M and N."""
+    given = wired(*steps, **answers)
+    return given | {
+        "tensors": {n: MAYBE["B"] if n in "MN" else t for n, t in given["tensors"].items()}
+    }
+
+
 HALVES = {
     "tensors": {"A": "FP32[4]", "B": "BF16[4]", "X": "FP32[4]"},
     "steps": [
@@ -259,9 +270,42 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
         | {"tensors": MAYBE},
         "step a: needs B, which requests may leave out; write `optional: true` here too, or drop it there",
     ),
+    "an output that a step may leave out": (maybe(FIRST, SECOND), ""),
+    "an output that a step may leave out, and the next one may not": (
+        maybe(FIRST, step("b", {"A": "A", "m": {"tensor": "M", "optional": False}}, ["X"])),
+        "step b: needs M, which step a may leave out; write `optional: true` here too, or drop it there",
+    ),
+    "an output that a step may leave out, of a model that two steps have": (
+        maybe(
+            FIRST, SECOND, {"name": "c", "model": "a", "inputs": {"A": "X"}, "outputs": {"M": "Y"}}
+        ),
+        "step c: has `optional` on M, one of its outputs; write it at the tensor, in `tensors`",
+    ),
+    "an output that a step may leave out, to ONNX Runtime": (
+        maybe(FIRST, step("b", ["A", "M"], ["X"], "onnxruntime")),
+        "model b: has the optional input M, which onnxruntime refuses with batches; "
+        "drop `optional: true`, or write `max_batch_size: 0`",
+    ),
+    "an output that a step may leave out, and another step reads": (
+        maybe(FIRST, SECOND, outputs=["M", "X"]),
+        "outputs: M is read by a step too, and no copy can be made of what is left out; "
+        "write `ensemble: {all_outputs: true}`",
+    ),
+    "an output that a step may leave out, and another step reads, with all others": (
+        maybe(FIRST, SECOND, outputs=["M", "X"], **ALL),
+        "",
+    ),
+    "nothing but outputs that a step may leave out": (
+        maybe({**FIRST, "outputs": ["M", "N"]}, step("b", ["M", "N"], ["X"], fuse=False)),
+        "step b: reads only M and N, which step a may leave out; drop its `optional: true`, or read another tensor too",
+    ),
+    "outputs that a step may leave out, all of them": (
+        maybe(FIRST),
+        "outputs: a step may leave out each of them; drop `optional: true` of one, or return another tensor too",
+    ),
     "an optional output": (
         wired(step("a", ["A"], {"x": {"tensor": "X", "optional": True}})),
-        "step a: has `optional` on x, one of its outputs; only inputs have it, drop it",
+        "step a: has `optional` on x, one of its outputs; write it at the tensor, in `tensors`",
     ),
     "labels of an input": (
         wired(step("a", {"i": {"tensor": "A", "labels": "names.txt"}}, ["X"])),
@@ -269,7 +313,7 @@ WIRINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an optional output of the ensemble": (
         wired(step("a", ["A"], ["X"]), outputs={"X": {"optional": True}}),
-        "the ensemble has `optional` on X, one of its outputs; only inputs have it, drop it",
+        "the ensemble has `optional` on X, one of its outputs; write it at the tensor, in `tensors`",
     ),
     "an output of the ensemble reshaped to another size": (
         wired(step("a", ["A"], ["X"]), outputs={"X": {"reshape": [5]}}),

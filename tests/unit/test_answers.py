@@ -332,7 +332,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 BAD_FILES: list[tuple[dict[str, Any], str]] = [
     (
         one(["A"], {"o": {"tensor": "B", "optional": True}}),
-        "step one: has `optional` on o, one of its outputs; only inputs have it, drop it",
+        "step one: has `optional` on o, one of its outputs; write it at the tensor, in `tensors`",
     ),
     (
         {**one(), "inputs": {"A": {"labels": "a.txt"}}},

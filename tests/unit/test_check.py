@@ -134,6 +134,13 @@ OF_CODE = {
     "calls of a step that is none",
     "steps that call each other, over a third",
     "tensors that a model.py of one's own adds",
+    "an output that a step may leave out, and the next one may not",
+    "an output that a step may leave out, and another step reads",
+    "an output that a step may leave out, of a model that two steps have",
+    "an optional output",
+    "an optional output of the ensemble",
+    "nothing but outputs that a step may leave out",
+    "outputs that a step may leave out, all of them",
 }
 # What is adopted is taken as it is, and the check warns.
 AS_IT_IS = {"rows that a step has not, adopted"}

@@ -74,6 +74,11 @@ def test_routes_that_the_pipeline_can_serve(openai: Any) -> None:
         ),
         (
             {"embeddings": EMBEDDINGS},
+            {"tensors": TENSORS | {"VECTOR": {"type": "FP32", "dims": [3], "optional": True}}},
+            "openai: embeddings returns VECTOR, which a step may leave out; drop its `optional: true`, or drop the route",
+        ),
+        (
+            {"embeddings": EMBEDDINGS},
             {"extras": []},
             "openai: the project has no gateway; add `gateway` to `extras`, or drop `openai`",
         ),

@@ -94,15 +94,14 @@ class FusedSteps:
                 outputs = step.check_outputs(
                     await returned if step.asynchronous else returned, rows
                 )
-                for own, name in writes:
-                    tensors[name] = keep(outputs[own])
+                tensors.update({n: keep(outputs[own]) for own, n in writes if own in outputs})
             except BaseException as error:
                 raise StepFailure(step) from error
             finally:
                 end = perf_counter()
                 step.count(end - begin)
                 begin = end
-        return {name: tensors[name] for name in self._outputs}
+        return {name: tensors[name] for name in self._outputs if name in tensors}
 
     def check_outputs(self, outputs: Mapping[str, Array], rows: int | None) -> Mapping[str, Array]:
         """Return the outputs as they are: each step's are checked already."""

@@ -55,7 +55,9 @@ class TritonPythonModel:
         models = [model for step in steps for model in step["calls"].values()]
         # A call is part of the sequence of one request.
         in_sequence = self._sequential or any("sequence" in model for model in models)
-        self._joinable = self._batched and not in_sequence
+        # A step leaves out an output of a whole call, which is then one request.
+        is_whole = any("optional" in step for step in steps)
+        self._joinable = self._batched and not in_sequence and not is_whole
         self._inputs = (
             [tensor["name"] for tensor in config["input"]]
             if shared

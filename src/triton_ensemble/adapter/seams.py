@@ -56,6 +56,7 @@ class StepManifest(_Step, total=False):
     module: str
     file: str
     threads: int
+    optional: list[str]  # outputs that it may leave out
     input: list[TensorConfig]  # these three of a step that shares its model
     output: list[TensorConfig]
     parameters: dict[str, dict[str, str]]

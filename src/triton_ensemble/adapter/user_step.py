@@ -91,6 +91,7 @@ class UserStep:
         self._outputs = {
             tensor["name"]: Output(tensor, batched, arrays) for tensor in config["output"]
         }
+        self._optional = frozenset(manifest.get("optional", ()))
         self._call = user(context)
         self._check_signature([None] * ("sequence_batching" in config))
 
@@ -114,12 +115,14 @@ class UserStep:
         self._calls.value += calls
 
     def check_outputs(self, returned: object, rows: int | None) -> Mapping[str, Array]:
-        """Return the outputs by name; StepError if they differ from the config."""
+        """Return the outputs by name, without those that are left out; StepError if they differ from the config."""
         given: Mapping[str, Array] = returned if type(returned) is dict else self._mapping(returned)
-        if given.keys() != self._outputs.keys():
+        if self._optional:
+            given = {n: a for n, a in given.items() if a is not None or n not in self._optional}
+        if given.keys() | self._optional != self._outputs.keys():
             raise StepError(self._describe_difference(given))
-        for name, output in self._outputs.items():
-            value = given[name]
+        for name, value in given.items():
+            output = self._outputs[name]
             if (
                 type(value) is not output.plain
                 or value.dtype is not output.dtype
@@ -129,7 +132,7 @@ class UserStep:
         return given
 
     def _describe_difference(self, given: Mapping[str, object]) -> str:
-        missing = self._outputs.keys() - given.keys()
+        missing = self._outputs.keys() - given.keys() - self._optional
         meant = f"did you mean {min(missing)}?" if len(missing) == 1 else ""
         for name in given.keys() - self._outputs.keys():
             known = meant or f"they are {', '.join(self._outputs)}"

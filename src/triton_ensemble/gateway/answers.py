@@ -7,6 +7,7 @@ import base64
 import re
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -31,15 +32,15 @@ class Image(NamedTuple):
 
 
 def format_json(answer: Answer, names: Names) -> bytes:
-    """Return `{OUTPUT: rows}`, null for a row that failed, and with `errors` why: row, file, error.
+    """Return `{OUTPUT: rows}`, null for a row that failed or lacks it, and with `errors` why: row, file, error.
 
     Bytes that are not text are {"base64": ...}. NaN and infinity are null.
     """
     if not answer.errors and len(answer.parts) == 1:
         return outputs_as_json(answer.parts[0])
     rows = {
-        name: [_in_pieces(row) for part in answer.parts for row in _values(part[name])]
-        for name in answer.parts[0]
+        name: [_in_pieces(row) for part in answer.parts for row in _rows(part, name)]
+        for name in dict.fromkeys(name for part in answer.parts for name in part)
     }
     content = {name: _fill_gaps(answer, values) for name, values in rows.items()}
     if answer.errors:
@@ -73,6 +74,11 @@ def _size(array: Array) -> int:
 def dump_json(content: object) -> bytes:
     """Return JSON, also of bytes and of NumPy's arrays and numbers."""
     return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY, default=_plain)
+
+
+def _rows(part: Arrays, name: str) -> Iterable[object]:
+    """Return the rows of an output; null for each if a step left it out, which it never does with all outputs."""
+    return _values(part[name]) if name in part else repeat(None, len(next(iter(part.values()))))
 
 
 def _values(array: Array) -> Iterable[object]:

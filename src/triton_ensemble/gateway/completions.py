@@ -69,7 +69,8 @@ async def _pieces(given: Completion, pipeline: Pipeline) -> AsyncGenerator[str, 
     known = {name: [value] for name, value in inputs.items() if name in pipeline.takes}
     async with aclosing(pipeline.stream(known)) as answers:
         async for outputs in answers:
-            yield b"".join(map(bytes, outputs["text_output"].flat)).decode(errors="replace")
+            if "text_output" in outputs:
+                yield b"".join(map(bytes, outputs["text_output"].flat)).decode(errors="replace")
 
 
 async def _events(

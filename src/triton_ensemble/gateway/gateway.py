@@ -124,7 +124,7 @@ class Gateway:
         with self._translate(asked):
             for error in answer.errors.values():
                 raise error
-        return self._predictor.join(answer.parts)
+            return self._predictor.join(answer.parts)
 
     async def _answer(self, asked: Asked, inputs: Mapping[str, object]) -> Answer:
         """Return what Triton answers; Refusal where no row gets outputs."""

@@ -54,7 +54,8 @@ class Predictor:
         self.join: Callable[[Sequence[Arrays]], Arrays] = client.runtime.batches.join_rows
         batch = client.tensors.MAX_BATCH_SIZE
         refused = client.InvalidInput
-        alone = not shared or batch < 2 or client.tensors.SEQUENTIAL
+        apart = client.tensors.SEQUENTIAL or hasattr(client.tensors, "REQUESTS_APART")
+        alone = not shared or batch < 2 or apart
         failed = client.runtime.errors.ServerFailure
         shared_calls = SharedCalls(
             connection.send, self.join, batch, refused=refused, failed=failed

@@ -90,7 +90,8 @@ class TritonHttp:
         answer = await self._ask("POST", f"{self._model}/infer", deadline, more, head, *contents)
         try:
             outputs = _outputs(answer)
-            return {name: outputs[name] for name in self._client.tensors.OUTPUTS}
+            known = self._client.tensors.OUTPUTS.items()
+            return {n: outputs[n] for n, one in known if n in outputs or not one.optional}
         except (KeyError, TypeError, ValueError, struct.error):
             reason = f"{self._server.netloc} answers what is not Triton's"
             raise self._client.runtime.errors.ServerFailure(reason) from None

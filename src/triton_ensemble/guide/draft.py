@@ -23,9 +23,11 @@ IN_USES = {"tensor", "type", "dims", "optional"}
 # What is wrong with outputs may be right with the next step, which joins them.
 OF_OUTPUTS = {
     "decoupled-outputs",
+    "exposed-optional",
     "exposed-type",
     "output-unknown",
     "output-unwritten",
+    "outputs-optional",
     "partial-output",
 }
 

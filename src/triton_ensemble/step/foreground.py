@@ -76,8 +76,8 @@ class ForegroundStep:
         known: Arrays = dict(tensors)
         for part, step in self._parts[:-1]:
             [outputs] = self._answers(part, step, known)
-            named = ((tensor["tensor"], outputs[tensor["name"]]) for tensor in part["output"])
-            known |= {name: array for name, array in named if name}
+            named = ((each["tensor"], outputs.get(each["name"])) for each in part["output"])
+            known |= {name: array for name, array in named if name and array is not None}
         part, step = self._parts[-1]
         if not debug:
             return self._answers(part, step, known)

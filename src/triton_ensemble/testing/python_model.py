@@ -30,7 +30,9 @@ class PythonModel:
         rows = 1 if "sequence_batching" in self.config else self.config["max_batch_size"]
         self.max_rows = max(1, min(4, rows))  # of the requests that tests make
         decoupled = self.config.get("model_transaction_policy", {}).get("decoupled", False)
-        self.joins_requests = rows > 1 and not decoupled
+        steps = read_manifest(folder)[0]["steps"]
+        leaves_out = any("optional" in step for step in steps)
+        self.joins_requests = rows > 1 and not decoupled and not leaves_out
 
     def requests(self, samples: list[Sample], rows: int = 1) -> dict[str, Arrays]:
         """Return the samples, where the model reads the pipeline's inputs; zeros; and random values, by what they are.

@@ -29,9 +29,10 @@ export function shown(answer, facts, sent) {
   });
   if (!facts.sequential || count === 1) return element("ul", { class: "answers" }, ...rows);
   const file = sent.length === 1 ? sent[0].file : null; // the recording of which the rows are
-  const texts = facts.outputs.filter(isText).map(({ name }) => answer[name]);
+  const whole = facts.outputs.filter(({ name }) => answer[name]?.every((row) => row !== null));
+  const texts = whole.filter(isText).map(({ name }) => answer[name]);
   const telling = rows.filter((_, i) => texts.some((cells) => cells[i][0] !== ""));
-  return element("div", {}, timeline(answer, facts, file), element("ul", { class: "answers" }, ...telling));
+  return element("div", {}, timeline(answer, { outputs: whole }, file), element("ul", { class: "answers" }, ...telling));
 }
 
 /** Return an error of a row, or of the request where `name` is null. */
@@ -49,7 +50,8 @@ export function raw(text) {
 
 function card({ name, file }, values, facts) {
   const title = name === null ? [] : [element("h3", {}, name)];
-  const outputs = facts.outputs.map((output) => ({
+  const given = facts.outputs.filter(({ name }) => (values[name] ?? null) !== null); // a step may leave out others
+  const outputs = given.map((output) => ({
     ...output,
     value: values[output.name],
     cells: [values[output.name]].flat(Infinity),

@@ -168,11 +168,14 @@ def part(given: Arrays, rows: range) -> Arrays:
 
 
 def join_rows(answers: Sequence[Arrays]) -> Arrays:
-    """Return the rows of all answers, in order; raise ServerFailure if their shapes differ."""
+    """Return the rows of all answers, in order; raise ServerFailure if their shapes or outputs differ."""
     if len(answers) == 1:
         return answers[0]
+    names = answers[0].keys()
     try:
-        return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
+        if any(answer.keys() != names for answer in answers):
+            raise ValueError
+        return {name: np.concatenate([answer[name] for answer in answers]) for name in names}
     except ValueError:
-        reason = "the rows of this call have outputs of different shapes"
+        reason = "the rows of this call have outputs of different shapes, or different outputs"
         raise ServerFailure(f"{reason}; call with at most {MAX_BATCH_SIZE} rows") from None

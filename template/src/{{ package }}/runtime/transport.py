@@ -127,12 +127,15 @@ def encode_request(
 
 
 def decode_result(result: Any, outputs: Sequence[str]) -> Arrays:
-    """Return the outputs of an answer of tritonclient; raise ServerFailure if one is missing."""
+    """Return the outputs of an answer of tritonclient; raise ServerFailure if one is missing that is not optional."""
     arrays = {}
     for name in outputs:
         array = result.as_numpy(name)
+        tensor = OUTPUTS.get(name)
+        if array is None and tensor and tensor.optional:
+            continue
         if array is None:  # Triton does not treat this as an error
             raise ServerFailure(f"the server's answer has no {name}")
-        is_bf16 = name in OUTPUTS and OUTPUTS[name].datatype == "BF16"
+        is_bf16 = tensor is not None and tensor.datatype == "BF16"
         arrays[name] = array.astype(np.float32) if is_bf16 else array  # NumPy does not have BF16
     return arrays

@@ -58,6 +58,8 @@ def openai(graph: Answers, answers: Answers) -> Iterator[Problem]:
             elif name and not role.fits(have[name]):
                 own = f"{have[name]['type']} with dims {have[name]['dims']}"
                 yield problem("openai-tensor", *where, own=own, want=str(role), **words)
+            elif name and role.side == "outputs" and have[name]["optional"]:
+                yield problem("openai-optional", *where, **words)
         sent = {str(name) for name in tensors.values()}
         for name, tensor in sides["inputs"].items():
             if name not in sent and not tensor["optional"]:

@@ -20,6 +20,8 @@ def tensors(owner: Answers, graph: Answers, answers: Answers) -> Iterator[Proble
             if field not in fields[at] and each.get(field):
                 words = {"field": field, "name": name, "side": at, "only": OTHER[at]}
                 yield problem("wrong-side", at, name, field, **words)
+        if at == "outputs" and each["optional"] and not _is_optional(each["tensor"], graph):
+            yield problem("optional-output", at, name, "optional", name=name)
         if reshape is not None and segments(dims) != segments(reshape):
             words = {"name": name, "dims": dims, "reshape": reshape}
             place = (at, name, "reshape")
@@ -31,3 +33,7 @@ def tensors(owner: Answers, graph: Answers, answers: Answers) -> Iterator[Proble
         if "format" in each and len(dims) != 3:
             words = {"name": name, "format": each["format"], "count": len(dims)}
             yield problem("format-dims", at, name, "format", **words)
+
+
+def _is_optional(tensor: str | None, graph: Answers) -> bool:
+    return bool(graph["tensors"].get(tensor, {}).get("optional"))
