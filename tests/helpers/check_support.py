@@ -93,6 +93,14 @@ def calling(model: str) -> str:
     return MODEL.replace("return", f"request = {request}\n        return")
 
 
+def importing(line: str, module: str | None, rule: str = "") -> Case:
+    """Return a case of a model that imports from its helper.py, or from its folder helper/ without modules."""
+    path = "@m/1/helper.py" if module else "@m/1/helper/__init__.py"
+    return Case(
+        rule, {**code("", f"{line}\n{MODEL}", 0).files, path: module or ""}, "m/1/model.py:1"
+    )
+
+
 CASES = [
     one("parse", f"{PYTHON}\n\nmax_batch: 4", 7),
     one("parse", f"{PYTHON}max_batch_size: ${{batch}}", 5),
@@ -145,6 +153,7 @@ CASES = [
     Case("model-format", {"@m": PYTHON.replace("python", "openvino"), "@m/1/model.xml": ""}, "m/config.pbtxt:1"),
     one("execution-environment", f'{PYTHON}parameters {{ key: "EXECUTION_ENV_PATH"\nvalue {{ string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" }} }}', 5),
     one("execution-environment", f'{PYTHON}parameters {{ key: "EXECUTION_ENV_PATH"\nvalue {{ string_value: "env.tar.gz" }} }}', 5),
+    one("execution-environment", f'{PYTHON}parameters {{ key: "EXECUTION_ENV_PATH"\nvalue {{ string_value: "$TRITON_MODEL_DIRECTORY/env" }} }}', 5),
     one("label-file", PYTHON.replace('"OUT"', '"OUT" label_filename: "no.txt"'), 3),
     one("label-file", PYTHON.replace('"OUT"', '"OUT" label_filename: "/etc/hosts"'), 3),
     Case("label-count", {"@m": PYTHON.replace('"OUT"', '"OUT" label_filename: "few.txt"'), "@m/few.txt": "a\nb\n"}, "m/config.pbtxt:3"),
@@ -226,6 +235,12 @@ CASES = [
     code("python-arguments", f"{MODEL}\n    def __init__(self, args):\n        pass\n", 8),
     code("python-arguments", MODEL.replace("self, ", ""), 5, loads=True),
     code("python-class", "class Model:\n    pass\n", 1),
+    code("python-class", f"import sys\nsys.exit(1)\n{MODEL}", 2),
+    code("python-version", f"x = t'{{1}}'\n{MODEL}", 1, ask=False),
+    *(importing(line, module, "python-import") for line, module in (
+        ("from helper import scale", "size = 1"), ("from .helper import scale", "size = 1"), ("import helper.more", None), ("from helper.more import x", None),
+        ("import json, helper", "def f(:"), ("from helper import size, scale", "class size: ..."), ("from helper import x", None),
+    )),
     code("python-async", f"\n{CLASS}async def initialize(self, args):\n        self.answers = [None]\n    def execute(self, requests):\n        return self.answers\n", 3, loads=True),
     code("python-execute", f"\n{CLASS}def excute(self, requests):\n        return []\n", 2, loads=True),
     code("python-return", f"{CLASS}def execute(self, requests):\n        pass\n", 2),
@@ -292,6 +307,14 @@ FINE: dict[str, Files] = {
     "bytes that are no text": {"@m": f'{PYTHON}parameters {{ key: "k" value {{ string_value: "\\377\\xfe\\777\\ud83d\\ude00\\ud83d\\U00110000" }} }}'},
     "an execute that is set later": code("", f"{CLASS}pass\n\nTritonPythonModel.execute = lambda self, requests: []\n", 0).files,
     "a model by other means": code("", f"from json import JSONDecoder as M\nif M:\n    def {NAME}():\n        return M()\n", 0).files,
+    **{
+        f"{line} of {module}": importing(line, module).files
+        for line, module in (
+            ("from helper import size", "size = 1"), ("from helper import x", "from json import *"), ("from helper import x", "def __getattr__(name): ..."), ("import helper, json.tool", None),
+            ("from .helper import a, B, c", "import a\nclass B: ...\nif a:\n    def c(): ..."), ("if 0:\n    from helper import x", "y = 1"), ("from helper import __file__", "y = 1"),
+        )
+    },
+    "an exit of a script": code("", f"import sys\nif {NAME!r} in sys.argv:\n    sys.exit(1)\n{MODEL}", 0).files,
     "arguments of other names": code("", MODEL.replace("(self, requests", "(this, *requests, more=0") + "\n    def initialize(self, args, more=0):\n        return \"is\" is 1\n", 0).files,
 }  # fmt: skip
 

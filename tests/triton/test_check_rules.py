@@ -42,6 +42,7 @@ LOADED = {
 NOT_ASKED = {
     "fil-parameters": "its passing example has no trees",
     "config-made-up": "Triton makes one up",
+    "python-version": "its Python decides",
     "repository-agents": "it dies of it",
     "metric-tags": "it dies of it",
     "folder-name": "it waits for ever",

@@ -25,7 +25,7 @@ class TritonPythonModel:
             responses.append(pb_utils.InferenceResponse([]))
         return responses
 """
-MAKE = "call = pb_utils.InferenceRequest(model_name='{name}', inputs=[])"
+MAKE = "call = pb_utils.InferenceRequest(model_name='{name}', inputs=rows)"
 ENSEMBLE = examples.ensemble_text(examples.step_text("m", "X=X", "Y=Y"))
 DECOUPLED = f"{examples.A}model_transaction_policy {{ decoupled: true }}"
 OTHERS: dict[str, str] = {"e": ENSEMBLE, "other": examples.A, "stream": DECOUPLED}
@@ -44,6 +44,7 @@ def found(tmp_path: Path, *lines: str) -> dict[str, int]:
         ("other", "call.exec()", None),
         ("othr", "call.exec()", "calls-unknown"),
         ("othr", "call.async_exec()", "calls-unknown"),
+        ("", "call.exec()", "calls-unknown"),
         ("stream", "call.exec()", "calls-decoupled"),
         ("stream", "call.exec(decoupled=True)", None),
         ("m", "call.exec()", "calls-itself"),
@@ -68,6 +69,8 @@ def test_a_call_that_each_request_makes(
         ("requested_output_names=[self.name]", None),
         ("requested_output_names=('Y', 'Z')", "asks other for the output Z, which it lacks"),
         ("inputs=[pb_utils.Tensor('X', rows)]", None),
+        ("inputs=[]", "gives other no X, which it needs"),
+        ("inputs=[*rows]", None),
         ("inputs=[pb_utils.Tensor('X2', rows)]", "gives other the input X2, which it lacks"),
         ("inputs=[Tensor.from_dlpack('X2', rows)]", "gives other the input X2, which it lacks"),
         ("inputs=[image]", "gives other the input IMAGE, which it lacks"),
@@ -87,6 +90,12 @@ pb_utils.InferenceRequest(model_name="other", {given}).exec()
     assert [each.what.removesuffix(": each request fails") for each in problems] == [said][
         : bool(said)
     ]
+
+
+def test_a_call_that_names_no_model(tmp_path: Path) -> None:
+    nameless = MAKE.replace("model_name='{name}', ", "")
+    assert found(tmp_path, nameless, "call.exec()") == {"calls-unknown": 12}
+    assert found(tmp_path, nameless.replace("rows", "rows, **rows"), "call.exec()") == {}
 
 
 def test_the_last_request_above_a_call_is_meant(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from check_support import (
     A,
     Case,
     Files,
+    code,
     ensemble,
     step,
     write,
@@ -100,6 +102,27 @@ UNIT_RULES = {
     "python-name",
     "tensor-optional",
 }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = t'{1}'",
+        "def f[T](x: T): ...",
+        "class A[T = int]: ...",
+        "type X = int",
+        "x = f'{'a'}'",
+        "lazy import json",
+        "try:\n    x = 1\nexcept* ValueError:\n    pass",
+        "try:\n    x = 1\nexcept KeyError, json.Error:\n    pass",
+        "match 1:\n    case 1 | 2:\n        pass",
+    ],
+)
+def test_syntax_of_a_newer_python_is_at_most_a_warning(text: str, tmp_path: Path) -> None:
+    files = {**code("", f"import json\n{text}\n{MODEL}", 0).files, "@m/1/own.py": text}
+    found = check(write(tmp_path / "r", files), LOCAL)
+    assert {(f.rule, f.severity) for f in found} <= {("python-version", "warning")}
+    assert found or sys.version_info >= (3, 12) or "match" in text
 
 
 def test_each_rule_has_a_case() -> None:

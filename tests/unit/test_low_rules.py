@@ -85,6 +85,20 @@ def test_a_base_that_nothing_defines(tmp_path: Path, base: str, more: str, found
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("class ", "@missing\nclass ", {"python-name"}),
+        ("    def ", "    @missing\n    def ", {"python-name"}),
+        ("    def ", "    def own(method): return method\n\n    @own\n    def ", set()),
+    ],
+)
+def test_a_decorator_that_nothing_defines(
+    tmp_path: Path, old: str, new: str, found: set[str]
+) -> None:
+    assert rules({"m": A, "m/1/model.py": MODEL.replace(old, new)}, tmp_path) == found
+
+
+@pytest.mark.parametrize(
     ("line", "found"),
     [
         ("json.dumps(1)", {"python-name"}),
@@ -266,6 +280,7 @@ def test_an_execute_of_a_decoupled_model_returns_none(
         (ENVIRONMENT.format("1/good"), set()),
         (STRATEGY.format("/nowhere.so"), {"batch-strategy"}),
         (STRATEGY.format("/"), {"batch-strategy"}),
+        (STRATEGY.format(""), {"batch-strategy"}),
         (STRATEGY.format("/models/m/1/text"), set()),
     ],
 )  # fmt: skip
@@ -274,7 +289,7 @@ def test_configs_that_few_write(tmp_path: Path, more: str, found: set[str]) -> N
     assert rules({"m": f"{A}{more}\n", **files}, tmp_path) == found
 
 
-@pytest.mark.parametrize("name", ["__init__(self)", "initialize(self, args)"])
+@pytest.mark.parametrize("name", ["__new__(cls)", "__init__(self)", "initialize(self, args)"])
 def test_a_method_that_only_raises(tmp_path: Path, name: str) -> None:
     code = MODEL.replace(
         "    def execute", f"    def {name}:\n        raise OSError\n\n    def execute"

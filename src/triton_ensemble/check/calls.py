@@ -49,6 +49,11 @@ class Call:
         return str(name.value) if isinstance(name, ast.Constant) else ""
 
     @property
+    def says_model(self) -> bool:
+        """Whether the code says which model it calls, or that it names none."""
+        return isinstance(self.given.get("model_name"), ast.Constant)
+
+    @property
     def version(self) -> int | None:
         """The version of the model, -1 for the latest; None where no number says which."""
         given = self.given.get("model_version")
@@ -70,6 +75,13 @@ class Call:
         for side, name in names:
             if isinstance(name, ast.Constant):
                 yield side, str(name.value)
+
+    @property
+    def gives_known_inputs(self) -> bool:
+        """Whether a list in the request names each input by a text."""
+        given = self.given.get("inputs")
+        named = [name for side, name in self.tensors if side == "input"]
+        return isinstance(given, ast.List) and len(named) == len(given.elts)
 
     @property
     def caller(self) -> str:
@@ -95,6 +107,8 @@ def _list_calls(function: Function, file: PythonFile) -> Iterator[Call]:
 
     def call(node: ast.Call, request: ast.Call) -> Call:
         given = {each.arg: each.value for each in request.keywords if each.arg}
+        if len(given) == len(request.keywords) and not request.args:
+            given.setdefault("model_name", ast.Constant(""))
         is_certain = node.lineno <= first_exit
         return Call(file, node, function.name, given, values, is_certain)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
+import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,6 +21,17 @@ CLASS = "TritonPythonModel"
 BY_NAME = {"setattr", "delattr", "globals", "locals", "vars", "exec", "eval", "builtins"}
 CALLED = {"initialize", "execute"}
 CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.While, ast.Match, ast.With)
+# Syntax by the Python that brought it: what an older one says of it, or the line at which that one stops.
+NEWER = {
+    (3, 11): r"^\s*except\s*\*|\[(.*, *)?\*\w|: \*",
+    (
+        3,
+        12,
+    ): r"\Af-string|\Aunterminated .*\n.*\b[fF][\"'][^}]*\{\s*$|^\s*type \w+|\b(def|class) \w+\[",
+    (3, 13): r"\b(def|class|type) \w+\[.*=",
+    (3, 14): r"\b([tT][rR]?|[rR][tT])[\"']|^\s*except [\w.]+(, *([\w.]*\.)?[A-Z]\w*)+:",
+    (3, 15): r"^\s*lazy (import|from) ",
+}
 BY_ATTRIBUTE = {"__setattr__", "__dict__", "__globals__", "f_globals", "modules"}
 
 
@@ -30,6 +43,21 @@ class PythonFile:
     tree: ast.Module
     error: Exception | None = None
     is_decoupled: bool = False
+
+    @property
+    def newer(self) -> tuple[int, int] | None:
+        """The Python that has the syntax at which the check's own stops; None if the code is wrong for all."""
+        said = f"{getattr(self.error, 'msg', '')}\n{getattr(self.error, 'text', '')}"
+        known = {python for python, text in NEWER.items() if re.search(text, said, re.M)}
+        return min((python for python in known if python > sys.version_info[:2]), default=None)
+
+    def is_read_by(self, python: tuple[int, int]) -> bool:
+        """Return whether an older Python has the syntax of the code, as far as the check's own knows."""
+        try:
+            ast.parse(read_bytes(self.path, CODE_BYTES), feature_version=python)
+        except SyntaxError:
+            return False
+        return True
 
     def problem(self, node: ast.AST | None, what: str, instead: str) -> Problem:
         """Return a problem at a node; without one, at the first line."""
@@ -53,6 +81,14 @@ class PythonFile:
         for node in self.module_level:
             yield from _iter_bound(node)
 
+    def lacks(self, name: str) -> bool:
+        """Return whether another module can't import a name from this one."""
+        classes = {node.name for node in self.module_level if isinstance(node, ast.ClassDef)}
+        known = {*self.names, *classes}
+        used = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
+        is_known = name in known or re.fullmatch("__.*__", name)
+        return not (is_known or {"*", "__getattr__"} & known or BY_NAME & used)
+
     def removes(self, target: str) -> bool:
         """Return whether the module's last statement about a name or its attribute is `del`, or sets a constant."""
         name, _, attribute = target.partition(".")
@@ -75,7 +111,7 @@ class PythonFile:
     def find_undefined_names(self) -> Iterator[ast.Name]:
         """Iterate over names that no statement binds, where Python surely reads them: NameError.
 
-        That is in the bases of a class, and in `initialize` and `execute` outside of conditions.
+        That is in the bases and decorators of a class, and in `initialize` and `execute` outside of conditions.
         """
         used = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
         classes = {node.name for node in self.module_level if isinstance(node, ast.ClassDef)}
@@ -83,10 +119,10 @@ class PythonFile:
         if not BY_NAME.isdisjoint(used) or "*" in known:
             return
         parts: list[tuple[ast.AST, set[str]]] = [
-            (base, set())
+            part
             for node in self.tree.body
             if isinstance(node, ast.ClassDef)
-            for base in node.bases
+            for part in _iter_run_at_once(node)
         ]
         for node in self.classes:
             called = [each for name, each in methods(node).items() if name in CALLED]
@@ -161,6 +197,14 @@ def _module_level(node: ast.AST) -> Iterator[ast.AST]:
         yield each
         if not isinstance(each, Function | ast.ClassDef):
             yield from _module_level(each)
+
+
+def _iter_run_at_once(node: ast.ClassDef) -> Iterator[tuple[ast.AST, set[str]]]:
+    """Iterate over what the definition of a class runs around its body and its methods, with the names of the class."""
+    yield from ((each, set()) for each in (*node.bases, *node.decorator_list))
+    own = {name for each in _module_level(node) for name in _iter_bound(each)}
+    for method in methods(node).values():
+        yield from ((each, own) for each in method.decorator_list)
 
 
 def _locals(function: Function) -> set[str]:

@@ -12,7 +12,14 @@ from triton_ensemble.config import read_models
 from triton_ensemble.pipeline.rules import Answers
 
 # Rules on the text of a model.py.
-OF_CODE = {"python-arguments", "python-class", "python-execute", "python-syntax"}
+OF_CODE = {
+    "python-arguments",
+    "python-class",
+    "python-execute",
+    "python-import",
+    "python-syntax",
+    "python-version",
+}
 
 
 def check_configs(findings: Iterable[Finding]) -> list[Finding]:

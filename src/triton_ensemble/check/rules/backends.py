@@ -187,7 +187,7 @@ def execution_environment(model: Model) -> Iterator[Problem]:
     inside = path.removeprefix(OWN_FOLDER).lstrip("/")
     lost = path.startswith(OWN_FOLDER) and not (model.folder / inside).exists()
     place = ("parameters", "EXECUTION_ENV_PATH")
-    if lost or (path and path[0] not in "/$"):
+    if lost or (path and not path.startswith(("/", "${", OWN_FOLDER))):
         what = f"Failed to get the canonical path for {path}"
         instead = f"put it in the model's folder, and write {OWN_FOLDER}/..."
         yield model.problem(what, instead, place, missing=True)
@@ -214,13 +214,11 @@ def _is_environment(model: Model, path: Path) -> bool:
 )
 def batch_strategy(model: Model) -> Iterator[Problem]:
     """The library of a batching strategy is in the model's folder."""
-    path = (
-        model.config.parameters[STRATEGY].string_value
-        if STRATEGY in model.config.parameters
-        else ""
-    )
+    if STRATEGY not in model.config.parameters:
+        return
+    path = model.config.parameters[STRATEGY].string_value
     parts = PurePosixPath(path).parts  # of the server's machine: what they end with is here
-    if path and not any(model.file(*parts[i:]).is_file() for i in range(len(parts))):
+    if not any(model.file(*parts[i:]).is_file() for i in range(len(parts))):
         what = f"Batching library path not found: {path}"
         instead = "put it into the model's folder, and write its path there"
         yield model.problem(what, instead, ("parameters", STRATEGY), missing=True)

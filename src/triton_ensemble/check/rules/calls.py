@@ -30,7 +30,7 @@ DECOUPLED = f"{PYTHON}model_transaction_policy {{ decoupled: true }}\n"
 
 def iter_named_calls(repository: Repository) -> Iterator[tuple[Call, Repository]]:
     """Iterate over the calls of models that the code names."""
-    return ((call, repository) for call in repository.bls_calls if call.model)
+    return ((call, repository) for call in repository.bls_calls if call.says_model)
 
 
 def find_sure_cycles(repository: Repository) -> Iterator[tuple[Call, list[str]]]:
@@ -102,15 +102,30 @@ def calls_version(found: tuple[Call, Repository]) -> Iterator[Problem]:
 @error(
     "calls-tensor",
     of=iter_named_calls,
-    triton="loads it, and the call fails for each request: `unexpected inference input 'x' for model 'm'`, or `output`",
+    triton="loads it, and the call fails for each request: `unexpected inference input 'x' for model 'm'`, or `output`, or "
+    "`missing required input(s) ['x']`",
     fails=list_executing("other", given=", requested_output_names=['Z']"),
     passes=list_executing("other", given=", requested_output_names=['Y']"),
 )
 def calls_tensor(found: tuple[Call, Repository]) -> Iterator[Problem]:
-    """The tensors that a call names are inputs and outputs of the called model."""
+    """The tensors that a call names are inputs and outputs of the called model, and it gives all inputs."""
     call, repository = found
     if not (model := repository.models.get(call.model)):
         return
+    given = [name for side, name in call.tensors if side == "input"]
+    needed = [each.name for each in model.config.input if not each.optional]
+    missing = [name for name in needed if name not in given]
+    if (
+        call.gives_known_inputs
+        and missing
+        and {*given} <= {each.name for each in model.config.input}
+    ):
+        what = (
+            f"gives {call.model} no {' and no '.join(missing)}, which it needs: each request fails"
+        )
+        yield call.file.problem(
+            call.node, what, f"add {', '.join(missing)} to the request's inputs"
+        )
     for side, name in call.tensors:
         declared = [tensor.name for tensor in getattr(model.config, side)]
         if name not in declared and (declared or not model.completes_config):

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
+from triton_ensemble import catalog
 from triton_ensemble.check.examples import MODEL
-from triton_ensemble.check.python_code import CLASS, Function, PythonFile, methods
+from triton_ensemble.check.python_code import (
+    CLASS,
+    Function,
+    PythonFile,
+    compile_file,
+    methods,
+)
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.config import Problem
@@ -42,11 +51,40 @@ def iter_compiled_files(repository: Repository) -> Iterator[PythonFile]:
 )
 def python_syntax(file: PythonFile) -> Iterator[Problem]:
     """A model.py compiles, and so does the code of a step."""
-    if file.error:
+    if file.error and not file.newer:
         said = getattr(file.error, "msg", None) or getattr(file.error, "strerror", file.error)
         what = f"{type(file.error).__name__}: {said}"
         line = getattr(file.error, "lineno", None) or 1
         yield Problem(file.path, line, what, "correct it: the model can't load")
+
+
+def iter_read_files(repository: Repository) -> Iterator[tuple[PythonFile, str, str]]:
+    """Iterate over the same files, each with the release and its Python."""
+    known = catalog.releases()
+    release = repository.release if repository.release in known else max(known)
+    return ((file, release, known[release].python) for file in python_files(repository))
+
+
+@warning(
+    "python-version",
+    of=iter_read_files,
+    triton="`SyntaxError: ...`, if the Python of its image is older",
+    fails=code(MODEL.replace("return ", "name = t'{requests}'; return ")),
+    passes=code(MODEL.replace("return ", "name = f'{requests}'; return ")),
+)
+def python_version(found: tuple[PythonFile, str, str]) -> Iterator[Problem]:
+    """The Python of the image has the syntax of a model.py, and of a step."""
+    file, release, python = found
+    major, minor = map(int, python.split("."))
+    what = f"is written for a newer Python than {python}, which the image of {release} has"
+    if file.newer:
+        own = ".".join(map(str, sys.version_info[:2]))
+        what = f"is written for Python {'.'.join(map(str, file.newer))}, so Python {own} can't check it"
+    elif file.error or file.is_read_by((major, minor)):
+        return
+    line = getattr(file.error, "lineno", None) or 1
+    instead = f"write it for Python {python} of {release}, unless your image has another"
+    yield Problem(file.path, line, what, instead)
 
 
 @error(
@@ -63,11 +101,11 @@ def python_class(file: PythonFile) -> Iterator[Problem]:
         what = f"has no class {CLASS}, so the model can't load"
         yield file.problem(None, what, "name its class so")
     for node in file.tree.body:
-        if isinstance(node, ast.Raise):
+        if isinstance(node, ast.Raise) or ast.unparse(node).startswith("sys.exit("):
             what = "raises an error as Triton imports it, so the model can't load"
-            yield file.problem(node, what, "take the `raise` out")
+            yield file.problem(node, what, f"take `{ast.unparse(node)}` out")
     for each in file.classes:
-        for name in ("__init__", "initialize"):
+        for name in ("__new__", "__init__", "initialize"):
             method = methods(each).get(name)
             if method and _raises(method):
                 what = f"{name} only raises an error, so the model can't load"
@@ -91,6 +129,50 @@ def python_name(file: PythonFile) -> Iterator[Problem]:
     for node in file.find_undefined_names():
         what = f"NameError: name '{node.id}' is not defined"
         yield file.problem(node, what, "import it, or correct its name")
+
+
+@error(
+    "python-import",
+    of=iter_compiled_files,
+    triton="`ModuleNotFoundError: No module named 'x.y'`, `ImportError: cannot import name 'x' from 'y'`",
+    fails={**code(f"from helper import scale\n{MODEL}"), "m/1/helper.py": "size = 1\n"},
+    passes={**code(f"from helper import scale\n{MODEL}"), "m/1/helper.py": "scale = 1\n"},
+)
+def python_import(file: PythonFile) -> Iterator[Problem]:
+    """The modules beside a model.py have what it imports from them."""
+    for node in file.tree.body:
+        for module, names in _iter_imports(node):
+            for what in _find_import_errors(file.path.parent, module, names):
+                yield file.problem(node, f"{what}, so the model can't load", "correct the import")
+
+
+def _iter_imports(node: ast.AST) -> Iterator[tuple[str, list[str]]]:
+    match node:
+        case ast.Import():
+            yield from ((each.name, []) for each in node.names)
+        case ast.ImportFrom(module=str(module), level=0 | 1):
+            yield module, [each.name for each in node.names if each.name != "*"]
+
+
+def _find_import_errors(folder: Path, module: str, names: list[str]) -> Iterator[str]:
+    """Iterate over what is wrong with the import of a module that is in a folder."""
+    outer, _, inner = module.partition(".")
+    here, package = folder / f"{outer}.py", folder / outer
+    if outer in sys.stdlib_module_names or not (here.is_file() or package.is_dir()):
+        return
+    if inner and not any(
+        (package / inner.partition(".")[0]).parent.glob(f"{inner.partition('.')[0]}*")
+    ):
+        yield f"ModuleNotFoundError: {outer} has no module {inner}"
+    elif inner:
+        yield from _find_import_errors(package, inner, names)
+    else:
+        found = compile_file(package / "__init__.py" if package.is_dir() else here)
+        if found.error and found.path.is_file() and not found.newer:
+            yield f"{found.path.name} does not compile: {found.error}"
+        elif not found.error:
+            lost = [each for each in names if found.lacks(each) and not [*package.glob(f"{each}*")]]
+            yield from (f"ImportError: {module} has no {each}" for each in lost)
 
 
 @error(
