@@ -767,6 +767,12 @@ def test_a_model_that_is_only_called_is_a_step_without_tensors(
     assert "s1 -.->|calls| s" in (project / "README.md").read_text()
 
 
+def test_a_call_in_code_of_a_newer_python(adopt: Adopt) -> None:
+    folder = write(adopt.folder, alone(n=PYTHON))
+    (folder / "m/1/model.py").write_text(f"lazy import json\n{BLS.format(repr('n'))}")
+    assert adopt.answers({})["steps"][0]["calls"] == ["n"]
+
+
 def test_a_name_in_code_that_calls_nothing_is_no_call(adopt: Adopt) -> None:
     folder = write(adopt.folder, alone(n=PYTHON))
     (folder / "m/1/model.py").write_text("NAME = 'n'")

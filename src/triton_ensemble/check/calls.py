@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ BRANCHES = (
     ast.Lambda,
     ast.comprehension,
 )
+QUOTED = re.compile(rb"[\"']([^\"'\\\n]+)[\"']")
 EXITS = (ast.Return, ast.Continue, ast.Break, ast.Raise)
 
 
@@ -161,9 +163,7 @@ def find_called_models(model: Model, models: Mapping[str, object]) -> set[str]:
     if not any(BLS.encode() in code for code in codes):
         return set()
     texts = {parameter.string_value for parameter in model.config.parameters.values()}
-    for node in (node for code in codes for node in nodes(code)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            texts.add(node.value)
+    texts.update(text for code in codes for text in _list_texts(code))
     return (texts & models.keys()) - {model.name}
 
 
@@ -173,6 +173,13 @@ def iter_own_code(model: Model) -> Iterator[Path]:
         is_code = path.suffix == ".py" and "site-packages" not in path.parts
         if is_code and not model.is_foreign(path):
             yield path
+
+
+def _list_texts(code: bytes) -> list[str]:
+    """Return the texts of a Python file; if a newer Python than this has its syntax, what stands in quotes."""
+    constants = (node.value for node in nodes(code) if isinstance(node, ast.Constant))
+    texts = [value for value in constants if isinstance(value, str)]
+    return texts or [text.decode(errors="replace") for text in QUOTED.findall(code)]
 
 
 def nodes(code: bytes) -> Iterator[ast.AST]:

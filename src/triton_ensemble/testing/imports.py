@@ -47,7 +47,7 @@ def _list_imported(path: Path) -> set[str]:
     """Return the top-level packages that a file imports; an empty set if it is not Python."""
     try:
         tree = ast.parse(path.read_bytes())
-    except SyntaxError:
+    except (SyntaxError, ValueError):
         return set()
     names: set[str] = set()
     for node in ast.walk(tree):
