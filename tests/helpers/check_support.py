@@ -239,7 +239,7 @@ CASES = [
     code("python-version", f"x = t'{{1}}'\n{MODEL}", 1, ask=False),
     *(importing(line, module, "python-import") for line, module in (
         ("from helper import scale", "size = 1"), ("from .helper import scale", "size = 1"), ("import helper.more", None), ("from helper.more import x", None),
-        ("import json, helper", "def f(:"), ("from helper import size, scale", "class size: ..."), ("from helper import x", None),
+        ("import json, helper", "def f(:"), ("import helper", "raise ImportError"), ("import helper", "import sys\nsys.exit(0)"), ("from helper import size, scale", "class size: ..."), ("from helper import x", None),
     )),
     code("python-async", f"\n{CLASS}async def initialize(self, args):\n        self.answers = [None]\n    def execute(self, requests):\n        return self.answers\n", 3, loads=True),
     code("python-execute", f"\n{CLASS}def excute(self, requests):\n        return []\n", 2, loads=True),

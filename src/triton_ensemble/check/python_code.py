@@ -16,6 +16,7 @@ from triton_ensemble.config import Model, Problem
 from triton_ensemble.reading import CODE_BYTES, read_bytes
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Version = tuple[int, int]
 CLASS = "TritonPythonModel"
 # What gives an object or a module an attribute, or the module a name, that no text shows.
 BY_NAME = {"setattr", "delattr", "globals", "locals", "vars", "exec", "eval", "builtins"}
@@ -45,19 +46,19 @@ class PythonFile:
     is_decoupled: bool = False
 
     @property
-    def newer(self) -> tuple[int, int] | None:
+    def newer(self) -> Version | None:
         """The Python that has the syntax at which the check's own stops; None if the code is wrong for all."""
         said = f"{getattr(self.error, 'msg', '')}\n{getattr(self.error, 'text', '')}"
         known = {python for python, text in NEWER.items() if re.search(text, said, re.M)}
         return min((python for python in known if python > sys.version_info[:2]), default=None)
 
-    def is_read_by(self, python: tuple[int, int]) -> bool:
-        """Return whether an older Python has the syntax of the code, as far as the check's own knows."""
+    def find_newer_syntax(self, python: Version) -> int:
+        """Return the line of syntax that an older Python lacks, as far as the check's own knows; 0 without one."""
         try:
             ast.parse(read_bytes(self.path, CODE_BYTES), feature_version=python)
-        except SyntaxError:
-            return False
-        return True
+        except SyntaxError as error:
+            return error.lineno or 1
+        return 0
 
     def problem(self, node: ast.AST | None, what: str, instead: str) -> Problem:
         """Return a problem at a node; without one, at the first line."""
@@ -80,6 +81,14 @@ class PythonFile:
         """The names that the module gets by other means than a class."""
         for node in self.module_level:
             yield from _iter_bound(node)
+
+    @property
+    def exits(self) -> Iterator[ast.stmt]:
+        """The statements that end each import of the module."""
+        for node in self.tree.body:
+            is_exit = isinstance(node, ast.Expr) and ast.unparse(node).startswith("sys.exit(")
+            if is_exit or isinstance(node, ast.Raise):
+                yield node
 
     def lacks(self, name: str) -> bool:
         """Return whether another module can't import a name from this one."""

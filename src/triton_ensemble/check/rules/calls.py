@@ -112,20 +112,13 @@ def calls_tensor(found: tuple[Call, Repository]) -> Iterator[Problem]:
     call, repository = found
     if not (model := repository.models.get(call.model)):
         return
-    given = [name for side, name in call.tensors if side == "input"]
-    needed = [each.name for each in model.config.input if not each.optional]
-    missing = [name for name in needed if name not in given]
-    if (
-        call.gives_known_inputs
-        and missing
-        and {*given} <= {each.name for each in model.config.input}
-    ):
-        what = (
-            f"gives {call.model} no {' and no '.join(missing)}, which it needs: each request fails"
-        )
-        yield call.file.problem(
-            call.node, what, f"add {', '.join(missing)} to the request's inputs"
-        )
+    inputs = model.config.input
+    given = {name for side, name in call.tensors if side == "input"}
+    missing = [each.name for each in inputs if not each.optional and each.name not in given]
+    if call.gives_known_inputs and missing and given <= {each.name for each in inputs}:
+        lacking = " and no ".join(missing)
+        what = f"gives {call.model} no {lacking}, which it needs: each request fails"
+        yield call.file.problem(call.node, what, "give the request all inputs")
     for side, name in call.tensors:
         declared = [tensor.name for tensor in getattr(model.config, side)]
         if name not in declared and (declared or not model.completes_config):

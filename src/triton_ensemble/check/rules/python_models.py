@@ -14,6 +14,7 @@ from triton_ensemble.check.python_code import (
     CLASS,
     Function,
     PythonFile,
+    Version,
     compile_file,
     methods,
 )
@@ -22,6 +23,7 @@ from triton_ensemble.check.rule import error, warning
 from triton_ensemble.config import Problem
 
 PARAMETERS = {"__init__": ["self"], "initialize": ["self", "args"], "execute": ["self", "requests"]}
+ELSEWHERE = {*sys.stdlib_module_names, "numpy", "triton_python_backend_utils"}  # which come first
 CONFIG = 'backend: "python"\n'
 GOOD = {"m": CONFIG, "m/1/model.py": MODEL}
 
@@ -58,11 +60,12 @@ def python_syntax(file: PythonFile) -> Iterator[Problem]:
         yield Problem(file.path, line, what, "correct it: the model can't load")
 
 
-def iter_read_files(repository: Repository) -> Iterator[tuple[PythonFile, str, str]]:
-    """Iterate over the same files, each with the release and its Python."""
+def iter_read_files(repository: Repository) -> Iterator[tuple[PythonFile, str, Version]]:
+    """Iterate over the same files, each with the release and the Python of its image."""
     known = catalog.releases()
     release = repository.release if repository.release in known else max(known)
-    return ((file, release, known[release].python) for file in python_files(repository))
+    major, minor = map(int, known[release].python.split("."))
+    return ((file, release, (major, minor)) for file in python_files(repository))
 
 
 @warning(
@@ -72,19 +75,24 @@ def iter_read_files(repository: Repository) -> Iterator[tuple[PythonFile, str, s
     fails=code(MODEL.replace("return ", "name = t'{requests}'; return ")),
     passes=code(MODEL.replace("return ", "name = f'{requests}'; return ")),
 )
-def python_version(found: tuple[PythonFile, str, str]) -> Iterator[Problem]:
+def python_version(found: tuple[PythonFile, str, Version]) -> Iterator[Problem]:
     """The Python of the image has the syntax of a model.py, and of a step."""
-    file, release, python = found
-    major, minor = map(int, python.split("."))
-    what = f"is written for a newer Python than {python}, which the image of {release} has"
-    if file.newer:
-        own = ".".join(map(str, sys.version_info[:2]))
-        what = f"is written for Python {'.'.join(map(str, file.newer))}, so Python {own} can't check it"
-    elif file.error or file.is_read_by((major, minor)):
-        return
-    line = getattr(file.error, "lineno", None) or 1
-    instead = f"write it for Python {python} of {release}, unless your image has another"
-    yield Problem(file.path, line, what, instead)
+    file, release, image = found
+    its = f"Python {_write_version(image)}, which the image of {release} has"
+    line, needed = getattr(file.error, "lineno", None) or 1, file.newer
+    if needed:
+        own = _write_version(sys.version_info[:2])
+        what = f"is written for Python {_write_version(needed)}, so Python {own} can't check it"
+        instead = f"{'write it for' if needed > image else 'check it with'} {its}"
+        yield Problem(file.path, line, what, instead)
+    elif not file.error and (line := file.find_newer_syntax(image)):
+        yield Problem(
+            file.path, line, f"is written for a newer Python than {its}", "write it otherwise"
+        )
+
+
+def _write_version(version: Version) -> str:
+    return ".".join(map(str, version))
 
 
 @error(
@@ -100,10 +108,9 @@ def python_class(file: PythonFile) -> Iterator[Problem]:
     if not is_defined or file.removes(CLASS):
         what = f"has no class {CLASS}, so the model can't load"
         yield file.problem(None, what, "name its class so")
-    for node in file.tree.body:
-        if isinstance(node, ast.Raise) or ast.unparse(node).startswith("sys.exit("):
-            what = "raises an error as Triton imports it, so the model can't load"
-            yield file.problem(node, what, f"take `{ast.unparse(node)}` out")
+    for node in file.exits:
+        what = "raises an error as Triton imports it, so the model can't load"
+        yield file.problem(node, what, f"take `{ast.unparse(node)}` out")
     for each in file.classes:
         for name in ("__new__", "__init__", "initialize"):
             method = methods(each).get(name)
@@ -158,11 +165,9 @@ def _find_import_errors(folder: Path, module: str, names: list[str]) -> Iterator
     """Iterate over what is wrong with the import of a module that is in a folder."""
     outer, _, inner = module.partition(".")
     here, package = folder / f"{outer}.py", folder / outer
-    if outer in sys.stdlib_module_names or not (here.is_file() or package.is_dir()):
+    if outer in ELSEWHERE or not (here.is_file() or package.is_dir()):
         return
-    if inner and not any(
-        (package / inner.partition(".")[0]).parent.glob(f"{inner.partition('.')[0]}*")
-    ):
+    if inner and not [*package.glob(f"{inner.partition('.')[0]}*")]:
         yield f"ModuleNotFoundError: {outer} has no module {inner}"
     elif inner:
         yield from _find_import_errors(package, inner, names)
@@ -171,6 +176,7 @@ def _find_import_errors(folder: Path, module: str, names: list[str]) -> Iterator
         if found.error and found.path.is_file() and not found.newer:
             yield f"{found.path.name} does not compile: {found.error}"
         elif not found.error:
+            yield from (f"{found.path.name} runs `{ast.unparse(each)}`" for each in found.exits)
             lost = [each for each in names if found.lacks(each) and not [*package.glob(f"{each}*")]]
             yield from (f"ImportError: {module} has no {each}" for each in lost)
 
