@@ -310,10 +310,11 @@ FINE: dict[str, Files] = {
     **{
         f"{line} of {module}": importing(line, module).files
         for line, module in (
-            ("from helper import size", "size = 1"), ("from helper import x", "from json import *"), ("from helper import x", "def __getattr__(name): ..."), ("import helper, json.tool", None),
+            ("from helper import size", "size = 1"), ("from helper import dumps", "from json import *"), ("from helper import x", "def __getattr__(name): ..."), ("import helper, json.tool", None),
             ("from .helper import a, B, c", "import a\nclass B: ...\nif a:\n    def c(): ..."), ("if 0:\n    from helper import x", "y = 1"), ("from helper import __file__", "y = 1"),
         )
     },
+    "responses that are sent, and none returned": code("", MODEL.rpartition("return")[0] + "[each.get_response_sender().send(each) for each in requests]\n        return []\n", 0).files,
     "an exit of a script": code("", f"import sys\nif {NAME!r} in sys.argv:\n    sys.exit(1)\n{MODEL}", 0).files,
     "arguments of other names": code("", MODEL.replace("(self, requests", "(this, *requests, more=0") + "\n    def initialize(self, args, more=0):\n        return \"is\" is 1\n", 0).files,
 }  # fmt: skip

@@ -1186,7 +1186,7 @@ LINES: list[tuple[str, dict[str, str], str]] = [
                 step("m", {"IN": "IN"}, {"OUT": "IN"}), interface=IN + IN.replace("input", "output")
             )
         ),
-        "e/config.pbtxt:2: step 0 writes 'IN', an input of ensemble 'e': Triton loads it and never answers; give it another name here",
+        "e/config.pbtxt:2: step 0 writes 'IN', an input of ensemble 'e': Triton runs the steps that read it twice, and often never answers; give it another name here",
     ),
     (
         "circle",

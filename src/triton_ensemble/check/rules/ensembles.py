@@ -113,7 +113,8 @@ def tensor_written_twice(ensemble: Ensemble) -> Iterator[Problem]:
 @error(
     "ensemble-input-written",
     of=ensembles,
-    triton="loads it, and never answers",
+    triton="loads it, and runs each step that reads the tensor twice: `expected a single response, got 2`, no answer, or "
+    "one of either value",
     fails={"e": ensemble_text(STEP, step_text("a", "X=X", "Y=X")), "a": A},
     passes=ENSEMBLE,
 )
@@ -123,7 +124,7 @@ def ensemble_input_written(ensemble: Ensemble) -> Iterator[Problem]:
         if use.tensor in ensemble.inputs:
             what = (
                 f"step {use.step} writes '{use.tensor}', an input of ensemble '{ensemble.name}': "
-                "Triton loads it and never answers"
+                "Triton runs the steps that read it twice, and often never answers"
             )
             yield ensemble.problem(what, "give it another name here", *use.place, "value")
 

@@ -298,7 +298,8 @@ def python_list(file: PythonFile) -> Iterator[Problem]:
         if is_generator or (returned and all(_is_no_answer(each.value) for each in returned)):
             first = (yields if is_generator else returned)[0]
             what = "execute does not return a list of responses, so each request fails"
-            yield file.problem(first, what, "return a list with a response for each request")
+            if not _sends([each for each in own if getattr(each, "lineno", 0) < first.lineno]):
+                yield file.problem(first, what, "return a list with a response for each request")
 
 
 def _iter_outer_nodes(node: ast.AST) -> Iterator[ast.AST]:
@@ -341,11 +342,15 @@ def python_decoupled(file: PythonFile) -> Iterator[Problem]:
         nodes = [*_iter_outer_nodes(execute)]
         returned = [each for each in nodes if isinstance(each, ast.Return)]
         first = next((each for each in execute.body if isinstance(each, ast.Return)), None)
-        sends = "get_response_sender" in {getattr(each, "attr", "") for each in nodes}
-        if first and not sends and all(_is_value(each.value) for each in returned):
+        if first and not _sends(nodes) and all(_is_value(each.value) for each in returned):
             what = "execute of a decoupled model returns a value, so each request fails"
             instead = "send the responses by request.get_response_sender(), and return nothing"
             yield file.problem(first, what, instead)
+
+
+def _sends(nodes: list[ast.AST]) -> bool:
+    """Return whether code gets the sender of a request, with which it can answer in both modes."""
+    return "get_response_sender" in {getattr(each, "attr", "") for each in nodes}
 
 
 def _is_value(value: ast.expr | None) -> bool:
