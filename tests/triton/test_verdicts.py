@@ -13,6 +13,7 @@ from drawing import SEED
 from fresh_mutants import mutate
 from mutants import mutated, shown
 from served_shapes import SHAPES, Draft, Files, drafted
+from usual_faults import mistake
 from verdicts import Judge, errors
 
 # More, and others: MUTANTS=1000 FRESH=1000 SEED=7 python -m pytest -s -m slow tests/triton/test_verdicts.py
@@ -57,7 +58,9 @@ def test_a_shape_is_served_and_nothing_is_found(judge: Judge, shape: str) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mutate", "count"), [(mutated, MUTANTS), (mutate, FRESH)])
+@pytest.mark.parametrize(
+    ("mutate", "count"), [(mutated, MUTANTS), (mutate, FRESH), (mistake, FRESH)]
+)
 def test_the_verdict_on_a_mutant_is_tritons(judge: Judge, mutate: Mutate, count: int) -> None:
     """Where they differ, a Triton of its own is asked again."""
     wrong: list[str] = []
