@@ -311,7 +311,7 @@ FINE: dict[str, Files] = {
         f"{line} of {module}": importing(line, module).files
         for line, module in (
             ("from helper import size", "size = 1"), ("from helper import dumps", "from json import *"), ("from helper import x", "def __getattr__(name): ..."), ("import helper, json.tool", None),
-            ("from .helper import a, B, c", "import a\nclass B: ...\nif a:\n    def c(): ..."), ("if 0:\n    from helper import x", "y = 1"), ("from helper import __file__", "y = 1"),
+            ("from .helper import a, B, c", "import json as a\nclass B: ...\nif a:\n    def c(): ..."), ("if 0:\n    from helper import x", "y = 1"), ("from helper import __file__", "y = 1"),
         )
     },
     "responses that are sent, and none returned": code("", MODEL.rpartition("return")[0] + "[each.get_response_sender().send(each) for each in requests]\n        return []\n", 0).files,

@@ -12,14 +12,8 @@ from triton_ensemble.config import read_models
 from triton_ensemble.pipeline.rules import Answers
 
 # Rules on the text of a model.py.
-OF_CODE = {
-    "python-arguments",
-    "python-class",
-    "python-execute",
-    "python-import",
-    "python-syntax",
-    "python-version",
-}
+CODE_RULES = ("arguments", "class", "execute", "import", "syntax", "version")
+OF_CODE = {f"python-{each}" for each in CODE_RULES}
 
 
 def check_configs(findings: Iterable[Finding]) -> list[Finding]:
