@@ -24,7 +24,7 @@ from support import step
 
 from triton_ensemble import catalog
 from triton_ensemble.check.engine import check
-from triton_ensemble.check.examples import A, ensemble_text, step_text, write
+from triton_ensemble.check.examples import MODEL, A, ensemble_text, step_text, write
 from triton_ensemble.cli import main
 from triton_ensemble.container import request
 from triton_ensemble.project import Project
@@ -235,6 +235,19 @@ def test_no_file_of_a_model_is_read_out_of_the_repository(
         printed = "".join(capsys.readouterr())
         assert printed.count(" out of the repository") == 1, printed
         assert not re.search(r"secretword|has [0-9]+ (labels|bytes)", printed)
+
+
+@pytest.mark.parametrize("name", ["model.py", "helper.py"])
+def test_no_code_is_read_out_of_the_repository(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    code = f"from helper import x\n{MODEL}"
+    repository = write({"m": 'backend: "python"\n', "m/1/model.py": code}, tmp_path)
+    (tmp_path / "key").write_text("raise ValueError('secretword')\n")
+    (repository / "m/1" / name).unlink(missing_ok=True)
+    (repository / "m/1" / name).symlink_to(tmp_path / "key")
+    main(["check", str(repository)])
+    assert "secretword" not in "".join(capsys.readouterr())
 
 
 def test_a_folder_of_a_model_may_be_a_link(tmp_path: Path) -> None:

@@ -25,14 +25,11 @@ CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.While, ast.Match, ast.
 # Syntax by the Python that brought it: what an older one says of it, or the line at which that one stops.
 NEWER = {
     (3, 11): r"^\s*except\s*\*|\[(.*, *)?\*\w|: \*",
-    (
-        3,
-        12,
-    ): r"\Af-string|\Aunterminated .*\n.*\b[fF][\"'][^}]*\{\s*$|^\s*type \w+|\b(def|class) \w+\[",
+    (3, 12): r"\Af-string|\Aunterminated .*\n.*\b[fF][\"'][^}]*\{\s*$|^\s*type \w+|\b(def|class) \w+\[",
     (3, 13): r"\b(def|class|type) \w+\[.*=",
     (3, 14): r"\b([tT][rR]?|[rR][tT])[\"']|^\s*except [\w.]+(, *([\w.]*\.)?[A-Z]\w*)+:",
     (3, 15): r"^\s*lazy (import|from) ",
-}
+}  # fmt: skip
 BY_ATTRIBUTE = {"__setattr__", "__dict__", "__globals__", "f_globals", "modules"}
 
 
@@ -185,7 +182,7 @@ def python_files(model: Model) -> Iterator[PythonFile]:
     decoupled = bool(model.config.model_transaction_policy.decoupled)
     for version in model.loaded if model.backend == "python" else ():
         path = model.folder / str(version) / (model.config.default_model_filename or "model.py")
-        if path.is_file() and path.suffix == ".py":
+        if path.is_file() and path.suffix == ".py" and not model.is_foreign(path):
             yield replace(compile_file(path), is_decoupled=decoupled)
 
 

@@ -21,6 +21,7 @@ from triton_ensemble.check.python_code import (
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.config import Problem
+from triton_ensemble.reading import is_outside
 
 PARAMETERS = {"__init__": ["self"], "initialize": ["self", "args"], "execute": ["self", "requests"]}
 ELSEWHERE = {*sys.stdlib_module_names, "numpy", "triton_python_backend_utils"}  # which come first
@@ -167,6 +168,8 @@ def _find_import_errors(folder: Path, module: str, names: list[str]) -> Iterator
     here, package = folder / f"{outer}.py", folder / outer
     if outer in ELSEWHERE or not (here.is_file() or package.is_dir()):
         return
+    if any(is_outside(path, folder) for path in (here, package)):
+        return  # a link, to what may be somebody else's
     if inner and not [*package.glob(f"{inner.partition('.')[0]}*")]:
         yield f"ModuleNotFoundError: {outer} has no module {inner}"
     elif inner:
