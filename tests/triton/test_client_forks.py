@@ -166,7 +166,7 @@ def test_grpc_is_refused_in_a_process_that_was_forked_while_it_was_in_use(server
 
 
 SCRIPT = """
-import asyncio, os, signal, sys
+import asyncio, os, signal, sys, time
 
 import numpy as np
 from forked import AsyncClient, Client
@@ -182,6 +182,7 @@ client = Client(sys.argv[1])
 with Client(sys.argv[1]) as closed:
     closed.infer({"A": row})
 also_closed = asyncio.run(ask())
+time.sleep(1)  # gRPC ends its threads in the background
 if child := os.fork():
     signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
     signal.alarm(20)  # if it hangs

@@ -53,9 +53,16 @@ class Deadline:
         return error
 
 
+NEEDED = SimpleNamespace(optional=False)
 CLIENT = SimpleNamespace(
-    tensors=SimpleNamespace(MODEL="a b", SEQUENTIAL=False, OUTPUTS=["TEXT", "NUMBER"]),
-    runtime=SimpleNamespace(errors=ERRORS, flow=SimpleNamespace(Deadline=Deadline)),
+    tensors=SimpleNamespace(
+        MODEL="a b", SEQUENTIAL=False, OUTPUTS={"TEXT": NEEDED, "NUMBER": NEEDED}
+    ),
+    runtime=SimpleNamespace(
+        errors=ERRORS,
+        flow=SimpleNamespace(Deadline=Deadline),
+        transport=SimpleNamespace(position=lambda sequence, start, end: {}),
+    ),
     InferenceError=ERRORS.InferenceError,
 )
 INPUTS: Arrays = {

@@ -1,13 +1,14 @@
 """Find what Triton would refuse in a model repository, or load and never answer, without a server.
 
-Prints a line for each finding: `file:line: severity: rule: what is wrong; what to do`. docs/check.md has
-an example for each rule. The check reads only the first and last bytes of model files, and the text of
-Python code. It runs only the rules of your own team (docs/team.md). In a project, it checks model_repository/. If
-pipeline.yml has a change that is not applied yet, it checks the configs that the change would make, and
-your steps, samples and model scripts against them. `check pipeline.yml` does the same.
+Prints a line for each finding: `file:line: severity: rule: what is wrong; what to do`. docs/check.md
+has an example for each rule. The check reads only the first and last bytes of model files, and the text
+of Python code. It runs only the rules of your own team (docs/team.md). In a project, it checks
+model_repository/. If pipeline.yml has a change that is not applied yet, it checks the configs that the
+change would make, and your steps, samples and model scripts against them. `check pipeline.yml` does the
+same.
 
-Exit status: 0 if no finding is an error (there may be warnings), 1 if one is an error,
-2 if there is nothing to check.
+Exit status: 0 if no finding is an error (there may be warnings), 1 if one is an error, 2 if there is
+nothing to check.
 """
 
 from __future__ import annotations
