@@ -47,7 +47,7 @@ def recognise(path: Path) -> Content:
         tail = file.read(TAIL_BYTES) if format in (ZIP, IR) else b""
         if format == ZIP:
             return Content(_name_archive(tail), zipfile.is_zipfile(file))
-        return Content(format, format != IR or b"</net>" in tail)
+        return Content(format, format != IR or bool(re.search(rb"</net\s*>", tail)))
 
 
 def _name_archive(tail: bytes) -> str:

@@ -64,6 +64,7 @@ def test_a_file_that_its_backend_can_not_read_is_named(name: str, tmp_path: Path
         ("model.onnx", b"\x08\x08\x12\x7fencrypted", ""),
         ("model.onnx", b"\x08\x08:\x02\0\0\x0fgroup", ""),
         ("model.xml", onnx_model(1), ""),
+        ("model.xml", DOCUMENT.replace(b"</net>", b"</net\n>"), ""),
         ("model.xml", b"\xef\xbb\xbf" + DOCUMENT + b"\n<!-- made by hand -->\n", ""),
         ("model.xml", b"\x08\x01\x12\x04\x0a\x02\x12\x00", ""),  # of TensorFlow
         ("model.pt", zipped("own/model"), ""),
