@@ -112,9 +112,14 @@ UNIT_RULES = {
         "class A[T = int]: ...",
         "type X = int",
         "x = f'{'a'}'",
+        "x = f'{max(\n    1, 2)}'",
+        "x = f'{1:{'.2f'}}'",
+        "x = f'{','.join('a')}{'#'.join('b')}'",
+        "x = f'{'\\n'.join('a')}'",
         "lazy import json",
         "try:\n    x = 1\nexcept* ValueError:\n    pass",
         "try:\n    x = 1\nexcept KeyError, json.Error:\n    pass",
+        "try:\n    x = 1\nexcept json.dumps() , json.error:\n    pass",
         "match 1:\n    case 1 | 2:\n        pass",
     ],
 )
@@ -123,6 +128,33 @@ def test_syntax_of_a_newer_python_is_at_most_a_warning(text: str, tmp_path: Path
     found = check(write(tmp_path / "r", files), LOCAL)
     assert {(f.rule, f.severity) for f in found} <= {("python-version", "warning")}
     assert found or sys.version_info >= (3, 12) or "match" in text
+
+
+@pytest.mark.parametrize(
+    "text", ["x = f'{1}", "x = (f'{1}', {", "try:\n    x = 1\nexcept ValueError, e:\n    pass"]
+)
+def test_syntax_of_no_python_is_an_error(text: str, tmp_path: Path) -> None:
+    found = check(write(tmp_path / "r", code("", f"{text}\n{MODEL}", 0).files), LOCAL)
+    assert [f.rule for f in found] == ["python-syntax"]
+
+
+@pytest.mark.parametrize(
+    ("line", "files"),
+    [
+        ("from helper.more import x", {"helper/weights": ""}),
+        ("from helper.more import x", {"helper/other.py": "", "../helper/more.py": "x = 1\n"}),
+        ("from helper import x", {"helper.py": "import sys\nsys.modules[__name__].x = 1\n"}),
+        ("from helper import x", {"helper/__init__.py": "__path__.append('more')\n"}),
+        ("import helper.more", {"helper.py": "import sys\nsys.modules['helper.more'] = sys\n"}),
+        ("from helper import x", {"helper.py": "", "helper.cpython-312-x86_64-linux-gnu.so": ""}),
+    ],
+)
+def test_a_module_may_get_more_than_its_text_and_its_folder_show(
+    line: str, files: dict[str, str], tmp_path: Path
+) -> None:
+    given = {f"@m/1/{name}": text for name, text in files.items()}
+    folder = write(tmp_path / "r", {**code("", f"{line}\n{MODEL}", 0).files, **given})
+    assert "python-import" not in {each.rule for each in check(folder, LOCAL)}
 
 
 def test_each_rule_has_a_case() -> None:

@@ -19,17 +19,30 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 Version = tuple[int, int]
 CLASS = "TritonPythonModel"
 # What gives an object or a module an attribute, or the module a name, that no text shows.
-BY_NAME = {"setattr", "delattr", "globals", "locals", "vars", "exec", "eval", "builtins"}
+BY_NAME = {
+    "setattr",
+    "delattr",
+    "globals",
+    "locals",
+    "vars",
+    "exec",
+    "eval",
+    "builtins",
+    "__path__",
+}
 CALLED = {"initialize", "execute"}
 CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.While, ast.Match, ast.With)
+F_STRING = r"\b([fF][rR]?|[rR][fF])(?P<quote>[\"']).*\{[^}]*"  # up to inside of its braces
 # Syntax by the Python that brought it: what an older one says of it, or the line at which that one stops.
 NEWER = {
     (3, 11): r"^\s*except\s*\*|\[(.*, *)?\*\w|: \*",
-    (3, 12): r"\Af-string|\Aunterminated .*\n.*\b[fF][\"'][^}]*\{\s*$|^\s*type \w+|\b(def|class) \w+\[",
+    (3, 12): r"\Af-string|^\s*type \w+|\b(def|class) \w+\["
+    rf"|\A(unterminated|invalid decimal|unexpected|'.' was never closed).*\n.*{F_STRING}(?P=quote)"
+    rf"|\Aunterminated .*\n.*{F_STRING.replace('quote', 'other')}$",
     (3, 13): r"\b(def|class|type) \w+\[.*=",
-    (3, 14): r"\b([tT][rR]?|[rR][tT])[\"']|^\s*except [\w.]+(, *([\w.]*\.)?[A-Z]\w*)+:",
+    (3, 14): r"\b([tT][rR]?|[rR][tT])[\"']|^\s*except\b.*, *(\w+(\.\w+)+|[A-Z]\w*) *:",
     (3, 15): r"^\s*lazy (import|from) ",
-}  # fmt: skip
+}
 BY_ATTRIBUTE = {"__setattr__", "__dict__", "__globals__", "f_globals", "modules"}
 
 
@@ -91,9 +104,8 @@ class PythonFile:
         """Return whether another module can't import a name from this one."""
         classes = {node.name for node in self.module_level if isinstance(node, ast.ClassDef)}
         known = {*self.names, *classes}
-        used = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
         is_known = name in known or re.fullmatch("__.*__", name)
-        return not (is_known or {"*", "__getattr__"} & known or BY_NAME & used)
+        return not (is_known or {"*", "__getattr__"} & known or self.sets(name))
 
     def removes(self, target: str) -> bool:
         """Return whether the module's last statement about a name or its attribute is `del`, or sets a constant."""

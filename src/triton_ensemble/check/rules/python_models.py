@@ -166,16 +166,17 @@ def _find_import_errors(folder: Path, module: str, names: list[str]) -> Iterator
     """Iterate over what is wrong with the import of a module that is in a folder."""
     outer, _, inner = module.partition(".")
     here, package = folder / f"{outer}.py", folder / outer
-    if outer in ELSEWHERE or not (here.is_file() or package.is_dir()):
+    is_here = here.is_file() or package.is_dir()
+    if outer in ELSEWHERE or not is_here or [*folder.glob(f"{outer}.*so")]:
         return
     if any(is_outside(path, folder) for path in (here, package)):
         return  # a link, to what may be somebody else's
-    if inner and not [*package.glob(f"{inner.partition('.')[0]}*")]:
-        yield f"ModuleNotFoundError: {outer} has no module {inner}"
-    elif inner:
+    found = compile_file(package / "__init__.py" if package.is_dir() else here)
+    if inner and [*package.glob(f"{inner.partition('.')[0]}*")]:
         yield from _find_import_errors(package, inner, names)
-    else:
-        found = compile_file(package / "__init__.py" if package.is_dir() else here)
+    elif inner and not found.error and not found.sets(inner):
+        yield f"ModuleNotFoundError: {outer} has no module {inner}"
+    elif not inner:
         if found.error and found.path.is_file() and not found.newer:
             yield f"{found.path.name} does not compile: {found.error}"
         elif not found.error:
