@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 
 ONNX, TORCH, IR, ENGINE = "ONNX", "TorchScript", "OpenVINO's XML", "a TensorRT engine"
 ZIP, SAVED, PICKLE = "a zip archive", "a file of torch.save or torch.export", "a pickle"
-EMPTY, POINTER = "empty", "only Git LFS's pointer to the file"
+EMPTY, POINTER = "an empty file", "only Git LFS's pointer to the file"
 # By a file's ending: what Triton's backend reads, then what one of your own may.
 BY_ENDING = {".onnx": (ONNX,), ".pt": (TORCH, SAVED, ZIP, PICKLE), ".xml": (IR,)}
 

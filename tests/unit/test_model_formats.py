@@ -42,7 +42,7 @@ WRONG = {
     "torch.save": ("model.pt", SAVED, "is a file of torch.save or torch.export, which backend pytorch does not read; write it by torch.jit.save(torch.jit.script(model), path)"),
     "Keras's as ONNX": ("model.onnx", b"\x89HDF\r\n\x1a\n", "is HDF5, which backend onnxruntime does not read; export the model as ONNX"),
     "a pointer": ("model.onnx", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "is only Git LFS's pointer to the file; run: git lfs pull"),
-    "nothing": ("model.pt", b"", f"is empty; {AGAIN}"),
+    "nothing": ("model.pt", b"", f"is an empty file; {AGAIN}"),
     "half of ONNX": ("model.onnx", onnx_model(1)[:-1], f"is cut off; {AGAIN}"),
     "a length without its bytes": ("model.xml", b"\x08\x08:\x01", f"is cut off; {AGAIN}"),
     "half of TorchScript": ("model.pt", TORCH[:-1], f"is cut off; {AGAIN}"),
