@@ -546,6 +546,8 @@ def test_a_sequence_of_streams(generate: Generate, transport: str) -> None:
             answers = server.call(transport, "stream_", N=[[2]], sequence=7, **place)
             assert [answer.I.item() for answer in answers] == [first, first + 1]
         assert server.call(transport, "stream_", N=[[1]])[0].I.item() == 30
+        with pytest.raises(server.module.InvalidInput, match="a request of a sequence has one row"):
+            server.call(transport, "stream_", N=[[1], [2]])
 
 
 @pytest.mark.slow

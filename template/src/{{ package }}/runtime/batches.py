@@ -25,6 +25,14 @@ def text(array: NDArray[np.object_]) -> NDArray[np.str_]:
     return np.array(decoded, dtype=np.str_).reshape(array.shape)
 
 
+def request_arrays(inputs: Inputs) -> Arrays:
+    """Return the inputs of one request; raise InvalidInput for several rows in a pipeline with sequences."""
+    given = arrays(inputs)
+    if len(split_sequence(given)) > 1:
+        raise InvalidInput("a request of a sequence has one row; send one for each row")
+    return given
+
+
 def arrays(inputs: Inputs) -> Arrays:
     """Return a call's inputs as the ensemble takes them; None leaves an optional one out.
 

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from ..tensors import OUTPUTS
-from .batches import Arrays, Inputs, arrays, join_rows, select_outputs, split_sequence
+from .batches import (
+    Arrays,
+    Inputs,
+    arrays,
+    join_rows,
+    request_arrays,
+    select_outputs,
+    split_sequence,
+)
 from .clients import BaseAsyncClient, BaseClient, make_blocking
 from .errors import InferenceError
 from .transport import Request, position
@@ -33,7 +41,9 @@ class AsyncSequenceClient(BaseAsyncClient):
         Raises InferenceError.
         """
         place = position(sequence, start, end)
-        request = Request(arrays(inputs), select_outputs(outputs), self._begin(timeout), place)
+        request = Request(
+            request_arrays(inputs), select_outputs(outputs), self._begin(timeout), place
+        )
         return await self._send_request(request)
 
     async def send(
@@ -73,7 +83,9 @@ class SequenceClient(BaseClient):
     ) -> Arrays:
         """Return the outputs for one request of a sequence: see AsyncSequenceClient.infer."""
         place = position(sequence, start, end)
-        request = Request(arrays(inputs), select_outputs(outputs), self._begin(timeout), place)
+        request = Request(
+            request_arrays(inputs), select_outputs(outputs), self._begin(timeout), place
+        )
         return await self._send_request(request)
 
     def answers(self, inputs: Inputs, *, timeout: float | None = None) -> Iterator[Arrays]:

@@ -14,7 +14,7 @@ from grpc import RpcError  # type: ignore[import-untyped]
 from tritonclient import grpc  # type: ignore[import-untyped]
 
 from ..tensors import MODEL, OUTPUTS, SEQUENTIAL
-from .batches import Arrays, Inputs, arrays, split_sequence
+from .batches import Arrays, Inputs, arrays, request_arrays, split_sequence
 from .clients import BaseAsyncClient, BaseClient
 from .errors import InferenceError
 from .flow import Deadline
@@ -45,7 +45,7 @@ class StreamClient(BaseClient):
         the request is its own sequence.
         """
         place: dict[str, Any] = {"sequence": sequence, "start": start, "end": end}
-        return self.send_stream(arrays(inputs), timeout=timeout, **place)
+        return self.send_stream(request_arrays(inputs), timeout=timeout, **place)
 
     def answers(self, inputs: Inputs, *, timeout: float | None = None) -> Generator[Arrays]:
         """Yield all answers to a call, whether the ensemble is decoupled or not.
@@ -136,7 +136,7 @@ class AsyncStreamClient(BaseAsyncClient):
         the request is its own sequence.
         """
         place: dict[str, Any] = {"sequence": sequence, "start": start, "end": end}
-        return self.send_stream(arrays(inputs), timeout=timeout, **place)
+        return self.send_stream(request_arrays(inputs), timeout=timeout, **place)
 
     async def send_stream(
         self,
