@@ -532,7 +532,7 @@ def test_a_sequence(generate: Generate, transport: str) -> None:
 @pytest.mark.parametrize("transport", ["grpc", "asyncio"])
 def test_a_sequence_of_streams(generate: Generate, transport: str) -> None:
     counting = step("count", ["N"], ["I"], decoupled=True, sequence={"direct": {}})
-    project = generate(**STREAM | {"steps": [counting]})
+    project = generate(**STREAM | {"project_name": "streamed-sequence", "steps": [counting]})
     assert (
         "generate_stream" not in (project / "README.md").read_text()
     )  # Triton takes no sequence there
@@ -543,11 +543,11 @@ def test_a_sequence_of_streams(generate: Generate, transport: str) -> None:
     )
     with serving(project) as server:
         for place, first in ({"start": True}, 10), ({}, 0), ({"end": True}, 20):
-            answers = server.call(transport, "stream_", N=[[2]], sequence=7, **place)
+            answers = server.call(transport, "streamed_sequence", N=[[2]], sequence=7, **place)
             assert [answer.I.item() for answer in answers] == [first, first + 1]
-        assert server.call(transport, "stream_", N=[[1]])[0].I.item() == 30
+        assert server.call(transport, "streamed_sequence", N=[[1]])[0].I.item() == 30
         with pytest.raises(server.module.InvalidInput, match="a request of a sequence has one row"):
-            server.call(transport, "stream_", N=[[1], [2]])
+            server.call(transport, "streamed_sequence", N=[[1], [2]])
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ READS = {
     triton="`Protobuf parsing failed`, `PytorchStreamReader failed locating file constants.pkl`, `unable to load "
     "plan file`; a format that the check does not know is let through",
     fails={"m": A_PLAN, "m/1/model.plan": "version https://git-lfs.github.com/spec/v1\n"},
-    passes={"m": A_PLAN, "m/1/model.plan": "ftrt"},
+    passes={"m": A_PLAN, "m/1/model.plan": "ftrt\n"},
 )
 def model_format(served: Served) -> Iterator[Problem]:
     """A model file is whole, and has a format that its backend reads."""
