@@ -27,6 +27,7 @@ AGREEMENTS = int(os.environ.get("AGREEMENTS", MANY if os.environ.get("ALL") else
 # What the answers refuse and the check does not even warn of, by rule, with the reason.
 IN_CODE = "what a step calls is in its code, not in its config"
 OF_ENGINE = "what an engine is built for is in no config"
+OF_OUTPUT = "no config says that a step may leave out an output"
 STRICTER = {
     "unfused": "the configs would be right, and without what was asked for",
     "not-one-model": "the configs would have the ensemble that was not wanted",
@@ -45,6 +46,7 @@ STRICTER = {
     "file-generated": "the config is right, and the project would not have the file",
     **dict.fromkeys(("trtexec-backend", "trtexec-dims", "trtexec-file", "trtexec-open"), OF_ENGINE),
     **dict.fromkeys(("trtexec-order", "trtexec-unknown"), OF_ENGINE),
+    **dict.fromkeys(("exposed-optional", "optional-output", "outputs-optional"), OF_OUTPUT),
     "reads-below": "an ensemble may list its steps in any order",
 }
 # Answers with `config` are passed over. It is text that only Triton reads: the answers know which fields it has,
@@ -75,9 +77,10 @@ class Verdicts:
         return f"the check finds nothing, but refused: {self.refusal}\n"
 
     def is_of_no_config(self, refusal: Problem) -> bool:
-        """Return whether the refused step has no config of its own: it is fused."""
+        """Return whether the refused step has no config of its own, as it is fused, or another leaves an output out."""
         fused = [step["name"] for model in self.graph["shared_models"] for step in model["steps"]]
-        return any(name in fused for name in refusal.where[1:4:2])
+        left_out = refusal.args.get("who", "").startswith("step ")
+        return left_out or any(name in fused for name in refusal.where[1:4:2])
 
 
 def verdicts(rules: Rules, given: Answers) -> Verdicts | None:
