@@ -47,6 +47,7 @@ STRICTER = {
     **dict.fromkeys(("trtexec-backend", "trtexec-dims", "trtexec-file", "trtexec-open"), OF_ENGINE),
     **dict.fromkeys(("trtexec-order", "trtexec-unknown"), OF_ENGINE),
     **dict.fromkeys(("exposed-optional", "optional-output", "outputs-optional"), OF_OUTPUT),
+    "stage-gpu": "the configs compared are those without a stage",
     "reads-below": "an ensemble may list its steps in any order",
 }
 # Answers with `config` are passed over. It is text that only Triton reads: the answers know which fields it has,
