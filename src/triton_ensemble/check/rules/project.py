@@ -55,12 +55,12 @@ CALLS = {
     "openvino.save_model": IR,
     "ov.save_model": IR,
 }
-TORCH = "import torch\n\n\ndef build(path):\n    torch.jit.save(module(), path)\n"
+BUILD = "import torch\n\n\ndef build(path):\n    torch.jit.save(module(), path)\n"
 SCRIPTED: Files = {
     **PROJECT,
     "model_repository/m/config.pbtxt": A.replace("python", "pytorch"),
     "model_repository/m/1/model.pt": "weights",
-    "models/m.py": TORCH,
+    "models/m.py": BUILD,
 }
 
 
@@ -127,7 +127,7 @@ def apply_conflict(repository: Repository) -> Iterator[Problem]:
     "wrote ONNX into model.pt`",
     fails={
         **SCRIPTED,
-        "models/m.py": TORCH.replace("jit.save(module()", "onnx.export(module(), (X,)"),
+        "models/m.py": BUILD.replace("jit.save(module()", "onnx.export(module(), (X,)"),
     },
     passes=SCRIPTED,
 )
