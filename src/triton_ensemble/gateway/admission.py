@@ -149,20 +149,23 @@ class Admission:
             raise too_many()
 
     def hold_unread(self, connection: asyncio.Transport, size: int) -> None:
-        """Count a part of an answer that is not read at once: until the last of it is, all of it is in memory."""
+        """Count a part of an answer that is not read at once: until the last of it is, all of it is in memory.
+
+        It makes room by what others do not read; where requests fill the memory, it goes beyond by this part.
+        """
         self.held_bytes += size
         before = self._unread.get(connection)
         held = size + (before.held if before else 0)
         left = connection.get_write_buffer_size()
         self._unread[connection] = Unread(held, left, time.monotonic())
-        self._make_room(0)
+        self._make_room(0, spared=connection)
 
     def free_unread(self, connection: asyncio.Transport) -> None:
         """Count them no more: they are read, or the connection has ended."""
         if unread := self._unread.pop(connection, None):
             self.held_bytes -= unread.held
 
-    def _make_room(self, unread_s: float) -> None:
+    def _make_room(self, unread_s: float, spared: asyncio.Transport | None = None) -> None:
         """While memory is full, end the connection whose answer is unread for longest, if it is for so long."""
         if self.held_bytes <= self._settings.memory_bytes:
             return
@@ -171,7 +174,8 @@ class Admission:
             left = connection.get_write_buffer_size()
             if left < unread.left:  # somebody reads it
                 self._unread[connection] = unread._replace(left=left, since=now)
-        for connection in sorted(self._unread, key=lambda one: self._unread[one].since):
+        others = self._unread.keys() - {spared}
+        for connection in sorted(others, key=lambda one: self._unread[one].since):
             if now - self._unread[connection].since < unread_s:
                 return
             self.free_unread(connection)
