@@ -17,6 +17,7 @@ FILE = Path("vendor", "project.json")
 STAGE = "STAGE"  # the environment variable that names a stage of the pipeline, for commands and in the container
 PROBE = "probe"  # the sample that health checks send, if there is one
 STUB = "stub"  # the key of a sample that the template made up
+STUB_MARK = "# A stub: "  # begins a line of a step or a script that the template made up, until its owner deletes it
 
 
 class ProjectError(OneLine, RuntimeError):
@@ -189,3 +190,8 @@ def is_stub(sample: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(content, dict) and STUB in content
+
+
+def is_stub_code(path: Path) -> bool:
+    """Return whether a step or a script of a model file is as the template made it up."""
+    return path.is_file() and STUB_MARK in path.read_text(errors="replace")[:500]

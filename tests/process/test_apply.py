@@ -838,6 +838,10 @@ def test_a_check_of_a_change_asks_the_steps_and_samples_for_it(project: Project)
     said = call(project, "check")
     assert said.status == 1
     assert "samples/mine.json:2: error: sample-inputs: lacks the input Q and has A" in said.out
+    assert "steps/one.py:" not in said.out  # a stub is written anew
+    code = project / "steps/one.py"
+    code.write_text(code.read_text().replace("# A stub: ", "# "))
+    said = call(project, "check")
     assert "steps/one.py:" in said.out
     assert "error: step-signature: lacks the input Q that pipeline.yml gives it" in said.out
     assert "pipeline.yml is applied" in apply(project)  # they are their owner's to adapt

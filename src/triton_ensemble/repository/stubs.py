@@ -12,10 +12,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from triton_ensemble.project import Project
+from triton_ensemble.project import STUB_MARK, Project, is_stub_code
 from triton_ensemble.terminal import escape_streams
 
-MARK = "# A stub: "  # begins a line of each, which its owner deletes
 REFERENCE = "tests/test_reference.py"
 
 
@@ -23,19 +22,20 @@ def stubs(project: Project) -> list[str]:
     """Return the paths of the Python steps and of the scripts of model files that are stubs, sorted."""
     steps = {f"steps/{module}.py" for served in project.step_modules.values() for module in served}
     models = {f"models/{script}.py" for script in project.model_files.values()}
-    return [path for path in sorted(steps | models) if _contains(project.root / path, MARK, 500)]
+    return [path for path in sorted(steps | models) if is_stub_code(project.root / path)]
 
 
 def lines(project: Project) -> Iterator[str]:
     """Yield a line for the stubs, and a line if sample requests are missing; nothing if the owner wrote everything."""
     if found := stubs(project):
         kind = "1 file is a stub" if len(found) == 1 else f"{len(found)} files are stubs"
-        yield f"{kind}: {', '.join(found)}; fill in and delete the line `{MARK}...`"
+        yield f"{kind}: {', '.join(found)}; fill in and delete the line `{STUB_MARK}...`"
     if made_up := ", ".join(f"samples/{path.name}" for path in project.sample_stubs()):
         yield f"{made_up}: is a stub; record a request: {project.sample_command()}"
     elif not project.sample_files():
         yield f"samples/ has no request, so zeros are sent; record one: {project.sample_command()}"
-    if is_strict() and _contains(project.root / REFERENCE, "fill in pipeline()"):
+    reference = project.root / REFERENCE
+    if is_strict() and reference.is_file() and "fill in pipeline()" in reference.read_text():
         yield f"{REFERENCE}: pipeline() is a stub; compute the outputs by the original code, or delete it"
 
 
@@ -49,11 +49,6 @@ def main() -> int:
     found = list(lines(Project.load(Path.cwd())))
     print(*found, sep="\n", end="\n" if found else "", file=sys.stderr)
     return int(bool(found) and is_strict())
-
-
-def _contains(path: Path, text: str, first: int | None = None) -> bool:
-    """Return whether a file has the text among its first characters, or anywhere."""
-    return path.is_file() and text in path.read_text(errors="replace")[:first]
 
 
 if __name__ == "__main__":
