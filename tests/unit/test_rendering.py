@@ -41,6 +41,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+# The modules of the toolkit that an owner's file may import (docs/stability.md).
+IMPORT = re.compile(r"(?:from|import) triton_ensemble\.([\w.]+)")
+STABLE = {"testing.owned", "gateway", "testing.reference"}
+
 # Files of each project.
 ALWAYS = """
 .copier-answers.yml .devcontainer/devcontainer.json .dockerignore .gitignore .pre-commit-config.yaml AGENTS.md CLAUDE.md Makefile README.md
@@ -228,6 +232,14 @@ def test_a_project_has_the_files_of_its_example(generate: Generate, name: str) -
     if "code" in catalog.table("examples")[name]:
         assert {path: data for path, data in written.items() if path not in of_all} == files
     assert [path for path in owned if not (project / path).exists()] == []
+    code = "".join(data.decode() for path, data in written.items() if path.endswith(".py"))
+    assert {*IMPORT.findall(code)} - STABLE == set()
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "rest"])
+def test_a_notebook_imports_what_stays(generate: Generate, protocol: str) -> None:
+    text = (generate(extras=["kserve"]) / f"deploy/kserve/{protocol}.ipynb").read_text()
+    assert IMPORT.findall(text) == ["testing.owned"]
 
 
 def test_no_empty_folders(project: Project) -> None:

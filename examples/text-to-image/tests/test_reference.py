@@ -1,6 +1,7 @@
 # Yours: written once, never touched by `make update`.
 """Compares the images that are served with those of the same step without Triton, on the samples."""
 
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -8,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from models.direct import generated, pixels
-from triton_ensemble.samples.files import Sample, samples
-from triton_ensemble.testing.under_test import PROJECT
+from triton_ensemble.testing.owned import Project, Sample, samples
 
+PROJECT = Project.load(Path(__file__).parents[1])
 Inputs = dict[str, NDArray[Any]]
 SHADES = 2  # of 255: a GPU, or a batch of other rows on one, rounds in another way
 

@@ -30,6 +30,11 @@ from triton_ensemble.samples.files import Sample, samples, way_out
 from triton_ensemble.testing.python_model import NUMPY_TYPES
 from triton_ensemble.testing.under_test import PROJECT
 
+__all__ = [
+    "test_a_model_file_answers_as_its_original",
+    "test_the_pipeline_answers_as_the_original",
+]
+
 LENGTHS = (2, 5, 16)
 Ranges = Mapping[str, tuple[float, float]]
 InferenceError: type[Exception] = package(PROJECT).InferenceError

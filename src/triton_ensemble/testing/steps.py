@@ -15,8 +15,8 @@ from triton_ensemble.adapter.seams import read_manifest
 from triton_ensemble.client import Array
 from triton_ensemble.config.message import ModelConfig, type_name
 from triton_ensemble.config.repository import model_config
+from triton_ensemble.testing import under_test
 from triton_ensemble.testing.python_model import NUMPY_TYPES
-from triton_ensemble.testing.under_test import PROJECT
 
 
 def first_response(returned: Any) -> Any:
@@ -34,7 +34,8 @@ async def _wait(returned: Awaitable[Any]) -> Any:
 
 def blank_calls(module: str) -> SimpleNamespace:
     """Return models for `Context(calls=...)` of steps/MODULE.py: they answer any request with zeros and empty texts."""
-    manifests = (read_manifest(PROJECT.repository / path)[0] for path in PROJECT.step_modules)
+    project = under_test.PROJECT
+    manifests = (read_manifest(project.repository / path)[0] for path in project.step_modules)
     steps = (
         (step["calls"], manifest["arrays"])
         for manifest in manifests
@@ -42,7 +43,7 @@ def blank_calls(module: str) -> SimpleNamespace:
         if step.get("module") == module
     )
     calls, arrays = next(steps)
-    configs = {name: model_config(PROJECT.repository, each["name"]) for name, each in calls.items()}
+    configs = {name: model_config(project.repository, each["name"]) for name, each in calls.items()}
     return SimpleNamespace(**{name: partial(_call, each, arrays) for name, each in configs.items()})
 
 

@@ -1,0 +1,21 @@
+"""What files that owners have import of the toolkit, beside `triton_step` and the two names of `triton_ensemble.gateway`.
+
+These names stay within a MAJOR version, so that an update leaves such a file as it is. Their other import is
+`from triton_ensemble.testing.reference import *`, which brings tests.
+"""
+
+from triton_ensemble.client import package
+from triton_ensemble.project import Project
+from triton_ensemble.samples.compare import differences
+from triton_ensemble.samples.files import Sample, samples
+from triton_ensemble.testing.steps import blank_calls, first_response
+
+__all__ = [
+    "Project",
+    "Sample",
+    "blank_calls",
+    "differences",
+    "first_response",
+    "package",
+    "samples",
+]
