@@ -190,6 +190,7 @@ CODE = {
     "five": "    def __call__(self, D):\n        yield {'E': D}\n        yield {'E': -D}\n",
 }
 OWN = {"type": "FP32", "dims": [1]}
+FIVE = ["returned:", "E float32[1]", "79.0", "returned:", "E float32[1]", "-79.0"]
 
 
 @pytest.fixture(scope="module")
@@ -219,15 +220,16 @@ def kinds(generate: Generate) -> Project:
 @pytest.mark.parametrize(
     ("name", "returned"),
     [
-        ("one", ["B float32[1]", "4.0"]),
-        ("two", ["C float32[1]", "8.0"]),
-        ("three", ["D float32[1]", "79.0"]),
-        ("five", ["E float32[1]", "79.0", "returned:", "E float32[1]", "-79.0"]),
+        ("one", ["A float32[1]", "3.0", "returned:", "B float32[1]", "4.0"]),
+        ("two", ["B float32[1]", "4.0", "returned:", "C float32[1]", "8.0"]),
+        ("three", ["C float32[1]", "8.0", "returned:", "D float32[1]", "79.0"]),
+        ("five", ["D float32[1]", "79.0", *FIVE]),
     ],
 )
 def test_steps_of_each_kind(kinds: Project, name: str, returned: list[str]) -> None:
-    lines = succeed(kinds.make("step", f"NAME={name}")).split("returned:\n", 1)[1].splitlines()
-    assert [line.strip() for line in lines] == returned
+    """They print what they read and return, also if they share a model."""
+    lines = succeed(kinds.make("step", f"NAME={name}")).split("on sample three\n", 1)[1]
+    assert [line.strip() for line in lines.splitlines()] == returned
 
 
 def test_a_step_that_is_only_called_wants_a_request_of_its_own(kinds: Project) -> None:

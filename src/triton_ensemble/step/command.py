@@ -13,6 +13,7 @@ import bdb
 import pdb
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 
 from triton_ensemble.client import Arrays, package
@@ -84,9 +85,7 @@ def _run(
     try:
         with give_streams():
             foreground = ForegroundStep(project, step, upstream.call)
-        _show(project, foreground.inputs(inputs))
-        with give_streams():
-            answers = foreground.run(inputs, debug=debug)
+            answers = foreground.run(inputs, partial(_show, project), debug=debug)
     except bdb.BdbQuit:  # the owner has seen enough
         return 0
     except Exception as error:

@@ -57,20 +57,24 @@ class ForegroundStep:
         args = {"model_version": self._folder.name, "model_instance_kind": "CPU", **names}
         return self._adapter.UserStep(part, args, config, self._arrays, self._answered)
 
-    def inputs(self, tensors: Arrays) -> Arrays:
-        """Return what of the tensors the model reads."""
-        names = [tensor["name"] for tensor in self._config["input"]]
-        return {name: tensors[name] for name in names if name in tensors}
+    def run(
+        self, tensors: Arrays, show: Callable[[Arrays], None], *, debug: bool = False
+    ) -> list[Arrays]:
+        """Return the checked answers, several of a decoupled step and to rows of a sequence; raises whatever the step does.
 
-    def run(self, tensors: Arrays, *, debug: bool = False) -> list[Arrays]:
-        """Return the checked answers, several of a decoupled step and to rows of a sequence; raises whatever the step does."""
+        `show` gets the step's inputs, of which steps of its model may make some first.
+        """
+        if len(self._parts) == 1:
+            show(self._select(self._parts[0][0], tensors))
         return [
             answer
             for row, flags in split_requests(self._project, tensors)
-            for answer in self._run_request(row, flags, debug)
+            for answer in self._run_request(row, show, flags, debug)
         ]
 
-    def _run_request(self, tensors: Arrays, flags: int, debug: bool) -> list[Arrays]:
+    def _run_request(
+        self, tensors: Arrays, show: Callable[[Arrays], None], flags: int, debug: bool
+    ) -> list[Arrays]:
         self._request = fake_triton.InferenceRequest(correlation_id=SEQUENCE, flags=flags)
         self._answered.of_step = self._calls.Waiting([self._request])
         known: Arrays = dict(tensors)
@@ -79,6 +83,8 @@ class ForegroundStep:
             named = ((each["tensor"], outputs.get(each["name"])) for each in part["output"])
             known |= {name: array for name, array in named if name and array is not None}
         part, step = self._parts[-1]
+        if len(self._parts) > 1:
+            show(self._select(part, known))
         if not debug:
             return self._answers(part, step, known)
         code = self._adapter.step_class(part).__call__.__code__
@@ -102,10 +108,17 @@ class ForegroundStep:
 
     def _read(self, part: StepManifest, known: Arrays) -> list[Any]:
         """Return the arrays of a step's arguments, in its library; None for an optional input that is left out."""
-        bound = {t["name"]: t["tensor"] for t in part["input"]} if self._fused else {}
-        names = [bound.get(name, name) for name in part["arguments"].values()]
+        names = self._names(part)
         tensors = [fake_triton.Tensor(n, known[n]) if n in known else None for n in names]
         return [tensor and self._arrays.read(tensor) for tensor in tensors]
+
+    def _select(self, part: StepManifest, known: Arrays) -> Arrays:
+        return {name: known[name] for name in self._names(part) if name in known}
+
+    def _names(self, part: StepManifest) -> list[Any]:
+        """Return the tensors that are a step's arguments: of steps that share a model, by their names in the pipeline, None if nothing feeds it."""
+        bound = {t["name"]: t["tensor"] for t in part["input"]} if self._fused else {}
+        return [bound.get(name, name) for name in part["arguments"].values()]
 
     def _first(self) -> tuple[Any, ...]:
         """Return what a step of sequences takes first."""
