@@ -57,6 +57,7 @@ COMMANDS = {
         "update.command",
         "upgrade to the template's newest version, and apply pipeline.yml",
     ),
+    "render": ("pipeline.command", "render the managed files of answers into a folder"),
     "fleet": ("fleet.command", "print how several projects stand: versions, edits, known faults"),
 }
 

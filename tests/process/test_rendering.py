@@ -18,11 +18,15 @@ from support import (
     PIPELINES,
     UNUSUAL,
     Generate,
+    Project,
+    call,
     run,
     slow_but,
     step,
     succeed,
 )
+
+from triton_ensemble.answers import FILE
 
 if sys.version_info >= (3, 11):
     pass
@@ -152,3 +156,37 @@ def test_from_a_folder_on_a_machine_without_git(
     command = (sys.executable, "-m", "copier", "copy", "--defaults", "--quiet", str(template), "p")
     succeed(run(*command, cwd=tmp_path, PATH=str(tmp_path / "bin")))
     assert without_answers(tmp_path / "p") == without_answers(generate().path)
+
+
+def test_render_writes_the_files_that_copier_made(generate: Generate, tmp_path: Path) -> None:
+    project = generate(extras=["gateway", "ray"])
+    assert call(project, "render", "--answers", FILE, "--into", str(tmp_path)) == (0, "", "")
+    made, rendered = project.contents(), Project(tmp_path).contents()
+    assert rendered == {path: made[path] for path in rendered}
+    left = {path for path in made.keys() - rendered.keys() if not path.endswith(".whl")}
+    examples = {
+        path for path in left if path.startswith(("models/", "samples/", "steps/", "tests/"))
+    }
+    assert left - examples == {
+        "requirements.lock",
+        "requirements-dev.lock",
+        "vendor/requirements.txt",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a: [", "1: "),
+        ("gpu_count: -1", " gpu_count is -1; write a whole number, 0 or more"),
+    ],
+)
+def test_render_refuses_in_one_line(
+    generate: Generate, tmp_path: Path, text: str, line: str
+) -> None:
+    answers = tmp_path / "answers.yml"
+    answers.write_text(text)
+    said = call(generate(), "render", "--answers", str(answers), "--into", str(tmp_path / "p"))
+    assert said.status == 1
+    assert said.err.startswith(f"{answers}:{line}")
+    assert not (tmp_path / "p").exists()

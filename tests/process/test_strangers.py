@@ -28,6 +28,7 @@ LINES = {
     "store": ["store", BUCKET, "--send"],
     "push": ["push", BUCKET],
     "unload": ["unload", "preprocess", "1"],
+    "render": ["render", "--answers", "pipeline.yml", "--into", "rendered"],
 }
 MORE_LINES = [
     ["check"],

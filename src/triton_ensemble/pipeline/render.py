@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from triton_ensemble.pipeline.rules import Answers, Rules, RulesError
+from triton_ensemble.reading import iter_files
 
 SUFFIX = ".jinja"
 # A part of a path that Copier renders once for each item of a list.
@@ -50,6 +51,35 @@ def render(rules: Rules, answers: Answers, made_from: Answers) -> dict[str, File
         for path, inner in _paths(rules, name.removesuffix(SUFFIX).split("/"), context)
         if not _matches(path, unneeded)
     }
+
+
+def render_project(rules: Rules, answers: Answers, made_from: Answers) -> dict[str, File]:
+    """Return the same with the folder of the team, which Copier copies if the team says something."""
+    files = render(rules, answers, made_from)
+    if not rules.vendor or not rules.answer(answers)["graph"]["team"]["given"]:
+        return files
+    paths = (path.relative_to(rules.vendor) for path in iter_files(rules.vendor / "team"))
+    team = {f"vendor/{path.as_posix()}": path for path in paths if _is_copied(path)}
+    return files | {
+        name: File((rules.vendor / path).read_bytes(), f"vendor/{path.as_posix()}")
+        for name, path in team.items()
+    }
+
+
+def _is_copied(path: Path) -> bool:
+    """Return whether Copier copies a file of team/, as hooks/exclude/unneeded.jinja lists."""
+    _, *folders, name = path.parts
+    if path.suffix in (".pyc", ".pyo") or (not folders and name == "README.md"):
+        return False
+    return len(folders) < 2 or folders[0] != "examples" or [*folders[2:], name] == ["pipeline.yml"]
+
+
+def write_files(files: Mapping[str, File], folder: Path) -> None:
+    """Write rendered files into a folder."""
+    for path, file in files.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.content)
 
 
 def list_templates(root: Path) -> Iterator[str]:

@@ -76,7 +76,7 @@ class Rules:
     """
 
     def __init__(self, root: Path | None = None, vendor: Path | None = None) -> None:
-        self.root = root or template_root()
+        self.root, self.vendor = root or template_root(), vendor
         self._folders = [self.root, vendor] if vendor else [self.root]
         self._graph_of = self._graph_text = ""
 
