@@ -710,7 +710,7 @@ def test_an_interruption_changes_nothing(project: Project) -> None:
     code = (
         "import os, signal, sys; from triton_ensemble import cli; from triton_ensemble.apply import project as p; "
         "between = p.compare_renderings; "
-        "p.compare_renderings = lambda *a: (os.kill(os.getpid(), signal.SIGINT), between(*a))[1]; "
+        "p.compare_renderings = lambda *a, **k: (os.kill(os.getpid(), signal.SIGINT), between(*a, **k))[1]; "
         "sys.exit(cli.main(['apply']))"
     )
     process = project.run(sys.executable, "-c", code)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from triton_ensemble.pipeline.render import File, render
 from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, Rules, rules
 from triton_ensemble.reading import DATA_BYTES, read_bytes
 from triton_ensemble.update.bring import write_contents
+from triton_ensemble.update.git import list_skipped
 from triton_ensemble.update.owned import FOLLOWS
 from triton_ensemble.update.stage import make_stage, remove_empty_folders
 
@@ -30,6 +31,7 @@ class ChangedProject:
     """A project whose pipeline.yml is to be applied."""
 
     state: State
+    rules_of_update: Rules | None = None
 
     @property
     def root(self) -> Path:
@@ -44,7 +46,7 @@ class ChangedProject:
     @property
     def rules(self) -> Rules:
         """The template's rules, of this package's version, with what the team says."""
-        return rules(self.root)
+        return self.rules_of_update or rules(self.root)
 
     @cached_property
     def answers(self) -> Answers:
@@ -65,7 +67,16 @@ class ChangedProject:
             raise ApplyError(
                 f"{format_text(errors)}\npipeline.yml is not applied: correct it first"
             )
-        old, new = self.render_made(), self._render(self.answers, PIPELINE)
+        return self.compare(self.render_made(), self._render(self.answers, PIPELINE))
+
+    def compare(
+        self,
+        old: Mapping[str, File],
+        new: Mapping[str, File],
+        moves: Mapping[str, str] | None = None,
+        markers: bool = False,
+    ) -> Change:
+        """Return what becomes of the files after two renderings."""
         after = yaml.safe_load(new[FILE].content)
         owned = {*self.made["owned"]}
         owned |= {each for each in after["owned"] if (self.root / each).exists()}
@@ -74,7 +85,11 @@ class ChangedProject:
             for path in owned & old.keys() & new.keys()
             if self._follows(path, old[path].content)
         }
-        return Change(self, compare_renderings(self.root, old, new, owned), after, old, new)
+        skipped = list_skipped(self.root)
+        files = compare_renderings(
+            self.root, old, new, owned, moves=moves, skipped=skipped, markers=markers
+        )
+        return Change(self, files, after, old, new, skipped)
 
     def _follows(self, path: str, rendered: bytes) -> bool:
         """Return whether an owned file is as it was generated, and follows pipeline.yml until its owner changes it."""
@@ -97,6 +112,7 @@ class Change:
     after: Answers
     old: Mapping[str, File]
     new: Mapping[str, File]
+    skipped: Set[str] = frozenset()  # by a sparse checkout
 
     @property
     def root(self) -> Path:
@@ -112,9 +128,12 @@ class Change:
     def statuses(self) -> dict[str, str]:
         """The status of each file: A, M or D by path."""
         return {
-            path: "D" if content is None else "M" if (self.root / path).exists() else "A"
+            path: "D" if content is None else "M" if self._has(path) else "A"
             for path, content in self.files.contents.items()
         }
+
+    def _has(self, path: str) -> bool:
+        return (self.root / path).exists() or path in self.skipped
 
     def read_before(self, path: str) -> bytes:
         """Return a file as it was; empty if there was none."""
@@ -125,7 +144,7 @@ class Change:
 
     def conflicts(self) -> set[str]:
         """Return the files in which the owner and pipeline.yml changed the same lines."""
-        return set(self.files.conflicts)
+        return {*self.files.conflicts, *self.files.marked}
 
     def find_moved(self, files: Iterable[str]) -> dict[str, str]:
         """Return the new paths of files that were elsewhere before, by the old ones."""
@@ -138,7 +157,8 @@ class Change:
         keep_edits(root, self.files.replaced)
         with make_stage(root) as stage:
             keep_text(stage, root, self.of.made, self.old[PIPELINE].content)
-            write_contents(stage, root, self.files.contents | conflicts)
+            dropped = {path for path in self.skipped if statuses.get(path) == "D"}
+            write_contents(stage, root, self.files.contents | conflicts, dropped)
             keep(stage, root)
         remember(root)
         removed = [path for path, status in statuses.items() if status == "D"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from triton_ensemble.answers import Answers, UnreadableAnswers, list_changed_answers, read_answers
@@ -18,12 +19,12 @@ def keep_text(stage: Stage, root: Path, made: Answers, rendered: bytes) -> None:
 
     That is the text that was applied last, with its comments; if it is not known, the rendered one.
     """
-    known = prepare(root) / TEXT
-    try:
-        is_known = not list_changed_answers(read_answers(known)[0], made)
-    except (OSError, UnreadableAnswers):
-        is_known = False
-    (stage.folder / TEXT).write_bytes(known.read_bytes() if is_known else rendered)
+    for path in (prepare(root) / TEXT, root / TEXT):
+        with suppress(OSError, UnreadableAnswers):
+            if not list_changed_answers(read_answers(path)[0], made):
+                rendered = path.read_bytes()
+                break
+    (stage.folder / TEXT).write_bytes(rendered)
 
 
 def keep(stage: Stage, root: Path) -> None:
@@ -46,10 +47,13 @@ def undo(root: Path) -> None:
     prepare(root)
     text = (folder / TEXT).read_bytes().decode()
     Stage(folder).check(root)
-    keep_edits(root, {TEXT: read_bytes(root / TEXT)})
+    is_changed = text.encode() != (mine := read_bytes(root / TEXT))
+    if is_changed:
+        keep_edits(root, {TEXT: mine})
     (root / FOLDER / TEXT).write_bytes(text.encode())  # for `keep_text`, if this is killed
     with take_up(root, folder) as stage:
         count = stage.undo(root)
         replace(root / TEXT, text)
     remember(root)
-    print(f"pipeline.yml and {count} files are as they were; yours is {FOLDER}/{KEPT}/{TEXT}")
+    kept = f"; yours is {FOLDER}/{KEPT}/{TEXT}" if is_changed else ""
+    print(f"{f'{TEXT} and ' * is_changed}{count} files are as they were{kept}")

@@ -75,9 +75,12 @@ def bring(copy: Aside, changes: Mapping[str, str]) -> list[str]:
     return [SPARSE] if skipped else []
 
 
-def write_contents(stage: Stage, root: Path, contents: Mapping[str, bytes | None]) -> None:
+def write_contents(
+    stage: Stage, root: Path, contents: Mapping[str, bytes | None], dropped: Iterable[str] = ()
+) -> None:
     """Give a project other contents of files, None for a file that goes; undo it and raise OSError if that fails.
 
+    Files `dropped` from outside a sparse checkout also leave git's index, which does not look for them in the project.
     They can be undone from then on, until the stage ends or is removed.
     """
     _refuse_links(root, contents)
@@ -86,10 +89,13 @@ def write_contents(stage: Stage, root: Path, contents: Mapping[str, bytes | None
             stage.new(number).write_bytes(content)
             with suppress(FileNotFoundError):
                 shutil.copymode(root / path, stage.new(number))
-    stage.begin(contents, ())
+    stage.begin(contents, dropped)
     try:
         for number, path in enumerate(contents):
             swap(root / path, stage.new(number), stage.old(number))
+        if paths := "\0".join(dropped):
+            remove = ("update-index", "-z", "--force-remove", "--stdin")
+            git(root, *remove, given=os.fsencode(paths))
     except BaseException:
         stage.undo(root)
         raise

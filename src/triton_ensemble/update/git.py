@@ -37,6 +37,15 @@ def git(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
     return _run(folder, ["git", *QUIET, *arguments], given, os.environ | ENGLISH | NO_FETCH)
 
 
+def list_skipped(root: Path) -> set[str]:
+    """Return the files that a sparse checkout leaves out; none if the project is not in git."""
+    try:
+        listed = git(root, "ls-files", "-t", "-z").decode(errors="surrogateescape")
+    except UpdateError:
+        return set()
+    return {entry[2:] for entry in listed.split("\0") if entry.startswith("S ")}
+
+
 def git_aside(folder: Path, *arguments: str, given: bytes = b"", where: Where = NOWHERE) -> bytes:
     """Return what git prints in a temporary repository; `where` is added to its environment."""
     return _run(folder, ["git", *arguments], given, make_aside_environment() | where)

@@ -119,6 +119,8 @@ class Stage:
                 )
             target.parent.mkdir(parents=True, exist_ok=True)
             old.replace(target)
+            if not target.is_symlink():
+                os.utime(target)  # for make: an environment with the other wheel is outdated
         elif digest and not os.path.lexists(new) and _compute_digest(target) == digest:
             target.unlink()
         if not os.path.lexists(target):
