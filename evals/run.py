@@ -22,8 +22,8 @@ from gateway_service import gateway
 from support import ROOT, Project, run, serve, succeed
 
 from triton_ensemble.answers import FILE
-from triton_ensemble.apply.project import ChangedProject
-from triton_ensemble.apply.state import read_state
+from triton_ensemble.change.project import ChangedProject
+from triton_ensemble.change.state import read_state
 
 HERE = ROOT / "evals"
 START = "start"  # a tag of the commit that an assistant gets

@@ -27,7 +27,7 @@ COMMANDS = {
         "check.command",
         "find what Triton would refuse in a model repository or pipeline.yml",
     ),
-    "apply": ("apply.command", "apply a changed pipeline.yml to the project's files"),
+    "apply": ("change.apply", "apply a changed pipeline.yml to the project's files"),
     "adopt": ("adopt.command", "print the pipeline.yml of an existing model repository"),
     "repository": ("repository.command", "complete the project's model repository"),
     "serve": ("server.command", "serve the project's ensemble with the local Triton"),
@@ -54,7 +54,7 @@ COMMANDS = {
     "sizes": ("push.sizes", "print the memory and disk that a pod needs for the model files"),
     "tir": ("tir.command", "make the model endpoint of deploy/tir/endpoint.yml"),
     "update": (
-        "update.command",
+        "change.update",
         "upgrade to the template's newest version, and apply pipeline.yml",
     ),
     "render": ("pipeline.command", "render the managed files of answers into a folder"),
@@ -114,8 +114,8 @@ def _refuse_passwords() -> None:
 def _apply_first(chosen: str | None, if_applied: bool) -> int:
     root = Path.cwd()
     if chosen in APPLYING and (root / "pipeline.yml").is_file() and (root / FILE).is_file():
-        from triton_ensemble.apply.command import apply_first
-        from triton_ensemble.apply.state import is_changed
+        from triton_ensemble.change.apply import apply_first
+        from triton_ensemble.change.state import is_changed
 
         return 0 if if_applied and is_changed(root) else apply_first(root)
     return 0

@@ -9,7 +9,7 @@ import yaml
 from support import Generate, Project, call
 from update_support import ONE, TWO, answers
 
-from triton_ensemble.update.owned import FOLLOWS
+from triton_ensemble.change.owned import FOLLOWS
 
 COMMAND = (sys.executable, "-m", "triton_ensemble", "apply")
 START: dict[str, Any] = {

@@ -26,11 +26,11 @@ import yaml
 from hypothesis import strategies as st
 from support import Project, run, step, succeed
 
+from triton_ensemble.change import render as update_render
+from triton_ensemble.change.aside import KEPT, Aside
+from triton_ensemble.change.owned import FOLLOWS
+from triton_ensemble.change.stage import Stage, undo_killed
 from triton_ensemble.cli import main
-from triton_ensemble.update import render as update_render
-from triton_ensemble.update.aside import KEPT, Aside
-from triton_ensemble.update.owned import FOLLOWS
-from triton_ensemble.update.stage import Stage, undo_killed
 
 ANSWERS = ".copier-answers.yml"
 VERSIONS = ("v1.0.0", "v1.1.0", "v1.2.0", "v1.3.0")

@@ -7,7 +7,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from triton_ensemble.cli import main
-from triton_ensemble.update.stage import Stage
+from triton_ensemble.change.stage import Stage
 
 def kill(*_):
     os.kill(os.getpid(), signal.SIGKILL)

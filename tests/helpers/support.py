@@ -21,10 +21,10 @@ import pytest
 from click.testing import CliRunner
 from copier.errors import UserMessageError
 
+from triton_ensemble.change.render import UNDEFINED
 from triton_ensemble.cli import main
 from triton_ensemble.repository.sources import iter_adapter_files
 from triton_ensemble.server.ports import free_ports
-from triton_ensemble.update.render import UNDEFINED
 
 ROOT = Path(__file__).resolve().parents[2]
 NOWHERE = "1"  # a port on which no server answers

@@ -9,7 +9,7 @@ import yaml
 from answers_support import GOOD
 from support import COPIER, run, step
 
-from triton_ensemble.update.render import UNDEFINED
+from triton_ensemble.change.render import UNDEFINED
 
 
 @pytest.mark.parametrize(

@@ -55,9 +55,9 @@ from update_support import (  # noqa: F401
     update,
 )
 
-from triton_ensemble.apply.files import is_remembered
+from triton_ensemble.change.files import is_remembered
+from triton_ensemble.change.stage import PREFIX
 from triton_ensemble.pipeline.rules import rules_with
-from triton_ensemble.update.stage import PREFIX
 
 
 @pytest.fixture
@@ -708,7 +708,7 @@ def test_an_interruption_changes_nothing(project: Project) -> None:
     answer(project, max_batch_size=4)
     before = state(project)
     code = (
-        "import os, signal, sys; from triton_ensemble import cli; from triton_ensemble.apply import project as p; "
+        "import os, signal, sys; from triton_ensemble import cli; from triton_ensemble.change import project as p; "
         "between = p.compare_renderings; "
         "p.compare_renderings = lambda *a, **k: (os.kill(os.getpid(), signal.SIGINT), between(*a, **k))[1]; "
         "sys.exit(cli.main(['apply']))"

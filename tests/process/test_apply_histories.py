@@ -14,10 +14,10 @@ import yaml
 from apply_support import START, managed, read
 from support import Generate, Project, Said, call, step
 
-from triton_ensemble.apply.project import ChangedProject, list_edited
-from triton_ensemble.apply.state import read_state
+from triton_ensemble.change.project import ChangedProject, list_edited
+from triton_ensemble.change.stage import PREFIX
+from triton_ensemble.change.state import read_state
 from triton_ensemble.cli import main
-from triton_ensemble.update.stage import PREFIX
 
 # More, and others: APPLIES=300 SEED=7 python -m pytest tests/process/test_apply_histories.py
 HISTORIES = int(os.environ.get("APPLIES", "3"))

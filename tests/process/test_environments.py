@@ -158,7 +158,7 @@ def test_the_lock_is_renewed_by_uv(project: Project, tmp_path: Path) -> None:
     fake.chmod(0o755)
     (project / ".venv/bin").mkdir(parents=True)
     (project / ".venv/bin/python").symlink_to(sys.executable)
-    lock = "LOCK=$(UV_SETTINGS) $(VENV)/bin/python -m triton_ensemble.update.lock"
+    lock = "LOCK=$(UV_SETTINGS) $(VENV)/bin/python -m triton_ensemble.environment.lock"
     succeed(project.run("make", lock, "lock", UV=str(fake), PIP_INDEX_URL="here"))
     said = (tmp_path / "said").read_text().splitlines()
     assert [line.partition(" --quiet")[0] for line in said] == ["here pip compile"] * 2

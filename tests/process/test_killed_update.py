@@ -13,7 +13,7 @@ from killed_update_support import KILLED
 from safe_update_support import CONFLICT, NEW, Origin, commit, edit, update
 from support import Project, run, succeed
 
-from triton_ensemble.update.stage import PREFIX
+from triton_ensemble.change.stage import PREFIX
 
 UNDONE = "update: one that was killed is undone; 4 files are as they were before it\n"
 
@@ -39,7 +39,7 @@ def kill(project: Project, at: int) -> None:
 
 
 def undo(project: Project) -> subprocess.CompletedProcess[str]:
-    return project.run(sys.executable, "-m", "triton_ensemble.update.stage")
+    return project.run(sys.executable, "-m", "triton_ensemble.change.stage")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from package_index import add_wheel, serve_index
 from support import COPIER, SOURCES, UV, VENV, Generate, Project, run, step, succeed
 
-from triton_ensemble.update.lock import list_lacking
+from triton_ensemble.environment.lock import list_lacking
 
 TORCHSCRIPT: dict[str, Any] = {
     "starting_pipeline": "my-own",
@@ -62,9 +62,7 @@ def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make(project: Project, environments: Path, *words: str, **more: str) -> Any:
     """Run `make` in a project, with the toolkit of the working tree."""
     ready = f"--assume-old={environments / 'venv/.packages'}"
-    lock = (
-        f"LOCK=PYTHONPATH={SOURCES} {environments}/venv/bin/python -m triton_ensemble.update.lock"
-    )
+    lock = f"LOCK=PYTHONPATH={SOURCES} {environments}/venv/bin/python -m triton_ensemble.environment.lock"
     there = "INSTALL=true"  # all that `make update` is to install is there
     options = ("--no-print-directory", ready, f"VENV={environments}/venv", lock, there)
     return run("make", *options, *words, cwd=project.path, **more)
@@ -94,13 +92,13 @@ def test_what_a_lock_lacks(requirement: str, is_there: bool) -> None:
 
 
 def test_the_first_lock_has_what_the_default_project_declares(default_project: Project) -> None:
-    command = (sys.executable, "-m", "triton_ensemble.update.lock", "--lacking")
+    command = (sys.executable, "-m", "triton_ensemble.environment.lock", "--lacking")
     assert succeed(default_project.run(*command)) == ""
 
 
 def set_up(project: Project, venv: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """Run the part of `make setup` that installs the lock, into a new environment, with what indexes have alone."""
-    lock = f"LOCK=PYTHONPATH={SOURCES} {venv}/bin/python -m triton_ensemble.update.lock"
+    lock = f"LOCK=PYTHONPATH={SOURCES} {venv}/bin/python -m triton_ensemble.environment.lock"
     command = ("make", f"{venv}/.packages", f"VENV={venv}", f"PYTHON={sys.executable}", lock)
     options = {"PIP_FIND_LINKS": "", "PIP_NO_CACHE_DIR": "1"}
     return run(*command, cwd=project.path, **options, **more)
@@ -115,7 +113,7 @@ def test_a_lock_is_renewed_without_uv_in_an_environment_without_pip(
     lock = default_project / LOCK
     before = lock.read_text()
     lock.write_text("")
-    renew = (str(venv / "bin/python"), "-m", "triton_ensemble.update.lock")
+    renew = (str(venv / "bin/python"), "-m", "triton_ensemble.environment.lock")
     succeed(default_project.run(*renew, UV=""))
     assert versions(lock.read_text()) >= {each for each in versions(before) if each[0] == "numpy"}
 

@@ -11,7 +11,7 @@ import pytest
 from support import NOWHERE, Generate, Project, step, succeed
 from versions_of_a_step import STEP, command, copied, published, refused, tracked, write_step
 
-from triton_ensemble.update.stage import alone
+from triton_ensemble.change.stage import alone
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +236,7 @@ def test_a_model_file_is_published_by_its_digest(project: Project, tmp_path: Pat
 CUT_SHORT = """
 import os, signal, sys
 from triton_ensemble.cli import main
-from triton_ensemble.update import bring
+from triton_ensemble.change import bring
 whole, calls = bring.swap, []
 def swap(*paths):
     whole(*paths)

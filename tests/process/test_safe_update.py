@@ -33,8 +33,8 @@ from safe_update_support import (  # noqa: F401
 )
 from support import SOURCES, Project, mounted, run, succeed, variables
 
-from triton_ensemble.update.news import CHANGELOG
-from triton_ensemble.update.stage import PREFIX
+from triton_ensemble.change.news import CHANGELOG
+from triton_ensemble.change.stage import PREFIX
 
 
 def state(folder: Path) -> dict[str, tuple[int, bytes]]:

@@ -127,7 +127,7 @@ def journal(tmp_path: Path) -> Path:
 def call(journal: Path, words: list[str]) -> str:
     """Return what a command says in a stranger's folder, after checking that it writes nothing elsewhere."""
     project = next(path for path in journal.parents if path.name == "p")
-    program = [*PROGRAM, *words] if words else [*PROGRAM[:2], "triton_ensemble.update.stage"]
+    program = [*PROGRAM, *words] if words else [*PROGRAM[:2], "triton_ensemble.change.stage"]
     said = run(*program, cwd=project, PYTHONPATH=str(SOURCES))
     assert not list(project.parent.glob("out/*"))
     assert not (project / ".git/hooks/pre-commit").exists()

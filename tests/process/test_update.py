@@ -30,7 +30,7 @@ from update_support import (  # noqa: F401
     update,
 )
 
-from triton_ensemble.update.stage import PREFIX
+from triton_ensemble.change.stage import PREFIX
 
 
 def without_version(project: Project) -> dict[str, bytes]:

@@ -24,7 +24,7 @@ from workflows_support import (
 )
 
 import triton_ensemble
-from triton_ensemble.update.news import CHANGELOG
+from triton_ensemble.change.news import CHANGELOG
 
 KINDS = [(ci, gpu_count) for ci in ("github", "gitlab", "none") for gpu_count in (0, 2)]
 

@@ -13,7 +13,7 @@ from copier.errors import UserMessageError
 from gatekeeper import Gatekeeper
 from support import Generate, Project, problem, step
 
-from triton_ensemble.apply.command import apply_first
+from triton_ensemble.change.apply import apply_first
 
 FOUR = dict.fromkeys("ABCD", "FP32[1]")
 BACKENDS = (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from triton_ensemble.update import lock
+from triton_ensemble.environment import lock
 
 CHOICE = "requirements.lock: lacks torch==2.13.0; for a CPU, write the address of an index"
 

@@ -30,13 +30,13 @@ from functools import cache
 from pathlib import Path
 
 from triton_ensemble.answers import FILE
-from triton_ensemble.apply import ApplyError
-from triton_ensemble.apply.state import read_state
+from triton_ensemble.change import ApplyError
+from triton_ensemble.change.git import UpdateError, git_aside
+from triton_ensemble.change.state import read_state
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rules import RULES
 from triton_ensemble.reading import DATA_BYTES, read_bytes
 from triton_ensemble.terminal import escape_line
-from triton_ensemble.update.git import UpdateError, git_aside
 
 # A private repository without a token is a line, not a question. Large files are not read.
 UNATTENDED = {"GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1"}
@@ -47,8 +47,8 @@ SOURCES = {"gh:": "https://github.com/", "gl:": "https://gitlab.com/", "git+": "
 LIST_EDITED = """
 import json, pathlib, sys
 sys.path = sys.argv[1:]
-from triton_ensemble.apply.project import ChangedProject, list_edited
-from triton_ensemble.apply.state import read_state
+from triton_ensemble.change.project import ChangedProject, list_edited
+from triton_ensemble.change.state import read_state
 print(json.dumps([*list_edited(ChangedProject(read_state(pathlib.Path())))]))
 """
 GREEN = "run list --workflow=ci.yml --event=push --status=success --limit=1 --json=createdAt --jq=.[].createdAt"

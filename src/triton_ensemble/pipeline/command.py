@@ -1,6 +1,6 @@
 """Render a project's managed files from its answers, by this package's version of the template.
 
-`make update` calls this in the toolkit that the project had before. FILE is a .copier-answers.yml or the text of a
+`make update` calls this in the toolkit that the project had before. FILE is a .copier-answers.yml or a
 pipeline.yml. If the current folder has vendor/team, the rules of that team hold.
 """
 

@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from triton_ensemble.apply.state import is_changed
+from triton_ensemble.change.state import is_changed
 from triton_ensemble.project import Project
 from triton_ensemble.repository import RepositoryError, published
 from triton_ensemble.repository.complete import complete

@@ -7,11 +7,11 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable
 from pathlib import Path
 
+from triton_ensemble.change.git import UpdateError
+from triton_ensemble.change.stage import alone, file_problem, undo_killed
 from triton_ensemble.project import ProjectError
 from triton_ensemble.repository import RepositoryError
 from triton_ensemble.server.process import interruptible
-from triton_ensemble.update.git import UpdateError
-from triton_ensemble.update.stage import alone, file_problem, undo_killed
 from triton_ensemble.versions import VersionError
 
 

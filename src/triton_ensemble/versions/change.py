@@ -7,11 +7,11 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from triton_ensemble.apply.changes import compare_renderings
+from triton_ensemble.change.bring import write_contents
+from triton_ensemble.change.changes import compare_renderings
+from triton_ensemble.change.stage import Stage
 from triton_ensemble.project import Project
 from triton_ensemble.repository.complete import complete
-from triton_ensemble.update.bring import write_contents
-from triton_ensemble.update.stage import Stage
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.pipeline import Pipeline
 

@@ -12,8 +12,8 @@ from argparse import ArgumentParser
 from collections.abc import Iterable
 from pathlib import Path
 
+from triton_ensemble.change.stage import Stage
 from triton_ensemble.project import Project
-from triton_ensemble.update.stage import Stage
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.change import Changes, bring
 from triton_ensemble.versions.pipeline import Pipeline

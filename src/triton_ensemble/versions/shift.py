@@ -16,9 +16,9 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
+from triton_ensemble.change.stage import Stage, make_stage
 from triton_ensemble.repository import published
 from triton_ensemble.repository.complete import complete
-from triton_ensemble.update.stage import Stage, make_stage
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.attempt import attempt, version
 from triton_ensemble.versions.candidates import GOLDEN, failures, record_golden, serve_candidate

@@ -9,7 +9,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from triton_ensemble.update.stage import make_stage
+from triton_ensemble.change.stage import make_stage
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.attempt import attempt, version
 from triton_ensemble.versions.change import compute_changes

@@ -1,6 +1,6 @@
 """Finishes a project's environment after an install, as the last step of `make setup`.
 
-    python -m triton_ensemble.update.setup src
+    python -m triton_ensemble.environment.setup src
 
 puts the project's client on the path and names what requirements.lock lacks.
 """

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from triton_ensemble.answers import FILE
-from triton_ensemble.apply import ApplyError
+from triton_ensemble.change import ApplyError
+from triton_ensemble.change.git import git, make_aside_environment
 from triton_ensemble.pipeline.render import File
 from triton_ensemble.reading import DATA_BYTES, read_bytes
-from triton_ensemble.update.git import git, make_aside_environment
 
 Files = Mapping[str, File]
 # The template writes these as a whole: they are merged neither by line nor by hand.

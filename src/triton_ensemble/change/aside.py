@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from triton_ensemble.answers import FILE
-from triton_ensemble.update.git import UpdateError, git, git_aside, make_aside_environment
+from triton_ensemble.change.git import UpdateError, git, git_aside, make_aside_environment
 
 KEPT = ".before-update"  # a folder of what the owner wrote and the update has no place for
 COPIER_SAYS = ("Keeping template version", "Updating to template version")  # before it is so
@@ -74,7 +74,7 @@ class Aside:
         return self.work / "this"
 
     def _render(self, *arguments: str, given: bytes = b"") -> str:
-        command = [sys.executable, "-m", "triton_ensemble.update.render", *arguments]
+        command = [sys.executable, "-m", "triton_ensemble.change.render", *arguments]
         process = subprocess.run(
             command,
             cwd=self.root,

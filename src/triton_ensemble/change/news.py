@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import PurePath
 
-from triton_ensemble.update.aside import Aside
+from triton_ensemble.change.aside import Aside
 
 CHANGELOG = "triton_ensemble/CHANGELOG.md"
 

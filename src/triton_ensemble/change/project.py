@@ -10,20 +10,20 @@ from pathlib import Path
 import yaml
 
 from triton_ensemble.answers import FILE
-from triton_ensemble.apply import ApplyError
-from triton_ensemble.apply.changes import Changes, compare_renderings
-from triton_ensemble.apply.files import CONFLICTS, FOLDER, keep_edits, open_conflicts, remember
-from triton_ensemble.apply.state import PIPELINE, State
-from triton_ensemble.apply.undo import keep, keep_text
+from triton_ensemble.change import ApplyError
+from triton_ensemble.change.bring import write_contents
+from triton_ensemble.change.changes import Changes, compare_renderings
+from triton_ensemble.change.files import CONFLICTS, FOLDER, keep_edits, open_conflicts, remember
+from triton_ensemble.change.git import list_skipped
+from triton_ensemble.change.owned import FOLLOWS
+from triton_ensemble.change.stage import make_stage, remove_empty_folders
+from triton_ensemble.change.state import PIPELINE, State
+from triton_ensemble.change.undo import keep, keep_text
 from triton_ensemble.check.formats import format_text
 from triton_ensemble.check.pipeline.check import check_pipeline, read_saved_answers
 from triton_ensemble.pipeline.render import File, render
 from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, Rules, rules
 from triton_ensemble.reading import DATA_BYTES, read_bytes
-from triton_ensemble.update.bring import write_contents
-from triton_ensemble.update.git import list_skipped
-from triton_ensemble.update.owned import FOLLOWS
-from triton_ensemble.update.stage import make_stage, remove_empty_folders
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from triton_ensemble.update.aside import KEPT
-from triton_ensemble.update.owned import Change, Owned, find_unneeded, is_code, read_imports
+from triton_ensemble.change.aside import KEPT
+from triton_ensemble.change.owned import Change, Owned, find_unneeded, is_code, read_imports
 
 COLUMNS = 80
 MANY = 3  # files of a folder that became the same are one row

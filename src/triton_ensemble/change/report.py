@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Iterator
 
-from triton_ensemble.apply.files import CONFLICTS, FOLDER, KEPT
-from triton_ensemble.apply.project import Change
+from triton_ensemble.change.files import CONFLICTS, FOLDER, KEPT
+from triton_ensemble.change.owned import FOLLOWS, compare_owned_code, read_imports, suggest_renames
+from triton_ensemble.change.project import Change
+from triton_ensemble.change.table import table
+from triton_ensemble.environment.lock import FACTS, LOCK, list_missing
 from triton_ensemble.pipeline.rules import Answers
-from triton_ensemble.update.lock import FACTS, LOCK, list_missing
-from triton_ensemble.update.owned import FOLLOWS, compare_owned_code, read_imports, suggest_renames
-from triton_ensemble.update.table import table
 
 INTERFACE = "hooks/messages/after_update.jinja"
 

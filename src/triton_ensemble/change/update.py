@@ -23,17 +23,17 @@ from triton_ensemble.answers import (
     list_changed_answers,
     read_answers,
 )
+from triton_ensemble.change.aside import KEPT, Aside, aside
+from triton_ensemble.change.bring import Interruptions, bring
+from triton_ensemble.change.edits import MAKEFILE, keep_edits, keep_unknown, renew_generated
+from triton_ensemble.change.git import UpdateError, git
+from triton_ensemble.change.news import read_news
+from triton_ensemble.change.owned import compare_owned_code, suggest_renames
+from triton_ensemble.change.stage import file_problem, undo_killed
+from triton_ensemble.change.table import table
 from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.pipeline.rules import rules
 from triton_ensemble.progress import Progress
-from triton_ensemble.update.aside import KEPT, Aside, aside
-from triton_ensemble.update.bring import Interruptions, bring
-from triton_ensemble.update.edits import MAKEFILE, keep_edits, keep_unknown, renew_generated
-from triton_ensemble.update.git import UpdateError, git
-from triton_ensemble.update.news import read_news
-from triton_ensemble.update.owned import compare_owned_code, suggest_renames
-from triton_ensemble.update.stage import file_problem, undo_killed
-from triton_ensemble.update.table import table
 
 BACK = "git reset -q . && git restore . && git clean -fd ."
 

@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from triton_ensemble.change.aside import Aside
+from triton_ensemble.change.git import UpdateError, git
+from triton_ensemble.change.stage import Stage, make_stage, remove_empty_folders
 from triton_ensemble.reading import is_foreign
 from triton_ensemble.signals import STOPS
-from triton_ensemble.update.aside import Aside
-from triton_ensemble.update.git import UpdateError, git
-from triton_ensemble.update.stage import Stage, make_stage, remove_empty_folders
 
 
 class Interruptions:

@@ -1,7 +1,7 @@
 """Call Copier in its own process. The last line on stderr says what went wrong.
 
-    python -m triton_ensemble.update.render update FOLDER VERSION PRERELEASES
-    python -m triton_ensemble.update.render copy FOLDER < .copier-answers.yml
+    python -m triton_ensemble.change.render update FOLDER VERSION PRERELEASES
+    python -m triton_ensemble.change.render copy FOLDER < .copier-answers.yml
 
 `update` updates the project in FOLDER with ./pipeline.yml; if VERSION is empty, to the newest tag, and to a pre-release
 only if PRERELEASES is not empty. `copy` renders into FOLDER the version of the template to
@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from triton_ensemble.answers import FILE, LEFT_OUT
-from triton_ensemble.update.git import last_line
+from triton_ensemble.change.git import last_line
 
 # How Copier prints the template's line about an answer: as a name that is not defined.
 UNDEFINED = "'dict object' has no attribute "

@@ -16,11 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from triton_ensemble.answers import FILE, list_changed_answers
-from triton_ensemble.apply import ApplyError
-from triton_ensemble.apply.files import is_remembered, open_conflicts, remember
-from triton_ensemble.apply.state import PIPELINE, State, read_state
-from triton_ensemble.update.git import UpdateError
-from triton_ensemble.update.stage import PREFIX, alone, file_problem, undo_killed
+from triton_ensemble.change import ApplyError
+from triton_ensemble.change.files import is_remembered, open_conflicts, remember
+from triton_ensemble.change.git import UpdateError
+from triton_ensemble.change.stage import PREFIX, alone, file_problem, undo_killed
+from triton_ensemble.change.state import PIPELINE, State, read_state
 
 IN_CI = "pipeline.yml: is not applied; run `make apply` and commit"
 
@@ -100,9 +100,9 @@ def _apply_unless_ci(root: Path) -> None:
 
 def _bring(state: State) -> None:
     # Most commands find nothing to apply, and need none of this.
-    from triton_ensemble.apply.project import ChangedProject
-    from triton_ensemble.apply.report import report
-    from triton_ensemble.update.bring import Interruptions
+    from triton_ensemble.change.bring import Interruptions
+    from triton_ensemble.change.project import ChangedProject
+    from triton_ensemble.change.report import report
 
     with Interruptions() as interruptions:
         notes = [_name_other_answers(state)] * is_remembered(state.root)
@@ -121,8 +121,8 @@ def _name_other_answers(state: State) -> str:
 
 
 def _undo(root: Path) -> None:
-    from triton_ensemble.apply.undo import undo
-    from triton_ensemble.update.bring import Interruptions
+    from triton_ensemble.change.bring import Interruptions
+    from triton_ensemble.change.undo import undo
 
     with alone(root, wait=True), Interruptions() as interruptions:
         interruptions.ignore()
@@ -138,7 +138,7 @@ def _undo_killed(root: Path) -> bool:
 
 
 def _check(root: Path) -> None:
-    from triton_ensemble.apply.project import ChangedProject, list_edited
+    from triton_ensemble.change.project import ChangedProject, list_edited
 
     state = read_state(root)
     if state.is_changed:

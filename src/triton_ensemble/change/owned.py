@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from triton_ensemble.update.git import UpdateError, git
+from triton_ensemble.change.git import UpdateError, git
 
 CODE = ("steps/", "models/")
 # In the first lines of stubs and generated tests, which are renewed while they are as they were generated.

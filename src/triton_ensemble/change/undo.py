@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from triton_ensemble.answers import Answers, UnreadableAnswers, list_changed_answers, read_answers
-from triton_ensemble.apply import ApplyError
-from triton_ensemble.apply.files import FOLDER, KEPT, LAST, TEXT, keep_edits, prepare, remember
+from triton_ensemble.change import ApplyError
+from triton_ensemble.change.files import FOLDER, KEPT, LAST, TEXT, keep_edits, prepare, remember
+from triton_ensemble.change.stage import Stage, take_up
 from triton_ensemble.pipeline.file import replace
 from triton_ensemble.reading import read_bytes
-from triton_ensemble.update.stage import Stage, take_up
 
 
 def keep_text(stage: Stage, root: Path, made: Answers, rendered: bytes) -> None:

@@ -7,9 +7,9 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 
-from triton_ensemble.update.aside import Aside
-from triton_ensemble.update.git import make_aside_environment
-from triton_ensemble.update.owned import FOLLOWS
+from triton_ensemble.change.aside import Aside
+from triton_ensemble.change.git import make_aside_environment
+from triton_ensemble.change.owned import FOLLOWS
 
 MAKEFILE = "Makefile"
 LOOKED_AT = 8000  # bytes, for a NUL that tells what is no text, as git does

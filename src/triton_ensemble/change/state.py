@@ -17,7 +17,7 @@ from triton_ensemble.answers import (
     load_yaml,
     read_answers,
 )
-from triton_ensemble.apply import ApplyError
+from triton_ensemble.change import ApplyError
 from triton_ensemble.reading import read_bytes
 
 PIPELINE = "pipeline.yml"

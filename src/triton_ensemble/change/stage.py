@@ -1,6 +1,6 @@
 """Where the files of an update wait beside the project's, and how an update that was killed is undone.
 
-    python -m triton_ensemble.update.stage
+    python -m triton_ensemble.change.stage
 
 undoes it in the current folder. `make update` calls this before anything else: the wheel and its
 hash may be of two versions.
@@ -21,9 +21,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from triton_ensemble.change.git import UpdateError, git
 from triton_ensemble.reading import MODEL_BYTES, is_foreign, read_bytes, read_json
 from triton_ensemble.terminal import escape_streams
-from triton_ensemble.update.git import UpdateError, git
 
 try:
     import fcntl

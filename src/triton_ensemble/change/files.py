@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from triton_ensemble.apply import ApplyError
+from triton_ensemble.change import ApplyError
 from triton_ensemble.reading import iter_files
 
 FOLDER = ".apply"

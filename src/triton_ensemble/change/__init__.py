@@ -1,4 +1,4 @@
-"""Applies a changed pipeline.yml to a project's managed files: offline, without a commit, without Copier."""
+"""Changes a project's files, all or none: a changed pipeline.yml, and a new version of the template."""
 
 
 class ApplyError(Exception):

@@ -1,6 +1,6 @@
 """Renews a project's locks: versions and hashes of what it declares, and of all that this needs.
 
-    python -m triton_ensemble.update.lock [--lacking | --set-up]
+    python -m triton_ensemble.environment.lock [--lacking | --set-up]
 
 With --lacking, after an update, and with --set-up, before an install, only where requirements.lock
 lacks what pipeline.yml or a backend asks for, and not before its owner has chosen between 5 GB and

@@ -1,0 +1,1 @@
+"""Makes and renews a project's environment: its locks, and what follows an install."""

@@ -1,1 +1,0 @@
-"""Keeps a project current: its environment, `make update`, and edits of files that go."""
