@@ -30,6 +30,7 @@ RUN = [
     "jinja2-ansible-filters",
     "numpy<2",
     "nvidia-pytriton==0.7.0 ; sys_platform == 'linux'",  # its wheels are for x86-64 and ARM
+    "packaging",
     "pyyaml",
     "tqdm",
     "tritonclient[grpc,http]",
@@ -38,8 +39,6 @@ RUN = [
 DEV = ["mypy", "pytest", "pytest-docker", "questionary", "ruamel.yaml", "ruff", "types-pyyaml"]
 # Of a generated project: what its client needs over gRPC, and the toolkit.
 CLIENT = ["numpy", "pyyaml", "tritonclient[grpc]"]
-# Of a generated project: what `make update` runs.
-UPDATE = ["copier", "tqdm"]
 HEAD = "# Managed by triton-ensemble-template: what `make {}` runs, by hash.\n"
 # Of a generated project, by the command whose environment alone has them.
 GATEWAY = [
@@ -56,7 +55,6 @@ GATEWAY = [
 PUSH = ["boto3"]
 RAY = ["ray[serve]==2.60.0 ; sys_platform == 'linux'"]
 OWN = {
-    "copier": ("update", UPDATE),
     "gateway": ("gateway", GATEWAY),
     "push": ("push", PUSH),
     "ray": ("ray", [*GATEWAY, *RAY]),

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 from support import Generate, Project, call
-from update_support import ONE, TWO, answers
+from update_support import ONE, TWO, answers, managed
 
 from triton_ensemble.change.owned import FOLLOWS
 
@@ -19,10 +19,11 @@ START: dict[str, Any] = {
     "extras": ["gateway"],
 }
 CONFIG = "model_repository/one/config.pbtxt"
-# A kill of this process at a move of a file, the nth one; with `undo`, `update` or `apply` as its command.
+# A kill of this process at a move of a file, the nth one. The second half of an update is this program again.
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from triton_ensemble.change import start
 from triton_ensemble.cli import main
 
 def move(path, target, left=list(range(int(sys.argv[1])))):
@@ -34,6 +35,7 @@ def move(path, target, left=list(range(int(sys.argv[1])))):
 moves = {name: getattr(Path, name) for name in ("rename", "replace")}
 for move_name in moves:
     setattr(Path, move_name, lambda path, target, name=move_name: (globals().update(move_name=name), move(path, target))[1])
+start._replace = lambda command, environment: os.execve(sys.executable, [*sys.orig_argv[:4], *command[3:]], environment)
 main(sys.argv[2:])
 """
 
@@ -62,15 +64,6 @@ def edit(project: Project, path: str, line: str = "# mine", at: int = 1) -> None
     """Add a line of the owner to a managed file, after so many lines."""
     lines = (project / path).read_text().splitlines(keepends=True)
     (project / path).write_text("".join([*lines[:at], f"{line}\n", *lines[at:]]))
-
-
-def managed(project: Project) -> dict[str, bytes]:
-    """Return the files without .apply/."""
-    return {
-        path: content
-        for path, content in project.contents().items()
-        if not path.startswith(".apply/") and "__pycache__" not in path
-    }
 
 
 def state(project: Project) -> dict[str, tuple[int, bytes]]:

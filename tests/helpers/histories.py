@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import io
-import itertools
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import copier
-import pytest
 import yaml
+from apply_support import KILLED
 from hypothesis import strategies as st
 from support import Project, run, step, succeed
+from update_support import managed
+from wheels import pack_wheel
 
-from triton_ensemble.change import render as update_render
-from triton_ensemble.change.aside import KEPT, Aside
 from triton_ensemble.change.owned import FOLLOWS
-from triton_ensemble.change.stage import Stage, undo_killed
-from triton_ensemble.cli import main
+from triton_ensemble.change.stage import undo_killed
+from triton_ensemble.reading import iter_files
 
 ANSWERS = ".copier-answers.yml"
 VERSIONS = ("v1.0.0", "v1.1.0", "v1.2.0", "v1.3.0")
+UPDATE = (sys.executable, "-m", "triton_ensemble", "update")
+CONFLICTS = ".apply/conflicts/"
+# Break off at the latest when all files are moved, and once: what failed is undone.
+IF_BROKEN = 'if (not left or Path(target).name == "last") and not left.extend(range(9999)):'
+FAIL = 'raise OSError(28, "No space left on device", "a file")'
 Answers = dict[str, Any]
 Contents = dict[str, bytes]
 FIGURES: Counter[str] = Counter()
@@ -178,6 +179,8 @@ def mark(folder: Path, version: str, *names: str | Path) -> None:
 def commit(folder: Path, tag: str = "") -> None:
     if not (folder / ".git").exists():
         succeed(run("git", "init", "-q", cwd=folder))
+    if tag:
+        pack_wheel(folder)
     succeed(run("git", "add", "--all", cwd=folder))
     succeed(run("git", "commit", "-q", "--allow-empty", "-m", tag or "project", cwd=folder))
     if tag:
@@ -246,21 +249,23 @@ class History:
 
     def break_off(self, version: str, at: int, killed: bool) -> None:
         """An update that is killed, or fails, as it moves a file: all is as it was, at once or when it is undone."""
-        before = self.project.contents()
-        if process := os.fork():
-            _, status = os.waitpid(process, 0)
-            assert status == (signal.SIGKILL if killed else 0)
-        else:
-            _broken_off(self.project.path, max(version, self.states[-1].version), at, killed)
+        before = managed(self.project)
+        program = KILLED.replace("if not left:", IF_BROKEN)
+        if not killed:
+            program = program.replace("os.kill(os.getpid(), signal.SIGKILL)", FAIL)
+        version = max(version, self.states[-1].version)
+        words = ("-c", program, str(at), "update", f"--vcs-ref={version}")
+        process = self.project.run(sys.executable, *words)
+        assert process.returncode == (-signal.SIGKILL if killed else 0), process.stderr
+        assert killed or "No space left on device; make room there" in process.stderr
         FIGURES["killed" if killed else "failed"] += 1
         FIGURES["undone"] += len(list(undo_killed(self.project.path)))
-        assert self.project.contents() == before
+        assert managed(self.project) == before
         assert not self.project.changes()
 
     def edit(self, which: int, where: int) -> None:
         """Add a line of the owner's, anywhere in any eight files."""
-        contents = without_answers(self.project.contents())
-        names = sorted(name for name in contents if not name.startswith(f"{KEPT}/"))
+        names = sorted(without_answers(managed(self.project)))
         for name in (
             names[(which * factor) % len(names)] for factor in (1, 3, 7, 11, 13, 17, 19, 23)
         ):
@@ -294,91 +299,36 @@ class History:
         """To that version, or to the same where Copier would not go back, with pipeline.yml."""
         last = self.states[-1]
         new = State(deepcopy(self.wanted), max(version, last.version))
-        before, owned = without_answers(self.project.contents()), self.owned()
-        said = update(self.project.path, new.version)
+        before, owned = without_answers(managed(self.project)), self.owned()
+        process = self.project.run(*UPDATE, f"--vcs-ref={new.version}")
+        assert process.returncode in (0, 1), process.stderr
+        said = process.stdout
         FIGURES["updates"] += 1
-        after = without_answers(self.project.contents())
+        FIGURES["conflicts"] += said.count(f"merge {CONFLICTS}")
+        after = without_answers(managed(self.project))
         yours = {name for name in {*owned, *self.owned()} if not name.endswith("/")}
         want = expected(before, self.fresh(last), self.fresh(new), yours, set(owned))
-        moved = set(re.findall(r"^.*: is (.*) now, with your edits$", said, re.MULTILINE))
-        if "it is the template's, so that `make` works" in said:
-            want["Makefile"] = self.fresh(new)["Makefile"]
         for name in sorted(after.keys() | want.keys()):
-            if name not in moved and not name.startswith(f"{KEPT}/"):
-                assert after.get(name) == want.get(name), name
+            moved_here = mine([after.get(name, b"")]) - mine([before.get(name, b"")])
+            if not moved_here:
+                assert after.get(name) == want.get(name), f"{name}\n{said}"
         self._check_lines(before, after, said)
         self._commit(new)
 
     def _check_lines(self, before: Contents, after: Contents, said: str) -> None:
-        """Each line of the owner's is somewhere still; and a file that has some no more is named."""
-        lost = mine(before.values()) - mine(after.values())
+        """Each line of the owner's is somewhere still; and a file whose lines are kept aside is named."""
+        here = mine(after.values())
+        kept = mine(p.read_bytes() for p in iter_files(self.project / ".apply/kept"))
+        lost = mine(before.values()) - here - kept
         assert not lost, f"{lost}\n{said}"
         for name, text in before.items():
-            gone = mine([text]) - mine([after.get(name, b"")])
-            FIGURES["moved"] += len(gone)
+            gone = mine([text]) - here
+            FIGURES["kept"] += len(gone)
             assert not gone or f"{name}: " in said, f"{name}\n{said}"
 
     def _commit(self, state: State) -> None:
         self.states.append(state)
         self.project.commit()
-
-
-def _broken_off(root: Path, version: str, at: int, killed: bool) -> NoReturn:
-    """Begin an update in a process that ends here, at the latest when all files are moved."""
-    moves, rename, ends = itertools.count(), Path.rename, Stage.end
-    breaks = iter([None])
-
-    def break_off() -> None:
-        """Do it once: what failed is undone."""
-        for _ in breaks:
-            if killed:
-                os.kill(os.getpid(), signal.SIGKILL)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a file")
-
-    def move(path: Path, target: Path) -> Path:
-        if next(moves) >= at:
-            break_off()
-        return rename(path, target)
-
-    def end(stage: Stage) -> None:
-        break_off()
-        ends(stage)
-
-    status = 1
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Path, "rename", move)
-            patch.setattr(Stage, "end", end)
-            update(root, version)
-    except SystemExit as error:
-        said = str(error)
-        wanted = ("No space left on device; make room there", "; the project is as it was")
-        status = int(not all(part in said for part in wanted))
-    finally:
-        os._exit(status)
-
-
-def update(root: Path, version: str) -> str:
-    """Run `triton-ensemble update` in this process, which knows the compiled template; return what it says."""
-
-    def render(copy: Aside, *arguments: str, given: bytes = b"") -> str:
-        command, folder = arguments[0], Path(arguments[1])
-        if command == "copy":
-            update_render.copy(folder, yaml.safe_load(given))
-        else:
-            update_render.update(folder, *arguments[2:])
-        return ""
-
-    said = io.StringIO()
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.redirect_stderr(said),
-        contextlib.redirect_stdout(said),
-    ):
-        patch.chdir(root)
-        patch.setattr(Aside, "_render", render)
-        assert main(["update", f"--vcs-ref={version}"]) in (0, 1)
-    return said.getvalue()
 
 
 def mine(contents: Iterable[bytes]) -> set[bytes]:
@@ -398,19 +348,20 @@ def expected(
             elif name in before and before[name] == old.get(name) and FOLLOWS in text:
                 found[name] = text
         elif name in before and name in old:
-            found[name] = merged(before[name], old[name], text)
+            found[name] = merged(before[name], old[name], text, name)
         else:
             found[name] = text
     return found
 
 
-def merged(mine: bytes, old: bytes, new: bytes) -> bytes:
-    """The three-way merge; the text of the one who changed it alone, also of the wheel, which has no lines."""
+def merged(mine: bytes, old: bytes, new: bytes, name: str) -> bytes:
+    """The three-way merge, in which the owner's lines stay; the text of the one who changed it alone."""
     if old in (mine, new):
         return new if mine == old else mine
+    if name.endswith((".json", ".ipynb", ".whl", "vendor/requirements.txt")):
+        return new
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in (("mine", mine), ("old", old), ("new", new)):
-            Path(folder, name).write_bytes(text)
-        labels = ["-L", "before updating", "-L", "last update", "-L", "after updating"]
-        command = ["git", "merge-file", "-p", *labels, "mine", "old", "new"]
+        for file, text in (("mine", mine), ("old", old), ("new", new)):
+            Path(folder, file).write_bytes(text)
+        command = ["git", "merge-file", "-p", "--ours", "mine", "old", "new"]
         return subprocess.run(command, cwd=folder, capture_output=True).stdout

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import copier
 import pytest
-from support import Project, run, succeed
+from support import ROOT, SOURCES, Project, run, succeed
+from wheels import pack_wheel
 
 COPIER_YML = """\
 _subdirectory: template
 _envops: { undefined: jinja2.StrictUndefined }
+_skip_if_exists: [/pipeline.yml]
 project_name: { type: str, default: p }
+steps: { type: yaml, default: "[]" }
 """
+GRAPH = {"team": {"given": False, "files": []}, "python_steps": [], "made_models": []}
+# The rules of a template without any.
+HOOKS = {
+    "questions.jinja": "{% macro answers_problems(answers, names) %}{% endmacro %}",
+    "validate/pipeline.jinja": "{% macro pipeline_problems(graph, answers, whole) %}{% endmacro %}",
+    "graph/graph.jinja": f"{{% macro graph(answers) %}}{json.dumps(GRAPH)}{{% endmacro %}}",
+    "exclude/unneeded.jinja": "",
+    "messages/after_update.jinja": "",
+}
+WHEEL = "vendor/triton_ensemble-1.0.0-py3-none-any.whl"
 LINES = "".join(f"line {n} of a file that is long enough to be found again\n" for n in range(20))
 HEAD = "# Managed by triton-ensemble-template: edits are merged by `make update`.\n"
 FILES = {
-    "{{ _copier_conf.answers_file }}.jinja": "{{ _copier_answers | to_nice_yaml }}",
-    "pipeline.yml": "project_name: p\n",
+    "{{ _copier_conf.answers_file }}.jinja": "{{ dict(_copier_answers, owned=['pipeline.yml']) | to_nice_yaml }}",
+    "pipeline.yml": "project_name: p\nsteps: []\n",
+    "vendor/project.json": '{"packages": {}, "gpu_count": 0}',
     "Makefile": f"{HEAD}all:\n\t@echo made\n",
     "tools/one.py": HEAD + LINES,
     "tools/two.py": HEAD + LINES.replace("line", "row").replace("file", "text"),
@@ -52,12 +68,16 @@ class Origin:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        write(folder, **{f"hooks/{name}": text for name, text in HOOKS.items()})
+        (folder / "template/vendor").mkdir(parents=True)
+        shutil.copyfile(ROOT / "template" / WHEEL, folder / "template" / WHEEL)
         self.release("v1.0.0", **FILES)
 
     def release(self, tag: str, **files: str | None) -> None:
         """A version in which some files are others."""
         write(self.folder, **{"copier.yml": COPIER_YML})
         write(self.folder / "template", **files)
+        pack_wheel(self.folder, SOURCES)
         commit(self.folder, tag)
 
 

@@ -21,12 +21,14 @@ import pytest
 from click.testing import CliRunner
 from copier.errors import UserMessageError
 
-from triton_ensemble.change.render import UNDEFINED
 from triton_ensemble.cli import main
 from triton_ensemble.repository.sources import iter_adapter_files
 from triton_ensemble.server.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
+UNDEFINED = (
+    "'dict object' has no attribute "  # how Copier prints the line of a template about an answer
+)
 NOWHERE = "1"  # a port on which no server answers
 VENV = Path(sys.prefix)
 # uv of the machine, or that of `make setup`; None: there is none.

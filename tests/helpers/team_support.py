@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support import run, succeed
+from wheels import pack_wheel
 
 TEAM_YML = """\
 defaults:
@@ -114,7 +115,8 @@ def write_team(template: Path, files: dict[str, str] = TEAM) -> Path:
 
 
 def release(template: Path, tag: str) -> None:
-    """Commit all of a template, and tag it."""
+    """Commit all of a template with its wheel, and tag it."""
+    pack_wheel(template)
     for command in (["add", "--all"], ["commit", "-q", "--allow-empty", "-m", tag], ["tag", tag]):
         succeed(run("git", *command, cwd=template))
 

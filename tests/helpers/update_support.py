@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import cache
-from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
 import copier
 import pytest
 import yaml
-from support import ROOT, SOURCES, Project, run, step, succeed
+from support import SOURCES, Project, run, step, succeed
+from wheels import pack_wheel
 
 TENSORS = dict.fromkeys("ABCD", "FP32[4]")
 ONE = step("one", ["A"], ["B"])
@@ -53,10 +51,11 @@ def copy(origin: Path, tmp_path: Path) -> Copy:
 
 
 def release(origin: Path, version: str, **changed: str) -> None:
-    """Make a new version of the template, with a line added to some of its files."""
+    """Make a new version of the template and its wheel, with a line added to some of its files."""
     for name in changed.values():
         with (origin / "template" / name).open("a") as file:
             file.write(f"# {version}\n")
+    pack_wheel(origin)
     for command in ("add --all", f"commit -q --allow-empty -m {version}", f"tag {version}"):
         succeed(run("git", *command.split(), cwd=origin))
 
@@ -67,25 +66,20 @@ def update(project: Project, **data: Any) -> None:
     )
 
 
-@cache
-def list_hidden() -> str:
-    """Return the modules of this environment that the environment of `make update` lacks: only its lock's are there."""
-    lock = (ROOT / "template/vendor/copier.txt").read_text()
-    locked = set(re.findall(r"^([\w.-]+)==", lock, re.MULTILINE))
-    return " ".join(
-        module
-        for module, names in packages_distributions().items()
-        if not locked & {name.lower().replace("_", "-") for name in names}
-        and not module.startswith("triton_")
-    )
-
-
 def make_update(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `make update` with the packages of its own environment, as far as this repository's has them."""
-    assert "python -m triton_ensemble update" in (project / "Makefile").read_text()
+    """Run what `make update` runs."""
+    assert "$(RUN) update" in (project / "Makefile").read_text()
     command = (sys.executable, "-m", "triton_ensemble", "update", *arguments)
-    path = f"{ROOT / 'tests/helpers/only_copier'}:src:{SOURCES}"
-    return run(*command, cwd=project.path, PYTHONPATH=path, HIDDEN=list_hidden())
+    return run(*command, cwd=project.path, PYTHONPATH=f"src:{SOURCES}")
+
+
+def managed(project: Project) -> dict[str, bytes]:
+    """Return the files without .apply/."""
+    return {
+        path: content
+        for path, content in project.contents().items()
+        if not path.startswith(".apply/") and "__pycache__" not in path
+    }
 
 
 def change(project: Project, **data: Any) -> None:

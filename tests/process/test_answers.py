@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from answers_support import GOOD
-from support import COPIER, run, step
-
-from triton_ensemble.change.render import UNDEFINED
+from support import COPIER, UNDEFINED, run, step
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
-from apply_support import START, managed, read
+from apply_support import START, read
 from support import Generate, Project, Said, call, step
+from update_support import managed
 
 from triton_ensemble.change.project import ChangedProject, list_edited
 from triton_ensemble.change.stage import PREFIX

@@ -47,15 +47,12 @@ def torch_index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with `venv` and `venv-update`, which borrow our packages and get those of their own."""
+    """Return a folder with `venv`, which borrows our packages and gets those of its own."""
     folder = tmp_path_factory.mktemp("environments")
-    for name in ("venv", "venv-update"):
-        succeed(run(sys.executable, "-m", "venv", "--without-pip", name, cwd=folder))
-        [packages] = folder.glob(f"{name}/lib/python*/site-packages")
-        [ours] = VENV.glob("lib/python*/site-packages")
-        (packages / "ours.pth").write_text(
-            f"{SOURCES}\nimport site; site.addsitedir({str(ours)!r})\n"
-        )
+    succeed(run(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=folder))
+    [packages] = folder.glob("venv/lib/python*/site-packages")
+    [ours] = VENV.glob("lib/python*/site-packages")
+    (packages / "ours.pth").write_text(f"{SOURCES}\nimport site; site.addsitedir({str(ours)!r})\n")
     return folder
 
 

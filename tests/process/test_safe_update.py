@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import resource
 import shutil
 import signal
 import subprocess
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from safe_update_support import (  # noqa: F401
     HEAD,
     LINES,
     NEW,
+    WHEEL,
     Origin,
     commit,
     edit,
@@ -32,8 +31,8 @@ from safe_update_support import (  # noqa: F401
     write,
 )
 from support import SOURCES, Project, mounted, run, succeed, variables
+from update_support import managed
 
-from triton_ensemble.change.news import CHANGELOG
 from triton_ensemble.change.stage import PREFIX
 
 
@@ -48,7 +47,7 @@ def state(folder: Path) -> dict[str, tuple[int, bytes]]:
             path.read_bytes() if path.is_file() else b"",
         )
         for path in paths
-        if "__pycache__" not in path.parts
+        if {"__pycache__", ".apply"}.isdisjoint(path.parts)
     }
 
 
@@ -63,6 +62,8 @@ def assert_refused(project: Project, line: str, *arguments: str, **more: str) ->
     assert process.stdout == ""
 
 
+SPARSE = ("git", "sparse-checkout", "set", "--cone", "samples")
+
 # What can go wrong.
 
 
@@ -76,7 +77,7 @@ def test_a_moved_template_changes_nothing(project: Project, origin: Origin) -> N
 @pytest.mark.slow
 def test_a_template_that_is_no_repository_changes_nothing(project: Project, origin: Origin) -> None:
     shutil.rmtree(origin.folder / ".git")
-    assert_refused(project, "Updating is only supported in git-tracked templates")
+    assert_refused(project, "template: git says: repository ")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_a_tag_that_is_no_version_is_named(project: Project, origin: Origin) -> 
 @pytest.mark.slow
 def test_a_template_that_is_not_reached_changes_nothing(project: Project) -> None:
     answers = project / ".copier-answers.yml"
-    answers.write_text("_commit: v1.0.0\n_src_path: https://template.invalid/t.git\n")
+    answers.write_text("_commit: v1.0.0\n_src_path: https://template.invalid/t.git\nowned: []\n")
     commit(project.path)
     assert_refused(project, "_src_path https://template.invalid/t.git: git says: unable to access")
 
@@ -190,8 +191,8 @@ def test_files_that_were_brought_go_back_where_another_has_no_place(
 def test_files_that_were_brought_go_back_where_the_index_is_locked(
     project: Project, origin: Origin
 ) -> None:
-    edit(project, "tools/one.py")
-    origin.release("v1.1.0", **NEW | CONFLICT)
+    succeed(run(*SPARSE, cwd=project.path))
+    origin.release("v1.1.0", **NEW)
     (project / ".git/index.lock").touch()
     assert_refused(project, "update: git: Unable to create")
 
@@ -200,7 +201,7 @@ def test_files_that_were_brought_go_back_where_the_index_is_locked(
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
-    with mounted(folder, "-t", "tmpfs", "-o", "size=1m", "tmpfs"):
+    with mounted(folder, "-t", "tmpfs", "-o", "size=8m", "tmpfs"):
         yield folder
 
 
@@ -241,7 +242,7 @@ def test_an_interruption_at_any_time_is_all_or_nothing(
             COMMAND,
             cwd=copy.path,
             env=variables(PYTHONPATH=str(SOURCES)),
-            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
@@ -252,7 +253,7 @@ def test_an_interruption_at_any_time_is_all_or_nothing(
                 pass
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=60)
         after = state(copy.path)
         if after == before:
             not_done += 1
@@ -262,7 +263,7 @@ def test_an_interruption_at_any_time_is_all_or_nothing(
             after.pop(".git/index")
             assert after == without_index
             assert process.returncode == 1
-            assert "tools/one.py: both you and the template" in said
+            assert "tools/one.py: you and the template changed" in said
     assert done
     assert not_done
     assert not list(tmp_path.glob(f"copy-*/{PREFIX}*"))
@@ -279,10 +280,12 @@ def test_an_update_says_what_it_has_done(project: Project, origin: Origin) -> No
     origin.release("v1.1.0", **NEW)
     before = (project / ".git/index").read_bytes()
     assert succeed(update(project)) == (
-        "p: v1.0.0 -> v1.1.0, 4 files changed; see `git status` and `git diff`, then `make test`\n"
+        "p: v1.0.0 -> v1.1.0, 6 files changed; see `git status` and `git diff`, then `make test`\n"
         "  moved    tools/three.sh -> tools/four/five.sh\n"
         "  changed  .copier-answers.yml\n"
         "  changed  tools/one.py\n"
+        "  changed  vendor/requirements.txt\n"
+        f"  changed  {WHEEL}\n"
     )
     assert (project / ".git/index").read_bytes() == before
     assert set(project.changes().splitlines()) == {
@@ -290,33 +293,31 @@ def test_an_update_says_what_it_has_done(project: Project, origin: Origin) -> No
         " M tools/one.py",
         " D tools/three.sh",
         "?? tools/four/",
+        " M vendor/requirements.txt",
+        f" M {WHEEL}",
     }
-
-
-def pack(folder: Path, changelog: str) -> None:
-    """Write a wheel with a changelog."""
-    folder.mkdir(exist_ok=True)
-    with zipfile.ZipFile(folder / "toolkit.whl", "w") as archive:
-        archive.writestr(CHANGELOG, changelog)
 
 
 def test_an_update_says_what_is_new_and_what_it_applies(project: Project, origin: Origin) -> None:
     old = "# Changelog\n\n## v1.0.0\n\n### Added\n\n- The first.\n\n### Fixed\n\n- Y.\n"
-    pack(origin.folder / "template/vendor", old)
+    write(origin.folder, **{"CHANGELOG.md": old})
     origin.release("v1.1.0")
     assert "The first" not in succeed(update(project))
     commit(project.path)
     added = "### Added\n\n- A thing that is new,\n  on two lines.\n\n### Fixed\n\n- Y.\n"
     between = f"## v1.2.0\n\n{added}\n## v1.1.0\n"
-    pack(origin.folder / "template/vendor", old.replace("## v1.0.0", f"{between}\n## v1.0.0"))
+    write(origin.folder, **{"CHANGELOG.md": old.replace("## v1.0.0", f"{between}\n## v1.0.0")})
     origin.release("v1.2.0")
-    (project / "pipeline.yml").write_text("project_name: q\n")
+    (project / "pipeline.yml").write_text("project_name: q\nsteps: []\n")
     commit(project.path)
-    said = succeed(update(project)).splitlines()
-    assert said[0].startswith("q: v1.1.0 -> v1.2.0, pipeline.yml is applied, 2 files changed; see")
+    said = succeed(update(project, "--summary=.git/update.md")).splitlines()
+    assert said[0].startswith("q: v1.1.0 -> v1.2.0, pipeline.yml is applied, 3 files changed; see")
     news = ["## v1.2.0", "### Added", "- A thing that is new,", "  on two lines."]
     assert said[1:5] == news
     assert said[5].startswith("  changed  ")
+    summary = (project / ".git/update.md").read_text()
+    assert summary.splitlines()[2:6] == news
+    assert said[5] in summary
 
 
 def test_a_summary_that_can_not_be_written_stops_an_update(
@@ -352,14 +353,12 @@ def test_a_project_in_a_folder_of_a_repository_is_updated_alone(
         " M other",
         "A  staged",
         ' M "ä p/.copier-answers.yml"',
-        'UU "ä p/tools/one.py"',
         ' D "ä p/tools/three.sh"',
         '?? "ä p/tools/four/"',
+        ' M "ä p/vendor/requirements.txt"',
+        f' M "ä p/{WHEEL}"',
     }
     assert "_src_path: ../../template\n" in answers.read_text()
-
-
-SPARSE = ("git", "sparse-checkout", "set", "--cone", "samples")
 
 
 @pytest.mark.slow
@@ -376,8 +375,10 @@ def test_what_an_update_drops_outside_a_sparse_checkout_leaves_the_index(
         " M tools/one.py",
         "D  tools/three.sh",
         "?? tools/four/",
+        " M vendor/requirements.txt",
+        f" M {WHEEL}",
     }
-    [said] = process.stderr.splitlines()
+    said = process.stdout.splitlines()[-1]
     assert (
         said == "some are outside your sparse checkout; to commit those too: git add --all --sparse"
     )
@@ -406,93 +407,78 @@ def test_hooks_and_filters_of_the_owner_do_not_run(
     assert not (tmp_path / "ran").exists()
 
 
-def undo(project: Project, process: subprocess.CompletedProcess[str]) -> None:
-    """Run the command that an update with a conflict prints, which docs/update.md has too."""
-    [command] = re.findall("^To undo the update: (.*)$", process.stderr, re.MULTILINE)
-    assert command in (SOURCES.parent / "docs/update.md").read_text()
-    succeed(run("sh", "-c", command, cwd=project.path))
+THEIRS = "changed the same lines, and yours stay; merge .apply/conflicts/"
+
+
+def assert_undone(project: Project, before: dict[str, bytes]) -> None:
+    succeed(update(project, "--undo"))
+    assert managed(project) == before
     assert project.changes() == ""
 
 
 @pytest.mark.slow
-def test_a_conflict_is_one_of_git_and_the_way_back_works(project: Project, origin: Origin) -> None:
+@pytest.mark.parametrize("markers", [False, True])
+def test_a_conflict_keeps_the_owners_lines_or_marks_both(
+    project: Project, origin: Origin, markers: bool
+) -> None:
     edit(project, "tools/one.py")
     (project / "built").mkdir()
     (project / "built/model").write_text("mine, and not in git\n")
-    before = project.contents()
+    before = managed(project)
     origin.release("v1.1.0", **NEW | CONFLICT)
-    process = update(project)
+    process = update(project, *["--markers"] * markers)
     assert process.returncode == 1
     first, *table = process.stdout.splitlines()
-    assert first == "p: v1.0.0 -> v1.1.0, 4 files changed"
+    assert first == f"p: v1.0.0 -> v1.1.0, {5 + markers} files changed"
     assert table[0] == "  conflict  tools/one.py"
-    back, conflict = process.stderr.splitlines()
-    assert conflict.startswith("tools/one.py: both you and the template changed lines")
-    assert "UU tools/one.py" in project.changes()
+    assert table[-1] == "To undo the update: make update UNDO=1"
     text = (project / "tools/one.py").read_text()
-    assert "<<<<<<< before updating\nmine, line 3 " in text
-    assert succeed(run("git", "show", ":2:tools/one.py", cwd=project.path)).count("mine") == 1
-    assert back.startswith("To undo the update: ")
-    undo(project, process)
-    assert project.contents() == before
+    other = project / ".apply/conflicts/tools/one.py"
+    if markers:
+        assert "<<<<<<< yours\nmine, line 3 " in text
+        assert text.count("theirs, line 3") == 1
+        assert "stand between <<<<<<< and >>>>>>>; choose" in table[-2]
+        assert not other.exists()
+    else:
+        assert text == before["tools/one.py"].decode()
+        assert other.read_text() == CONFLICT["tools/one.py"]
+        assert f"tools/one.py: you and the template {THEIRS}" in table[-2]
+    assert_undone(project, before)
+    assert not other.exists()
 
 
 def test_a_conflict_in_the_makefile_leaves_make_alone(project: Project, origin: Origin) -> None:
     edit(project, "Makefile", "made", "mine")
     origin.release("v1.1.0", Makefile=FILES["Makefile"].replace("made", "made anew"))
-    process = update(project)
+    process = update(project, "--markers")
     assert process.returncode == 1
-    assert succeed(run("make", cwd=project.path)) == "made anew\n"
-    place = kept(project, "Makefile")
-    line, back = process.stderr.splitlines()
-    assert line.startswith("Makefile: both you and the template changed the same lines; it is the")
-    assert line.endswith(f"yours is {place}; put your lines into it, then `git add Makefile`")
-    assert back.startswith("To undo the update: ")
-    assert "minemade" in (project / place).read_text()
-    assert project.changes().splitlines() == [" M .copier-answers.yml", "UU Makefile"]
+    assert succeed(run("make", cwd=project.path)) == "minemade\n"
+    assert f"Makefile: you and the template {THEIRS}Makefile into it" in process.stdout
 
 
 # What an owner wrote.
 
 
-def kept(project: Project, name: str) -> str:
-    """The place where a file of its owner is kept."""
-    head = succeed(run("git", "rev-parse", "--short", "HEAD", cwd=project.path)).strip()
-    return f".before-update/{head}/{name}"
-
-
 @pytest.mark.slow
-def test_edits_of_a_renamed_file_move_along(project: Project, origin: Origin) -> None:
+@pytest.mark.parametrize("is_conflict", [False, True])
+def test_edits_of_a_renamed_file_move_along(
+    project: Project, origin: Origin, is_conflict: bool
+) -> None:
     edit(project, "tools/one.py")
-    origin.release(
-        "v1.1.0",
-        **{"tools/one.py": None, "src/new.py": f"{HEAD}{LINES}# new\n", "tools/two.py": None},
-    )
+    before = managed(project)
+    new = CONFLICT["tools/one.py"] if is_conflict else f"{HEAD}{LINES}# new\n"
+    gone: dict[str, str | None] = {"tools/one.py": None, "tools/two.py": None}
+    origin.release("v1.1.0", **gone | {"src/new.py": new})
     process = update(project)
-    succeed(process)
-    assert process.stderr == "tools/one.py: is src/new.py now, with your edits\n"
+    assert process.returncode == is_conflict
+    row = "conflict  src/new.py" if is_conflict else "moved    tools/one.py -> src/new.py"
+    assert row in process.stdout
     text = (project / "src/new.py").read_text()
     assert "mine, line 3 " in text
-    assert text.endswith("# new\n")
+    assert text.endswith("# new\n") != is_conflict
+    assert (project / ".apply/conflicts/src/new.py").exists() == is_conflict
     assert not (project / "tools/one.py").exists()
-
-
-@pytest.mark.slow
-def test_a_conflict_in_a_renamed_file_is_one_of_git(project: Project, origin: Origin) -> None:
-    edit(project, "tools/one.py")
-    before = project.contents()
-    new = {"tools/one.py": None, "src/new.py": CONFLICT["tools/one.py"]}
-    origin.release("v1.1.0", **new)
-    process = update(project)
-    assert process.returncode == 1
-    assert process.stderr.splitlines()[-1].startswith("src/new.py: both you and the template")
-    assert "AA" not in project.changes()
-    assert "UU src/new.py" in project.changes()
-    text = (project / "src/new.py").read_text()
-    assert "mine, line 3 " in text
-    assert "theirs, line 3 " in text
-    undo(project, process)
-    assert project.contents() == before
+    assert_undone(project, before)
 
 
 @pytest.mark.slow
@@ -500,18 +486,15 @@ def test_edits_of_a_removed_file_are_kept_out_of_the_way(project: Project, origi
     edit(project, "tools/one.py")
     mine = (project / "tools/one.py").read_text()
     origin.release("v1.1.0", **{"tools/one.py": None, "tools/two.py": None, "other": "# other\n"})
-    process = update(project)
-    succeed(process)
-    place = kept(project, "tools/one.py")
-    assert process.stderr.endswith(f"; yours, with your edits, is {place}\n")
-    assert process.stderr.startswith("tools/one.py: is gone; yours")
-    assert (project / place).read_text() == mine
-    assert ".before-update" not in project.changes()
+    kept = ".apply/kept/tools/one.py"
+    said = succeed(update(project))
+    assert said.endswith(f"tools/one.py: had edits of yours, which are kept in {kept}\n")
+    assert (project / kept).read_text() == mine
+    assert ".apply" not in project.changes()
 
 
 @pytest.mark.slow
-def test_edits_of_a_file_that_is_no_text_are_kept(origin: Origin, tmp_path: Path) -> None:
-    """Copier can't merge them: its update takes the template's, changed or not."""
+def test_edits_of_a_file_that_is_no_text_stay(origin: Origin, tmp_path: Path) -> None:
     origin.release("v1.0.1", **{"same": "\0old", "changed": "\0old"})
     copier.run_copy(str(origin.folder), tmp_path / "p", defaults=True, quiet=True)
     commit(tmp_path / "p")
@@ -520,13 +503,10 @@ def test_edits_of_a_file_that_is_no_text_are_kept(origin: Origin, tmp_path: Path
         edit(project, name, "old", "mine, not ")
     origin.release("v1.1.0", changed="\0new")
     process = update(project)
-    succeed(process)
-    place = kept(project, "changed")
-    line = f"changed: is not text, and is now the template's; yours, with your edits, is {place}\n"
-    assert process.stderr == line
-    assert (project / place).read_text() == "\0mine, not old"
-    assert (project / "changed").read_text() == "\0new"
-    assert (project / "same").read_text() == "\0mine, not old"
+    assert process.returncode == 1
+    assert f"changed: you and the template {THEIRS}changed" in process.stdout
+    assert (project / ".apply/conflicts/changed").read_text() == "\0new"
+    assert (project / "changed").read_text() == (project / "same").read_text() == "\0mine, not old"
 
 
 @pytest.mark.slow
@@ -535,11 +515,6 @@ def test_a_file_that_git_ignores_is_kept_where_an_update_needs_its_place(
 ) -> None:
     write(project.path, **{"built/model": "mine\n"})
     origin.release("v1.1.0", **{"built/model": "new\n"})
-    process = update(project)
-    succeed(process)
-    place = kept(project, "built/model")
-    assert (
-        process.stderr == f"built/model: git did not know this file as it was; yours is {place}\n"
-    )
-    assert (project / place).read_text() == "mine\n"
+    assert "kept in .apply/kept/built/model" in succeed(update(project))
+    assert (project / ".apply/kept/built/model").read_text() == "mine\n"
     assert (project / "built/model").read_text() == "new\n"

@@ -13,7 +13,7 @@ import copier
 import pexpect  # type: ignore[import-untyped]
 import pytest
 import yaml
-from killed_update_support import KILLED
+from apply_support import KILLED
 from support import AUTHOR, COPIER, Project, run, step, succeed
 from update_support import (  # noqa: F401
     ONE,
@@ -25,16 +25,15 @@ from update_support import (  # noqa: F401
     change,
     copy,
     make_update,
+    managed,
     origin,
     release,
     update,
 )
 
-from triton_ensemble.change.stage import PREFIX
-
 
 def without_version(project: Project) -> dict[str, bytes]:
-    contents = project.contents()
+    contents = managed(project)
     del contents[".copier-answers.yml"]
     return contents
 
@@ -126,7 +125,7 @@ def test_pipeline_yml_drives_an_update(copy: Copy, tmp_path: Path) -> None:
     project.commit()
     succeed(make_update(project))
     fresh = copy("fresh", **changed)
-    assert {name for name in project.files() if name not in fresh.files()} == set()
+    assert {name for name in managed(project) if name not in fresh.files()} == set()
     kept = {*OWNED, ".copier-answers.yml"}
     differing = {
         name for name, data in fresh.contents().items() if (project / name).read_bytes() != data
@@ -148,7 +147,7 @@ def test_what_pipeline_yml_leaves_out_is_the_default_again(copy: Copy) -> None:
     ).stdout
     assert "pipeline.yml:1: warning: pipeline-changed: ensemble was left out" in printed
     succeed(make_update(project))
-    assert project.files() == with_ensemble.files()
+    assert [*managed(project)] == with_ensemble.files()
 
 
 @pytest.mark.slow
@@ -177,7 +176,6 @@ def test_a_pipeline_yml_that_is_wrong_is_one_line(copy: Copy, text: str, line: s
     assert process.returncode
     [said] = process.stderr.splitlines()
     assert said.startswith(line)
-    assert "Traceback" not in process.stderr
     assert project.changes() == ""
 
 
@@ -198,37 +196,35 @@ def test_an_answer_to_a_question_that_is_no_more_stops_nothing(origin: Path, cop
 
 
 @pytest.mark.slow
-def test_make_update_undoes_one_that_was_killed(origin: Path, copy: Copy, tmp_path: Path) -> None:
-    """Before it asks whether all is committed, or installs a wheel that may be of another version than its hash."""
-    for name, line in (("python", f'exec {sys.executable} "$@"'), ("copier", "")):
-        file = tmp_path / "venv-update/bin" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"#!/bin/sh\n{line}\n")
-        file.chmod(0o755)
-    project = copy(**answers(ONE, TWO))
-    release(origin, "v1.1.0", managed="Makefile.jinja", types="src/step_types.py.jinja")
-    assert project.run(sys.executable, "-c", KILLED, "2").returncode == -signal.SIGKILL
-    assert project.changes()
-    process = project.run("make", f"VENV={tmp_path}/venv", "INSTALL=true", "update")
-    assert succeed(process).startswith("my-pipeline: v1.0.0 -> v1.1.0, 3 files changed")
-    assert process.stderr.startswith("update: one that was killed is undone; 3 files are as they")
-
-
-@pytest.mark.slow
-def test_the_first_make_update_undoes_what_was_killed(copy: Copy, tmp_path: Path) -> None:
-    """`make publish` was killed; the environment of `make update` is new, and has no toolkit."""
-    python = tmp_path / "venv-update/bin/python"
+def test_a_command_undoes_an_update_that_was_killed(
+    origin: Path, copy: Copy, tmp_path: Path
+) -> None:
+    """Before it installs a wheel that may be of another version than its hash."""
+    python = tmp_path / "venv/bin/python"
     python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
     project = copy(**answers(ONE, TWO))
-    (project / f"{PREFIX}1").mkdir()
-    (project / "pipeline.yml").write_text("changed\n")
-    process = run("make", f"VENV={tmp_path}/venv", "update", cwd=project.path, PYTHONPATH="")
-    undone, uncommitted, _ = process.stderr.splitlines()
-    assert undone == "update: one that was killed had changed no file"
-    assert uncommitted.startswith("update: the project has changes that are not committed")
-    assert not (project / f"{PREFIX}1").exists()
+    before = managed(project)
+    release(origin, "v1.1.0", managed="Makefile.jinja", types="src/step_types.py.jinja")
+    killed = project.run(sys.executable, "-c", KILLED, "3", "update")
+    assert killed.returncode == -signal.SIGKILL
+    assert project.changes()
+    venv = tmp_path / "venv"
+    (venv / ".packages").touch()
+    process = run(
+        "make",
+        f"VENV={venv}",
+        "INSTALL=grep -q _ vendor/requirements.txt #",
+        str(venv / ".toolkit"),
+        cwd=project.path,
+        PYTHONPATH="",
+    )
+    assert (
+        process.stderr
+        == "update: one that was killed is undone; 5 files are as they were before it\n"
+    )
+    assert managed(project) == before
 
 
 @pytest.mark.slow
@@ -274,8 +270,10 @@ def test_a_conflict_is_named_and_fails(copy: Copy) -> None:
     settings.write_text(settings.read_text().replace("max_batch_size: 8", "max_batch_size: 16"))
     project.commit()
     process = make_update(project)
-    assert process.returncode
-    assert process.stderr.splitlines()[-1].startswith("model_repository/one/config.pbtxt: both")
+    assert process.returncode == 1
+    assert (
+        "model_repository/one/config.pbtxt: you and the template changed the same" in process.stdout
+    )
 
 
 @pytest.mark.slow
@@ -341,7 +339,7 @@ def test_a_renamed_step_whose_code_was_not_moved_is_noticed(copy: Copy) -> None:
     process = make_update(project)
     kept = "  kept     steps/one.py: yours, but no step uses it now; tests/test_steps.py\n"
     assert kept in succeed(process)
-    [command] = re.findall("git mv .*", process.stderr)
+    [command] = re.findall("git mv .*", process.stdout)
     succeed(project.run(*command.split()))
     assert (project / "steps/first.py").read_text() == "# mine\n"
     assert not (project / "steps/one.py").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from itertools import takewhile
 
 import pytest
 from support import Project, succeed
@@ -24,14 +25,15 @@ Copy = Callable[..., Project]
 def rows(project: Project) -> list[str]:
     """Run `make update`; return its table, without blanks in front, where lines that go on are one."""
     printed = succeed(make_update(project))
-    first, *lines = printed.splitlines()
+    first, *rest = printed.splitlines()
     assert "files changed" in first
+    lines = [*takewhile(bool, rest)]  # notes follow
     assert [line for line in lines if len(line) > 80] == []
     table: list[str] = []
     for line in lines:
         if line.startswith("   "):
             table[-1] += f" {line.strip()}"
-        elif line:  # one is between the table and what follows it
+        else:
             table.append(line.strip())
     project.commit()
     return table

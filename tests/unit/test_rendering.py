@@ -58,7 +58,7 @@ src/PACKAGE/runtime/printing.py src/PACKAGE/runtime/shared_memory.py
 src/PACKAGE/runtime/transport.py
 tests/conftest.py tests/test_live.py tests/test_reference.py tests/test_steps.py
 tests/docker/conftest.py tests/docker/test_container.py
-vendor/copier.txt vendor/push.txt vendor/pipeline.schema.json vendor/project.json vendor/requirements.txt WHEEL
+vendor/push.txt vendor/pipeline.schema.json vendor/project.json vendor/requirements.txt WHEEL
 .github/workflows/ci.yml .github/workflows/update.yml
 model_repository/ENSEMBLE/config.pbtxt model_repository/ENSEMBLE/1/README.md
 deploy/Dockerfile deploy/compose.yaml deploy/compose.mounted.yaml deploy/serve.sh

@@ -40,7 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Apply, check or undo; return 1 after a line if that fails."""
     if arguments.unless_ci:
         return apply_first(Path.cwd())
-    return attempt(Path.cwd(), _check if arguments.check else _undo if arguments.undo else apply)
+    return attempt(
+        Path.cwd(), _check if arguments.check else undo_last if arguments.undo else apply
+    )
 
 
 def apply_first(root: Path) -> int:
@@ -48,20 +50,19 @@ def apply_first(root: Path) -> int:
     return attempt(root, _apply_unless_ci)
 
 
-def attempt(root: Path, action: Callable[[Path], None]) -> int:
-    """Return 0, or 1 after a line on why an action was not done; 130 if it was interrupted."""
+def attempt(root: Path, action: Callable[[Path], int | None], command: str = "apply") -> int:
+    """Return what an action returns; 1 after a line on why it was not done, 130 if it was interrupted."""
     try:
-        action(root)
+        return action(root) or 0
     except (ApplyError, UpdateError) as error:
-        print(str(error).removeprefix("update: "), file=sys.stderr)
+        print(str(error).removeprefix("update: " * (command == "apply")), file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"apply: {file_problem(error, root)}; the project is as it was", file=sys.stderr)
+        print(f"{command}: {file_problem(error, root)}; the project is as it was", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("apply: interrupted; the project is as it was", file=sys.stderr)
+        print(f"{command}: interrupted; the project is as it was", file=sys.stderr)
         return 130
-    return 0
 
 
 def apply(root: Path) -> None:
@@ -120,7 +121,8 @@ def _name_other_answers(state: State) -> str:
     return f"{FILE}: {names} changed, {applied}; write the new answer into pipeline.yml to keep it"
 
 
-def _undo(root: Path) -> None:
+def undo_last(root: Path) -> None:
+    """Undo the last apply or update of the project in `root`."""
     from triton_ensemble.change.bring import Interruptions
     from triton_ensemble.change.undo import undo
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from triton_ensemble.answers import FILE
 from triton_ensemble.change import ApplyError
-from triton_ensemble.change.git import git, make_aside_environment
+from triton_ensemble.change.git import git, list_ignored, make_aside_environment
 from triton_ensemble.pipeline.render import File
 from triton_ensemble.reading import DATA_BYTES, read_bytes
 
@@ -50,11 +50,13 @@ def compare_renderings(
     these are files of one source. Files that a sparse checkout has `skipped` are read from git's index.
     """
     changes = Changes()
+    # No owner writes into a file that git ignores.
+    ignored = list_ignored(root, [p for p in new.keys() - old.keys() if (root / p).is_file()])
     for path in sorted(old.keys() | new.keys()):
         before, after = _content(old, path), _content(new, path)
         if before != after and not _is_owned(path, owned):
-            have = read_mine(root, path, skipped)
-            _compare(changes, path, (have, before, after), markers)
+            versions = read_mine(root, path, skipped), before, after
+            _compare(changes, path, versions, path.endswith(MACHINE) or path in ignored, markers)
     for former, path in (_find_moves(old, new) if moves is None else moves).items():
         if former in changes.contents and changes.contents.get(path) is not None:
             changes.moved[former] = path
@@ -76,6 +78,7 @@ def _compare(
     changes: Changes,
     path: str,
     versions: tuple[bytes | None, bytes | None, bytes | None],
+    is_whole: bool,
     markers: bool,
 ) -> None:
     """Note what becomes of a file of which the owner's version, the former and the new rendering are given."""
@@ -88,7 +91,7 @@ def _compare(
             changes.replaced[path] = have
     elif have == before:
         changes.contents[path] = after
-    elif path.endswith(MACHINE):
+    elif is_whole:
         changes.contents[path], changes.replaced[path] = after, have
     else:
         _merge_into(changes, path, (have, before or b"", after), markers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 
 # In the owner's repository: nothing of theirs runs, and no index is refreshed by the way.
@@ -44,6 +45,16 @@ def list_skipped(root: Path) -> set[str]:
     except UpdateError:
         return set()
     return {entry[2:] for entry in listed.split("\0") if entry.startswith("S ")}
+
+
+def list_ignored(root: Path, paths: Collection[str]) -> set[str]:
+    """Return which of some files git ignores; none if the project is not in git."""
+    options = ("--others", "--ignored", "--exclude-standard", "-z", "--", *paths)
+    try:
+        listed = git(root, "--literal-pathspecs", "ls-files", *options) if paths else b""
+    except UpdateError:
+        return set()
+    return {*listed.decode(errors="surrogateescape").split("\0")}
 
 
 def git_aside(folder: Path, *arguments: str, given: bytes = b"", where: Where = NOWHERE) -> bytes:

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterable
-from pathlib import PurePath
-
-from triton_ensemble.change.aside import Aside
 
 CHANGELOG = "triton_ensemble/CHANGELOG.md"
 
 
-def read_news(copy: Aside, changed: Iterable[str]) -> list[str]:
-    """Return the lines of the changelog that only the new wheel of an update has, under their headings."""
-    wheels = [path for path in changed if PurePath(path).match("vendor/*.whl")]
-    known = {line for path in wheels for line in _read_changelog(copy.read_before(path))}
-    new = [copy.project / path for path in wheels if (copy.project / path).is_file()]
-    lines = [line for path in new for line in _read_changelog(path.read_bytes())]
-    return _add_headings(lines, known) if known else []
+def read_news(old: bytes, new: bytes) -> list[str]:
+    """Return the lines of the changelog that only the new one of two wheels has, under their headings."""
+    known = set(_read_changelog(old))
+    return _add_headings(_read_changelog(new), known) if known else []
 
 
 def _add_headings(lines: list[str], known: set[str]) -> list[str]:

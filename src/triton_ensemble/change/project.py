@@ -157,9 +157,12 @@ class Change:
         keep_edits(root, self.files.replaced)
         with make_stage(root) as stage:
             keep_text(stage, root, self.of.made, self.old[PIPELINE].content)
-            dropped = {path for path in self.skipped if statuses.get(path) == "D"}
-            write_contents(stage, root, self.files.contents | conflicts, dropped)
-            keep(stage, root)
+            write_contents(stage, root, self.files.contents | conflicts, self.skipped)
+            try:
+                keep(stage, root)
+            except BaseException:
+                stage.undo(root)
+                raise
         remember(root)
         removed = [path for path, status in statuses.items() if status == "D"]
         remove_empty_folders(root, removed + [path for path in conflicts if not conflicts[path]])

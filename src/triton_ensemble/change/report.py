@@ -5,38 +5,57 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 from triton_ensemble.change.files import CONFLICTS, FOLDER, KEPT
-from triton_ensemble.change.owned import FOLLOWS, compare_owned_code, read_imports, suggest_renames
+from triton_ensemble.change.owned import (
+    FOLLOWS,
+    Owned,
+    compare_owned_code,
+    read_imports,
+    suggest_renames,
+)
 from triton_ensemble.change.project import Change
 from triton_ensemble.change.table import table
 from triton_ensemble.environment.lock import FACTS, LOCK, list_missing
-from triton_ensemble.pipeline.rules import Answers
+from triton_ensemble.pipeline.rules import Answers, RefusedAnswers
 
+SPARSE = "some are outside your sparse checkout; to commit those too: git add --all --sparse"
 INTERFACE = "hooks/messages/after_update.jinja"
 
 
 def report(change: Change) -> Iterator[str]:
     """Yield the lines to print once the files are changed."""
-    files, statuses = change.files, change.statuses
-    count = len(statuses)
+    count = len(change.statuses)
     yield f"{change.after['project_name']}: pipeline.yml is applied, {count} files changed"
     owned = compare_owned_code(change, change.of.made, change.after)
-    yield from table(change, statuses, owned)
-    yield from suggest_renames(owned, statuses)
-    of = change.of
-    given = of.rules.select_answers(of.made), of.answers
-    before, now = (of.rules.answer(each)["graph"] for each in given)
-    yield from _list_unfit_tests(change, before, now)
-    yield from _list_unfit_scripts(change, before, now)
+    yield from table(change, change.statuses, owned)
+    yield from list_notes(change, owned, "pipeline.yml")
+
+
+def list_notes(change: Change, owned: Owned, by: str) -> Iterator[str]:
+    """Yield what the table does not say of a change `by` pipeline.yml or the template."""
+    files = change.files
+    yield from suggest_renames(owned, change.statuses)
+    with suppress(RefusedAnswers):  # a newer version may refuse the former answers
+        of = change.of
+        given = of.rules.select_answers(of.made), of.answers
+        before, now = (of.rules.answer(each)["graph"] for each in given)
+        yield from _list_unfit_tests(change, before, now)
+        yield from _list_unfit_scripts(change, before, now)
     yield from _list_unfit_lines(change)
     yield from _interface(change).splitlines()
     for path in files.replaced:
         yield f"{path}: had edits of yours, which are kept in {FOLDER}/{KEPT}/{path}"
     for path in files.conflicts:
-        what = "you and pipeline.yml changed the same lines, and yours stay"
+        what = f"you and {by} changed the same lines, and yours stay"
         other = f"{FOLDER}/{CONFLICTS}/{path}"
         yield f"{path}: {what}; merge {other} into it, then remove that file"
+    for path in files.marked:
+        what = f"you and {by} changed lines that stand between <<<<<<< and >>>>>>>"
+        yield f"{path}: {what}; choose"
+    if change.skipped & change.statuses.keys():
+        yield SPARSE
     yield from _packages(change)
 
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from triton_ensemble.change.git import UpdateError, git
+from triton_ensemble.change.git import UpdateError, git, list_skipped
 from triton_ensemble.reading import MODEL_BYTES, is_foreign, read_bytes, read_json
 from triton_ensemble.terminal import escape_streams
 
@@ -69,10 +69,8 @@ class Stage:
         files, indexed = self._read(root)
         for number, (path, digest) in reversed([*enumerate(files)]):
             self._put_back(root, path, digest, number)
-        if indexed and git(
-            root, "--literal-pathspecs", "diff", "--cached", "--name-only", "--", *indexed
-        ):
-            git(root, "--literal-pathspecs", "reset", "--quiet", "--", *indexed)
+        if indexed:
+            _restore_index(root, indexed)
         self.end()
         return len(files)
 
@@ -125,6 +123,17 @@ class Stage:
             target.unlink()
         if not os.path.lexists(target):
             remove_empty_folders(root, [path])
+
+
+def _restore_index(root: Path, paths: list[str]) -> None:
+    """Let git's index have files as committed, and outside the sparse checkout, also if git noticed them there."""
+    literal = "--literal-pathspecs"
+    if git(root, literal, "diff", "--cached", "--name-only", "--", *paths):
+        git(root, literal, "reset", "--quiet", "--", *paths)
+    skipped = list_skipped(root)
+    if absent := [p for p in paths if p not in skipped and not os.path.lexists(root / p)]:
+        skip = ("update-index", "-z", "--skip-worktree", "--stdin")
+        git(root, *skip, given=os.fsencode("\0".join(absent)))
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from triton_ensemble.change.aside import KEPT
 from triton_ensemble.change.owned import Change, Owned, find_unneeded, is_code, read_imports
 
 COLUMNS = 80
@@ -49,13 +48,11 @@ def table(copy: Change, changes: Mapping[str, str], owned: Owned) -> Iterator[st
 
 def _iter_changed(copy: Change, changes: Mapping[str, str]) -> Iterator[Row]:
     """Yield a row for each changed file, one for a file that is elsewhere now."""
-    files = {path: s for path, s in changes.items() if not path.startswith(f"{KEPT}/")}
     conflicts = copy.conflicts()
-    moves = {old: new for old, new in copy.find_moved(files).items() if new not in conflicts}
-    for path, status in files.items():
-        if path in conflicts:
-            yield Row("conflict", path)
-        elif path not in moves and path not in moves.values():
+    moves = {old: new for old, new in copy.find_moved(changes).items() if new not in conflicts}
+    yield from (Row("conflict", path) for path in conflicts)
+    for path, status in changes.items():
+        if path not in conflicts and path not in moves and path not in moves.values():
             stub = status == "A" and _is_stub(copy.project / path)
             yield Row(WORDS[status], path, "a stub, until you fill it in" * stub)
     for (old, new), count in Counter(_folders(*move) for move in moves.items()).items():

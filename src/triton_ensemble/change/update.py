@@ -1,136 +1,131 @@
-"""Upgrade the project to the template's newest version by `copier update`: all or nothing.
+"""Upgrade the project to the template's newest version, and apply a changed pipeline.yml: all or nothing.
 
-The command also applies a changed pipeline.yml.
-
-It runs the update in a copy of the last commit. If the update succeeds, its files are moved into the project;
-if a move fails, all are undone. A failure is one line, and conflicts are an error. The command needs an
-environment with Copier, which `make update` makes.
+The command fetches the version by git. The toolkit of that version does the rest: it renders the files as
+your version made them and as the new one makes them, and changes yours as git merges a branch. If you and
+the template changed the same lines, yours stay, the template's are in .apply/conflicts/, and the exit status
+is 1.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from triton_ensemble.answers import (
-    LEFT_OUT,
-    Answers,
-    UnreadableAnswers,
-    list_changed_answers,
-    read_answers,
-)
-from triton_ensemble.change.aside import KEPT, Aside, aside
-from triton_ensemble.change.bring import Interruptions, bring
-from triton_ensemble.change.edits import MAKEFILE, keep_edits, keep_unknown, renew_generated
+from triton_ensemble.change.apply import attempt, undo_last
+from triton_ensemble.change.bring import Interruptions
 from triton_ensemble.change.git import UpdateError, git
-from triton_ensemble.change.news import read_news
-from triton_ensemble.change.owned import compare_owned_code, suggest_renames
-from triton_ensemble.change.stage import file_problem, undo_killed
-from triton_ensemble.change.table import table
-from triton_ensemble.check.pipeline.problems import list_problems
-from triton_ensemble.pipeline.rules import rules
+from triton_ensemble.change.stage import alone, undo_killed
+from triton_ensemble.change.start import PACKAGES, start
+from triton_ensemble.change.state import read_state
 from triton_ensemble.progress import Progress
 
-BACK = "git reset -q . && git restore . && git clean -fd ."
+if TYPE_CHECKING:
+    from triton_ensemble.change.project import Change
+    from triton_ensemble.change.upgrade import Upgrade
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the version, and the file for a pull request."""
+    """Declare the version, the form of conflicts, and the file for a pull request."""
     version = "the template's version, instead of the newest tag"
     parser.add_argument("--vcs-ref", default="", help=version)
     prereleases = "let the newest tag be a pre-release, such as v1.2.0rc1"
     parser.add_argument("--prereleases", action="store_true", help=prereleases)
+    markers = "write conflicts into the files, between markers"
+    parser.add_argument("--markers", action="store_true", help=markers)
     summary = "also write what was done to a file in Markdown, for a pull request"
     parser.add_argument("--summary", type=Path, metavar="FILE", help=summary)
+    back = "restore the files to before the last update or apply"
+    parser.add_argument("--undo", action="store_true", help=back)
+    # What the toolkit of the version before hands to this one.
+    parser.add_argument("--prepared", type=Path, help=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Update the project in the current folder; 1 where it can't be, or a conflict is left."""
-    if importlib.util.find_spec("copier") is None:
-        sys.exit("update: needs Copier, in an environment of its own; run: make update")
-    given = _read_pipeline()
+    if arguments.undo:
+        return attempt(Path.cwd(), undo_last, "update")
+    if not arguments.prepared:
+        return attempt(Path.cwd(), lambda root: _start(root, arguments), "update")
     try:
-        with Interruptions() as interruptions:
-            return _update(Path.cwd(), given, arguments, interruptions)
-    except UpdateError as error:
-        sys.exit(str(error))
-    except OSError as error:
-        sys.exit(f"update: {file_problem(error, Path.cwd())}; the project is as it was")
-    except KeyboardInterrupt:
-        print("update: interrupted; the project is as it was", file=sys.stderr)
-        return 130
+        return attempt(Path.cwd(), lambda root: _finish(root, arguments), "update")
+    finally:
+        shutil.rmtree(arguments.prepared, ignore_errors=True)
 
 
-def _update(
-    root: Path, given: Answers, chosen: argparse.Namespace, interruptions: Interruptions
-) -> int:
-    for line in undo_killed(root):
-        print(line, file=sys.stderr)
-    _check_clean(root)
-    if chosen.summary:
-        chosen.summary.touch()  # what can't be written is known before a file changes
-    with aside(root) as copy:
-        before = copy.answers()
-        _check_answers({**LEFT_OUT, **given}, before)
+def _start(root: Path, chosen: argparse.Namespace) -> int:
+    """Fetch a version, and go on in its toolkit."""
+    with Interruptions():
+        with alone(root):
+            print(*(f"{line}\n" for line in undo_killed(root)), sep="", end="", file=sys.stderr)
+        _check_clean(root)
+        if chosen.summary:
+            chosen.summary.touch()  # what can't be written is known before a file changes
+        made = read_state(root).made
+        words = [*["--markers"] * chosen.markers]
+        words += [f"--summary={chosen.summary}"] if chosen.summary else []
+        return start(root, made, chosen.vcs_ref, chosen.prereleases, words)
+
+
+def _finish(root: Path, chosen: argparse.Namespace) -> int:
+    """Render, compare, change and report."""
+    from triton_ensemble.change.upgrade import Upgrade
+
+    with alone(root), Interruptions() as interruptions:
+        _check_clean(root)
+        upgrade = Upgrade(read_state(root), chosen.prepared)
         with Progress("Rendering the template"):
-            notes = [copy.update(chosen.vcs_ref, chosen.prereleases), *keep_edits(copy)]
-            renew_generated(copy, before.get("owned") or [])
-            notes += keep_unknown(copy, copy.changes())
-            changes = copy.changes()
-        is_applied = bool(list_changed_answers(given, before))
+            change = upgrade.compare(chosen.markers)
         interruptions.ignore()  # what follows takes no time, and is done or undone
-        notes += bring(copy, changes)
-        return _report(copy, before, changes, notes, is_applied, chosen.summary)
+        if change.statuses or change.files.conflicts:
+            change.bring()
+        return _report(upgrade, change, chosen)
 
 
-def _check_answers(given: Answers, made: Answers) -> None:
-    """Raise UpdateError for what is wrong with answers, of which Copier refuses what a prompt can lead to."""
-    if problem := next(list_problems(rules().select_answers(made) | given, rules()), None):
-        raise UpdateError(rules().line(problem))
+def _report(upgrade: Upgrade, change: Change, chosen: argparse.Namespace) -> int:
+    """Print what an update has done, and write it to a file; 1 if it has left conflicts."""
+    from triton_ensemble.change.news import read_news
+    from triton_ensemble.change.owned import compare_owned_code
+    from triton_ensemble.change.report import list_notes
+    from triton_ensemble.change.table import table
 
-
-def _report(
-    copy: Aside,
-    before: dict[str, Any],
-    changes: Mapping[str, str],
-    notes: list[str],
-    is_applied: bool,
-    summary: Path | None,
-) -> int:
-    """Print what an update has done, and write it to a file; 1 where it has left conflicts."""
-    old, answers = before.get("_commit"), copy.answers()
-    name, new = answers.get("project_name"), answers.get("_commit")
-    count = sum(not path.startswith(f"{KEPT}/") for path in changes)
-    owned = compare_owned_code(copy, before, answers)
-    if not count:
-        headline = f"{name}: is up to date with pipeline.yml and the template's {new}"
-        print(headline)
-        _print_notes(notes)
-        _write(summary, [headline], [], notes)
-        return 0
-    done = [f"{old} -> {new}"] * (old != new) + ["pipeline.yml is applied"] * is_applied
-    conflicts = sorted(copy.conflicts())
-    then = "" if conflicts else "; see `git status` and `git diff`, then `make test`"
-    headline = f"{name}: {', '.join([*done, f'{count} files changed'])}"
-    news, rows = read_news(copy, changes), [*table(copy, changes, owned)]
-    notes = [*notes, *suggest_renames(owned, changes)]
-    print(headline + then, *news, *rows, *[""] * any(notes), sep="\n", flush=True)
-    _print_notes(notes)
-    _write(summary, [headline, "", *news], rows, notes)
+    made, after, count = change.of.made, change.after, len(change.statuses)
+    old, new, conflicts = made["_commit"], after["_commit"], change.conflicts()
+    owned = compare_owned_code(change, made, after)
+    rows, notes = (
+        [*table(change, change.statuses, owned)],
+        [*list_notes(change, owned, "the template")],
+    )
+    notes += _name_lacking(chosen.prepared)
     if conflicts:
-        print(f"To undo the update: {BACK}", file=sys.stderr)
-    if marked := ", ".join(path for path in conflicts if path != MAKEFILE):
-        lines = "both you and the template changed lines that stand between <<<<<<< and >>>>>>>"
-        print(f"{marked}: {lines}; choose, then `git add`", file=sys.stderr)
+        notes.append("To undo the update: make update UNDO=1")
+    if not count:
+        news: list[str] = []
+        headline = (
+            f"{after['project_name']}: is up to date with pipeline.yml and the template's {new}"
+        )
+    else:
+        is_applied = change.of.state.is_changed
+        done = [f"{old} -> {new}"] * (old != new) + ["pipeline.yml is applied"] * is_applied
+        headline = f"{after['project_name']}: {', '.join([*done, f'{count} files changed'])}"
+        news = read_news(upgrade.old_wheel.read_bytes(), upgrade.new_wheel.read_bytes())
+    then = "" if conflicts or not count else "; see `git status` and `git diff`, then `make test`"
+    _write(chosen.summary, [headline, "", *news], rows, notes)
+    with suppress(BrokenPipeError):  # of a reader like `head`; the change is made
+        print(headline + then, *news, *rows, *[""] * any(notes), *notes, sep="\n", flush=True)
     return int(bool(conflicts))
 
 
-def _print_notes(notes: Sequence[str]) -> None:
-    print(*filter(None, notes), sep="\n", end="\n" * any(notes), file=sys.stderr)
+def _name_lacking(work: Path) -> list[str]:
+    """Return a line if the project's environment lacks packages of the new toolkit."""
+    file = work / PACKAGES / "requirements.txt"
+    if not file.is_file():
+        return []
+    names = ", ".join(line.split()[0] for line in file.read_text().splitlines() if line[0] != " ")
+    return [f"requirements.lock: lacks {names}, which the toolkit needs; run: make lock"]
 
 
 def _write(path: Path | None, text: list[str], rows: list[str], notes: list[str]) -> None:
@@ -159,13 +154,3 @@ def _check_clean(root: Path) -> None:
         raise UpdateError(
             ".copier-answers.yml: is not committed; restore it, or run: git add --all && git commit"
         ) from error
-
-
-def _read_pipeline() -> Answers:
-    """Return the answers of pipeline.yml; exit with a line if it can't be read."""
-    try:
-        return read_answers(Path("pipeline.yml"))[0]
-    except UnreadableAnswers as error:
-        sys.exit(f"pipeline.yml:{error}")
-    except OSError as error:
-        sys.exit(f"pipeline.yml: {error}")
