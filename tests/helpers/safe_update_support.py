@@ -6,6 +6,8 @@ import json
 import shutil
 import subprocess
 import sys
+import warnings
+import zipfile
 from pathlib import Path
 
 import copier
@@ -79,6 +81,16 @@ class Origin:
         write(self.folder / "template", **files)
         pack_wheel(self.folder, SOURCES)
         commit(self.folder, tag)
+
+    def require(self, requirement: str) -> None:
+        """Let the toolkit of the next version require a package."""
+        wheel = self.folder / "template" / WHEEL
+        with zipfile.ZipFile(wheel, "a") as archive:
+            [name] = (name for name in archive.namelist() if name.endswith("/METADATA"))
+            head, _, _ = archive.read(name).decode().partition("\n\n")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the name is there twice then
+                archive.writestr(name, f"{head.rstrip()}\nRequires-Dist: {requirement}\n")
 
 
 @pytest.fixture

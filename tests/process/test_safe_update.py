@@ -14,6 +14,7 @@ from pathlib import Path
 
 import copier
 import pytest
+from package_index import add_wheel
 from safe_update_support import (  # noqa: F401
     COMMAND,
     CONFLICT,
@@ -518,3 +519,39 @@ def test_a_file_that_git_ignores_is_kept_where_an_update_needs_its_place(
     assert "kept in .apply/kept/built/model" in succeed(update(project))
     assert (project / ".apply/kept/built/model").read_text() == "mine\n"
     assert (project / "built/model").read_text() == "new\n"
+
+
+@pytest.mark.slow
+def test_a_version_that_needs_another_package_gets_it_beside(
+    project: Project, origin: Origin, tmp_path: Path
+) -> None:
+    origin.require("needed-by-rendering>=2 ; extra == 'answers'")
+    origin.release("v1.1.0", **NEW)
+    index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "index/needed-by-rendering")}
+    what = "update: the new version needs needed-by-rendering>=2, which this environment lacks: ERROR: No"
+    assert_refused(project, what, **index)
+    (tmp_path / "index").mkdir()
+    add_wheel(tmp_path / "index", "needed-by-rendering", "2.1")
+    (tmp_path / "index/needed-by-rendering/index.html").unlink()  # its links are for a server
+    said = succeed(update(project, **index)).splitlines()
+    lacks = (
+        "requirements.lock: lacks needed-by-rendering>=2, which the toolkit needs; run: make lock"
+    )
+    assert said[-1] == lacks
+
+
+@pytest.mark.slow
+def test_a_beta_is_taken_only_on_request(project: Project, origin: Origin) -> None:
+    origin.release("v1.1.0b1", **NEW)
+    assert "is up to date with pipeline.yml and the template's v1.0.0" in succeed(update(project))
+    assert "v1.0.0 -> v1.1.0b1" in succeed(update(project, "--prereleases"))
+    commit(project.path)
+    assert_refused(project, "_commit v1.1.0b1 is newer than the template's newest version; wait")
+
+
+@pytest.mark.slow
+def test_a_wheel_of_another_hash_is_refused(project: Project, origin: Origin) -> None:
+    origin.release("v1.1.0", **NEW)
+    (origin.folder / "template/vendor/requirements.txt").write_text("another\n")
+    commit(origin.folder, "v1.2.0")
+    assert_refused(project, "any.whl does not have the hash in requirements.txt beside it")

@@ -20,11 +20,14 @@ import zipfile
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from triton_ensemble.answers import Answers
-from triton_ensemble.change.git import UpdateError
+from triton_ensemble.change.git import UpdateError, last_line
 from triton_ensemble.change.template import CURRENT, Template
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
 
 CLONE, TOOLKIT, PACKAGES, VERSIONS = "template.git", "toolkit", "packages", "versions.json"
 EXTRA = "answers"  # what rendering needs besides
@@ -107,15 +110,15 @@ def list_lacking(toolkit: Path) -> list[str]:
         f"{each.name}{each.specifier}"
         for each in wanted
         if (not each.marker or each.marker.evaluate({"extra": EXTRA}))
-        and not each.specifier.contains(_find_version(each.name), prereleases=True)
+        and not _has(each.name, each.specifier)
     ]
 
 
-def _find_version(name: str) -> str:
+def _has(name: str, specifier: SpecifierSet) -> bool:
     try:
-        return importlib.metadata.version(name)
+        return specifier.contains(importlib.metadata.version(name), prereleases=True)
     except importlib.metadata.PackageNotFoundError:
-        return ""
+        return False
 
 
 def install(packages: Sequence[str], lock: str, folder: Path) -> None:
@@ -136,6 +139,6 @@ def install(packages: Sequence[str], lock: str, folder: Path) -> None:
     options = ["--quiet", *["--require-hashes", "--no-deps"] * is_locked, "--target", str(folder)]
     said = subprocess.run([*command, *options, "--requirement", str(wanted)], capture_output=True)
     if said.returncode:
-        line = (said.stderr.decode(errors="replace").splitlines() or ["it failed"])[-1]
+        line = last_line(said.stderr.decode(errors="replace"))
         what = f"the new version needs {', '.join(packages)}, which this environment lacks"
         raise UpdateError(f"update: {what}: {line}; the project is as it was")
