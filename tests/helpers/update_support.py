@@ -32,7 +32,11 @@ def answers(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:
 @pytest.fixture
 def origin(git_template: Path, tmp_path: Path) -> Path:
     """Return a template that a test may change: it has the tag v1.0.0."""
-    return Path(shutil.copytree(git_template, tmp_path / "template", symlinks=True))
+    folder = Path(shutil.copytree(git_template, tmp_path / "template", symlinks=True))
+    pack_wheel(folder)
+    for command in ("add --all", "commit -q --allow-empty --amend --no-edit", "tag -f v1.0.0"):
+        succeed(run("git", *command.split(), cwd=folder))
+    return folder
 
 
 @pytest.fixture

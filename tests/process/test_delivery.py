@@ -139,6 +139,6 @@ def test_set_up_names_what_the_lock_lacks(default_project: Project, tmp_path: Pa
     next((project / ".venv").rglob("borrowed.pth")).unlink()
     done = run("make", "setup", cwd=project.path)
     assert done.returncode
-    names = "numpy, pyyaml, tritonclient, jinja2, jinja2-ansible-filters, tqdm"
+    names = "numpy, pyyaml, tritonclient[grpc], jinja2, jinja2-ansible-filters, packaging, tqdm"
     lacking = f"requirements.lock: lacks {names}, which the toolkit needs; run: make lock"
     assert lacking in done.stdout

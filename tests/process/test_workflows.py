@@ -466,7 +466,7 @@ def test_an_update_becomes_one_pull_request_that_explains_itself(remote: Remote)
         assert created.startswith(f"pr create --head {BRANCH} --title {SUBJECT} --body-file ")
         (remote.folder / "open").write_text("7\n")
     headline, *lines = remote.body().splitlines()
-    assert headline == "image-classification: v1.0.0 -> v1.1.0, 3 files changed"
+    assert headline == "image-classification: v1.0.0 -> v1.1.0, 4 files changed"
     assert lines[:5] == ["", "## v1.1.0", "- News of v1.1.0.", "", "```text"]
     assert f"  changed  {MANAGED}" in lines
     seen = (remote.folder / "seen").read_text()
@@ -559,7 +559,7 @@ def test_the_script_for_other_tools_commits_an_update_but_no_conflict(
     assert commit() == (0, "")
     remote.release()
     code, message = commit()
-    headline = "image-classification: v1.0.0 -> v1.1.0, 3 files changed"
+    headline = "image-classification: v1.0.0 -> v1.1.0, 4 files changed"
     assert message.startswith(f"{SUBJECT}\n\n{headline}\n\n## v1.1.0\n- News of v1.1.0.\n")
     assert code == 0
     with (remote.project / MANAGED).open("a") as file:

@@ -20,14 +20,12 @@ import zipfile
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from triton_ensemble.answers import Answers
 from triton_ensemble.change.git import UpdateError, last_line
 from triton_ensemble.change.template import CURRENT, Template
-
-if TYPE_CHECKING:
-    from packaging.specifiers import SpecifierSet
+from triton_ensemble.environment.setup import list_lacking
 
 CLONE, TOOLKIT, PACKAGES, VERSIONS = "template.git", "toolkit", "packages", "versions.json"
 EXTRA = "answers"  # what rendering needs besides
@@ -81,7 +79,9 @@ def _prepare(root: Path, made: Answers, version: str, prereleases: bool, work: P
     (work / VERSIONS).write_text(json.dumps(versions._asdict()))
     unpack(template, template.take(new, work / "new"), work / TOOLKIT)
     paths = [work / TOOLKIT]
-    if lacking := list_lacking(work / TOOLKIT):
+    [metadata] = (work / TOOLKIT).glob("*.dist-info")
+    requires = importlib.metadata.Distribution.at(metadata).requires or []
+    if lacking := list_lacking(requires, [EXTRA]):
         install(lacking, template.read(new, "locks/run.txt"), work / PACKAGES)
         paths.insert(0, work / PACKAGES)
     return os.pathsep.join([*map(str, paths), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -98,27 +98,6 @@ def unpack(template: Template, wheel: Path, folder: Path) -> None:
             archive.extractall(folder)
     except (zipfile.BadZipFile, ValueError) as error:
         raise template.error(f"{wheel.name} is not a wheel: {error}") from error
-
-
-def list_lacking(toolkit: Path) -> list[str]:
-    """Return what an unpacked toolkit requires to render, and this environment does not have."""
-    from packaging.requirements import Requirement
-
-    [metadata] = toolkit.glob("*.dist-info")
-    wanted = map(Requirement, importlib.metadata.Distribution.at(metadata).requires or [])
-    return [
-        f"{each.name}{each.specifier}"
-        for each in wanted
-        if (not each.marker or each.marker.evaluate({"extra": EXTRA}))
-        and not _has(each.name, each.specifier)
-    ]
-
-
-def _has(name: str, specifier: SpecifierSet) -> bool:
-    try:
-        return specifier.contains(importlib.metadata.version(name), prereleases=True)
-    except importlib.metadata.PackageNotFoundError:
-        return False
 
 
 def install(packages: Sequence[str], lock: str, folder: Path) -> None:
