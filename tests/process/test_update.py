@@ -1,4 +1,4 @@
-"""`copier update`: what a project owns stays as it is; the rest becomes what a fresh copy would be."""
+"""An update: what a project owns stays as it is; the rest becomes what a fresh copy would be."""
 
 from __future__ import annotations
 
@@ -71,26 +71,6 @@ def test_owned_files_stay_as_they_are(origin: Path, copy: Copy) -> None:
     assert "max_batch_size: 4" in (project / "model_repository/one/config.pbtxt").read_text()
 
 
-def test_edits_of_managed_files_are_merged(origin: Path, copy: Copy) -> None:
-    project = copy(**answers(ONE))
-    makefile = project / "Makefile"
-    makefile.write_text("# mine\n" + makefile.read_text())
-    project.commit()
-    release(origin, "v1.1.0", managed="Makefile.jinja")
-    update(project)
-    assert makefile.read_text().startswith("# mine\n")
-    assert makefile.read_text().endswith("# v1.1.0\n")
-    assert "<<<<<<<" not in makefile.read_text()
-
-
-@pytest.mark.slow
-def test_update_of_an_untouched_project_is_a_fresh_copy(origin: Path, copy: Copy) -> None:
-    project = copy(**answers(ONE, TWO))
-    release(origin, "v1.1.0", one="src/step_types.py.jinja", two="CLAUDE.md")
-    update(project)
-    assert without_version(project) == without_version(copy("fresh", **answers(ONE, TWO)))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "data",
@@ -117,13 +97,6 @@ def test_copier_gives_the_same_files(origin: Path, copy: Copy, data: dict[str, A
     ours, theirs = managed(project), managed(other)
     assert ours.keys() == theirs.keys()
     assert [p for p in ours if ours[p] != theirs[p] and FOLLOWS not in ours[p]] == []
-
-
-@pytest.mark.slow
-def test_update_with_nothing_new_changes_nothing(copy: Copy) -> None:
-    project = copy(**answers(ONE, TWO))
-    update(project)
-    assert project.changes() == ""
 
 
 @pytest.mark.slow
@@ -307,17 +280,6 @@ def test_a_conflict_is_named_and_fails(copy: Copy) -> None:
     )
 
 
-@pytest.mark.slow
-def test_a_new_step_gets_its_stub_and_the_others_keep_their_code(copy: Copy) -> None:
-    project = copy(**answers(ONE, TWO))
-    (project / "steps/one.py").write_text("# mine\n")
-    project.commit()
-    update(project, **answers(ONE, TWO, THREE))
-    assert (project / "steps/one.py").read_text() == "# mine\n"
-    assert (project / "steps/three.py").read_text().startswith("# Yours: ")
-    assert (project / "model_repository/three/config.pbtxt").exists()
-
-
 def change_owned(project: Project, step: str) -> None:
     """Write a step, and change the generated tests, which then no longer follow pipeline.yml."""
     (project / step).write_text("# mine\n")
@@ -351,18 +313,6 @@ def test_a_removed_step_that_comes_back_finds_its_code(copy: Copy) -> None:
 
 
 @pytest.mark.slow
-def test_a_renamed_step_keeps_its_code_where_its_owner_moved_it(copy: Copy) -> None:
-    project = copy(**answers(ONE, TWO))
-    (project / "steps/one.py").rename(project / "steps/first.py")
-    (project / "steps/first.py").write_text("# mine\n")
-    project.commit()
-    update(project, **answers({**ONE, "name": "first"}, TWO))
-    assert (project / "steps/first.py").read_text() == "# mine\n"
-    assert not (project / "steps/one.py").exists()
-    assert not (project / "model_repository/one").exists()
-
-
-@pytest.mark.slow
 def test_a_renamed_step_whose_code_was_not_moved_is_noticed(copy: Copy) -> None:
     project = copy(**answers(ONE, TWO))
     change_owned(project, "steps/one.py")
@@ -374,15 +324,6 @@ def test_a_renamed_step_whose_code_was_not_moved_is_noticed(copy: Copy) -> None:
     succeed(project.run(*command.split()))
     assert (project / "steps/first.py").read_text() == "# mine\n"
     assert not (project / "steps/one.py").exists()
-
-
-@pytest.mark.slow
-def test_a_step_that_changes_its_backend_keeps_its_code(copy: Copy) -> None:
-    project = copy(**answers(ONE, TWO))
-    update(project, **answers({**ONE, "backend": "onnxruntime"}, TWO))
-    assert (project / "steps/one.py").exists()
-    assert (project / "models/one.py").read_text().startswith("# Yours: ")
-    assert not (project / "model_repository/one/1/model.py").exists()
 
 
 @pytest.mark.slow

@@ -36,9 +36,9 @@ class Upgrade:
     def compare(self, markers: bool) -> Change:
         """Return what becomes of the files; UpdateError if a version can't be rendered."""
         project = ChangedProject(self.state, rules(self.work / "new"))
-        _refuse(project)
         made = {**self.state.made, "_commit": self.versions.name}
-        with self._start_rendering() as former:
+        with self._start_rendering() as former:  # meanwhile this process renders the new version
+            _refuse(project)
             rendered = render_project(project.rules, project.answers, made)
             write_files(rendered, self.work / "new-files")
             _, said = former.communicate()
