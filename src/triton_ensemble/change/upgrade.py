@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import subprocess
 import sys
+import sysconfig
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -50,10 +53,11 @@ class Upgrade:
 
     def _start_rendering(self) -> subprocess.Popen[bytes]:
         """Start the toolkit of the project's version, which renders the answers of that time."""
-        toolkit = self.work / "old-toolkit"
-        unpack(self.template, self.old_wheel, toolkit)
         mine = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        paths = [str(toolkit), *(each for each in mine if not each.startswith(str(self.work)))]
+        paths = [each for each in mine if not each.startswith(str(self.work))]
+        if not _is_installed(self.old_wheel):  # there its templates are compiled
+            unpack(self.template, self.old_wheel, self.work / "old-toolkit")
+            paths.insert(0, str(self.work / "old-toolkit"))
         command = [sys.executable, "-m", "triton_ensemble", "render"]
         answers = ["--answers", str(self.state.root / FILE), "--into", str(self.work / "old-files")]
         return subprocess.Popen(
@@ -83,6 +87,17 @@ class Upgrade:
             old.partition("/")[2]: new.partition("/")[2]
             for _, old, new in zip(words, words, words, strict=True)
         }
+
+
+def _is_installed(wheel: Path) -> bool:
+    """Return whether the environment has the files of a wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        [record] = (name for name in archive.namelist() if name.endswith(".dist-info/RECORD"))
+        files = {*archive.read(record).decode().splitlines()} - {f"{record},,"}
+    found = importlib.metadata.distributions(
+        name="triton-ensemble", path=[sysconfig.get_path("purelib")]
+    )
+    return any(files <= {*(each.read_text("RECORD") or "").splitlines()} for each in found)
 
 
 def _refuse(project: ChangedProject) -> None:
