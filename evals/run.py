@@ -180,7 +180,7 @@ def list_changed(project: Project) -> set[str]:
 def list_wrong_edits(project: Project) -> list[str]:
     """Return changed managed files that are not as pipeline.yml makes them."""
     changed = ChangedProject(read_state(project.path))
-    rendered, owned = changed.render_made(), {*changed.made["owned"], FILE}
+    rendered, owned = changed.render_made(), {*changed.state.made["owned"], FILE}
     return [
         path
         for path in sorted(list_changed(project) & (rendered.keys() - owned))

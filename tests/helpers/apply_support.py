@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
-from support import Generate, Project, call
+from support import Generate, Project, call, mounted
 from update_support import ONE, TWO, answers, managed
 
 from triton_ensemble.change.owned import FOLLOWS
@@ -40,10 +43,18 @@ main(sys.argv[2:])
 """
 
 
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    with mounted(folder, "-t", "tmpfs", "-o", "size=8m", "tmpfs"):
+        yield folder
+
+
 def apply(project: Project, *options: str) -> str:
-    """Apply pipeline.yml, which must succeed; return what is printed."""
+    """Apply pipeline.yml, which must succeed or leave a conflict; return what is printed."""
     said = call(project, "apply", *options)
-    assert said.status == 0, said
+    assert said.status == ("merge .apply/conflicts/" in said.out), said
     assert said.err == "", said
     return said.out
 

@@ -1,4 +1,4 @@
-"""Histories of a project: edits, other answers, new versions of the template, commits undone."""
+"""Histories of a project: edits, other answers, new versions of the template, kills, undos, commits taken back."""
 
 from __future__ import annotations
 
@@ -14,27 +14,32 @@ from collections.abc import Iterable
 from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 import copier
 import yaml
 from apply_support import KILLED
-from hypothesis import strategies as st
-from support import Project, run, step, succeed
+from support import Project, Said, call, run, step, succeed
 from update_support import managed
 from wheels import pack_wheel
 
 from triton_ensemble.change.owned import FOLLOWS
-from triton_ensemble.change.stage import undo_killed
+from triton_ensemble.change.stage import PREFIX, alone
 from triton_ensemble.reading import iter_files
 
 ANSWERS = ".copier-answers.yml"
 VERSIONS = ("v1.0.0", "v1.1.0", "v1.2.0", "v1.3.0")
-UPDATE = (sys.executable, "-m", "triton_ensemble", "update")
 CONFLICTS = ".apply/conflicts/"
 # Break off at the latest when all files are moved, and once: what failed is undone.
 IF_BROKEN = 'if (not left or Path(target).name == "last") and not left.extend(range(9999)):'
-FAIL = 'raise OSError(28, "No space left on device", "a file")'
+KILL, FAIL = (
+    "os.kill(os.getpid(), signal.SIGKILL)",
+    'raise OSError(28, "No space left on device", "a file")',
+)
+# What a broken command may leave: edits that are kept twice, and the text that was applied.
+ASIDE = (".apply/kept/", ".apply/last/", ".apply/pipeline.yml", ".apply/.gitignore")
+EXTRAS = ["gateway", "kubernetes", "kserve", "monitoring", "tir"]
 Answers = dict[str, Any]
 Contents = dict[str, bytes]
 FIGURES: Counter[str] = Counter()
@@ -48,20 +53,22 @@ START: Answers = {
 
 
 def add(answers: Answers, n: int) -> None:
-    """A step at the end of the chain."""
-    end, new = list(answers["tensors"])[-1], f"T{n}"
-    if new not in answers["tensors"] and f"step-{n}" not in {s["name"] for s in answers["steps"]}:
+    """A step that reads any tensor."""
+    tensors, new = [*answers["tensors"]], f"T{n}"
+    if new not in tensors and f"step-{n}" not in {s["name"] for s in answers["steps"]}:
         answers["tensors"][new] = "FP32[4]"
-        answers["steps"].append(step(f"step-{n}", [end], [new], ["python", "onnxruntime"][n % 2]))
+        backend = ["python", "onnxruntime"][n % 2]
+        answers["steps"].append(step(f"step-{n}", [tensors[n % len(tensors)]], [new], backend))
 
 
 def remove(answers: Answers, n: int) -> None:
-    """The last step of the chain."""
+    """A step that no other reads from."""
+    read = {name for each in answers["steps"] for name in each["inputs"]}
+    last = [each for each in answers["steps"] if not {*each["outputs"]} & read]
     if len(answers["steps"]) > 1:
-        last = max(answers["steps"], key=lambda s: list(answers["tensors"]).index(*s["outputs"]))
-        answers["steps"].remove(last)
-        [tensor] = last["outputs"]
-        del answers["tensors"][tensor]
+        answers["steps"].remove(last[n % len(last)])
+        used = {n for each in answers["steps"] for n in [*each["inputs"], *each["outputs"]]}
+        answers["tensors"] = {n: spec for n, spec in answers["tensors"].items() if n in used}
 
 
 def rename(answers: Answers, n: int) -> None:
@@ -93,11 +100,6 @@ def rename_ensemble(answers: Answers, n: int) -> None:
     answers["ensemble_name"] = f"ensemble-{n}"
 
 
-def switch(answers: Answers, n: int) -> None:
-    """Another CI."""
-    answers["ci"] = ["github", "gitlab", "none"][n % 3]
-
-
 def part(answers: Answers, n: int) -> None:
     """A step that may share a process gets one of its own, or back."""
     chosen = answers["steps"][n % len(answers["steps"])]
@@ -105,25 +107,19 @@ def part(answers: Answers, n: int) -> None:
 
 
 def settle(answers: Answers, n: int) -> None:
-    """Another setting of each model."""
-    answers["max_batch_size"] = n
+    """Other settings: of each model, of the CI, of the project."""
+    answers["max_batch_size"] = n + 1
+    answers["ci"] = ["github", "gitlab", "none"][n % 3]
+    answers["gpu_count"] = n % 2
 
 
-CHANGES = {
-    change.__name__: change
-    for change in (
-        add, remove, rename, rebase, retype, reorder, rename_project, rename_ensemble, switch, part, settle
-    )
-}  # fmt: skip
+def extend(answers: Answers, n: int) -> None:
+    answers["extras"] = EXTRAS[n % len(EXTRAS) :]
 
-events = st.one_of(
-    st.tuples(st.just("edit"), st.integers(0, 200), st.integers(0, 100)),
-    st.tuples(st.just("delete"), st.integers(0, 20)),
-    st.tuples(st.just("answer"), st.sampled_from(sorted(CHANGES)), st.integers(0, 5)),
-    st.tuples(st.just("update"), st.sampled_from(VERSIONS)),
-    st.tuples(st.just("break_off"), st.sampled_from(VERSIONS), st.integers(0, 40), st.booleans()),
-    st.tuples(st.just("undo")),
-)
+
+CHANGES = (
+    add, remove, rename, rebase, retype, reorder, rename_project, rename_ensemble, part, settle, extend
+)  # fmt: skip
 
 
 def versions(template: Path, folder: Path) -> Path:
@@ -176,19 +172,16 @@ def mark(folder: Path, version: str, *names: str | Path) -> None:
             file.write(f"# {version}\n")
 
 
-def commit(folder: Path, tag: str = "") -> None:
+def commit(folder: Path, tag: str) -> None:
     if not (folder / ".git").exists():
         succeed(run("git", "init", "-q", cwd=folder))
-    if tag:
-        pack_wheel(folder)
-    succeed(run("git", "add", "--all", cwd=folder))
-    succeed(run("git", "commit", "-q", "--allow-empty", "-m", tag or "project", cwd=folder))
-    if tag:
-        succeed(run("git", "tag", tag, cwd=folder))
+    pack_wheel(folder)
+    for words in (["add", "--all"], ["commit", "-q", "--allow-empty", "-m", tag], ["tag", tag]):
+        succeed(run("git", *words, cwd=folder))
 
 
 class State(NamedTuple):
-    """What a commit of the project stands for."""
+    """What the files of a project are made from."""
 
     answers: Answers
     version: str
@@ -211,115 +204,209 @@ class Fresh:
         Project(folder).commit()
         return folder
 
+    def source(self, version: str) -> Path:
+        """Return a folder with the files of a version."""
+        source = self.folder / version
+        if not source.exists():
+            command = ("git", "worktree", "add", "-q", str(source), version)
+            succeed(run(*command, cwd=self.origin))
+            (source / ".git").unlink()
+        return source
+
     def __call__(self, state: State) -> Contents:
         key = json.dumps(state.answers), state.version
         if key not in self.known:
-            self.known[key] = self._copied(state)
+            target = self.folder / "p"
+            source, data = str(self.source(state.version)), state.answers
+            copier.run_copy(source, target, data=data, defaults=True, quiet=True)
+            self.known[key] = without_answers(Project(target).contents())
+            shutil.rmtree(target)
         return self.known[key]
-
-    def _copied(self, state: State) -> Contents:
-        source, target = self.folder / state.version, self.folder / "p"
-        if not source.exists():
-            command = ("git", "worktree", "add", "-q", str(source), state.version)
-            succeed(run(*command, cwd=self.origin))
-            (source / ".git").unlink()
-        copier.run_copy(str(source), target, data=state.answers, defaults=True, quiet=True)
-        contents = without_answers(Project(target).contents())
-        shutil.rmtree(target)
-        return contents
 
 
 def without_answers(contents: Contents) -> Contents:
-    """Return what updates are about: not Copier's own file, nor the one that says which answers are wanted."""
+    """Return what changes are about: not Copier's own file, nor the one that says which answers are wanted."""
     return {name: c for name, c in contents.items() if name not in (ANSWERS, "pipeline.yml")}
 
 
 class History:
     """A project, and what was done to it."""
 
-    def __init__(self, fresh: Fresh, folder: Path) -> None:
-        self.fresh = fresh
+    def __init__(self, fresh: Fresh, folder: Path, random: Random) -> None:
+        self.fresh, self.random = fresh, random
         self.project = Project(Path(shutil.copytree(fresh.start, folder, symlinks=True)))
-        self.wanted = deepcopy(START)
+        self.state = State(deepcopy(START), VERSIONS[0])
+        self.text = (self.project / "pipeline.yml").read_bytes()  # as it was applied
+        self.states = [self.state]  # of commits
+        self.last: tuple[Contents, State] | None = None  # before the last change
+        self.touched: set[str] = set()  # edited since the last change
         self.lines = 0
-        self.states = [State(deepcopy(START), VERSIONS[0])]
+        self.ever: set[str] = set()  # owned at some time
+        self.log: list[str] = []
+
+    def go(self) -> None:
+        """Do one thing, then check that all is there."""
+        moves = [self.edit] * 4 + [self.change] * 4 + [self.update] * 3
+        move = self.random.choice([*moves, self.undo, self.delete, self.resolve, self.take_back])
+        self.log.append(f"{move.__name__}: {self.state}")
+        move()
+        self.check()
 
     def owned(self) -> list[str]:
         return list(yaml.safe_load((self.project / ANSWERS).read_text())["owned"])
 
-    def break_off(self, version: str, at: int, killed: bool) -> None:
-        """An update that is killed, or fails, as it moves a file: all is as it was, at once or when it is undone."""
-        before = managed(self.project)
-        program = KILLED.replace("if not left:", IF_BROKEN)
-        if not killed:
-            program = program.replace("os.kill(os.getpid(), signal.SIGKILL)", FAIL)
-        version = max(version, self.states[-1].version)
-        words = ("-c", program, str(at), "update", f"--vcs-ref={version}")
-        process = self.project.run(sys.executable, *words)
-        if "is up to date" in process.stdout:
-            return
-        assert process.returncode == (-signal.SIGKILL if killed else 0), process.stderr
-        assert killed or "No space left on device; make room there" in process.stderr
-        FIGURES["killed" if killed else "failed"] += 1
-        FIGURES["undone"] += len(list(undo_killed(self.project.path)))
-        assert managed(self.project) == before
-        assert not self.project.changes()
-
-    def edit(self, which: int, where: int) -> None:
-        """Add a line of the owner's, anywhere in any eight files."""
+    def edit(self) -> None:
+        """Add a line of the owner's to any files, or to the end of a line."""
         names = sorted(without_answers(managed(self.project)))
-        for name in (
-            names[(which * factor) % len(names)] for factor in (1, 3, 7, 11, 13, 17, 19, 23)
-        ):
+        likely = [name for name in names if re.search("config|client|Makefile|README", name)]
+        for name in {*self.random.sample(names, 4), *self.random.sample(likely, 2)}:
             lines = (self.project / name).read_bytes().splitlines(keepends=True)
             self.lines += 1
-            FIGURES["edits"] += 1
-            lines.insert(where * len(lines) // 100, b"# mine: %d\n" % self.lines)
+            at, text = self.random.randrange(len(lines) + 1), b"# mine: %d\n" % self.lines
+            if at < len(lines) and self.random.random() < 0.4 and b"# mine: " not in lines[at]:
+                lines[at] = lines[at].rstrip() + b" " + text
+            else:
+                lines.insert(at, text)
             (self.project / name).write_bytes(b"".join(lines))
-        self._commit(self.states[-1])
+            self.touched.add(name)
+            self.log.append(f"  {text!r} in {name}:{at}")
 
-    def delete(self, which: int) -> None:
+    def delete(self) -> None:
         """A file that is one's own."""
         names = [n for n in self.owned() if n != "pipeline.yml" and (self.project / n).is_file()]
-        (self.project / names[which % len(names)]).unlink()
-        self._commit(self.states[-1])
+        name = self.random.choice(names)
+        (self.project / name).unlink()
+        self.touched.add(name)
 
-    def answer(self, change: str, n: int) -> None:
-        CHANGES[change](self.wanted, n)
-        (self.project / "pipeline.yml").write_text(yaml.safe_dump(self.wanted, sort_keys=False))
-        self._commit(self.states[-1])
+    def resolve(self) -> None:
+        """All conflicts: the files are as they should be."""
+        shutil.rmtree(self.project / CONFLICTS, ignore_errors=True)
 
-    def undo(self) -> None:
-        """The last commit."""
+    def take_back(self) -> None:
+        """The last commit; a pipeline.yml that it had and that was not applied is applied."""
+        self.commit()
         if len(self.states) > 1:
             succeed(run("git", "reset", "-q", "--hard", "HEAD~1", cwd=self.project.path))
             self.states.pop()
-            text = (self.project / "pipeline.yml").read_text()
-            self.wanted = yaml.safe_load(text) if len(self.states) > 1 else deepcopy(START)
+            self.state = self.states[-1]
+            given = yaml.safe_load((self.project / "pipeline.yml").read_text())
+            self.bring(State(given, self.state.version), "apply")
+            self.last = None
+            shutil.rmtree(self.project / ".apply/last", ignore_errors=True)
 
-    def update(self, version: str) -> None:
-        """To that version, or to the same where Copier would not go back, with pipeline.yml."""
-        last = self.states[-1]
-        new = State(deepcopy(self.wanted), max(version, last.version))
-        before, owned = without_answers(managed(self.project)), self.owned()
-        process = self.project.run(*UPDATE, f"--vcs-ref={new.version}")
-        assert process.returncode in (0, 1), process.stderr
+    def commit(self) -> None:
+        self.states.append(self.state)
+        self.project.commit()
+
+    def answer(self) -> Answers:
+        """Write other answers into pipeline.yml."""
+        answers = deepcopy(self.state.answers)
+        for _ in range(self.random.randint(1, 3)):
+            self.random.choice(CHANGES)(answers, self.random.randrange(6))
+        (self.project / "pipeline.yml").write_text(yaml.safe_dump(answers, sort_keys=False))
+        return answers
+
+    def change(self) -> None:
+        """The pipeline, by `apply`."""
+        self.bring(State(self.answer(), self.state.version), "apply")
+
+    def update(self) -> None:
+        """To a version, or to the same if that is older, perhaps with other answers."""
+        answers = self.answer() if self.random.random() < 0.5 else self.state.answers
+        new = State(answers, max(self.random.choice(VERSIONS), self.state.version))
+        self.commit()
+        self.bring(new, "update", f"--vcs-ref={new.version}")
+
+    def bring(self, new: State, *words: str) -> None:
+        """Run a command, before that some that are broken off, and check what it has done."""
+        while self.random.random() < 0.3:
+            self.break_off(*words)
+        before, owned = managed(self.project), {*self.owned()}
+        process = self.run("-m", "triton_ensemble", *words)
         said = process.stdout
-        FIGURES["updates"] += 1
+        assert process.returncode == (f"merge {CONFLICTS}" in said), process.stderr
+        FIGURES[words[0]] += 1
         FIGURES["conflicts"] += said.count(f"merge {CONFLICTS}")
+        if "files changed" in said:
+            self.last = before | {"pipeline.yml": self.text}, self.state
+            self.touched = set()
         after = without_answers(managed(self.project))
         yours = {name for name in {*owned, *self.owned()} if not name.endswith("/")}
-        want = expected(before, self.fresh(last), self.fresh(new), yours, set(owned))
+        before = without_answers(before)
+        want = expected(before, self.fresh(self.state), self.fresh(new), yours, owned)
         for name in sorted(after.keys() | want.keys()):
-            moved_here = mine([after.get(name, b"")]) - mine([before.get(name, b"")])
-            if not moved_here:
+            if not mine([after.get(name, b"")]) - mine([before.get(name, b"")]):
                 assert after.get(name) == want.get(name), f"{name}\n{said}"
-        self._check_lines(before, after, said)
-        self._commit(new)
+        self.check_lines(before, said)
+        self.state, self.text = new, (self.project / "pipeline.yml").read_bytes()
 
-    def _check_lines(self, before: Contents, after: Contents, said: str) -> None:
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run the toolkit of the project's version."""
+        path = f"src:{self.fresh.source(self.state.version) / 'src'}"
+        command = (sys.executable, *words)
+        return run(*command, cwd=self.project.path, PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1")
+
+    def break_off(self, *words: str) -> None:
+        """A command is killed, or fails, as it moves a file: all is as it was, at once or when it is undone."""
+        before = self.contents()
+        kill = self.random.choice([KILL, KILL, FAIL])
+        program = KILLED.replace("if not left:", IF_BROKEN).replace(KILL, kill)
+        at = self.random.randrange(40)
+        self.log.append(f"  broken off at {at}: {words} {kill}")
+        process = self.run("-c", program, str(at), *words)
+        with alone(self.project.path) as was_killed:
+            FIGURES["undone"] += was_killed
+        if process.returncode == -signal.SIGKILL:
+            FIGURES["killed"] += 1
+        elif "No space left on device; make room there" in process.stderr:
+            FIGURES["failed"] += 1
+        else:
+            assert process.stdout == "" or "is up to date" in process.stdout, process.stderr
+        assert self.contents() == before
+        if not (self.project / ".apply/last").exists():
+            self.last = None
+
+    def contents(self) -> Contents:
+        """Return all files, with open conflicts."""
+        return {p: data for p, data in self.project.contents().items() if not p.startswith(ASIDE)}
+
+    def undo(self) -> None:
+        """The last change, unless its files were edited since; the first try may be killed."""
+        now = managed(self.project)
+        words = (self.random.choice(["apply", "update"]), "--undo")
+        if self.random.random() < 0.3:
+            self.run("-c", KILLED, str(self.random.randrange(40)), *words)
+            succeed(self.run("-m", "triton_ensemble", "apply"))
+            FIGURES["killed undos"] += 1
+        elif (said := self.run("-m", "triton_ensemble", *words)).returncode:
+            assert managed(self.project) == now
+            assert self.last is None or "was changed since" in said.stderr, said
+            return
+        if managed(self.project) != now:  # else it was refused, or done again
+            self.end_undo(managed(self.project))
+
+    def end_undo(self, after: Contents) -> None:
+        """Check that the files are as before the last change, but for those that were edited since."""
+        assert self.last is not None
+        before, self.state = self.last
+        differ = {p for p in after.keys() | before.keys() if after.get(p) != before.get(p)}
+        assert differ <= self.touched
+        self.text, self.last = after["pipeline.yml"], None
+        FIGURES["undos"] += 1
+
+    def check(self) -> None:
+        """Nothing is left to do or to undo, and no file is of older answers."""
+        assert not [*self.project.path.glob(f"{PREFIX}*")]
+        assert call(self.project, "apply") == Said(0, "", "")
+        have, fresh = without_answers(managed(self.project)), self.fresh(self.state)
+        self.ever |= {*self.owned()}
+        known = {name for name, text in have.items() if mine([text]) or name in self.ever}
+        other = {p for p in have.keys() | fresh.keys() if have.get(p) != fresh.get(p)}
+        assert not other - known - self.ever, other - known - self.ever
+
+    def check_lines(self, before: Contents, said: str) -> None:
         """Each line of the owner's is somewhere still; and a file whose lines are kept aside is named."""
-        here = mine(after.values())
+        here = mine(without_answers(managed(self.project)).values())
         kept = mine(p.read_bytes() for p in iter_files(self.project / ".apply/kept"))
         lost = mine(before.values()) - here - kept
         assert not lost, f"{lost}\n{said}"
@@ -327,10 +414,6 @@ class History:
             gone = mine([text]) - here
             FIGURES["kept"] += len(gone)
             assert not gone or f"{name}: " in said, f"{name}\n{said}"
-
-    def _commit(self, state: State) -> None:
-        self.states.append(state)
-        self.project.commit()
 
 
 def mine(contents: Iterable[bytes]) -> set[bytes]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from apply_support import (
+from apply_support import (  # noqa: F401
     COMMAND,
     CONFIG,
     KILLED,
@@ -24,6 +24,7 @@ from apply_support import (
     edit,
     owned,
     read,
+    small_disk,
     state,
     without_text,
 )
@@ -55,7 +56,7 @@ from update_support import (  # noqa: F401
     update,
 )
 
-from triton_ensemble.change.files import is_remembered
+from triton_ensemble.change.kept import is_remembered
 from triton_ensemble.change.stage import PREFIX
 from triton_ensemble.pipeline.rules import rules_with
 
@@ -490,20 +491,6 @@ def test_a_removed_managed_file_that_the_lines_after_need_is_no_error(project: P
     assert "pipeline.yml is applied" in apply(project)
 
 
-def test_an_extra_that_comes_and_goes_leaves_nothing(project: Project) -> None:
-    before = managed(project)
-    answer(project, extras=["gateway", "monitoring", "kubernetes"])
-    apply(project)
-    assert (project / "deploy/monitoring").is_dir()
-    answer(project, extras=["gateway"])
-    apply(project)
-    mine = "deploy/kubernetes/kustomization.yaml"  # owned, and so it stays
-    left = without_text(managed(project))
-    assert left.pop(mine)
-    assert left == without_text(before)
-    assert not (project / "deploy/monitoring").exists()
-
-
 def test_comments_of_pipeline_yml_stay_and_are_no_change(project: Project) -> None:
     text = (project / "pipeline.yml").read_text() + "# a comment\n"
     (project / "pipeline.yml").write_text(text)
@@ -530,7 +517,7 @@ def test_undo_brings_all_back_once(project: Project) -> None:
     assert managed(project) == before
     assert not (project / "src/q").exists()
     assert (project / ".apply/kept/pipeline.yml").read_text() == mine
-    line = "apply: there is nothing to undo: the last change is undone, or none was applied here"
+    line = "there is nothing to undo: the last change is undone, or none was made"
     assert refuse(project, "apply", "--undo") == line
     (project / "pipeline.yml").write_text(mine)
     apply(project)
@@ -545,7 +532,7 @@ def conflict_free(said: str) -> str:
 
 def test_undo_without_an_apply_is_refused(project: Project) -> None:
     answer(project, max_batch_size=4)
-    assert refuse(project, "apply", "--undo").startswith("apply: there is nothing to undo")
+    assert refuse(project, "apply", "--undo").startswith("there is nothing to undo")
 
 
 def test_undo_after_an_edit_of_a_file_is_refused(project: Project) -> None:
@@ -643,37 +630,13 @@ def test_a_killed_apply_is_undone_and_done_by_the_next_command(project: Project,
     assert kill(project, at, "apply")
     said = call(project, "apply")
     assert said.status == 0
-    assert "update: one that was killed " in said.err
+    assert "a command that was killed " in said.err
     apply(copy)
     assert managed(project) == managed(copy)
     assert not list(project.path.glob(f"{PREFIX}*"))
     apply(project, "--undo")
     apply(copy, "--undo")
     assert managed(project) == managed(copy)
-
-
-def test_after_a_kill_and_another_answer_all_is_as_it_was(project: Project) -> None:
-    apply(project)
-    before = managed(project)
-    answer(project, **answers(ONE, TWO, THREE), max_batch_size=4)
-    assert kill(project, 3, "apply")
-    (project / "pipeline.yml").write_bytes(before["pipeline.yml"])
-    call(project, "apply")
-    assert managed(project) == before
-
-
-def test_a_kill_with_a_conflict_leaves_no_conflict_open(project: Project) -> None:
-    apply(project)
-    text = (project / CONFIG).read_text()
-    edited = text.replace("max_batch_size: 8\n", "max_batch_size: 3\n")
-    (project / CONFIG).write_text(edited)
-    before = managed(project)
-    answer(project, max_batch_size=4)
-    assert kill(project, 0, "apply")
-    (project / "pipeline.yml").write_bytes(before["pipeline.yml"])
-    call(project, "apply")
-    assert managed(project) == before
-    assert call(project, "apply", "--check").status == 0
 
 
 @pytest.mark.parametrize(
@@ -694,16 +657,6 @@ def test_a_killed_undo_is_all_or_nothing(project: Project, at: int) -> None:
         assert without_text(managed(project)) == without_text(before)
 
 
-def test_undo_after_a_kill_finds_the_files_as_they_were(project: Project) -> None:
-    apply(project)
-    before = managed(project)
-    answer(project, **answers(ONE, TWO, THREE))
-    assert kill(project, 3, "apply")
-    call(project, "apply", "--undo")
-    (project / "pipeline.yml").write_bytes(before["pipeline.yml"])
-    assert managed(project) == before
-
-
 def test_an_interruption_changes_nothing(project: Project) -> None:
     answer(project, max_batch_size=4)
     before = state(project)
@@ -715,7 +668,7 @@ def test_an_interruption_changes_nothing(project: Project) -> None:
     )
     process = project.run(sys.executable, "-c", code)
     assert process.returncode == 130
-    assert process.stderr == "apply: interrupted; the project is as it was\n"
+    assert process.stderr == "interrupted; the project is as it was\n"
     assert state(project) == before
 
 
@@ -731,17 +684,9 @@ def test_a_second_command_waits_for_the_first(project: Project, generate: Genera
     said = [process.communicate(timeout=100) for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     assert sum("pipeline.yml is applied" in out for out, _ in said) == 1
-    waiting = "apply: another command changes this project; waiting for its end\n"
+    waiting = "another command changes this project; waiting for its end\n"
     assert {err for _, err in said} <= {"", waiting}
     assert apply(project) == ""
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Any:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    with mounted(folder, "-t", "tmpfs", "-o", "size=8m", "tmpfs"):
-        yield folder
 
 
 @pytest.mark.slow
@@ -932,21 +877,6 @@ def test_make_image_and_push_stop_at_a_conflict(project: Project) -> None:
 
 
 @pytest.mark.slow
-def test_an_update_after_changes_that_are_applied_has_nothing_to_do(
-    copy: Copy,
-) -> None:
-    project = copy(**START)
-    for change in CHANGES.values():
-        answer(project, **START)
-        answer(project, **change)
-        assert "pipeline.yml is applied" in apply(project)
-        project.commit()
-        said = succeed(make_update(project))
-        assert "is up to date with pipeline.yml and the template's v1.0.0" in said, change
-        assert project.changes() == ""
-
-
-@pytest.mark.slow
 def test_pipeline_yml_wins_over_other_answers_of_an_update(copy: Copy) -> None:
     project = copy(**START)
     apply(project)
@@ -958,23 +888,3 @@ def test_pipeline_yml_wins_over_other_answers_of_an_update(copy: Copy) -> None:
     assert project.changes() == ""
     answer(project, max_batch_size=4)
     assert ".copier-answers.yml: " not in apply(project)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["batch size", "step added in the middle", "another project name"])
-def test_it_makes_the_files_that_an_update_makes(name: str, origin: Path, copy: Copy) -> None:
-    """A change that is applied before `copier update` brings a new version, or by `make update` together with it."""
-    applied, updated = copy("applied", **START), copy("updated", **START)
-    model = "{% yield model from graph.models %}{{ model.name }}{% endyield %}"
-    config = f"model_repository/{model}/config.pbtxt.jinja"
-    release(origin, "v1.1.0", one="Makefile.jinja", two=config, three="README.md.jinja")
-    for project in (applied, updated):
-        edit(project, "Makefile")
-        answer(project, **CHANGES[name])
-        project.commit()
-    apply(applied)
-    applied.commit()
-    update(applied)
-    succeed(make_update(updated))
-    assert without_text(managed(applied)) == without_text(managed(updated))
-    assert (applied / "Makefile").read_text().endswith("# v1.1.0\n")

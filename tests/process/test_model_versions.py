@@ -235,15 +235,15 @@ def test_a_model_file_is_published_by_its_digest(project: Project, tmp_path: Pat
 
 CUT_SHORT = """
 import os, signal, sys
+from pathlib import Path
 from triton_ensemble.cli import main
-from triton_ensemble.change import bring
-whole, calls = bring.swap, []
-def swap(*paths):
-    whole(*paths)
-    calls.append(paths)
+whole, calls = Path.replace, []
+def replace(path, target):
+    whole(path, target)
+    calls.append(target)
     if len(calls) == 2:
         {end}
-bring.swap = swap
+Path.replace = replace
 sys.exit(main(["unload", "one", "2"]))
 """
 

@@ -8,12 +8,14 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import copier
 import pytest
+from apply_support import KILLED, small_disk  # noqa: F401
 from package_index import add_wheel
 from safe_update_support import (  # noqa: F401
     COMMAND,
@@ -31,7 +33,7 @@ from safe_update_support import (  # noqa: F401
     update,
     write,
 )
-from support import SOURCES, Project, mounted, run, succeed, variables
+from support import SOURCES, Project, run, succeed, variables
 from update_support import managed
 
 from triton_ensemble.change.stage import PREFIX
@@ -141,7 +143,7 @@ def test_uncommitted_changes_are_refused_before_anything_is_made(project: Projec
 
 def test_a_project_without_a_commit_is_told_to_make_one(project: Project) -> None:
     shutil.rmtree(project / ".git")
-    assert_refused(project, "update: the project is not in a git repository; run: git init")
+    assert_refused(project, "the project is not in a git repository; run: git init")
     succeed(run("git", "init", "-q", cwd=project.path))
     assert_refused(project, "is not committed; run: git add --all && git commit")
     succeed(run("git", "add", "--all", cwd=project.path))
@@ -149,7 +151,7 @@ def test_a_project_without_a_commit_is_told_to_make_one(project: Project) -> Non
 
 
 def test_git_is_named_where_it_is_missing(project: Project) -> None:
-    assert_refused(project, "update: needs git; install it", PATH="/nowhere")
+    assert_refused(project, "git: is not found; install it", PATH="/nowhere")
 
 
 def limited(size: int) -> Callable[[], None]:
@@ -185,25 +187,7 @@ def test_files_that_were_brought_go_back_where_another_has_no_place(
 ) -> None:
     write(project.path, **{"built/zz/model": "mine, and not in git\n"})
     origin.release("v1.1.0", **NEW, **{"built/zz": "new\n"})
-    assert_refused(project, "built/zz: is a folder, and the update has a file there; move it")
-
-
-@pytest.mark.slow
-def test_files_that_were_brought_go_back_where_the_index_is_locked(
-    project: Project, origin: Origin
-) -> None:
-    succeed(run(*SPARSE, cwd=project.path))
-    origin.release("v1.1.0", **NEW)
-    (project / ".git/index.lock").touch()
-    assert_refused(project, "update: git: Unable to create")
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    with mounted(folder, "-t", "tmpfs", "-o", "size=8m", "tmpfs"):
-        yield folder
+    assert_refused(project, "built/zz: is a folder, and a new file has that name; move it")
 
 
 @pytest.mark.slow
@@ -327,7 +311,7 @@ def test_a_summary_that_can_not_be_written_stops_an_update(
     origin.release("v1.1.0", **NEW)
     process = update(project, "--summary=none/update.md")
     assert process.stderr == (
-        "update: none/update.md: No such file or directory; the project is as it was\n"
+        "none/update.md: No such file or directory; the project is as it was\n"
     )
     assert project.changes() == ""
 
@@ -374,16 +358,13 @@ def test_what_an_update_drops_outside_a_sparse_checkout_leaves_the_index(
     assert set(project.changes().splitlines()) == {
         " M .copier-answers.yml",
         " M tools/one.py",
-        "D  tools/three.sh",
         "?? tools/four/",
         " M vendor/requirements.txt",
         f" M {WHEEL}",
     }
-    said = process.stdout.splitlines()[-1]
-    assert (
-        said == "some are outside your sparse checkout; to commit those too: git add --all --sparse"
-    )
-    succeed(run(*said.split(": ")[-1].split(), cwd=project.path))
+    said, _, command = process.stdout.splitlines()[-1].partition("; to commit those too: ")
+    assert said == "some are outside your sparse checkout"
+    succeed(run("sh", "-c", command, cwd=project.path))
     succeed(run("git", "commit", "-qm", "update", cwd=project.path))
     assert "three.sh" not in succeed(run("git", "ls-files", cwd=project.path))
     assert project.changes() == ""
@@ -528,7 +509,7 @@ def test_a_version_that_needs_another_package_gets_it_beside(
     origin.require("needed-by-rendering>=2 ; extra == 'answers'")
     origin.release("v1.1.0", **NEW)
     index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "index/needed-by-rendering")}
-    what = "update: the new version needs needed-by-rendering>=2, which this environment lacks: ERROR: No"
+    what = "the new version needs needed-by-rendering>=2, which this environment lacks: ERROR: No"
     assert_refused(project, what, **index)
     (tmp_path / "index").mkdir()
     add_wheel(tmp_path / "index", "needed-by-rendering", "2.1")
@@ -555,3 +536,113 @@ def test_a_wheel_of_another_hash_is_refused(project: Project, origin: Origin) ->
     (origin.folder / "template/vendor/requirements.txt").write_text("another\n")
     commit(origin.folder, "v1.2.0")
     assert_refused(project, "any.whl does not have the hash in requirements.txt beside it")
+
+
+# What was killed is undone by the next command, before anything else.
+
+UNDONE = "a command that was killed is undone; 6 files are as they were before it\n"
+ALL = 5  # moves of files, so that the next one ends the update
+
+
+@pytest.fixture
+def conflicted(project: Project, origin: Origin) -> Project:
+    """A project with a conflict in the newest version of its template."""
+    edit(project, "tools/one.py")
+    origin.release("v1.1.0", **NEW | CONFLICT)
+    return project
+
+
+def kill(project: Project, at: int) -> None:
+    """Kill an update at a move of a file; nothing shows git that it was there but the files that it moved."""
+    process = project.run(sys.executable, "-c", KILLED, str(at), "update")
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    assert len(list(project.path.glob(f"{PREFIX}*"))) == 1
+    assert PREFIX not in project.changes()
+
+
+def undo(project: Project) -> subprocess.CompletedProcess[str]:
+    return project.run(sys.executable, "-m", "triton_ensemble.change.stage")
+
+
+@pytest.mark.parametrize(
+    "at", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 1, 3, ALL))]
+)
+def test_files_that_were_moved_go_back(conflicted: Project, at: int) -> None:
+    before = managed(conflicted)
+    kill(conflicted, at)
+    process = undo(conflicted)
+    succeed(process)
+    assert process.stderr == UNDONE
+    assert managed(conflicted) == before
+    assert not (conflicted / "tools/four").exists()
+    assert conflicted.changes() == ""
+
+
+@pytest.mark.slow
+def test_one_that_had_moved_nothing_says_so(conflicted: Project) -> None:
+    kill_first = "from triton_ensemble.change.stage import Stage; Stage._prepare = lambda *_: os.kill(os.getpid(), 9); main(sys"
+    code = KILLED.replace("main(sys", kill_first)
+    assert conflicted.run(sys.executable, "-c", code, "1", "update").returncode == -signal.SIGKILL
+    assert undo(conflicted).stderr == "a command that was killed had changed no file\n"
+    assert not list(conflicted.path.glob(f"{PREFIX}*"))
+
+
+@pytest.mark.slow
+def test_the_next_update_goes_on(conflicted: Project) -> None:
+    kill(conflicted, 3)
+    process = update(conflicted)
+    assert process.stderr == UNDONE
+    assert "tools/one.py: you and the template changed the same lines" in process.stdout
+    assert not list(conflicted.path.glob(f"{PREFIX}*"))
+
+
+@pytest.mark.slow
+def test_what_was_changed_since_is_left_alone(conflicted: Project) -> None:
+    kill(conflicted, ALL)
+    (conflicted / ".copier-answers.yml").write_text("mine\n")
+    process = update(conflicted)
+    assert process.returncode
+    [line] = process.stderr.splitlines()
+    assert line.startswith(
+        ".copier-answers.yml: was changed since a command that was killed; `git r"
+    )
+    assert (conflicted / ".copier-answers.yml").read_text() == "mine\n"
+    succeed(
+        run(
+            "git",
+            "restore",
+            "--source=HEAD",
+            "--staged",
+            ".copier-answers.yml",
+            cwd=conflicted.path,
+        )
+    )
+    succeed(run("git", "restore", ".copier-answers.yml", cwd=conflicted.path))
+    succeed(undo(conflicted))
+    assert conflicted.changes() == ""
+
+
+@pytest.mark.slow
+def test_the_way_back_is_one_too(conflicted: Project) -> None:
+    before = managed(conflicted)
+    kill(conflicted, ALL)
+    succeed(
+        run("git", "restore", "--source=HEAD", "--staged", "--worktree", ".", cwd=conflicted.path)
+    )
+    succeed(run("git", "clean", "-fd", ".", cwd=conflicted.path))
+    succeed(undo(conflicted))
+    assert managed(conflicted) == before
+
+
+@pytest.mark.slow
+def test_one_that_runs_is_not_undone(conflicted: Project) -> None:
+    """Its journal is locked."""
+    code = KILLED.replace("signal.SIGKILL", "signal.SIGSTOP")
+    process = subprocess.Popen([sys.executable, "-c", code, "1", "update"], cwd=conflicted.path)
+    while not (tuple(conflicted.path.glob(f"{PREFIX}*/old-*"))):
+        assert process.poll() is None
+    second = update(conflicted)
+    process.kill()
+    process.wait()
+    assert second.returncode
+    assert second.stderr == "another command changes this project; wait for its end\n"

@@ -98,11 +98,11 @@ PROMISOR = """
     protocol.ext.allow=always user.name=a user.email=a@example.com
 """
 JOURNALS = {
-    "hook": [[".git/hooks/pre-commit", ""]],
-    "hook by a link": [["hooks/pre-commit", ""]],
-    "hook by a new link": [["way/pre-commit", ""], ["way", ""]],
-    "outside": [["../out/written", ""]],
-    "absolute": [["OUT/written", ""]],
+    "hook": [[".git/hooks/pre-commit", "-", ""]],
+    "hook by a link": [["hooks/pre-commit", "-", ""]],
+    "hook by a new link": [["way/pre-commit", "-", ""], ["way", "-", ""]],
+    "outside": [["../out/written", "-", ""]],
+    "absolute": [["OUT/written", "-", ""]],
     "types": [{}],
 }
 
@@ -139,12 +139,12 @@ def call(journal: Path, words: list[str]) -> str:
     ("words", "kind"), [*zip(REPLAY, ["hook"] * 4, strict=True), *(("", kind) for kind in JOURNALS)]
 )
 def test_no_journal_leads_out_of_its_folder(journal: Path, words: str, kind: str) -> None:
-    text = json.dumps([JOURNALS[kind], []]).replace("OUT", str(journal.parents[1] / "out"))
+    text = json.dumps(JOURNALS[kind]).replace("OUT", str(journal.parents[1] / "out"))
     (journal / "journal.json").write_text(text)
     if "--undo" in words:
         journal = journal.rename(journal.parent / ".apply/last")
     said = call(journal, words.split())
-    assert re.fullmatch(".*journal.json: was not written by an update of this project; .*", said)
+    assert re.fullmatch(".*journal.json: was not written by a change of this project; .*", said)
 
 
 @pytest.mark.parametrize("words", REPLAY)
@@ -157,7 +157,7 @@ def test_no_command_fetches_what_a_stranger_s_repository_lacks(journal: Path, wo
     succeed(run("git", "commit", "--quiet", "-m", "All", cwd=project))
     tree = succeed(run("git", "rev-parse", "HEAD^{tree}", cwd=project)).strip()
     (project / ".git/objects" / tree[:2] / tree[2:]).unlink()
-    (journal / "journal.json").write_text(json.dumps([[], ["pipeline.yml"]]))
+    (journal / "journal.json").write_text("[]")
     if "--undo" in words:
         journal.rename(project / ".apply/last")
     said = run(*PROGRAM, *words.split(), cwd=project, PYTHONPATH=str(SOURCES))

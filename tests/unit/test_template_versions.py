@@ -9,7 +9,7 @@ from copier import _vcs
 from safe_update_support import commit, write
 from support import run, succeed
 
-from triton_ensemble.change.git import UpdateError
+from triton_ensemble.change import ChangeError
 from triton_ensemble.change.template import Template, find_address
 
 TAGS = [
@@ -52,7 +52,7 @@ def test_a_folder_is_relative_to_the_project(
     monkeypatch.setenv("HOME", str(tmp_path))
     for source in ("../a template", "~/a template", str(tmp_path / "a template")):
         assert find_address(source, tmp_path / "project") == str(tmp_path / "a template")
-    with pytest.raises(UpdateError, match="_src_path elsewhere: is not a folder here"):
+    with pytest.raises(ChangeError, match="_src_path elsewhere: is not a folder here"):
         find_address("elsewhere", tmp_path)
 
 
@@ -84,6 +84,6 @@ def test_commits_since_a_version_are_newer(tmp_path: Path) -> None:
             template.refuse_downgrade("old", old, new)
         for new in commits[:number]:
             with pytest.raises(
-                UpdateError, match="_commit old is newer than the template's newest"
+                ChangeError, match="_commit old is newer than the template's newest"
             ):
                 template.refuse_downgrade("old", old, new)

@@ -1,5 +1,5 @@
 """Changes a project's files, all or none: a changed pipeline.yml, and a new version of the template."""
 
 
-class ApplyError(Exception):
-    """Raised if pipeline.yml can't be applied: where, what, what to do, one problem a line."""
+class ChangeError(Exception):
+    """Raised if a project's files can't be changed: where, what, what to do, one problem a line."""

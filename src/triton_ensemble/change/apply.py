@@ -1,9 +1,9 @@
 """Apply pipeline.yml: change the project's managed files to what it says, offline and without a commit.
 
-Your edits of these files stay. If you and pipeline.yml changed the same lines, yours stay, and the other
-version is saved in .apply/conflicts/. Every command that needs the files applies a changed pipeline.yml
-first; if the environment has CI=true, it stops instead. The template's version does not change; `make update`
-upgrades it.
+Your edits of these files stay. If you and pipeline.yml changed the same lines, yours stay, the other version
+is saved in .apply/conflicts/, and the exit status is 1. Every command that needs the files applies a changed
+pipeline.yml first; if the environment has CI=true, it stops instead. The template's version does not change;
+`make update` upgrades it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from triton_ensemble.answers import FILE, list_changed_answers
-from triton_ensemble.change import ApplyError
-from triton_ensemble.change.files import is_remembered, open_conflicts, remember
-from triton_ensemble.change.git import UpdateError
-from triton_ensemble.change.stage import PREFIX, alone, file_problem, undo_killed
+from triton_ensemble.change import ChangeError
+from triton_ensemble.change.kept import CONFLICTS, is_remembered, list_conflicts, remember, undo
+from triton_ensemble.change.stage import PREFIX, alone, file_problem, interruptible
 from triton_ensemble.change.state import PIPELINE, State, read_state
+from triton_ensemble.signals import ignore_signals
 
 IN_CI = "pipeline.yml: is not applied; run `make apply` and commit"
 
@@ -37,49 +36,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Apply, check or undo; return 1 after a line if that fails."""
+    """Apply, check or undo; return 1 if that fails, or a conflict is left."""
     if arguments.unless_ci:
         return apply_first(Path.cwd())
-    return attempt(
-        Path.cwd(), _check if arguments.check else undo_last if arguments.undo else apply
-    )
+    return attempt(_check if arguments.check else undo_last if arguments.undo else _apply)
 
 
 def apply_first(root: Path) -> int:
     """Apply a changed pipeline.yml before another command runs; return 1 after a line if that can't be done."""
-    return attempt(root, _apply_unless_ci)
+    return attempt(_apply_first, root)
 
 
-def attempt(root: Path, action: Callable[[Path], int | None], command: str = "apply") -> int:
-    """Return what an action returns; 1 after a line on why it was not done, 130 if it was interrupted."""
+def attempt(action: Callable[[Path], int | None], root: Path | None = None) -> int:
+    """Return 0; the status that an action returns; 1 after a line on why it was not done, 130 if it was interrupted."""
+    root = root or Path.cwd()
     try:
         return action(root) or 0
-    except (ApplyError, UpdateError) as error:
-        print(str(error).removeprefix("update: " * (command == "apply")), file=sys.stderr)
-        return 1
+    except ChangeError as error:
+        line, status = str(error), 1
     except OSError as error:
-        print(f"{command}: {file_problem(error, root)}; the project is as it was", file=sys.stderr)
-        return 1
+        line, status = f"{file_problem(error, root)}; the project is as it was", 1
     except KeyboardInterrupt:
-        print(f"{command}: interrupted; the project is as it was", file=sys.stderr)
-        return 130
+        line, status = "interrupted; the project is as it was", 130
+    print(line, file=sys.stderr)
+    return status
 
 
-def apply(root: Path) -> None:
-    """Bring the project in `root` to what its pipeline.yml says; ApplyError if that can't be done."""
+def _apply(root: Path) -> int:
+    """Bring the project in `root` to what its pipeline.yml says; return 1 if that leaves a conflict."""
     if not any(root.glob(f"{PREFIX}*")) and not read_state(root).is_changed:
         if not is_remembered(root):
             _check_answers(root)
-        return
+        return 0
     with alone(root, wait=True):
-        _undo_killed(root)
         state = read_state(root)  # another command may have applied it meanwhile
-        if state.is_changed:
-            _bring(state)
+        return _bring(state) if state.is_changed else 0
 
 
 def _check_answers(root: Path) -> None:
-    """Raise ApplyError for what Copier can't refuse of a file of answers; remember a text that has none of it."""
+    """Raise ChangeError for what Copier can't refuse of a file of answers; remember a text that has none of it."""
     from triton_ensemble.check.formats import format_text
     from triton_ensemble.check.pipeline.check import check_answers
     from triton_ensemble.pipeline.rules import RulesError
@@ -89,29 +84,29 @@ def _check_answers(root: Path) -> None:
     except (ModuleNotFoundError, RulesError):
         return  # without the packages that the rules need, nothing can be changed either
     if refused:
-        raise ApplyError(f"{format_text(refused)}\n{PIPELINE}: is refused; correct it first")
+        raise ChangeError(f"{format_text(refused)}\n{PIPELINE}: is refused; correct it first")
     remember(root)
 
 
-def _apply_unless_ci(root: Path) -> None:
+def _apply_first(root: Path) -> None:
     if os.environ.get("CI") == "true" and read_state(root).is_changed:
-        raise ApplyError(IN_CI)
-    apply(root)
+        raise ChangeError(IN_CI)
+    _apply(root)
 
 
-def _bring(state: State) -> None:
+def _bring(state: State) -> int:
     # Most commands find nothing to apply, and need none of this.
-    from triton_ensemble.change.bring import Interruptions
     from triton_ensemble.change.project import ChangedProject
     from triton_ensemble.change.report import report
 
-    with Interruptions() as interruptions:
-        notes = [_name_other_answers(state)] * is_remembered(state.root)
+    with interruptible():
+        if is_remembered(state.root):
+            print(_name_other_answers(state), flush=True)
         change = ChangedProject(state).change()
-        interruptions.ignore()  # what follows takes no time, and is done or undone
+        ignore_signals()  # what follows takes no time, and is done or undone
         change.bring()
-        with suppress(BrokenPipeError):  # of a reader like `head`; the change is made
-            print(*notes, *report(change), sep="\n", flush=True)
+        report(change).print()
+        return int(bool(change.conflicts))
 
 
 def _name_other_answers(state: State) -> str:
@@ -123,20 +118,10 @@ def _name_other_answers(state: State) -> str:
 
 def undo_last(root: Path) -> None:
     """Undo the last apply or update of the project in `root`."""
-    from triton_ensemble.change.bring import Interruptions
-    from triton_ensemble.change.undo import undo
-
-    with alone(root, wait=True), Interruptions() as interruptions:
-        interruptions.ignore()
-        if not _undo_killed(root):  # else that was the last
+    with alone(root, wait=True) as was_killed, interruptible():
+        ignore_signals()
+        if not was_killed:  # else that was the last
             undo(root)
-
-
-def _undo_killed(root: Path) -> bool:
-    """Undo what was killed, with a line for each; return whether there was any."""
-    lines = [*undo_killed(root)]
-    print(*lines, sep="\n", end="\n" * bool(lines), file=sys.stderr)
-    return bool(lines)
 
 
 def _check(root: Path) -> None:
@@ -144,11 +129,13 @@ def _check(root: Path) -> None:
 
     state = read_state(root)
     if state.is_changed:
-        raise ApplyError(IN_CI)
-    if conflicts := [*open_conflicts(root)]:
-        what = "pipeline.yml changed lines that you changed too; merge .apply/conflicts/"
-        raise ApplyError(
-            "\n".join(f"{p}: {what}{p} into it, then remove that file" for p in conflicts)
-        )
+        raise ChangeError(IN_CI)
+    what = "pipeline.yml changed lines that you changed too; merge"
+    lines = [
+        f"{path}: {what} {CONFLICTS}/{path} into it, then remove that file"
+        for path in list_conflicts(root)
+    ]
+    if lines:
+        raise ChangeError("\n".join(lines))
     for path in list_edited(ChangedProject(state)):
         print(f"{path}: has edits of yours")

@@ -1,25 +1,28 @@
-"""The new content of each managed file after a change of pipeline.yml, with its owner's edits merged in."""
+"""The new content of each managed file after a change of a project, with its owner's edits merged in."""
 
 from __future__ import annotations
 
-import subprocess
+import os
 import tempfile
-from collections import defaultdict
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from triton_ensemble.answers import FILE
-from triton_ensemble.change import ApplyError
-from triton_ensemble.change.git import git, list_ignored, make_aside_environment
-from triton_ensemble.pipeline.render import File
+from triton_ensemble.change import ChangeError
+from triton_ensemble.change.git import git, list_ignored, run_aside
+from triton_ensemble.pipeline.render import File, write_files
 from triton_ensemble.reading import DATA_BYTES, read_bytes
 
 Files = Mapping[str, File]
 # The template writes these as a whole: they are merged neither by line nor by hand.
 MACHINE = (".json", ".ipynb", ".whl", "vendor/requirements.txt")
 MAKEFILE = "Makefile"  # make reads none with markers
-MARK, LABELS = b"<<<<<<< yours", ("yours", "before", "the template's")
+MARK = b"<<<<<<< yours"
+LABELS = ("-L", "yours", "-L", "before", "-L", "the template's")
+VERSIONS = ("mine", "base", "new")
+RENAMES = ("-z", "-M", "-l0", "--diff-filter=R", "--name-status")
 
 
 @dataclass
@@ -31,6 +34,7 @@ class Changes:
     replaced: dict[str, bytes] = field(default_factory=dict)  # edited files that go or are replaced
     conflicts: dict[str, bytes] = field(default_factory=dict)  # rendered, where the owner's stay
     marked: list[str] = field(default_factory=list)  # where both stand between markers
+    markers: bool = False
 
 
 def compare_renderings(
@@ -38,35 +42,34 @@ def compare_renderings(
     old: Files,
     new: Files,
     owned: Collection[str],
-    *,
-    moves: Mapping[str, str] | None = None,
     skipped: Collection[str] = (),
     markers: bool = False,
 ) -> Changes:
     """Compare two renderings of the project in `root`; files whose owner it is are left alone.
 
     A file that changed on one side alone gets that change. Where the owner and the rendering changed the same lines,
-    the owner's stay, or both are between `markers`. `moves` has the new paths of files by the old ones; by default
-    these are files of one source. Files that a sparse checkout has `skipped` are read from git's index.
+    the owner's stay, or both are between `markers`. Files that a sparse checkout has `skipped` are read from git's
+    index.
     """
-    changes = Changes()
+    changes = Changes(markers=markers)
     # No owner writes into a file that git ignores.
     ignored = list_ignored(root, [p for p in new.keys() - old.keys() if (root / p).is_file()])
     for path in sorted(old.keys() | new.keys()):
-        before, after = _content(old, path), _content(new, path)
+        before, after = (files[path].content if path in files else None for files in (old, new))
         if before != after and not _is_owned(path, owned):
-            versions = read_mine(root, path, skipped), before, after
-            _compare(changes, path, versions, path.endswith(MACHINE) or path in ignored, markers)
-    for former, path in (_find_moves(old, new) if moves is None else moves).items():
+            have = _read_mine(root, path, skipped)
+            is_whole = path.endswith(MACHINE) or path in ignored
+            _compare(changes, path, have, before, after, is_whole=is_whole)
+    for former, path in _find_moves(old, new):
         if former in changes.contents and changes.contents.get(path) is not None:
             changes.moved[former] = path
             if former in changes.replaced and not path.endswith(MACHINE):
                 mine = changes.replaced.pop(former)
-                _merge_into(changes, path, (mine, old[former].content, new[path].content), markers)
+                _merge_into(changes, path, mine, old[former].content, new[path].content)
     return changes
 
 
-def read_mine(root: Path, path: str, skipped: Collection[str]) -> bytes | None:
+def _read_mine(root: Path, path: str, skipped: Collection[str]) -> bytes | None:
     """Return a file as its owner has it, None if there is none."""
     file = root / path
     if path in skipped and not file.exists():
@@ -77,31 +80,26 @@ def read_mine(root: Path, path: str, skipped: Collection[str]) -> bytes | None:
 def _compare(
     changes: Changes,
     path: str,
-    versions: tuple[bytes | None, bytes | None, bytes | None],
+    have: bytes | None,
+    before: bytes | None,
+    after: bytes | None,
+    *,
     is_whole: bool,
-    markers: bool,
 ) -> None:
     """Note what becomes of a file of which the owner's version, the former and the new rendering are given."""
-    have, before, after = versions
     if have == after or (have is None and before is not None):  # its owner has removed it
         return
-    if after is None or have is None or path == FILE:
-        changes.contents[path] = after
-        if after is None and have is not None and have != before:
-            changes.replaced[path] = have
-    elif have == before:
-        changes.contents[path] = after
-    elif is_whole:
-        changes.contents[path], changes.replaced[path] = after, have
-    else:
-        _merge_into(changes, path, (have, before or b"", after), markers)
+    is_edited = have not in (None, before)
+    if after is not None and have is not None and is_edited and not is_whole and path != FILE:
+        _merge_into(changes, path, have, before or b"", after)
+        return
+    changes.contents[path] = after
+    if have is not None and is_edited and path != FILE:
+        changes.replaced[path] = have
 
 
-def _merge_into(
-    changes: Changes, path: str, versions: tuple[bytes, bytes, bytes], markers: bool
-) -> None:
-    mine, _, after = versions
-    merged, conflicts = merge(*versions, markers=markers and path != MAKEFILE)
+def _merge_into(changes: Changes, path: str, mine: bytes, base: bytes, after: bytes) -> None:
+    merged, conflicts = _merge(mine, base, after, changes.markers and path != MAKEFILE)
     if merged != mine or path in changes.contents:
         changes.contents[path] = merged
     if conflicts and MARK in merged and MARK not in mine:
@@ -110,46 +108,36 @@ def _merge_into(
         changes.conflicts[path] = after
 
 
-def _content(files: Files, path: str) -> bytes | None:
-    return files[path].content if path in files else None
-
-
 def _is_owned(path: str, owned: Collection[str]) -> bool:
     return any(path == each or (each.endswith("/") and path.startswith(each)) for each in owned)
 
 
-def _find_moves(old: Files, new: Files) -> dict[str, str]:
-    """Return the new path of each file that one source rendered under another path before, by the old path."""
-    sources: dict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
-    for path in old.keys() - new.keys():
-        sources[old[path].source][0].append(path)
-    for path in new.keys() - old.keys():
-        sources[new[path].source][1].append(path)
-    return {gone[0]: added[0] for gone, added in sources.values() if len(gone) == 1 == len(added)}
+def _find_moves(old: Files, new: Files) -> list[tuple[str, str]]:
+    """Return former and new paths of files that have another path now, as git detects renames."""
+    gone, added = old.keys() - new.keys(), new.keys() - old.keys()
+    if not gone or not added:
+        return []
+    with tempfile.TemporaryDirectory() as name, suppress(ChangeError):  # without git there are none
+        write_files({path: old[path] for path in gone}, Path(name, "old"))
+        write_files({path: new[path] for path in added}, Path(name, "new"))
+        said = run_aside(Path(name), "diff", "--no-index", *RENAMES, "old", "new").stdout
+        words = [*map(os.fsdecode, said.split(b"\0"))]
+        pairs = zip(words[1::3], words[2::3], strict=True)
+        return [(was.partition("/")[2], now.partition("/")[2]) for was, now in pairs]
+    return []
 
 
-def merge(mine: bytes, base: bytes, new: bytes, markers: bool = False) -> tuple[bytes, bool]:
+def _merge(mine: bytes, base: bytes, new: bytes, markers: bool) -> tuple[bytes, bool]:
     """Merge three versions of a text by line; return it, and whether my lines replaced new ones.
 
     With `markers`, both stand in the text then. A binary file stays mine.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        names = [Path(folder, name) for name in ("mine", "base", "new")]
-        for path, content in zip(names, (mine, base, new), strict=True):
-            path.write_bytes(content)
-        labels = (word for label in LABELS for word in ("-L", label))
-        merged = _merge_files(folder, *labels, *map(str, names))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for version, content in zip(VERSIONS, (mine, base, new), strict=True):
+            (folder / version).write_bytes(content)
+        merged = run_aside(folder, "merge-file", "-p", *LABELS, *VERSIONS)
         if merged.returncode and not (markers and merged.returncode in range(128)):
-            ours = _merge_files(folder, "--ours", *map(str, names))
-            return (ours.stdout if ours.returncode == 0 else mine), True
+            ours = run_aside(folder, "merge-file", "-p", "--ours", *VERSIONS)
+            return (mine if ours.returncode else ours.stdout), True
     return merged.stdout, merged.returncode != 0
-
-
-def _merge_files(folder: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    command = ["git", "merge-file", "-p", *arguments]
-    try:
-        return subprocess.run(
-            command, cwd=folder, env=make_aside_environment(), capture_output=True
-        )
-    except FileNotFoundError as error:
-        raise ApplyError("apply: git merges your edits of managed files; install it") from error

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import zipfile
+from pathlib import Path
 
 CHANGELOG = "triton_ensemble/CHANGELOG.md"
 
 
-def read_news(old: bytes, new: bytes) -> list[str]:
+def read_news(old: Path, new: Path) -> list[str]:
     """Return the lines of the changelog that only the new one of two wheels has, under their headings."""
-    known = set(_read_changelog(old))
-    return _add_headings(_read_changelog(new), known) if known else []
-
-
-def _add_headings(lines: list[str], known: set[str]) -> list[str]:
-    """Return the lines that are not known, and the headings above them."""
+    known = {*_read_changelog(old)}
     kept: list[str] = []
-    for line in reversed(lines):
+    for line in reversed(_read_changelog(new) if known else []):
         below = _level(kept[-1]) if kept else 1
         if _level(line) < below if line.startswith("##") else line not in known:
             kept.append(line)
@@ -29,12 +24,8 @@ def _level(line: str) -> int:
     return len(line) - len(line.lstrip("#")) or 7
 
 
-def _read_changelog(wheel: bytes) -> list[str]:
-    """Return the lines of the changelog that are not empty; nothing if the file is not a wheel, or lacks a changelog."""
-    file = io.BytesIO(wheel)
-    if not zipfile.is_zipfile(file):
-        return []
-    with zipfile.ZipFile(file) as archive:
-        if CHANGELOG not in archive.namelist():
-            return []
-        return list(filter(None, archive.read(CHANGELOG).decode().splitlines()))
+def _read_changelog(wheel: Path) -> list[str]:
+    """Return the lines of the changelog that are not empty; nothing if the wheel does not have one."""
+    with zipfile.ZipFile(wheel) as archive:
+        known = CHANGELOG in archive.namelist()
+        return [*filter(None, archive.read(CHANGELOG).decode().splitlines())] if known else []

@@ -6,61 +6,46 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from triton_ensemble.change.git import UpdateError, git
+from triton_ensemble.change import ChangeError
+from triton_ensemble.change.git import git
+from triton_ensemble.check.calls import nodes
+
+if TYPE_CHECKING:
+    from triton_ensemble.change.project import Change
 
 CODE = ("steps/", "models/")
 # In the first lines of stubs and generated tests, which are renewed while they are as they were generated.
 FOLLOWS = b"Yours: until you change it, it follows pipeline.yml."
 
 
-class Change(Protocol):
-    """A change of a project's files, by an update or by apply."""
-
-    @property
-    def root(self) -> Path:
-        """The owner's project."""
-
-    @property
-    def project(self) -> Path:
-        """The folder with the files as they are now."""
-
-    def read_before(self, path: str) -> bytes:
-        """Return a file as it was; empty if there was none."""
-
-    def conflicts(self) -> set[str]:
-        """Return the files in which the owner and the template changed the same lines."""
-
-    def find_moved(self, files: Iterable[str]) -> dict[str, str]:
-        """Return the new paths of files that were elsewhere before, by the old ones."""
-
-
 class Owned(NamedTuple):
-    """Code of the owner's that steps and models have since this update, or no longer have."""
+    """Code of the owner's that steps and models have since this change, or no longer have."""
 
     new: list[str]
     left: list[str]  # it is still there
     moved: dict[str, str]  # by its name now
 
 
-def compare_owned_code(copy: Change, before: Mapping[str, Any], after: Mapping[str, Any]) -> Owned:
+def compare_owned_code(change: Change) -> Owned:
     """Compare the owned files of two versions of the answers, and of the owner's last commit."""
-    old, now = ({p for p in a.get("owned") or [] if p.startswith(CODE)} for a in (before, after))
-    moved = {new: was for new, was in _find_renames(copy.root).items() if new in now - old}
-    of_steps = {
-        path.removesuffix(".py") + "/" for path in now
-    }  # a folder that has the name of a step
-    left = [path for path in old - now - of_steps if (copy.project / path).exists()]
+    sides = (change.made, change.after)
+    old, now = ({p for p in each.get("owned") or [] if p.startswith(CODE)} for each in sides)
+    moved = {new: was for new, was in _find_renames(change.root).items() if new in now - old}
+    # A folder that has the name of a step stays in use.
+    of_steps = {path.removesuffix(".py") + "/" for path in now}
+    left = [path for path in old - now - of_steps if (change.root / path).exists()]
     return Owned(sorted(now - old), sorted(left), moved)
 
 
 def suggest_renames(owned: Owned, changes: Mapping[str, str]) -> Iterator[str]:
     """Yield what to run where a step was renamed and its code was not."""
+    stubs = [path for path in owned.new if changes.get(path) == "A"]
     for folder in CODE:
         old, new = (
             [p for p in paths if p.startswith(folder) and is_code(p)]
-            for paths in (owned.left, [path for path in owned.new if changes.get(path) == "A"])
+            for paths in (owned.left, stubs)
         )
         if old and new:
             yield "Was a step renamed? Then give its code the new name, and in it the type of its outputs:"
@@ -77,7 +62,7 @@ def _find_renames(root: Path) -> dict[str, str]:
     options = ("-M", "--diff-filter=R", "--name-status", "--format=", "--relative", "-n50", "-z")
     try:
         words = iter(git(root, "log", *options, "--", *CODE).decode(errors="replace").split("\0"))
-    except UpdateError:  # a shallow clone lacks what a commit is compared with
+    except ChangeError:  # a shallow clone lacks what a commit is compared with
         return {}
     found: dict[str, str] = {}
     for word in words:
@@ -112,11 +97,7 @@ def read_imports(root: Path) -> dict[str, set[str]]:
 def _list_imported(source: Path, module: str) -> set[str]:
     """Return the modules that a module imports, and the names that it takes from them; nothing if it is not Python."""
     modules: set[str] = set()
-    try:
-        nodes = [*ast.walk(ast.parse(source.read_bytes()))]
-    except (SyntaxError, ValueError):
-        return modules
-    for node in nodes:
+    for node in nodes(source.read_bytes()):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

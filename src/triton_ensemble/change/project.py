@@ -1,8 +1,8 @@
-"""A project whose pipeline.yml may have changed since its files were made."""
+"""A project whose pipeline.yml, or whose version of the template, may have changed since its files were made."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,15 +10,20 @@ from pathlib import Path
 import yaml
 
 from triton_ensemble.answers import FILE
-from triton_ensemble.change import ApplyError
-from triton_ensemble.change.bring import write_contents
-from triton_ensemble.change.changes import Changes, compare_renderings
-from triton_ensemble.change.files import CONFLICTS, FOLDER, keep_edits, open_conflicts, remember
+from triton_ensemble.change import ChangeError
+from triton_ensemble.change.changes import Changes, Files, compare_renderings
 from triton_ensemble.change.git import list_skipped
+from triton_ensemble.change.kept import (
+    CONFLICTS,
+    keep_edits,
+    keep_stage,
+    keep_text,
+    list_conflicts,
+    remember,
+)
 from triton_ensemble.change.owned import FOLLOWS
-from triton_ensemble.change.stage import make_stage, remove_empty_folders
+from triton_ensemble.change.stage import make_stage
 from triton_ensemble.change.state import PIPELINE, State
-from triton_ensemble.change.undo import keep, keep_text
 from triton_ensemble.check.formats import format_text
 from triton_ensemble.check.pipeline.check import check_pipeline, read_saved_answers
 from triton_ensemble.pipeline.render import File, render
@@ -34,73 +39,58 @@ class ChangedProject:
     rules_of_update: Rules | None = None
 
     @property
-    def root(self) -> Path:
-        """The project's folder."""
-        return self.state.root
-
-    @property
-    def made(self) -> Answers:
-        """The answers that the files were made from."""
-        return self.state.made
-
-    @property
     def rules(self) -> Rules:
         """The template's rules, of this package's version, with what the team says."""
-        return self.rules_of_update or rules(self.root)
+        return self.rules_of_update or rules(self.state.root)
 
     @cached_property
     def answers(self) -> Answers:
         """The answers of pipeline.yml; an answer that it does not have stays as it was."""
-        return read_saved_answers(self.root / PIPELINE, self.rules) | self.state.given
+        return read_saved_answers(self.state.root / PIPELINE, self.rules) | self.state.given
 
     def render_made(self) -> dict[str, File]:
         """Return the files as the answers made them that they were made from."""
-        return self._render(self.rules.select_answers(self.made), FILE)
+        return self._render(self.rules.select_answers(self.state.made), FILE)
 
     def change(self) -> Change:
-        """Return what becomes of the files; ApplyError with the findings if pipeline.yml has errors."""
-        path = self.root / PIPELINE
+        """Return what becomes of the files; ChangeError with the findings if pipeline.yml has errors."""
+        path = self.state.root / PIPELINE
         # of the owner's other files too, which may follow pipeline.yml
         found = check_pipeline(path, is_own=True)
         errors = [each for each in found if each.severity == "error" and each.file == path]
         if errors:
-            raise ApplyError(
-                f"{format_text(errors)}\npipeline.yml is not applied: correct it first"
-            )
+            lines = format_text(errors)
+            raise ChangeError(f"{lines}\n{PIPELINE} is not applied: correct it first")
         return self.compare(self.render_made(), self._render(self.answers, PIPELINE))
 
-    def compare(
-        self,
-        old: Mapping[str, File],
-        new: Mapping[str, File],
-        moves: Mapping[str, str] | None = None,
-        markers: bool = False,
-    ) -> Change:
+    def compare(self, old: Files, new: Files, markers: bool = False) -> Change:
         """Return what becomes of the files after two renderings."""
+        root = self.state.root
         after = yaml.safe_load(new[FILE].content)
-        owned = {*self.made["owned"]}
-        owned |= {each for each in after["owned"] if (self.root / each).exists()}
-        owned -= {
-            path
-            for path in owned & old.keys() & new.keys()
-            if self._follows(path, old[path].content)
+        owned = {*self.state.made["owned"], *(p for p in after["owned"] if (root / p).exists())}
+        owned -= {p for p in owned & old.keys() & new.keys() if self._follows(p, old[p].content)}
+        skipped = list_skipped(root)
+        files = compare_renderings(root, old, new, owned, skipped, markers)
+        statuses = {
+            path: "D"
+            if content is None
+            else "M"
+            if path in skipped or (root / path).exists()
+            else "A"
+            for path, content in files.contents.items()
         }
-        skipped = list_skipped(self.root)
-        files = compare_renderings(
-            self.root, old, new, owned, moves=moves, skipped=skipped, markers=markers
-        )
-        return Change(self, files, after, old, new, skipped)
+        return Change(self, files, statuses, after, old, new, skipped)
 
     def _follows(self, path: str, rendered: bytes) -> bool:
         """Return whether an owned file is as it was generated, and follows pipeline.yml until its owner changes it."""
-        file = self.root / path
+        file = self.state.root / path
         return FOLLOWS in rendered and file.is_file() and read_bytes(file, DATA_BYTES) == rendered
 
     def _render(self, answers: Answers, source: str) -> dict[str, File]:
         try:
-            return render(self.rules, answers, self.made)
+            return render(self.rules, answers, self.state.made)
         except RefusedAnswers as error:
-            raise ApplyError(f"{source}: {error}") from error
+            raise ChangeError(f"{source}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -109,31 +99,21 @@ class Change:
 
     of: ChangedProject
     files: Changes
+    statuses: Mapping[str, str]  # A, M or D by path
     after: Answers
-    old: Mapping[str, File]
-    new: Mapping[str, File]
+    old: Files
+    new: Files
     skipped: Set[str] = frozenset()  # by a sparse checkout
 
     @property
     def root(self) -> Path:
-        """The owner's project."""
-        return self.of.root
+        """The project's folder."""
+        return self.of.state.root
 
     @property
-    def project(self) -> Path:
-        """The folder with the files as they are now."""
-        return self.of.root
-
-    @cached_property
-    def statuses(self) -> dict[str, str]:
-        """The status of each file: A, M or D by path."""
-        return {
-            path: "D" if content is None else "M" if self._has(path) else "A"
-            for path, content in self.files.contents.items()
-        }
-
-    def _has(self, path: str) -> bool:
-        return (self.root / path).exists() or path in self.skipped
+    def made(self) -> Answers:
+        """The answers that the files were made from."""
+        return self.of.state.made
 
     def read_before(self, path: str) -> bytes:
         """Return a file as it was; empty if there was none."""
@@ -142,50 +122,36 @@ class Change:
         file = self.root / path
         return read_bytes(file, DATA_BYTES) if file.is_file() else b""
 
-    def conflicts(self) -> set[str]:
-        """Return the files in which the owner and pipeline.yml changed the same lines."""
+    @property
+    def conflicts(self) -> Set[str]:
+        """The files in which the owner and the template, or pipeline.yml, changed the same lines."""
         return {*self.files.conflicts, *self.files.marked}
-
-    def find_moved(self, files: Iterable[str]) -> dict[str, str]:
-        """Return the new paths of files that were elsewhere before, by the old ones."""
-        return self.files.moved
 
     def bring(self) -> None:
         """Change the files: all, or none and raise OSError."""
-        root, statuses = self.root, self.statuses
-        conflicts = self._write_conflicts()
+        root, contents = self.root, self.files.contents | self._update_conflicts()
         keep_edits(root, self.files.replaced)
         with make_stage(root) as stage:
-            keep_text(stage, root, self.of.made, self.old[PIPELINE].content)
-            write_contents(stage, root, self.files.contents | conflicts, self.skipped)
-            try:
-                keep(stage, root)
-            except BaseException:
-                stage.undo(root)
-                raise
+            keep_text(stage, root, self.made, self.old[PIPELINE].content)
+            with stage.write(root, contents):
+                keep_stage(stage, root)
         remember(root)
-        removed = [path for path, status in statuses.items() if status == "D"]
-        remove_empty_folders(root, removed + [path for path in conflicts if not conflicts[path]])
 
-    def _write_conflicts(self) -> dict[str, bytes | None]:
+    def _update_conflicts(self) -> dict[str, bytes | None]:
         """Return new contents of .apply/conflicts/: a conflict moves and goes with its file, and has what is rendered now."""
         contents: dict[str, bytes | None] = {}
-        for path in open_conflicts(self.root):
+        for path in list_conflicts(self.root):
             now = self.files.moved.get(path, path)
             contents[path] = None
             if now in self.new:
                 contents[now] = self.new[now].content
-        folder = f"{FOLDER}/{CONFLICTS}"
-        return {
-            f"{folder}/{path}": data for path, data in (contents | self.files.conflicts).items()
-        }
+        return {f"{CONFLICTS}/{p}": data for p, data in (contents | self.files.conflicts).items()}
 
 
 def list_edited(project: ChangedProject) -> Iterator[str]:
     """Yield the managed files that differ from what the answers make of them."""
-    owned = {*project.made["owned"]}
+    root, owned = project.state.root, {*project.state.made["owned"], FILE}
     for path, file in project.render_made().items():
-        have = project.root / path
-        managed = path not in owned and path != FILE
-        if managed and have.is_file() and read_bytes(have, DATA_BYTES) != file.content:
+        have = root / path
+        if path not in owned and have.is_file() and read_bytes(have, DATA_BYTES) != file.content:
             yield path

@@ -1,13 +1,16 @@
-"""Says what applying pipeline.yml did: to files, to the interface, and to what its owner wrote."""
+"""Reports what a change did: to files, to the interface, and to what its owner wrote."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
 
-from triton_ensemble.change.files import CONFLICTS, FOLDER, KEPT
+from triton_ensemble.change.kept import CONFLICTS, KEPT
 from triton_ensemble.change.owned import (
     FOLLOWS,
     Owned,
@@ -22,48 +25,80 @@ from triton_ensemble.pipeline.rules import Answers, RefusedAnswers
 
 SPARSE = "some are outside your sparse checkout; to commit those too: git add --all --sparse"
 INTERFACE = "hooks/messages/after_update.jinja"
+MOST = 50_000  # characters that GitHub allows for a pull request, less some
 
 
-def report(change: Change) -> Iterator[str]:
-    """Yield the lines to print once the files are changed."""
-    count = len(change.statuses)
-    yield f"{change.after['project_name']}: pipeline.yml is applied, {count} files changed"
-    owned = compare_owned_code(change, change.of.made, change.after)
-    yield from table(change, change.statuses, owned)
-    yield from list_notes(change, owned, "pipeline.yml")
+class Report(NamedTuple):
+    """The parts of a report, each of which is lines."""
+
+    headline: str
+    news: Sequence[str]
+    rows: Sequence[str]
+    notes: Sequence[str]
+
+    def print(self, then: str = "") -> None:
+        """Print it, with `then` behind the first line."""
+        with suppress(BrokenPipeError):  # of a reader like `head`; the change is made
+            lines = [*self.news, *self.rows, *self.notes]
+            print(self.headline + then, *lines, sep="\n", flush=True)
+
+    def write(self, path: Path) -> None:
+        """Write it in Markdown, for a pull request."""
+        rows = ["```text", *self.rows, "```", ""] * bool(self.rows)
+        lines = [self.headline, "", *self.news, "", *rows, *self.notes]
+        path.write_text("\n".join(lines)[:MOST] + "\n", encoding="utf-8")
 
 
-def list_notes(change: Change, owned: Owned, by: str) -> Iterator[str]:
-    """Yield what the table does not say of a change `by` pipeline.yml or the template."""
-    files = change.files
+def report(change: Change, news: Sequence[str] = (), more: Sequence[str] = ()) -> Report:
+    """Return the report of a change, with lines of the changelog and notes that a caller adds."""
+    name, count = change.after["project_name"], len(change.statuses)
+    versions = change.made.get("_commit"), change.after.get("_commit")
+    what = [f"{versions[0]} -> {versions[1]}"] * (versions[0] != versions[1])
+    what += ["pipeline.yml is applied"] * change.of.state.is_changed
+    headline = f"{name}: {', '.join([*what, f'{count} files changed'])}"
+    if not count:
+        headline = f"{name}: is up to date with pipeline.yml and the template's {versions[1]}"
+    owned = compare_owned_code(change)
+    rows, notes = [*table(change, owned)], [*_list_notes(change, owned), *more]
+    return Report(headline, news if count else [], rows, notes)
+
+
+def _list_notes(change: Change, owned: Owned) -> Iterator[str]:
+    """Yield what the table does not say."""
+    files, of = change.files, change.of
     yield from suggest_renames(owned, change.statuses)
     with suppress(RefusedAnswers):  # a newer version may refuse the former answers
-        of = change.of
-        given = of.rules.select_answers(of.made), of.answers
+        given = of.rules.select_answers(change.made), of.answers
         before, now = (of.rules.answer(each)["graph"] for each in given)
         yield from _list_unfit_tests(change, before, now)
         yield from _list_unfit_scripts(change, before, now)
     yield from _list_unfit_lines(change)
-    yield from _interface(change).splitlines()
+    yield from _describe_interface(change).splitlines()
     for path in files.replaced:
-        yield f"{path}: had edits of yours, which are kept in {FOLDER}/{KEPT}/{path}"
+        yield f"{path}: had edits of yours, which are kept in {KEPT}/{path}"
+    is_update = change.made.get("_commit") != change.after.get("_commit")
+    both = f"you and {'the template' if is_update else 'pipeline.yml'} changed"
     for path in files.conflicts:
-        what = f"you and {by} changed the same lines, and yours stay"
-        other = f"{FOLDER}/{CONFLICTS}/{path}"
-        yield f"{path}: {what}; merge {other} into it, then remove that file"
+        then = f"merge {CONFLICTS}/{path} into it, then remove that file"
+        yield f"{path}: {both} the same lines, and yours stay; {then}"
     for path in files.marked:
-        what = f"you and {by} changed lines that stand between <<<<<<< and >>>>>>>"
-        yield f"{path}: {what}; choose"
-    if change.skipped & change.statuses.keys():
-        yield SPARSE
-    yield from _packages(change)
+        yield f"{path}: {both} lines that stand between <<<<<<< and >>>>>>>; choose"
+    yield from _list_skipped(change)
+    yield from _list_packages(change)
 
 
-def _interface(change: Change) -> str:
-    project = change.of
-    answered = project.rules.answer(project.answers)
-    before = {name: project.made[name] for name in ("interface",) if name in project.made}
-    text = project.rules.template(INTERFACE).render({**answered, **before})
+def _list_skipped(change: Change) -> Iterator[str]:
+    """Yield what to run for files that a sparse checkout leaves out, and that git's index still has."""
+    skipped = change.skipped & change.statuses.keys()
+    gone = sorted(path for path in skipped if change.statuses[path] == "D")
+    if skipped:
+        yield SPARSE + f" && git rm -q --cached --sparse {shlex.join(gone)}" * bool(gone)
+
+
+def _describe_interface(change: Change) -> str:
+    rules = change.of.rules
+    before = {name: change.made[name] for name in ("interface",) if name in change.made}
+    text = rules.template(INTERFACE).render({**rules.answer(change.of.answers), **before})
     return re.sub(r"\n+", "\n", text).strip()
 
 
@@ -115,7 +150,7 @@ def _describe_step(step: Answers) -> str:
     return " and ".join(words + [f"calls {', '.join(step['called'])}"] * bool(step["called"]))
 
 
-def _packages(change: Change) -> Iterator[str]:
+def _list_packages(change: Change) -> Iterator[str]:
     """Name packages that the lock lacks, and let the next set-up renew it."""
     lock, facts = change.root / LOCK, json.loads(change.new[str(FACTS)].content)
     if lacked := list_missing(lock, facts):

@@ -1,8 +1,8 @@
-"""Where the files of an update wait beside the project's, and how an update that was killed is undone.
+"""Where new files wait beside the project's, and how a change of files that was killed is undone.
 
     python -m triton_ensemble.change.stage
 
-undoes it in the current folder. `make update` calls this before anything else: the wheel and its
+undoes it in the current folder. `make` calls this before anything else: the wheel and its
 hash may be of two versions.
 """
 
@@ -13,21 +13,24 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
-from triton_ensemble.change.git import UpdateError, git, list_skipped
+from triton_ensemble.change import ChangeError
 from triton_ensemble.reading import MODEL_BYTES, is_foreign, read_bytes, read_json
+from triton_ensemble.signals import STOPS
 from triton_ensemble.terminal import escape_streams
 
 try:
     import fcntl
-except ImportError:  # Windows, where nothing tells of an update that runs at the same time
+except ImportError:  # Windows, where nothing tells of a command that runs at the same time
     fcntl = None  # type: ignore[assignment]
 
 PREFIX = ".make-update-"
@@ -35,179 +38,197 @@ JOURNAL = "journal.json"
 
 
 class Stage:
-    """A folder in the project, which git does not see: `new` files by number, and the `old` ones that they replace.
+    """A folder in the project, which git does not see: `new` files by number, and copies of the `old` ones.
 
-    Its journal says what is brought where, from before the first file is moved until all are brought or undone.
-    A process that is at it has a lock on the journal.
+    Its journal says what is brought where, from before the first file is changed until all are brought or undone.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._journal = folder, folder / JOURNAL
 
-    def new(self, number: int) -> Path:
-        """Return where a file of the update waits."""
-        return self.folder / f"new-{number}"
+    @contextmanager
+    def write(self, root: Path, contents: Mapping[str, bytes | None]) -> Iterator[None]:
+        """Give a project other contents of files, None for a file that goes; undo it if that or the block fails.
 
-    def old(self, number: int) -> Path:
-        """Return where the file is that it replaces."""
-        return self.folder / f"old-{number}"
+        They can be undone from then on, until the stage ends or is removed. A file that is replaced is missing at no
+        time: without its Makefile, a killed update could not be undone.
+        """
+        files = [
+            (path, *self._prepare(root, number, path, content))
+            for number, (path, content) in enumerate(contents.items())
+        ]
+        self._journal.write_text(json.dumps(files))
+        try:
+            for number, (path, content) in enumerate(contents.items()):
+                target = root / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if content is None:
+                    target.unlink(missing_ok=True)
+                    _remove_empty_folders(root, path)
+                else:
+                    self._new(number).replace(target)
+            yield
+        except BaseException:
+            self.undo(root)
+            raise
 
-    def begin(self, paths: Iterable[str], indexed: Iterable[str]) -> None:
-        """Write the journal: from here on the update can be undone."""
-        files = [(path, _compute_digest(self.new(number))) for number, path in enumerate(paths)]
-        self._journal.write_text(json.dumps([files, sorted(indexed)]))
+    def _prepare(
+        self, root: Path, number: int, path: str, content: bytes | None
+    ) -> tuple[str, str]:
+        """Copy the old file and write the new one; return a digest of each."""
+        target, old, new = root / path, self._old(number), self._new(number)
+        if is_foreign(target, root):
+            where = os.path.realpath(target.parent)
+            what = f"is in {where} by a link, out of the project or in .git; remove the link"
+            raise ChangeError(f"{path}: {what}")
+        if target.is_dir() and not target.is_symlink():
+            raise ChangeError(f"{path}: is a folder, and a new file has that name; move it")
+        if os.path.lexists(target):
+            shutil.copy2(target, old, follow_symlinks=False)
+        if content is not None:
+            new.write_bytes(content)
+            with suppress(FileNotFoundError):
+                shutil.copymode(target, new)
+        return _compute_digest(old), _compute_digest(new)
 
     def end(self) -> None:
         """Empty the journal: there is nothing to undo any more."""
         self._journal.write_text("")
 
     def undo(self, root: Path) -> int:
-        """Put all files back, by renames; return how many the update has. UpdateError where one was changed since.
+        """Put all files back, by renames; return how many they are. ChangeError if one was changed since.
 
         It can be killed itself, and called again.
         """
-        files, indexed = self._read(root)
-        for number, (path, digest) in reversed([*enumerate(files)]):
-            self._put_back(root, path, digest, number)
-        if indexed:
-            _restore_index(root, indexed)
+        files = self._read(root)
+        for number, (path, before, after) in reversed([*enumerate(files)]):
+            self._put_back(root, number, path, before, after)
         self.end()
         return len(files)
 
     def check(self, root: Path) -> None:
-        """Raise UpdateError if a file was changed since."""
-        for number, (path, digest) in enumerate(self._read(root)[0]):
-            if _compute_digest(root / path) not in ("", digest, _compute_digest(self.old(number))):
-                raise UpdateError(f"{path}: was changed since then; undo that first")
+        """Raise ChangeError if a file was changed since."""
+        for path, before, after in self._read(root):
+            if _compute_digest(root / path) not in ("", before, after):
+                raise ChangeError(f"{path}: was changed since then; undo that first")
 
     def remove(self) -> None:
         """Remove the folder, unless files in it are to be put back."""
-        if not self._load()[0]:
+        if not self._load():
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _read(self, root: Path) -> tuple[list[tuple[str, str]], list[str]]:
-        """Return paths and digests of files, and paths that the index changes. UpdateError if a path is not in `root`."""
-        content = self._load()
+    def _new(self, number: int) -> Path:
+        return self.folder / f"new-{number}"
+
+    def _old(self, number: int) -> Path:
+        return self.folder / f"old-{number}"
+
+    def _read(self, root: Path) -> list[tuple[str, str, str]]:
+        """Return files with both digests; ChangeError if the journal is not of a change of `root`."""
         try:
-            files = [(path, digest) for path, digest in content[0]]
-            indexed = [*content[1]]
-            foreign = [is_foreign(root / path, root) for path in (*dict(files), *indexed)]
-        except (LookupError, TypeError, ValueError):
-            foreign = [True]
-        if any(foreign):
-            raise _refuse(self._journal)
-        return files, indexed
+            files = [(path, before, after) for path, before, after in self._load()]
+            is_ours = not any(is_foreign(root / path, root) for path, _, _ in files)
+        except (TypeError, ValueError):
+            is_ours = False
+        if not is_ours or any(map(os.path.islink, (self.folder, self._journal))):
+            raise self._refuse()
+        return files
 
     def _load(self) -> Any:
-        """Return the content of the journal; nothing to undo if no file was moved yet."""
+        """Return the content of the journal; nothing to undo if no file was changed yet."""
         try:
-            return read_json(self._journal)
-        except (OSError, ValueError):
-            return [], []
+            return read_json(self._journal) if os.path.lexists(self._journal) else []
+        except ValueError:
+            return []
+        except OSError as error:
+            raise self._refuse() from error
 
-    def _put_back(self, root: Path, path: str, digest: str, number: int) -> None:
-        target, old, new = root / path, self.old(number), self.new(number)
+    def _refuse(self) -> ChangeError:
+        what = "was not written by a change of this project"
+        return ChangeError(f"{self._journal}: {what}; remove {self.folder}")
+
+    def _put_back(self, root: Path, number: int, path: str, before: str, after: str) -> None:
+        target, old = root / path, self._old(number)
         if is_foreign(target, root):  # by a link that was put back just now
-            raise _refuse(self._journal)
-        if os.path.lexists(old):
-            if _compute_digest(target) not in ("", digest, _compute_digest(old)):
-                raise UpdateError(
-                    f"{path}: was changed since a `make update` that was killed; `git restore {path}` takes it back, "
-                    f"or remove {self.folder.name}, and all stays as it is"
-                )
+            raise self._refuse()
+        now = _compute_digest(target)
+        if now not in ("", before, after):
+            raise ChangeError(
+                f"{path}: was changed since a command that was killed; `git restore {path}` takes it back, "
+                f"or remove {self.folder.name}, and all stays as it is"
+            )
+        if not before:
+            target.unlink(missing_ok=True)
+            _remove_empty_folders(root, path)
+        elif now != before and os.path.lexists(old):
             target.parent.mkdir(parents=True, exist_ok=True)
             old.replace(target)
             if not target.is_symlink():
                 os.utime(target)  # for make: an environment with the other wheel is outdated
-        elif digest and not os.path.lexists(new) and _compute_digest(target) == digest:
-            target.unlink()
-        if not os.path.lexists(target):
-            remove_empty_folders(root, [path])
-
-
-def _restore_index(root: Path, paths: list[str]) -> None:
-    """Let git's index have files as committed, and outside the sparse checkout, also if git noticed them there."""
-    literal = "--literal-pathspecs"
-    if git(root, literal, "diff", "--cached", "--name-only", "--", *paths):
-        git(root, literal, "reset", "--quiet", "--", *paths)
-    skipped = list_skipped(root)
-    if absent := [p for p in paths if p not in skipped and not os.path.lexists(root / p)]:
-        skip = ("update-index", "-z", "--skip-worktree", "--stdin")
-        git(root, *skip, given=os.fsencode("\0".join(absent)))
 
 
 @contextmanager
 def make_stage(root: Path) -> Iterator[Stage]:
-    """Make a folder for an update, and remove it in the end."""
+    """Make a folder for a change, and remove it in the end."""
     stage = Stage(Path(tempfile.mkdtemp(prefix=PREFIX, dir=root)))
     try:
-        with _lock(stage.folder):
-            (stage.folder / ".gitignore").write_text("*\n")
-            yield stage
+        (stage.folder / ".gitignore").write_text("*\n")
+        yield stage
     finally:
         stage.remove()
 
 
 @contextmanager
-def take_up(root: Path, kept: Path) -> Iterator[Stage]:
-    """Prepare the stage of a kept change, so that the next command undoes it; remove it in the end."""
-    with _lock(kept):
-        stage = Stage(kept.rename(root / f"{PREFIX}undo"))
-        yield stage
-        stage.remove()
+def alone(root: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Keep other commands from changing a project's files; yield whether one that was killed is undone, with a line.
+
+    If another command changes them now, wait for it or raise ChangeError.
+    """
+    folder = os.open(root, os.O_RDONLY) if fcntl else -1
+    try:
+        if fcntl:
+            _lock(folder, wait)
+        lines = [*_undo_killed(root)]
+        print(*(f"{line}\n" for line in lines), sep="", end="", file=sys.stderr)
+        yield bool(lines)
+    finally:
+        if fcntl:
+            os.close(folder)
 
 
-def undo_killed(root: Path) -> Iterator[str]:
-    """Undo updates that were killed, with a line for each; UpdateError where one still runs."""
+def _lock(folder: int, wait: bool) -> None:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        what = "another command changes this project"
+        if not wait:
+            raise ChangeError(f"{what}; wait for its end") from None
+        print(f"{what}; waiting for its end", file=sys.stderr)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+
+
+def _undo_killed(root: Path) -> Iterator[str]:
     for folder in sorted(root.glob(f"{PREFIX}*")):
         stage = Stage(folder)
-        with _lock(folder):
-            count = stage.undo(root)
-            stage.remove()
+        count = stage.undo(root)
+        stage.remove()
         undone = f"is undone; {count} files are as they were before it"
-        yield f"update: one that was killed {undone if count else 'had changed no file'}"
+        yield f"a command that was killed {undone if count else 'had changed no file'}"
 
 
 @contextmanager
-def alone(root: Path, *, wait: bool = False) -> Iterator[None]:
-    """Keep other commands from changing a project's files. If one does so now, wait for it or raise UpdateError."""
-    if not fcntl:
-        yield
-        return
-    folder = os.open(root, os.O_RDONLY)
+def interruptible() -> Iterator[None]:
+    """Raise KeyboardInterrupt at a signal that ends a process, until the block ends."""
+    before = {number: signal.signal(number, _interrupt) for number in STOPS}
     try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            what = "another command changes this project"
-            if not wait:
-                raise UpdateError(f"{what}; wait for its end") from None
-            print(f"apply: {what}; waiting for its end", file=sys.stderr)
-            fcntl.flock(folder, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(folder)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    journal = folder / JOURNAL
-    if any(map(os.path.islink, (folder, journal))) or (journal.exists() and not journal.is_file()):
-        raise _refuse(journal)
-    with journal.open("a") as file:
-        try:
-            if fcntl:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UpdateError(
-                "update: another update runs in this project; wait for its end"
-            ) from error
-        yield
-
-
-def _refuse(journal: Path) -> UpdateError:
-    what = "was not written by an update of this project"
-    return UpdateError(f"{journal}: {what}; remove {journal.parent}")
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def file_problem(error: OSError, root: Path) -> str:
@@ -217,12 +238,11 @@ def file_problem(error: OSError, root: Path) -> str:
     return f"{where}: {error.strerror}{room if error.errno == errno.ENOSPC else ''}"
 
 
-def remove_empty_folders(root: Path, removed: Iterable[str]) -> None:
-    """Remove the folders of a project that are empty without the removed files."""
-    for path in removed:
-        for folder in list(Path(path).parents)[:-1]:
-            with suppress(OSError):  # it is not empty
-                (root / folder).rmdir()
+def _remove_empty_folders(root: Path, removed: str) -> None:
+    """Remove the folders of a project that are empty without a removed file."""
+    for folder in list(Path(removed).parents)[:-1]:
+        with suppress(OSError):  # it is not empty
+            (root / folder).rmdir()
 
 
 def _compute_digest(path: Path) -> str:
@@ -235,14 +255,13 @@ def _compute_digest(path: Path) -> str:
 
 
 def main() -> int:
-    """Undo what was killed in the current folder; 1 after a line where that can't be."""
+    """Undo what was killed in the current folder; 1 after a line if that can't be done."""
     try:
-        for line in undo_killed(Path.cwd()):
-            print(line, file=sys.stderr)
-    except (OSError, UpdateError) as error:
+        with alone(Path.cwd()):
+            return 0
+    except (OSError, ChangeError) as error:
         print(error, file=sys.stderr)
         return 1
-    return 0
 
 
 if __name__ == "__main__":

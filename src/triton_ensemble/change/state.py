@@ -17,7 +17,7 @@ from triton_ensemble.answers import (
     load_yaml,
     read_answers,
 )
-from triton_ensemble.change import ApplyError
+from triton_ensemble.change import ChangeError
 from triton_ensemble.reading import read_bytes
 
 PIPELINE = "pipeline.yml"
@@ -38,11 +38,11 @@ class State:
 
 
 def read_state(root: Path) -> State:
-    """Read the answers of the project in `root`; ApplyError with the place if they can't be read."""
+    """Read the answers of the project in `root`; ChangeError with the place if they can't be read."""
     try:
         given, _ = read_answers(root / PIPELINE)
     except UnreadableAnswers as error:
-        raise ApplyError(f"{PIPELINE}:{error}") from error
+        raise ChangeError(f"{PIPELINE}:{error}") from error
     content = b""
     try:
         content = read_bytes(root / FILE)
@@ -51,8 +51,8 @@ def read_state(root: Path) -> State:
         made = None
     if not isinstance(made, dict) or not isinstance(made.get("owned"), list):
         if is_unmerged(content):
-            raise ApplyError(f"{FILE}: has a conflict; {UNMERGED}")
-        raise ApplyError(f"{FILE}: can't be read; restore it from an older commit")
+            raise ChangeError(f"{FILE}: has a conflict; {UNMERGED}")
+        raise ChangeError(f"{FILE}: can't be read; restore it from an older commit")
     return State(root, given, made)
 
 
@@ -60,5 +60,5 @@ def is_changed(root: Path) -> bool:
     """Return whether pipeline.yml can't be read, or says anything else than the files of the project."""
     try:
         return read_state(root).is_changed
-    except ApplyError:
+    except ChangeError:
         return True

@@ -30,8 +30,8 @@ from functools import cache
 from pathlib import Path
 
 from triton_ensemble.answers import FILE
-from triton_ensemble.change import ApplyError
-from triton_ensemble.change.git import UpdateError, git_aside
+from triton_ensemble.change import ChangeError
+from triton_ensemble.change.git import git_aside
 from triton_ensemble.change.state import read_state
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rules import RULES
@@ -111,7 +111,7 @@ def _row(name: str, work: Path) -> Row:
         try:
             return _read(name, _folder(name, Path(clone, "project")), work)
         except Exception as error:  # the others are still read
-            return Row(name, problem=" ".join(str(error).removeprefix("update: ").split()))
+            return Row(name, problem=" ".join(str(error).split()))
 
 
 def _folder(name: str, clone: Path) -> Path:
@@ -120,10 +120,10 @@ def _folder(name: str, clone: Path) -> Path:
     if not root.is_dir() or (root / "HEAD").is_file():  # a bare repository
         source = str(root.resolve()) if root.is_dir() else name
         command = ("clone", "--quiet", "--depth=1", "--", source, str(clone))
-        git_aside(clone.parent, *command, where=UNATTENDED)
+        git_aside(clone.parent, *command, more=UNATTENDED)
         root = clone
     if not (root / FILE).is_file():
-        raise ApplyError(f"has no {FILE}; name a project that was made from the template")
+        raise ChangeError(f"has no {FILE}; name a project that was made from the template")
     return root
 
 
@@ -145,7 +145,7 @@ def _find_newest(root: Path, source: str, version: str) -> tuple[str, int | None
     local = root / Path(source).expanduser()
     try:
         tags = _tags(str(local.resolve()) if local.exists() else source)
-    except UpdateError:  # the template can't be reached from here
+    except ChangeError:  # the template can't be reached from here
         return "", None
     mine = _version(TAG.match(version))
     known = {v: tag for tag, v in tags.items() if v[3] == FINAL or (mine and mine[3] != FINAL)}
@@ -156,7 +156,7 @@ def _find_newest(root: Path, source: str, version: str) -> tuple[str, int | None
 @cache
 def _tags(source: str) -> dict[str, Version]:
     command = ("ls-remote", "--tags", "--refs", "--", source)
-    lines = git_aside(NO_REPOSITORY, *command, where=UNATTENDED).decode(errors="replace").split()
+    lines = git_aside(NO_REPOSITORY, *command, more=UNATTENDED).decode(errors="replace").split()
     names = [line.removeprefix("refs/tags/") for line in lines[1::2]]
     return {name: found for name in names if (found := _version(TAG.fullmatch(name)))}
 

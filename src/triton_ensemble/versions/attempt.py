@@ -7,8 +7,8 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable
 from pathlib import Path
 
-from triton_ensemble.change.git import UpdateError
-from triton_ensemble.change.stage import alone, file_problem, undo_killed
+from triton_ensemble.change import ChangeError
+from triton_ensemble.change.stage import alone, file_problem
 from triton_ensemble.project import ProjectError
 from triton_ensemble.repository import RepositoryError
 from triton_ensemble.server.process import interruptible
@@ -28,11 +28,9 @@ def attempt(action: Callable[[], None]) -> int:
     root = Path.cwd()
     try:
         with alone(root):
-            for line in undo_killed(root):
-                print(line.removeprefix("update: "), file=sys.stderr)
             action()
-    except (VersionError, RepositoryError, ProjectError, UpdateError) as error:
-        print(str(error).removeprefix("update: "), file=sys.stderr)
+    except (VersionError, RepositoryError, ProjectError, ChangeError) as error:
+        print(str(error), file=sys.stderr)
         return 1
     except OSError as error:
         print(file_problem(error, root), file=sys.stderr)

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from triton_ensemble.change.bring import write_contents
 from triton_ensemble.change.changes import compare_renderings
 from triton_ensemble.change.stage import Stage
 from triton_ensemble.project import Project
@@ -71,12 +70,11 @@ def bring(stage: Stage, root: Path, changes: Changes, then: Callable[[], None]) 
 
     Where any of this fails or is interrupted, the files are as they were.
     """
-    write_contents(stage, root, changes)
     try:
-        complete(Project.load(root))
-        then()
+        with stage.write(root, changes):
+            complete(Project.load(root))
+            then()
     except BaseException:
-        stage.undo(root)
         complete(Project.load(root))
         raise
     stage.end()
