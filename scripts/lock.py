@@ -13,8 +13,14 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from functools import cache
+from itertools import product
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.tags import Tag, compatible_tags, cpython_tags, mac_platforms
+from packaging.utils import parse_wheel_filename
 
 ROOT = Path(__file__).parent.parent
 LOCKS = ROOT / "locks"
@@ -53,6 +59,21 @@ GATEWAY = [
     "uvloop ; sys_platform != 'win32'",
 ]
 PUSH = ["boto3"]
+# What runs these commands: `make gateway` on any machine, its images on Linux.
+PYTHONS = ["3.10", "3.11", "3.12"]
+GLIBC = [
+    "manylinux1",
+    "manylinux2010",
+    "manylinux2014",
+    *(f"manylinux_2_{n}" for n in range(5, 36)),
+]
+MACHINES = {
+    ("linux", "x86_64"): [f"{glibc}_x86_64" for glibc in GLIBC],
+    ("linux", "aarch64"): [f"{glibc}_aarch64" for glibc in GLIBC],
+    ("darwin", "x86_64"): [*mac_platforms((15, 0), "x86_64")],
+    ("darwin", "arm64"): [*mac_platforms((15, 0), "arm64")],
+    ("win32", "AMD64"): ["win_amd64"],
+}
 RAY = ["ray[serve]==2.60.0 ; sys_platform == 'linux'"]
 OWN = {
     "gateway": ("gateway", GATEWAY),
@@ -145,7 +166,6 @@ def compile_lock(
     *constraints: Path,
     environment: str = LOCAL,
     without: Collection[str] = (),
-    head: str = "",
 ) -> list[str]:
     """Write the lock of some packages and all that they need; return its entries, each with its hashes.
 
@@ -161,8 +181,57 @@ def compile_lock(
         command = [*uv, f"--output-file={path}", "-"]
         subprocess.run(command, check=True, cwd=folder, input="\n".join(requirements), text=True)
     entries = re.findall(r"^\S.*\n(?: .*\n)*", path.read_text(), re.MULTILINE)
-    path.write_text(head + "".join(sorted(each for each in entries if each not in without)))
+    path.write_text("".join(sorted(each for each in entries if each not in without)))
     return entries
+
+
+def read_files(lock: Path) -> dict[str, str]:
+    """Return the names of the files that an index has for the packages of a lock, by their hashes."""
+    uv = [os.environ.get("UV", "uv"), "pip", "compile", "--quiet", "--universal"]
+    options = ["--python-version=3.10", "--no-deps", "--no-header", "--format=pylock.toml"]
+    pylock = subprocess.run(
+        [*uv, *options, str(lock)], check=True, stdout=subprocess.PIPE, text=True
+    )
+    found = re.findall(r'/([^/"]+)", .*?sha256 = "(\w+)"', pylock.stdout)
+    return {digest: name for name, digest in found}
+
+
+@cache
+def list_tags(python: str, platforms: tuple[str, ...]) -> frozenset[Tag]:
+    """Return the tags of wheels that a Python of a machine installs."""
+    version = [int(part) for part in python.split(".")]
+    own = cpython_tags(version, platforms=platforms)
+    return frozenset([*own, *compatible_tags(version, f"cp{version[0]}{version[1]}", platforms)])
+
+
+def find_targets(entry: str) -> Iterator[frozenset[Tag]]:
+    """Yield the tags of each machine and Python that an entry of a lock is for."""
+    marker = Requirement(entry.partition("\\")[0]).marker
+    for python, ((system, machine), platforms) in product(PYTHONS, MACHINES.items()):
+        of_target = {
+            "python_full_version": f"{python}.0",
+            "python_version": python,
+            "sys_platform": system,
+            "platform_machine": machine,
+        }
+        if marker is None or marker.evaluate(of_target):
+            yield list_tags(python, tuple(platforms))
+
+
+def prune_entry(entry: str, files: dict[str, str]) -> str:
+    """Return an entry of a lock without the hashes of files that no supported machine installs."""
+    head, *hashes = entry.rstrip().split(" \\\n    --hash=sha256:")
+    names = {digest: files[digest] for digest in hashes if digest in files}
+    wheels = {
+        digest: parse_wheel_filename(name)[3]
+        for digest, name in names.items()
+        if name.endswith(".whl")
+    }
+    targets = list(find_targets(entry))
+    fitting = [{digest for digest, of in wheels.items() if of & tags} for tags in targets]
+    sources = set() if all(fitting) else names.keys() - wheels.keys()
+    kept = sorted(sources.union(*fitting))
+    return " \\\n    --hash=sha256:".join([head, *kept]) + "\n"
 
 
 def main() -> None:
@@ -184,7 +253,9 @@ def main() -> None:
         compile_lock(ROOT / "requirements-unit.lock", UNIT, versions, environment=ANYWHERE)
         for name, (command, packages) in OWN.items():
             path, head = ROOT / f"template/vendor/{name}.txt", HEAD.format(command)
-            compile_lock(path, packages, versions, environment=ANYWHERE, head=head)
+            entries = compile_lock(path, packages, versions)
+            files = read_files(path)
+            path.write_text(head + "".join(sorted(prune_entry(each, files) for each in entries)))
         run = LOCKS / "run.txt"
         entries = compile_lock(run, RUN, versions)
         for name, packages in {"dev": DEV, **{package: [package] for package in PACKAGES}}.items():

@@ -15,7 +15,7 @@ from terminal import ENTER, Terminal
 
 pytestmark = pytest.mark.slow
 [WHEEL] = ROOT.glob("template/vendor/*.whl")
-LOCKS = ("requirements-unit.lock", "template/vendor/gateway.txt")
+LOCK = ROOT / "requirements-unit.lock"
 
 
 def find_python() -> Path:
@@ -37,8 +37,7 @@ def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = [str(programs / "python"), "-m", "pip", "install", "--quiet"]
     with_uv = [uv, "pip", "install", "--python", pip[0], "--quiet", "--compile-bytecode"]
     install = [word for word in with_uv if word] if uv else pip
-    locks = [f"--requirement={ROOT / lock}" for lock in LOCKS]
-    succeed(run(*install, "--no-deps", "--require-hashes", *locks, cwd=folder))
+    succeed(run(*install, "--no-deps", "--require-hashes", f"--requirement={LOCK}", cwd=folder))
     # The client over HTTP needs what no lock has for this Python: it installs alone.
     succeed(run(*install, str(WHEEL), "tritonclient[grpc,http]", cwd=folder))
     version = "import numpy, sys; print(sys.version_info[:2], numpy.__version__)"

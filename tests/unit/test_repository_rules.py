@@ -12,6 +12,7 @@ import yaml
 from support import ROOT, run, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
+from scripts import lock
 from triton_ensemble.check.rules.deployment import ENTRIES, EXCLUDES, NEEDS
 
 FILE_RULES = ROOT / "src" / "triton_ensemble" / "check" / "pipeline" / "rules"
@@ -168,13 +169,50 @@ def test_an_update_brings_no_file_of_an_example_again() -> None:
 
 def test_lock_files_name_versions_and_hashes_and_no_index() -> None:
     locks = [*ROOT.glob("requirements*.lock"), *(ROOT / "locks").glob("*.txt")]
+    locks += [ROOT / "template/vendor" / f"{name}.txt" for name in lock.OWN]
     for path in locks:
-        entries = path.read_text().replace("\\\n", " ").splitlines()
+        text = re.sub(r"^#.*\n", "", path.read_text())
+        entries = text.replace("\\\n", " ").splitlines()
         for entry in entries:
             assert re.fullmatch(r"\S+==\S+( ; .*?)?( +--hash=sha256:[0-9a-f]{64})+ *", entry), (
                 path.name,
                 entry[:80],
             )
+
+
+FILES = {
+    "a": "p-1.tar.gz",
+    "b": "p-1-py3-none-any.whl",
+    "c": "p-1-cp310-cp310-manylinux_2_17_x86_64.manylinux2014_x86_64.whl",
+    "d": "p-1-cp310-abi3-manylinux_2_28_aarch64.whl",
+    "e": "p-1-cp311-cp311-musllinux_1_2_x86_64.whl",
+    "f": "p-1-cp313-cp313-manylinux_2_28_x86_64.whl",
+    "0": "p-1-cp312-cp312-macosx_11_0_universal2.whl",
+    "1": "p-1-cp310-abi3-win_amd64.whl",
+    "2": "p-1-cp310-abi3-win32.whl",
+    "3": "p-1-cp310-abi3-manylinux_2_28_x86_64.whl",
+}
+
+
+@pytest.mark.parametrize(
+    ("marker", "hashes", "kept"),
+    [
+        ("", "ab", "b"),  # a wheel for all of them: the source is not built
+        ("", "a9", "a"),  # uv leaves out a file that no Python since 3.10 takes
+        ("", "a012cdef", "01acd"),  # Python 3.11 of Linux has no wheel
+        ("sys_platform == 'linux'", "a013d", "3d"),
+        ("python_full_version < '3.11' and sys_platform == 'linux'", "0acdf", "cd"),
+    ],
+)
+def test_a_lock_has_the_files_that_a_supported_machine_installs(
+    marker: str, hashes: str, kept: str
+) -> None:
+    head = f"p==1 ; {marker}" if marker else "p==1"
+    entry, pruned = (
+        head + "".join(f" \\\n    --hash=sha256:{digest}" for digest in each) + "\n"
+        for each in (hashes, kept)
+    )
+    assert lock.prune_entry(entry, FILES) == pruned
 
 
 def test_a_package_has_one_version_everywhere() -> None:
