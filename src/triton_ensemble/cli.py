@@ -52,6 +52,7 @@ COMMANDS = {
     "store": ("versions.store", "copy the files of published versions from and to a bucket"),
     "push": ("push.command", "upload the model repository to a bucket, as a new version"),
     "sizes": ("push.sizes", "print the memory and disk that a pod needs for the model files"),
+    "ci": ("container.ci", "build, test, sign and tag images in a job of CI"),
     "tir": ("tir.command", "make the model endpoint of deploy/tir/endpoint.yml"),
     "update": (
         "change.update",

@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 import yaml
-from support import ROOT, Generate, Project, run, succeed
+from support import ROOT, SOURCES, Generate, Project, run, succeed
 
 from docker.stand_in import docker
 from triton_ensemble.container import digests
@@ -58,7 +58,7 @@ def scripts(project: Project, ci: str, registry: str) -> list[str]:
         return ["\n".join(job["script"])]
     job = yaml.safe_load((project / ".github/workflows/ci.yml").read_text())["jobs"]["image"]
     commands = [step["run"] for step in job["steps"] if "run" in step and "if" not in step]
-    return [command.replace("ghcr.io", registry) for command in commands if "sudo" not in command]
+    return [command.replace("ghcr.io", registry).replace(" --room", "") for command in commands]
 
 
 def files_of(image: str) -> set[str]:
@@ -99,7 +99,14 @@ def test_the_published_image_is_the_tested_one(
     make = " ".join([shutil.which("make") or "", *project.make_command()[1:]])
     (tmp_path / "make").write_text(f'#!/bin/sh\nexec {make} "$@"\n')
     (tmp_path / "make").chmod(0o755)
+    program = project / ".venv/bin/triton-ensemble"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m triton_ensemble "$@"\n')
+    program.chmod(0o755)
     environment = {
+        "PYTHONPATH": str(SOURCES),
+        "IMAGES": "mounted models" if names else "",
+        "BUILDX_BUILDER": "job-1",
         "PATH": f"{tmp_path}:{Path(sys.prefix, 'bin')}:/usr/bin:/bin:/usr/sbin",
         "ENGINE": os.environ["DOCKER"],
         "DOCKER": "docker",

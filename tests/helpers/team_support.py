@@ -76,7 +76,7 @@ steps:
 # A line of each managed file that a setting of the team changes.
 WORDS = {
     ".github/CODEOWNERS": "* @example/fraud # fraud",
-    ".github/workflows/ci.yml": 'REPOSITORY=harbor.example.com/ml/fraud" >> "$GITHUB_ENV"',
+    ".github/workflows/ci.yml": 'ci build "harbor.example.com/ml/fraud"',
     ".pre-commit-config.yaml": '- {"repo": "https://git.example.com/hooks", "rev": "v1", "hooks": [',
     ".github/workflows/update.yml": """\
     uses: example/template/.github/workflows/update-project.yml@0123456789abcdef0123456789abcdef01234567

@@ -10,11 +10,24 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 
 import copier
 import pytest
 from docs_blocks import read_blocks
-from support import COPIER, MATRIX, ROOT, SOURCES, Generate, Project, run, step, succeed, validate
+from support import (
+    COPIER,
+    MATRIX,
+    ROOT,
+    SOURCES,
+    Generate,
+    Project,
+    call,
+    run,
+    step,
+    succeed,
+    validate,
+)
 from wheels import pack_wheel
 from workflows_support import (
     OWN,
@@ -87,71 +100,122 @@ def test_engines_are_built_where_the_gpu_is_before_the_image(generate: Generate)
             assert (
                 0
                 < text.index("make engines")
-                < text.index("image DOCKER" if job != "gpu" else "make image")
+                < text.index("ci build" if job != "gpu" else "make image")
             )
             assert "make repository" not in text
 
 
-def test_the_name_of_an_image_is_in_small_letters(
-    of_ci: Callable[..., Project], tmp_path: Path
-) -> None:
-    """Docker takes no others, GitHub does."""
-    steps = read(of_ci(ci="github", gpu_count=0) / ".github/workflows/ci.yml")["jobs"]["image"]
-    [script] = [step["run"] for step in steps["steps"] if "REPOSITORY=" in step.get("run", "")]
-    of = {"GITHUB_REPOSITORY": "Me/P", "GITHUB_ENV": "env"}
-    succeed(run("bash", "-e", "-c", script, cwd=tmp_path, **of))
-    assert (tmp_path / "env").read_text() == "REPOSITORY=ghcr.io/me/p\n"
-
-
-DOCKER = """#!/bin/sh
-echo "$*" >> "$ASKED"
-while [ $# != 0 ] && [ "$1" != --metadata-file ]; do shift; done
-[ $# = 0 ] || echo '"containerimage.digest": "sha256:'$(printf %s "$2" | sha256sum | cut -c -64)'"' > "$2"
+# A program that CI calls: it notes what it is asked, and what its variables are.
+ASKED = """#!/bin/sh
+echo "${0##*/} $*" >> "$ASKED"
 """
+DOCKER = (
+    ASKED
+    + """while [ $# != 0 ] && [ "$1" != --metadata-file ]; do shift; done
+[ $# = 0 ] || echo '{"containerimage.digest": "sha256:'$(printf %s "$2" | sha256sum | cut -c -64)'"}' > "$2"
+"""
+)
+MAKE = (
+    ASKED
+    + """[ "$1" != up ] || echo http://127.0.0.1:49153
+echo "$HTTP_PORT $TRITON_URL $(cat "$AWS_WEB_IDENTITY_TOKEN_FILE" 2>/dev/null)" >> "$ASKED"
+[ "$1" != "$FAILS" ]
+"""
+)
+REPOSITORY = "r.example.org/me/p"
+NAMES = ["IMAGE", "GATEWAY_IMAGE", "MOUNTED_IMAGE", "MODELS_IMAGE", "RAY_IMAGE"]
 
 
-def large_disk(free_gb: int) -> str:
-    """Return a `df` that says how much of a disk is free."""
-    return f"#!/bin/sh\nprintf 'F\\nd 0 0 {free_gb << 20} 0%% /\\n'\n"
+def write_programs(folder: Path, **programs: str) -> None:
+    """Write programs into a folder, and the project's `triton-ensemble` where a job has it."""
+    command = f'#!/bin/sh\nPYTHONPATH={SOURCES} exec {sys.executable} -m triton_ensemble "$@"\n'
+    for name, text in {**programs, ".venv/bin/triton-ensemble": command}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
 
 
-def test_gitlab_builds_each_image_where_there_is_no_python(
-    generate: Generate, tmp_path: Path
+def run_ci(
+    script: str, folder: Path, project: Path, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run commands of a job in a project, with the programs of a folder first in PATH."""
+    variables = {"ASKED": str(folder / "asked"), "RUNNER_TEMP": str(folder)} | variables
+    path = f"{folder}:/usr/bin:/bin"
+    return run("bash", "-ec", script, cwd=project, PATH=path, **variables)
+
+
+def read_asked(folder: Path) -> list[str]:
+    """Return what the programs in a folder were asked."""
+    return (folder / "asked").read_text().splitlines()
+
+
+def script_of(project: Project, job: str, *words: str) -> str:
+    """Return the commands of a job that have one of some words in them."""
+    if (project / ".gitlab-ci.yml").exists():
+        lines = read(project / ".gitlab-ci.yml")[job]["script"]
+    else:
+        steps = read(project / ".github/workflows/ci.yml")["jobs"][job]["steps"]
+        lines = [step["run"] for step in steps if "run" in step]
+    return "\n".join(line for line in lines if not words or any(word in line for word in words))
+
+
+@pytest.mark.parametrize(
+    ("extras", "images", "built"),
+    [
+        ([], "", NAMES[:1]),
+        (["gateway", "kubernetes"], "", NAMES[:2]),
+        (["gateway", "kubernetes"], "models, mounted", NAMES[:4]),
+        (["kserve", "ray"], "", ["IMAGE", "MOUNTED_IMAGE", "RAY_IMAGE"]),
+    ],
+)
+@pytest.mark.parametrize("ci", ["github", "gitlab"])
+def test_the_images_are_those_that_were_chosen(
+    generate: Generate, tmp_path: Path, ci: str, extras: list[str], images: str, built: list[str]
 ) -> None:
-    project = generate(ci="gitlab", gpu_count=0, extras=["gateway", "kubernetes", "ray"])
-    for name, text in {"docker": DOCKER, "apk": "#!/bin/sh\n", "df": large_disk(30)}.items():
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
-    job = read(project / ".gitlab-ci.yml")["publish"]
-    succeed(
-        run(
-            *("sh", "-ec", "\n".join(job["script"])),
-            cwd=project.path,
-            PATH=f"{tmp_path}:/usr/bin:/bin",
-            VENV=str(tmp_path / "none"),
-            ASKED=str(tmp_path / "asked"),
-            CI_REGISTRY_IMAGE="r.example.org/me/p",
+    """A machine of GitLab has no environment, and a name has small letters, as Docker takes no others."""
+    project = generate(ci=ci, gpu_count=0, extras=extras)
+    write_programs(tmp_path, docker=DOCKER, apk="#!/bin/sh\n", sudo="#!/bin/sh\n")
+    write_programs(project.path)
+    job = {"github": "image", "gitlab": "publish"}[ci]
+    script = script_of(project, job, "PYTHONPATH=", " ci build", "./images.env", " ci tag")
+    variables = {"GITHUB_REPOSITORY": "Me/p", "GITHUB_ENV": str(tmp_path / "env")}
+    if ci == "gitlab":
+        variables = {"CI_REGISTRY_IMAGE": REPOSITORY, "CI_COMMIT_TAG": "v1"}
+    else:
+        script = script.replace("ghcr.io", "r.example.org").replace(
+            ".venv/bin/triton-ensemble ci tag",
+            'set -a; . "$GITHUB_ENV"; GITHUB_REF_NAME=v1 .venv/bin/triton-ensemble ci tag',
         )
+    ready = f"--assume-old=repository RUN=true STUBS=true VENV={tmp_path / 'none'}"
+    script = script.replace(" --room", "")
+    process = run_ci(script, tmp_path, project.path, IMAGES=images, MAKEFLAGS=ready, **variables)
+    succeed(process)
+    asked = "\n".join(read_asked(tmp_path))
+    folder = project.path if ci == "gitlab" else tmp_path
+    digests = dict(
+        line.split("=")
+        for line in (folder / ("images.env" if ci == "gitlab" else "env")).read_text().splitlines()
     )
-    built = re.findall(
-        r"^buildx build .*--target (\w+)|deploy/(.*)Dockerfile",
-        (tmp_path / "asked").read_text(),
-        re.M,
-    )
-    assert built == [("copied", ""), ("", "gateway."), ("mounted", ""), ("alone", ""), ("", "ray/")]
-    images = (project / "images.env").read_text()
-    assert sorted(re.findall("^(.*)=r.example.org/me/p(.*)@sha256:", images, re.M)) == [
-        ("GATEWAY_IMAGE", "-gateway"),
-        ("IMAGE", ""),
-        ("MODELS_IMAGE", "-models"),
-        ("MOUNTED_IMAGE", "-mounted"),
-        ("RAY_IMAGE", "-ray"),
-    ]
+    assert list(digests) == built
+    suffixes = dict(zip(NAMES, ["", "-gateway", "-mounted", "-models", "-ray"], strict=True))
+    options = {"--sbom=true", "--provenance=mode=max", "--cache-from", "--cache-to"}
+    builds = re.findall("^docker buildx build .*", asked, re.M)
+    for name, command in zip(built, builds, strict=True):
+        assert digests[name].startswith(f"{REPOSITORY}{suffixes[name]}@sha256:")
+        assert f"--tag {REPOSITORY}{suffixes[name]} " in command
+        assert options <= {*command.split()}
+        assert "push-by-digest=true" in command
+        tagged = f"{REPOSITORY}{suffixes[name]}:v1 {digests[name]}"
+        assert f"docker buildx imagetools create --tag {tagged}" in asked
+    if "ray" in extras:
+        assert f"--build-arg IMAGE={digests['IMAGE']} " in builds[-1]
 
 
-SHOW = """#!/bin/sh
-echo "$*" "$(cat "$AWS_WEB_IDENTITY_TOKEN_FILE" 2>/dev/null)"
-"""
+def test_an_image_that_nobody_knows_is_refused(generate: Generate, tmp_path: Path) -> None:
+    project = generate()
+    process = call(project, "ci", "build", "r.example.org/p", IMAGES="mounted,modles")
+    line = "IMAGES: there is no image modles; write mounted, models or both\n"
+    assert (process.status, process.err) == (2, line)
 
 
 @pytest.mark.parametrize(("role", "token"), [("", ""), ("arn:aws:iam::1:role/p", "T.1")])
@@ -160,44 +224,52 @@ def test_models_are_pushed_with_the_token_of_a_role_or_with_keys(
     generate: Generate, tmp_path: Path, ci: str, role: str, token: str
 ) -> None:
     project = generate(ci=ci, gpu_count=0, extras=["kserve"])
+    write_programs(tmp_path, make=MAKE)
+    write_programs(project.path)
+    (tmp_path / "answer?&audience=sts.amazonaws.com").write_text('{"count":1,"value":"T.1"}')
+    of_ci = {"AWS_TOKEN": "T.1"}
     if ci == "github":
-        job = read(project / ".github/workflows/ci.yml")["jobs"]["image"]
-        [script] = [each["run"] for each in job["steps"] if each.get("if") == "vars.MODEL_STORE"]
-    else:
-        script = "\n".join(read(project / ".gitlab-ci.yml")["deploy"]["script"])
-    answer = '#!/bin/sh\necho \'{"count":1,"value":"T.1"}\'\n'
-    for name, text in {"make": SHOW, "curl": answer}.items():
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
-    printed = succeed(
-        run(
-            *("bash", "-ec", script),
-            cwd=tmp_path,
-            PATH=f"{tmp_path}:/usr/bin:/bin",
-            RUNNER_TEMP=str(tmp_path),
-            MODEL_STORE="s3://b/p",
-            AWS_ROLE_ARN=role,
-            AWS_TOKEN="T.1",
-        )
-    )
-    assert printed.splitlines()[0] == f"--assume-old=repository push TO=s3://b/p {token}"
+        # The file takes the place of GitHub's service.
+        url = f"file://{tmp_path}/answer?"
+        of_ci = {"ACTIONS_ID_TOKEN_REQUEST_URL": url, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "x"}
+    script = script_of(project, {"github": "image", "gitlab": "deploy"}[ci], " ci push")
+    variables = {"MODEL_STORE": "s3://b/p", "AWS_ROLE_ARN": role, **of_ci}
+    succeed(run_ci(script, tmp_path, project.path, **variables))
+    command, given = read_asked(tmp_path)
+    assert command == "make --assume-old=repository push TO=s3://b/p"
+    assert given.strip() == token
 
 
 @pytest.mark.parametrize("fails", ["nothing", "up", "bench"])
 def test_the_container_ends_however_its_bench_ends(
-    of_ci: Callable[..., Project], tmp_path: Path, fails: str
+    generate: Generate, tmp_path: Path, fails: str
 ) -> None:
-    steps = read(of_ci(ci="github", gpu_count=2) / ".github/workflows/ci.yml")["jobs"]["gpu"]
-    [script] = [step["run"] for step in steps["steps"] if step.get("name") == "Bench the container"]
-    (tmp_path / "make").write_text(
-        "#!/bin/sh\necho http://127.0.0.1:49153\n"
-        f'echo "$1 $HTTP_PORT $TRITON_URL" >&2; [ "$1" != {fails} ]\n'
-    )
-    (tmp_path / "make").chmod(0o755)
-    process = run("bash", "-e", "-c", script, cwd=tmp_path, PATH=f"{tmp_path}:/bin:/usr/bin")
-    bench = [] if fails == "up" else ["bench  http://127.0.0.1:49153"]
-    assert process.stderr.splitlines() == ["up 0 ", *bench, "down  "]
-    assert bool(process.returncode) is (fails != "nothing")
+    project = generate(ci="github", gpu_count=2)
+    write_programs(tmp_path, make=MAKE)
+    write_programs(project.path)
+    script = script_of(project, "gpu", " ci bench")
+    process = run_ci(script, tmp_path, project.path, FAILS=fails)
+    bench = [] if fails == "up" else ["make bench", " http://127.0.0.1:49153 "]
+    asked = ["make up", "0  ", *bench, "make down ARGS=--volumes", "  "]
+    assert read_asked(tmp_path) == asked
+    assert process.returncode == (fails != "nothing")
+    assert "Traceback" not in process.stderr
+
+
+@pytest.mark.parametrize("without", ["", "MOUNTED_IMAGE"])
+def test_each_image_of_the_server_is_tested_and_all_are_signed(
+    tmp_path: Path, without: str
+) -> None:
+    write_programs(tmp_path, make=MAKE, cosign=ASKED)
+    digests = {name: f"r/{name.lower()}@sha256:1" for name in NAMES if name != without}
+    script = "\n".join(f".venv/bin/triton-ensemble ci {action}" for action in ("test", "sign"))
+    succeed(run_ci(script, tmp_path, tmp_path, **digests))
+    *tests, signs = (line for line in read_asked(tmp_path) if line.strip())
+    assert tests == ["make test-docker"] * (1 if without else 2)
+    assert signs == f"cosign sign --yes {' '.join(digests.values())}"
+    process = run_ci(".venv/bin/triton-ensemble ci tag", tmp_path, tmp_path)
+    line = "IMAGE has no digest; run `triton-ensemble ci build` before\n"
+    assert (process.returncode, process.stderr) == (2, line)
 
 
 EXAMPLES = sorted(path.parent.name for path in ROOT.glob("examples/*/pipeline.yml"))
@@ -569,22 +641,27 @@ def test_the_script_for_other_tools_commits_an_update_but_no_conflict(
     assert (bool(code), message) == (True, "")
 
 
-@pytest.mark.parametrize("ci", ["github", "gitlab"])
 @pytest.mark.parametrize("free_gb", [29, 30])
+@pytest.mark.parametrize("ci", ["github", "gitlab"])
 def test_a_machine_without_room_for_the_image_ends_the_job_at_once(
-    generate: Generate, tmp_path: Path, ci: str, free_gb: int
+    generate: Generate, monkeypatch: pytest.MonkeyPatch, ci: str, free_gb: int
 ) -> None:
     project = generate(ci=ci)
+    job = {"github": "image", "gitlab": "publish"}[ci]
+    [command] = script_of(project, job, " ci build").splitlines()
     if ci == "github":
-        job = read(project / ".github/workflows/ci.yml")["jobs"]["image"]
-        assert job["runs-on"] == "${{ vars.IMAGE_RUNNER || 'ubuntu-24.04' }}"
-        [script] = [each["run"] for each in job["steps"] if "df -Pk" in each.get("run", "")]
-    else:
-        script = read(project / ".gitlab-ci.yml")["publish"]["script"][0]
-    for name, text in {"df": large_disk(free_gb), "sudo": "#!/bin/sh\n"}.items():
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
-    process = run("sh", "-ec", script, cwd=tmp_path, PATH=f"{tmp_path}:/usr/bin:/bin")
-    assert process.returncode == (free_gb < 30)
+        runs_on = read(project / ".github/workflows/ci.yml")["jobs"]["image"]["runs-on"]
+        assert runs_on == "${{ vars.IMAGE_RUNNER || 'ubuntu-24.04' }}"
+    disk = SimpleNamespace(free=free_gb << 30)
+    monkeypatch.setattr("triton_ensemble.container.ci.shutil.disk_usage", lambda _: disk)
+    removed: list[str] = []
+    monkeypatch.setattr("triton_ensemble.container.ci.call", lambda *words: removed.extend(words))
+    monkeypatch.setattr("triton_ensemble.container.ci.choose_images", list)
+    words = command.split(" ci ")[1].split()
+    variables = {"GITLAB_CI": "1"} if ci == "gitlab" else {"RUNNER_ENVIRONMENT": "github-hosted"}
+    said = call(project, "ci", *words, **variables)
+    assert said.status == (2 if free_gb < 30 else 0)
+    assert removed[:3] == ([] if ci == "gitlab" else ["sudo", "rm", "-rf"])
     if free_gb < 30:
-        assert process.stdout.startswith("Triton's image needs 30 GB of disk, and 29 GB are free; ")
+        line = "Triton's image needs 30 GB of disk, and 29 GB are free; "
+        assert said.err.startswith(line)

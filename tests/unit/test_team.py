@@ -67,9 +67,7 @@ def test_words_of_a_team_stand_in_ci_monitoring_and_ray(project: Project) -> Non
         [job] = {"image", "publish"} & steps.keys()
         assert steps[job][0] == './ci/proxy "$PROXY"'
         login = next(
-            i
-            for i, each in enumerate(steps[job])
-            if "docker login" in each or "push-by-digest" in each
+            i for i, each in enumerate(steps[job]) if "docker login" in each or " ci build" in each
         )
         assert "./ci/scan" in steps[job]
         assert steps[job].index("./ci/scan") >= login - 1
