@@ -78,6 +78,7 @@ def test_what_curl_can_not_send(generate: Generate) -> None:
 def test_the_first_screen_of_a_generated_readme(default_project: Project) -> None:
     """What it is, three commands, a line for a shell and one for Python stand before any table."""
     lines = (default_project / "README.md").read_text().splitlines()
+    assert len(lines) <= 120
     first = "\n".join(lines[:45])
     assert [
         command.split("#")[0].strip() for command in read_blocks(first, "sh")[0].splitlines()
