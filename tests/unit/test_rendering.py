@@ -56,8 +56,8 @@ src/PACKAGE/runtime/clients.py src/PACKAGE/runtime/errors.py src/PACKAGE/runtime
 src/PACKAGE/runtime/grpc_transport.py src/PACKAGE/runtime/http_transport.py
 src/PACKAGE/runtime/printing.py src/PACKAGE/runtime/shared_memory.py
 src/PACKAGE/runtime/transport.py
-tests/conftest.py tests/test_live.py tests/test_reference.py tests/test_steps.py
-tests/docker/conftest.py tests/docker/test_container.py
+tests/test_live.py tests/test_reference.py tests/test_steps.py
+tests/docker/test_container.py
 vendor/push.txt vendor/pipeline.schema.json vendor/project.json vendor/requirements.txt WHEEL
 .github/workflows/ci.yml .github/workflows/update.yml
 model_repository/ENSEMBLE/config.pbtxt model_repository/ENSEMBLE/1/README.md
