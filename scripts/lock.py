@@ -46,6 +46,7 @@ DEV = ["mypy", "pytest", "pytest-docker", "questionary", "ruamel.yaml", "ruff", 
 # Of a generated project: what its client needs over gRPC, and the toolkit.
 CLIENT = ["numpy", "pyyaml", "tritonclient[grpc]"]
 HEAD = "# Managed by triton-ensemble-template: what `make {}` runs, by hash.\n"
+INCLUDED = "{% include 'template/vendor/gateway.txt' %}\n"
 # Of a generated project, by the command whose environment alone has them.
 GATEWAY = [
     *CLIENT,
@@ -251,11 +252,17 @@ def main() -> None:
         versions = Path(folder, "versions.txt")  # of packages on any machine
         versions.write_text(re.sub(r"\n    --hash.*", "", text))
         compile_lock(ROOT / "requirements-unit.lock", UNIT, versions, environment=ANYWHERE)
+        pruned: dict[str, list[str]] = {}
         for name, (command, packages) in OWN.items():
-            path, head = ROOT / f"template/vendor/{name}.txt", HEAD.format(command)
-            entries = compile_lock(path, packages, versions)
-            files = read_files(path)
-            path.write_text(head + "".join(sorted(prune_entry(each, files) for each in entries)))
+            entries = compile_lock(Path(folder, name), packages, versions)
+            files = read_files(Path(folder, name))
+            pruned[name] = sorted(prune_entry(each, files) for each in entries)
+            text = HEAD.format(command) + "".join(pruned[name])
+            if name == "ray":  # it has all of the gateway's, and the wheel carries them once
+                own = (each for each in pruned[name] if each not in pruned["gateway"])
+                text = HEAD.format(command) + "".join(own) + INCLUDED
+            target = f"{name}.txt.jinja" if name == "ray" else f"{name}.txt"
+            (ROOT / "template/vendor" / target).write_text(text)
         run = LOCKS / "run.txt"
         entries = compile_lock(run, RUN, versions)
         for name, packages in {"dev": DEV, **{package: [package] for package in PACKAGES}}.items():
