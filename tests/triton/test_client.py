@@ -148,7 +148,7 @@ def test_a_connection_that_the_server_closed_is_made_anew(
 ) -> None:
     with digits.module.Client(digits.urls["http"], retries=0) as client:
         client.image_classification(images)
-        kept = client._transport._idle.queue[0]
+        kept = client._transport._pool.pool.queue[-1].sock
         kept.shutdown(socket.SHUT_RDWR)  # as it looks from here
         assert len(client.image_classification(images).LABEL) == 3
 
@@ -420,18 +420,25 @@ def test_the_command_line_takes_values_of_each_type(types: Served, tmp_path: Pat
 def test_bf16_is_float32_to_the_caller(generate: Generate) -> None:
     """The local Triton can't serve it, so what is sent, and what is read, is looked at without a server."""
     with package(generate(**UNUSUAL["BF16"])) as module:
-        batches, transport = (
+        batches, bodies, over_grpc, transport = (
             importlib.import_module(f"{module.__name__}.runtime.{name}")
-            for name in ("batches", "transport")
+            for name in ("batches", "bodies", "grpc_transport", "transport")
         )
         given = batches.arrays({"A": [[1, -2.5, 0.15, 3]]})
-        [sent], _ = transport.encode_request(grpc, transport.Request(given, ["B"], None), None)
+        [sent], _ = over_grpc.encode_request(transport.Request(given, ["B"], None))
         assert (sent.datatype(), sent._get_content()[:4]) == ("BF16", b"\x80\x3f\x20\xc0")
         answer = grpc.service_pb2.ModelInferResponse(raw_output_contents=[sent._get_content()])
         answer.outputs.add(name="B", datatype="BF16", shape=[1, 4])
-        array = transport.decode_result(grpc.InferResult(answer), ["B"])["B"]
-        assert array.dtype == np.float32
-        np.testing.assert_allclose(array, [[1, -2.5, 0.15, 3]], rtol=1e-2)
+        assert bodies.encode_tensor(given["A"]) == sent._get_content()
+        head = {"name": "B", "datatype": "BF16", "shape": [1, 4]}
+        head["parameters"] = {"binary_data_size": 8}
+        body = json.dumps({"outputs": [head]}).encode()
+        for array in (
+            over_grpc.decode_result(grpc.InferResult(answer), ["B"])["B"],
+            bodies.decode(body + sent._get_content(), len(body), ["B"], "host")["B"],
+        ):
+            assert array.dtype == np.float32
+            np.testing.assert_allclose(array, [[1, -2.5, 0.15, 3]], rtol=1e-2)
 
 
 @pytest.mark.slow

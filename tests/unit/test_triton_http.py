@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
+import importlib
 import json
 import struct
+import sys
+from collections import namedtuple
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext, suppress
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,46 +26,24 @@ Writer: TypeAlias = asyncio.StreamWriter
 Serve = Callable[[Reader, Writer], Awaitable[None]]
 
 
-def errors() -> Any:
-    """Return the client's errors, of which each project has a copy."""
-    file = ROOT / "template/src/{{ package }}/runtime/errors.py"
-    spec = importlib.util.spec_from_file_location("errors", file)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def runtime(name: str, **tensors: Any) -> Any:
+    """Return what is the same in the clients of all projects, as that of a package with these tensors."""
+    package, own = ModuleType(name), ModuleType(f"{name}.tensors")
+    package.__path__ = [str(ROOT / "template/src/{{ package }}")]
+    vars(own).update(tensors)
+    sys.modules.update({name: package, own.__name__: own})
+    for module in ("bodies", "errors", "flow", "transport"):
+        importlib.import_module(f"{name}.runtime.{module}")
+    return importlib.import_module(f"{name}.runtime")
 
 
-ERRORS = errors()
-
-
-class Deadline:
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def left(self) -> float:
-        return self._seconds
-
-    def left_us(self) -> int:
-        return round(self._seconds * 1e6)
-
-    def make_timeout(self) -> Exception:
-        error: Exception = ERRORS.DeadlineExceeded("late")
-        return error
-
-
-NEEDED = SimpleNamespace(optional=False)
+Tensor = namedtuple("Tensor", "datatype dims optional")
+OUTPUTS = {"TEXT": Tensor("BYTES", (1,), False), "NUMBER": Tensor("FP32", (-1,), False)}
+TENSORS = {"MODEL": "a b", "SEQUENTIAL": False, "MAX_BATCH_SIZE": 2, "INPUTS": {}, "OUTPUTS": OUTPUTS, "Tensor": Tensor}  # fmt: skip
+RUNTIME = runtime("client_of_test_triton_http", **TENSORS)
+ERRORS = RUNTIME.errors
 CLIENT = SimpleNamespace(
-    tensors=SimpleNamespace(
-        MODEL="a b", SEQUENTIAL=False, OUTPUTS={"TEXT": NEEDED, "NUMBER": NEEDED}
-    ),
-    runtime=SimpleNamespace(
-        errors=ERRORS,
-        flow=SimpleNamespace(Deadline=Deadline),
-        transport=SimpleNamespace(position=lambda sequence, start, end: {}),
-    ),
-    InferenceError=ERRORS.InferenceError,
+    tensors=SimpleNamespace(**TENSORS), runtime=RUNTIME, InferenceError=ERRORS.InferenceError
 )
 INPUTS: Arrays = {
     "TEXT": np.array([[b"\xff\0"], [b""]], object),
@@ -82,9 +62,9 @@ async def triton(serve: Serve) -> AsyncIterator[TritonHttp]:
 async def request(reader: Reader) -> tuple[str, dict[str, Any], bytes]:
     """Return the first line of a request, its JSON, and the bytes of its tensors."""
     line, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
-    headers = dict(text.split(": ") for text in lines if text)
-    body = await reader.readexactly(int(headers["Content-Length"]))
-    length = int(headers["Inference-Header-Content-Length"])
+    headers = dict(text.lower().split(": ") for text in lines if text)
+    body = await reader.readexactly(int(headers["content-length"]))
+    length = int(headers["inference-header-content-length"])
     return line, json.loads(body[:length]), body[length:]
 
 
@@ -99,7 +79,7 @@ async def echo(reader: Reader, writer: Writer) -> None:
     while not reader.at_eof():
         line, asked, tensors = await request(reader)
         assert line == "POST /proxied/v2/models/a%20b/infer HTTP/1.1"
-        assert asked["parameters"]["timeout"] == 5_000_000
+        assert 4_000_000 < asked["parameters"]["timeout"] <= 5_000_000
         head = json.dumps({"outputs": asked["inputs"]}).encode()
         message = answer("200 OK", head + tensors, len(head) if tensors else 0)
         for part in (message[:20], message[20:]):

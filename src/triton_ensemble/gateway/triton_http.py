@@ -1,5 +1,6 @@
 """Triton over HTTP with tensors as bytes: a call takes a third less processor time than one over gRPC.
 
+The bodies are those of the project's client, which blocks.
 A call that is cancelled closes its connection. Triton then computes on, as it does for an ensemble over gRPC, too.
 """
 
@@ -7,26 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import struct
 from collections.abc import Mapping
 from typing import Protocol
 from urllib.parse import quote, urlsplit
 
 import httptools
-import numpy as np
 import orjson
 from google.protobuf.json_format import ParseDict, ParseError  # type: ignore[import-untyped, unused-ignore]
 from tritonclient.grpc import service_pb2  # type: ignore[import-untyped]
-from tritonclient.utils import (  # type: ignore[import-untyped]
-    InferenceServerException,
-    deserialize_bytes_tensor,
-    np_to_triton_dtype,
-    triton_to_np_dtype,
-)
+from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from triton_ensemble.client import Array, Arrays, Deadline, Package
+from triton_ensemble.client import Arrays, Deadline, Package
 
-LENGTH = "Inference-Header-Content-Length"  # of the JSON before the tensors
+LENGTH = b"inference-header-content-length"  # as in the client
 
 
 class Statistics(Protocol):
@@ -45,8 +39,6 @@ class TritonHttp:
         self._client, self._server = client, urlsplit(url)
         self._tls = ssl.create_default_context() if self._server.scheme == "https" else None
         self._model = f"models/{quote(client.tensors.MODEL)}"
-        binary = {"binary_data": True}
-        self._outputs = [{"name": n, "parameters": binary} for n in client.tensors.OUTPUTS]
         self._idle: list[_Connection] = []
 
     async def __aenter__(self) -> TritonHttp:
@@ -71,30 +63,15 @@ class TritonHttp:
         end: bool = False,
     ) -> Arrays:
         """Return the outputs of one request as it is; without `sequence`, it is one by itself; raises InferenceError."""
-        deadline = self._client.runtime.flow.Deadline(timeout)
-        contents = [_content(array) for array in inputs.values()]
-        described = [
-            {
-                "name": name,
-                "shape": array.shape,
-                "datatype": np_to_triton_dtype(array.dtype),
-                "parameters": {"binary_data_size": len(content)},
-            }
-            for (name, array), content in zip(inputs.items(), contents, strict=True)
-        ]
-        place = self._client.runtime.transport.position(sequence, start, end)
-        given = {"timeout": deadline.left_us(), **place}
-        request = {"inputs": described, "outputs": self._outputs, "parameters": given}
-        head = orjson.dumps(request | {"id": request_id})
-        more = {**(headers or {}), LENGTH: str(len(head))}
-        answer = await self._ask("POST", f"{self._model}/infer", deadline, more, head, *contents)
-        try:
-            outputs = _outputs(answer)
-            known = self._client.tensors.OUTPUTS.items()
-            return {n: outputs[n] for n, one in known if n in outputs or not one.optional}
-        except (KeyError, TypeError, ValueError, struct.error):
-            reason = f"{self._server.netloc} answers what is not Triton's"
-            raise self._client.runtime.errors.ServerFailure(reason) from None
+        runtime, outputs = self._client.runtime, tuple(self._client.tensors.OUTPUTS)
+        options = {"request_id": request_id, **runtime.transport.position(sequence, start, end)}
+        deadline = runtime.flow.Deadline(timeout)
+        body = runtime.bodies.encode(runtime.transport.Request(inputs, outputs, deadline, options))
+        more = {**(headers or {}), runtime.bodies.LENGTH: str(len(body[0]))}
+        answer = await self._ask("POST", f"{self._model}/infer", deadline, more, *body)
+        server = self._server.netloc
+        decoded: Arrays = runtime.bodies.decode(answer.content, answer.length, outputs, server)
+        return decoded
 
     async def get_inference_statistics(
         self, *, client_timeout: float
@@ -129,7 +106,8 @@ class TritonHttp:
         except httptools.HttpParserError:
             raise errors.ServerFailure(f"{server.netloc}: the answer is not HTTP") from None
         if answer.status != 200:
-            raise errors.make_error(str(answer.status), _error(answer.content))
+            text = self._client.runtime.bodies.read_error(answer.content)
+            raise errors.make_error(str(answer.status), text)
         return answer
 
     async def _exchange(self, message: bytes, deadline: Deadline) -> _Answer:
@@ -218,7 +196,7 @@ class _Connection(asyncio.Protocol):
         self._read = _Answer()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() == LENGTH.lower().encode():
+        if name.lower() == LENGTH:
             self._read.length = int(value)
 
     def on_body(self, part: bytes) -> None:
@@ -237,33 +215,3 @@ class _Connection(asyncio.Protocol):
         if not self._answer.done():
             self._answer.set_exception(error)
             self._answer.exception()  # nobody may wait for it
-
-
-def _outputs(answer: _Answer) -> Arrays:
-    outputs = {}
-    at = answer.length or len(answer.content)  # it is not said where all tensors are empty
-    for output in orjson.loads(answer.content[:at])["outputs"]:
-        end = at + output["parameters"]["binary_data_size"]
-        array = _array(output["datatype"], answer.content[at:end])
-        outputs[output["name"]], at = array.reshape(output["shape"]), end
-    return outputs
-
-
-def _content(array: Array) -> bytes:
-    if array.dtype != object:
-        return array.tobytes()
-    return b"".join(part for cell in array.flat for part in (struct.pack("<I", len(cell)), cell))
-
-
-def _array(datatype: str, content: bytes) -> Array:
-    if datatype == "BYTES":
-        return np.asarray(deserialize_bytes_tensor(content))
-    array = np.frombuffer(content, triton_to_np_dtype(datatype))
-    return array.astype(np.float32) if datatype == "BF16" else array  # NumPy has no BF16
-
-
-def _error(content: bytes) -> str:
-    try:
-        return str(orjson.loads(content)["error"])
-    except (KeyError, TypeError, ValueError):
-        return content[:200].decode(errors="replace")

@@ -12,7 +12,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from tritonclient import grpc  # type: ignore[import-untyped]
@@ -23,11 +25,8 @@ from .batches import Arrays, Inputs, arrays, join_rows, part, select_outputs, sp
 from .errors import InferenceError
 from .flow import Deadline, flow
 from .grpc_transport import GrpcTransport, lose_connections
-from .shared_memory import Regions, explain_mapping
+from .http_transport import HttpTransport
 from .transport import Request, Tls, is_grpc, server
-
-if TYPE_CHECKING:
-    from .http_transport import HttpTransport
 
 CLOSED = "the client is closed; make a new one"
 
@@ -62,9 +61,7 @@ class Calls(ABC):
         if is_grpc(address):
             self._transport = GrpcTransport(self._api, address, self._headers, tls or Tls())
         elif self._api is grpc:
-            from . import http_transport  # HTTP needs gevent, gRPC does not
-
-            self._transport = http_transport.HttpTransport(address, self._headers, tls or Tls())
+            self._transport = HttpTransport(address, self._headers, tls or Tls())
         else:
             raise ValueError(f"{url} is not gRPC, which asyncio needs here; write grpc://host:port")
         self.timeout = timeout
@@ -79,7 +76,7 @@ class Calls(ABC):
         """Make the objects that belong to this process, and drop the parent's after a fork."""
         self._transport.forget()
         self._pool = ThreadPoolExecutor(self._in_flight)  # for BaseClient; threads start on demand
-        self._regions = Regions() if self._shared_memory else None
+        self._regions = _make_regions() if self._shared_memory else None
 
     def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
         """Pickle the options: another process opens its own connections."""
@@ -140,17 +137,18 @@ class Calls(ABC):
             return error
 
     async def _send_request(self, request: Request) -> Arrays:
-        infer = self._transport.infer
         if self._regions is None:
-            return await infer(request)
-        with self._regions.lend(request.inputs) as region:
-            if region.registered:
-                with region.suppress_forgotten():
-                    return await infer(request, region)
-            with explain_mapping():
-                await self._transport.register(region, request.deadline)
-            region.registered = True
-            return await infer(request, region)
+            return await self._transport.infer(request)
+        answer: Arrays = await self._regions.send(self._transport, request)
+        return answer
+
+
+def _make_regions() -> Any:
+    """Return the client's shared memory; raise ValueError if the project is without its code."""
+    if find_spec(name := f"{__package__}.shared_memory"):
+        return import_module(name).Regions()
+    instead = "write `shared-memory` in `extras` of pipeline.yml, and run `make apply`"
+    raise ValueError(f"this project has no code for shared_memory; {instead}")
 
 
 _clients: WeakSet[Calls] = WeakSet()
@@ -220,13 +218,7 @@ class BaseAsyncClient(Calls):
         """Close the connections; an idle connection delays the server's shutdown."""
         self._closed = True
         if self._regions:
-            deadline = Deadline(self.timeout)
-            for region in self._regions.iter_registered():
-                try:
-                    await self._transport.unregister(region, deadline)
-                except InferenceError:
-                    break  # the server has ended, or no longer has the region
-            self._regions.close()
+            await self._regions.close(self._transport, Deadline(self.timeout))
         await self._transport.close()
 
     async def __aenter__(self: Self) -> Self:

@@ -1,7 +1,7 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
 """Requests over gRPC, by tritonclient."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from inspect import iscoroutine
@@ -9,15 +9,16 @@ from typing import Any
 from urllib.parse import SplitResult
 from weakref import WeakSet
 
+import numpy as np
 from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from ..tensors import MODEL
+from ..tensors import MODEL, OUTPUTS
 from .batches import Arrays
-from .errors import InferenceError, make_error
+from .bodies import find_datatype
+from .errors import InferenceError, ServerFailure, make_error
 from .flow import Deadline
-from .shared_memory import Region
-from .transport import Request, Tls, decode_result, encode_request, is_secure, lower_names
+from .transport import Request, Tls, is_secure, lower_names
 
 FORKED = (
     "gRPC does not survive a fork, and this process was forked while a gRPC client had a connection; "
@@ -58,6 +59,36 @@ def translate_errors(deadline: Deadline) -> Iterator[None]:
         yield
     except InferenceServerException as error:
         raise grpc_error(error.status(), error.message(), deadline) from None
+
+
+def encode_request(request: Request) -> tuple[list[Any], list[Any] | None]:
+    """Return the inputs and outputs as tritonclient's, None for all outputs."""
+    tensors = []
+    for name, array in request.inputs.items():
+        tensor = grpc.InferInput(name, list(array.shape), find_datatype(array.dtype))
+        if place := request.places.get(name):
+            tensor.set_shared_memory(*place.values())
+        else:
+            tensor.set_data_from_numpy(array)
+        tensors.append(tensor)
+    if tuple(request.outputs) == tuple(OUTPUTS):
+        return tensors, None
+    return tensors, [grpc.InferRequestedOutput(name) for name in request.outputs]
+
+
+def decode_result(result: Any, outputs: Sequence[str]) -> Arrays:
+    """Return the outputs of an answer of tritonclient; raise ServerFailure if one is missing that is not optional."""
+    arrays = {}
+    for name in outputs:
+        array = result.as_numpy(name)
+        tensor = OUTPUTS.get(name)
+        if array is None and tensor and tensor.optional:
+            continue
+        if array is None:  # Triton does not treat this as an error
+            raise ServerFailure(f"the server's answer has no {name}")
+        is_bf16 = tensor is not None and tensor.datatype == "BF16"
+        arrays[name] = array.astype(np.float32) if is_bf16 else array  # NumPy does not have BF16
+    return arrays
 
 
 class GrpcTransport:
@@ -104,9 +135,9 @@ class GrpcTransport:
         """The connection, opened by the first request: with asyncio it belongs to the event loop that runs then."""
         return self.connect()
 
-    async def infer(self, request: Request, region: Region | None = None) -> Arrays:
+    async def infer(self, request: Request) -> Arrays:
         try:
-            inputs, outputs = encode_request(grpc, request, region)
+            inputs, outputs = encode_request(request)
             result = self.connection.infer(
                 MODEL,
                 inputs,
@@ -124,17 +155,7 @@ class GrpcTransport:
 
     async def ready(self, deadline: Deadline) -> bool:
         with translate_errors(deadline):
-            return bool(await self._call(self.connection.is_model_ready, deadline, MODEL))
-
-    async def register(self, region: Region, deadline: Deadline) -> None:
-        call = self.connection.register_system_shared_memory
-        with translate_errors(deadline):
-            await self._call(call, deadline, region.name, region.key, region.size_bytes)
-
-    async def unregister(self, region: Region, deadline: Deadline) -> None:
-        with translate_errors(deadline):
-            call = self.connection.unregister_system_shared_memory
-            await self._call(call, deadline, region.name)
+            return bool(await self.call("is_model_ready", deadline, MODEL))
 
     def forget(self) -> None:
         """Drop the connection of the parent process."""
@@ -147,9 +168,10 @@ class GrpcTransport:
             await _settle(connection.close())
             _open.discard(connection)
 
-    async def _call(self, method: Any, deadline: Deadline, *arguments: Any) -> Any:
+    async def call(self, method: str, deadline: Deadline, *arguments: Any) -> Any:
+        """Return the result of a method of tritonclient."""
         options = {"headers": self.headers, "client_timeout": deadline.left()}
-        return await _settle(method(*arguments, **options))
+        return await _settle(getattr(self.connection, method)(*arguments, **options))
 
 
 async def _settle(result: Any) -> Any:

@@ -1,32 +1,38 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
 """Pass inputs in system shared memory to a server on the same machine: copy them once instead of sending them."""
 
+import json
 import math
 import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
-from tritonclient.utils import serialize_byte_tensor  # type: ignore[import-untyped]
-from tritonclient.utils import shared_memory as system
+from tritonclient.utils import shared_memory as system  # type: ignore[import-untyped]
 
 from .batches import Arrays
+from .bodies import encode_tensor
 from .errors import DeadlineExceeded, InferenceError, InvalidInput, ServerFailure, Unavailable
+from .flow import Deadline
+from .grpc_transport import GrpcTransport, translate_errors
+from .http_transport import HttpTransport
+from .transport import Request
 
 HINT = "start the server with --allow-client-shm=true, or the client without shared_memory"
 LEAST_BYTES = 1 << 16
 ALIGNED_BYTES = 64
 REST_S = 60.0  # in this time a server finishes a request that the client gave up
 
+Transport: TypeAlias = GrpcTransport | HttpTransport
+
 
 class Region:
     """Memory that the server also maps, by `key`; one request at a time uses it.
 
-    `places` are the offset and the size, in bytes, of each input that it holds.
+    `places` say where it holds each input, as Request does.
     """
 
     def __init__(self, size_bytes: int) -> None:
@@ -35,14 +41,18 @@ class Region:
         self.size_bytes = size_bytes
         self.registered = False
         self.free_at = math.inf  # time.monotonic() at which another request may use it
-        self.places: dict[str, tuple[int, int]] = {}
+        self.places: dict[str, dict[str, Any]] = {}
         self._handle = system.create_shared_memory_region(self.name, self.name, size_bytes, True)
 
     def write(self, contents: Arrays) -> None:
         self.places, offset = {}, 0
         for name, content in contents.items():
             system.set_shared_memory_region(self._handle, [content], offset)
-            self.places[name] = (offset, content.nbytes)
+            self.places[name] = {
+                "shared_memory_region": self.name,
+                "shared_memory_byte_size": content.nbytes,
+                "shared_memory_offset": offset,
+            }
             offset += _align(content.nbytes)
 
     @contextmanager
@@ -59,12 +69,6 @@ class Region:
         system.destroy_shared_memory_region(self._handle)
 
 
-def _content(array: NDArray[Any]) -> NDArray[Any]:
-    if array.dtype == object:
-        return np.frombuffer(serialize_byte_tensor(array).item(), np.uint8)
-    return np.ascontiguousarray(array)
-
-
 def _align(size_bytes: int) -> int:
     return -(-size_bytes // ALIGNED_BYTES) * ALIGNED_BYTES
 
@@ -78,6 +82,19 @@ def explain_mapping() -> Iterator[None]:
         raise ServerFailure(f"{error}; {HINT}") from None
 
 
+async def _tell(
+    transport: Transport, what: str, region: Region, deadline: Deadline, **given: Any
+) -> None:
+    """Make the server register or unregister a region."""
+    if isinstance(transport, GrpcTransport):
+        method = f"{what}_system_shared_memory"
+        with translate_errors(deadline):
+            await transport.call(method, deadline, region.name, *given.values())
+    else:
+        body = json.dumps({**given, "offset": 0}).encode() if given else b""
+        transport.send(f"systemsharedmemory/region/{region.name}/{what}", deadline, [body])
+
+
 class Regions:
     """The regions of a client: one for each concurrent request."""
 
@@ -85,10 +102,24 @@ class Regions:
         self._all: list[Region] = []
         self._lock = threading.Lock()
 
+    async def send(self, transport: Transport, request: Request) -> Arrays:
+        """Return the answer to a request whose inputs are in a region."""
+        with self.lend(request.inputs) as region:
+            request = request._replace(places=region.places)
+            if region.registered:
+                with region.suppress_forgotten():
+                    return await transport.infer(request)
+            place = {"key": region.key, "byte_size": region.size_bytes}
+            with explain_mapping():
+                await _tell(transport, "register", region, request.deadline, **place)
+            region.registered = True
+            return await transport.infer(request)
+
     @contextmanager
     def lend(self, arrays: Arrays) -> Iterator[Region]:
         """Yield a region that holds the arrays. If the request is given up, a registered region rests for a while."""
-        contents = {name: _content(array) for name, array in arrays.items() if array.size}
+        filled = {name: array for name, array in arrays.items() if array.size}
+        contents = {n: np.frombuffer(encode_tensor(a), np.uint8) for n, a in filled.items()}
         region = self._find_room(sum(_align(content.nbytes) for content in contents.values()))
         given_up = True
         try:
@@ -115,9 +146,10 @@ class Regions:
         self._all.append(region)
         return region
 
-    def iter_registered(self) -> Iterator[Region]:
-        return (region for region in self._all if region.registered)
-
-    def close(self) -> None:
+    async def close(self, transport: Transport, deadline: Deadline) -> None:
+        with suppress(InferenceError):  # the server has ended, or no longer has the region
+            for region in self._all:
+                if region.registered:
+                    await _tell(transport, "unregister", region, deadline)
         while self._all:
             self._all.pop().close()

@@ -11,15 +11,22 @@ from queue import SimpleQueue
 from typing import Any
 
 from grpc import RpcError  # type: ignore[import-untyped]
-from tritonclient import grpc  # type: ignore[import-untyped]
 
 from ..tensors import MODEL, OUTPUTS, SEQUENTIAL
 from .batches import Arrays, Inputs, arrays, request_arrays, split_sequence
 from .clients import BaseAsyncClient, BaseClient
 from .errors import InferenceError
 from .flow import Deadline
-from .grpc_transport import GrpcTransport, grpc_error, is_lost, refuse_lost, translate_errors
-from .transport import Request, decode_result, encode_request, position
+from .grpc_transport import (
+    GrpcTransport,
+    decode_result,
+    encode_request,
+    grpc_error,
+    is_lost,
+    refuse_lost,
+    translate_errors,
+)
+from .transport import Request, position
 
 # With this header, a stream whose request fails while it runs ends with a status. A request that the server refuses
 # earlier has only a text. Without the header, both have only a text.
@@ -92,7 +99,7 @@ def _stream(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
         )
         is_over = False
         try:
-            tensors, outputs = encode_request(grpc, request, None)
+            tensors, outputs = encode_request(request)
             stream.async_stream_infer(
                 MODEL,
                 tensors,
@@ -153,7 +160,7 @@ class AsyncStreamClient(BaseAsyncClient):
         assert isinstance(self._transport, GrpcTransport)
         deadline = self._begin(timeout)
         with translate_errors(deadline):
-            tensors, outputs = encode_request(grpc, Request(inputs, tuple(OUTPUTS), deadline), None)
+            tensors, outputs = encode_request(Request(inputs, tuple(OUTPUTS), deadline))
             answers = self._transport.connection.stream_infer(
                 _once(
                     {

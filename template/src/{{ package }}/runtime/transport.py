@@ -1,28 +1,23 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""The common part of requests over HTTP and gRPC: the server's URL, its certificates, tritonclient's tensors."""
+"""The common part of requests over HTTP and gRPC: the request, the server's URL, its certificates."""
 
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-import numpy as np
-from tritonclient.utils import np_to_triton_dtype  # type: ignore[import-untyped]
-
-from ..tensors import OUTPUTS, SEQUENTIAL
+from ..tensors import SEQUENTIAL
 from .batches import Arrays
-from .errors import ServerFailure
 from .flow import Deadline
-from .shared_memory import Region
 
 
 class Request(NamedTuple):
     """One request to the server: the inputs, the names of the outputs, and the deadline of the answer.
 
-    `options` are tritonclient's: the request's id, its place in a sequence. Only this request has `headers`.
+    `options` are tritonclient's: the request's id, its position in a sequence. Only this request has `headers`.
+    `places` are the inputs in shared memory: region, size and offset by the names of Triton's parameters.
     """
 
     inputs: Arrays
@@ -30,6 +25,7 @@ class Request(NamedTuple):
     deadline: Deadline
     options: Mapping[str, Any] = {}
     headers: Mapping[str, str] = {}
+    places: Mapping[str, Mapping[str, Any]] = {}
 
 
 def position(sequence: int, start: bool, end: bool) -> dict[str, Any]:
@@ -103,39 +99,3 @@ def _is_address(parts: SplitResult) -> bool:
         return bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-
-
-find_datatype = cache(np_to_triton_dtype)
-
-
-def encode_request(
-    api: Any, request: Request, region: Region | None
-) -> tuple[list[Any], list[Any] | None]:
-    """Return the inputs and outputs as tritonclient's, None for all outputs; `api` is its module for HTTP or gRPC."""
-    tensors = []
-    for name, array in request.inputs.items():
-        tensor = api.InferInput(name, list(array.shape), find_datatype(array.dtype))
-        if region and name in region.places:
-            offset, size = region.places[name]
-            tensor.set_shared_memory(region.name, size, offset)
-        else:
-            tensor.set_data_from_numpy(array)
-        tensors.append(tensor)
-    if tuple(request.outputs) == tuple(OUTPUTS):
-        return tensors, None
-    return tensors, [api.InferRequestedOutput(name) for name in request.outputs]
-
-
-def decode_result(result: Any, outputs: Sequence[str]) -> Arrays:
-    """Return the outputs of an answer of tritonclient; raise ServerFailure if one is missing that is not optional."""
-    arrays = {}
-    for name in outputs:
-        array = result.as_numpy(name)
-        tensor = OUTPUTS.get(name)
-        if array is None and tensor and tensor.optional:
-            continue
-        if array is None:  # Triton does not treat this as an error
-            raise ServerFailure(f"the server's answer has no {name}")
-        is_bf16 = tensor is not None and tensor.datatype == "BF16"
-        arrays[name] = array.astype(np.float32) if is_bf16 else array  # NumPy does not have BF16
-    return arrays
