@@ -14,6 +14,7 @@ from support import Generate, Project, step
 
 ONE = {
     "project_name": "one",
+    "extras": ["shared-memory"],
     "max_batch_size": 4,
     "tensors": {"A": "FP32[-1]", "B": "FP32[-1]"},
     "steps": [step("same", ["A"], ["B"])],

@@ -72,6 +72,7 @@ options = pytest.mark.parametrize("options", [{}, {"shared_memory": True}], ids=
 
 TYPES = {
     "project_name": "types",
+    "extras": ["shared-memory"],
     "max_batch_size": 2,
     "tensors": {
         "B": "BOOL[1]",

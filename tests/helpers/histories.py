@@ -39,7 +39,7 @@ KILL, FAIL = (
 )
 # What a broken command may leave: edits that are kept twice, and the text that was applied.
 ASIDE = (".apply/kept/", ".apply/last/", ".apply/pipeline.yml", ".apply/.gitignore")
-EXTRAS = ["gateway", "kubernetes", "kserve", "monitoring", "tir"]
+EXTRAS = ["gateway", "kubernetes", "kserve", "monitoring", "shared-memory", "tir"]
 Answers = dict[str, Any]
 Contents = dict[str, bytes]
 FIGURES: Counter[str] = Counter()

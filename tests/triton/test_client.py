@@ -31,8 +31,8 @@ DIGITS = ["2", "6", "7"]
 
 
 @pytest.fixture(scope="module")
-def digits(default_project: Project) -> Iterator[Served]:
-    with serving(default_project) as server:
+def digits(generate: Generate) -> Iterator[Served]:
+    with serving(generate(extras=["shared-memory"])) as server:
         yield server
 
 
@@ -459,6 +459,12 @@ def test_a_lone_request_without_a_batch(generate: Generate, transport: str) -> N
         with pytest.raises(server.module.InvalidInput, match="X has shape") as error:
             server.call(transport, "optional", X=[[1]])
         assert error.value.row is None
+
+
+def test_shared_memory_is_an_extra(stream: Served) -> None:
+    for client in (stream.module.Client, stream.module.AsyncClient):
+        with pytest.raises(ValueError, match="write `shared-memory` in `extras` of"):
+            client(stream.urls["grpc"], shared_memory=True)
 
 
 streams = pytest.mark.parametrize("transport", ["grpc", "asyncio"])

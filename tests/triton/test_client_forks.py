@@ -35,6 +35,7 @@ LOST = "gRPC does not survive a fork"
 def server(generate: Generate) -> Iterator[Served]:
     project = generate(
         project_name="forked",
+        extras=["shared-memory"],
         max_batch_size=4,
         tensors={"A": "FP32[-1]", "B": "FP32[-1]"},
         steps=[step("same", ["A"], ["B"])],

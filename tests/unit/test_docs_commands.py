@@ -29,7 +29,7 @@ def test_each_target_that_a_page_names_is_in_a_makefile(generate: Generate) -> N
     """It is in the Makefile of this repository, or of a project with all extras and engines to build."""
     everything = generate(
         gpu_count=1,
-        extras=["monitoring", "gateway", "kubernetes", "kserve", "tir", "ray"],
+        extras=["monitoring", "gateway", "kubernetes", "kserve", "tir", "ray", "shared-memory"],
         tensors={"A": "FP32[4]", "B": "FP32[4]"},
         steps=[step("net", {"a": "A"}, {"b": "B"}, "tensorrt", trtexec=True)],
     )

@@ -30,7 +30,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-EXTRAS = ["monitoring", "gateway", "kubernetes", "kserve", "tir", "ray"]
+EXTRAS = ["monitoring", "gateway", "kubernetes", "kserve", "tir", "ray", "shared-memory"]
 REPORTED = 'x"""; __import__("os").system("touch /tmp/RAN"); """'
 PARTS = [*map(chr, range(32, 127)), *(c * 3 for c in "\"'`"), "{{", "{%", "{#", "-->", "%%{init: {}}%%", "$(touch RAN)",
          "\\n", "\\u000a", "\\x41", "%(a)s", "\ud7ff", "é", "名", "😀", "</script>", "&lt;"]  # fmt: skip

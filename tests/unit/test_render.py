@@ -35,7 +35,7 @@ SEED = int(os.environ.get("SEED", "0"))
 EACH = PIPELINES | UNUSUAL
 MORE: dict[str, dict[str, Any]] = {
     "all extras": {
-        "extras": ["monitoring", "gateway", "kubernetes", "kserve", "tir", "ray"],
+        "extras": ["monitoring", "gateway", "kubernetes", "kserve", "tir", "ray", "shared-memory"],
         "gpu_count": 2,
         "ci": "gitlab",
     },
