@@ -585,19 +585,28 @@ def test_what_a_busy_server_turns_away_is_tried_again(generate: Generate, protoc
 
 
 def test_a_retry_waits_longer_each_time_and_ends(default_project: Project) -> None:
-    with package(default_project) as module:
-        flows = importlib.import_module(f"{module.__name__}.runtime.flow")
-        busy = module.Unavailable("busy")
-        flow = flows.flow(range(2), busy, flows.Deadline(60), retries=4)
-        asked = [next(flow), next(flow)]
-        for _ in range(3):
-            asked += [flow.send(busy), next(flow)]
+    with package(default_project) as module, module.Client(retries=4) as client:
+        asked: list[Any] = []
+        error = module.Unavailable("busy")
+
+        async def fail(request: Any) -> None:
+            asked.append(len(request.inputs["IMAGE"]))
+            raise error
+
+        async def pause(seconds: float) -> None:
+            asked.append(seconds)
+
+        client._send_request, client._pause = fail, pause
         with pytest.raises(module.Unavailable):
-            flow.send(busy)
-        assert asked[1::2] == [range(2)] * 4
-        assert all(0 <= pause <= 0.1 * 2**i for i, pause in enumerate(asked[::2]))
+            client.image_classification(["x", "y"])
+        assert asked[::2] == [2] * 5
+        assert len(asked) == 9
+        assert all(0 <= pause <= 0.1 * 2**i for i, pause in enumerate(asked[1::2]))
+        asked.clear()
+        error = module.ServerFailure("no")
         with pytest.raises(module.ServerFailure):
-            next(flows.flow(range(2), module.ServerFailure("no"), flows.Deadline(60), retries=4))
+            client.image_classification(["x", "y"])
+        assert asked == [2]
 
 
 @pytest.mark.slow

@@ -38,8 +38,7 @@ def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with_uv = [uv, "pip", "install", "--python", pip[0], "--quiet", "--compile-bytecode"]
     install = [word for word in with_uv if word] if uv else pip
     succeed(run(*install, "--no-deps", "--require-hashes", f"--requirement={LOCK}", cwd=folder))
-    # The client over HTTP needs what no lock has for this Python: it installs alone.
-    succeed(run(*install, str(WHEEL), "tritonclient[grpc]", cwd=folder))
+    succeed(run(*install, str(WHEEL), "tritonclient[grpc]", "urllib3", cwd=folder))
     version = "import numpy, sys; print(sys.version_info[:2], numpy.__version__)"
     assert succeed(run(pip[0], "-c", version, cwd=folder)).startswith("(3, 13) 2.")
     return programs

@@ -75,20 +75,19 @@ def inputs(arguments: argparse.Namespace) -> dict[str, Any]:
     for text in arguments.input:
         name, value = pair(text, "--input")
         given.setdefault(name, []).append(value)
-    rows = {
-        name: [row(INPUTS[name], value) if name in INPUTS else value for value in values]
-        for name, values in given.items()
-        if values
-    }
-    for name, values in rows.items():
-        if not MAX_BATCH_SIZE and len(values) > 1:
+    rows = {}
+    for name, values in given.items():
+        read = [row(INPUTS[name], value) if name in INPUTS else value for value in values]
+        if not MAX_BATCH_SIZE and len(read) > 1:
             raise ValueError(f"{name}: give it once; {MODEL} does not take batches")
-    return {name: values if MAX_BATCH_SIZE else values[0] for name, values in rows.items()}
+        if read:
+            rows[name] = read if MAX_BATCH_SIZE else read[0]
+    return rows
 
 
 def row(tensor: Tensor, value: str) -> Any:
     """Return the row that a value of the command line stands for; raise OSError or ValueError."""
-    path = Path(value.removeprefix("@")) if value.startswith("@") or is_file(value) else None
+    path = Path(value.removeprefix("@")) if value.startswith("@") or os.path.isfile(value) else None
     shown = value if path else value[:80]
     if tensor.datatype == "BYTES" and tensor.dims == (1,):
         return path.read_bytes() if path else value
@@ -103,13 +102,6 @@ def row(tensor: Tensor, value: str) -> Any:
         raise ValueError(f"{shown}: is neither JSON nor a file: {error}") from None
     except (EOFError, ValueError) as error:
         raise ValueError(f"{shown}: {error}") from None
-
-
-def is_file(value: str) -> bool:
-    try:
-        return Path(value).is_file()
-    except (OSError, ValueError):  # too long for a name
-        return False
 
 
 def main() -> None:

@@ -22,8 +22,8 @@ from tritonclient.grpc import aio  # type: ignore[import-untyped]
 
 from ..tensors import MAX_BATCH_SIZE, OUTPUTS, URL
 from .batches import Arrays, Inputs, arrays, join_rows, part, select_outputs, split
-from .errors import InferenceError
-from .flow import Deadline, flow
+from .errors import InferenceError, InvalidInput, Unavailable
+from .flow import Deadline, shift_rows
 from .grpc_transport import GrpcTransport, lose_connections
 from .http_transport import HttpTransport
 from .transport import Request, Tls, is_grpc, server
@@ -53,22 +53,22 @@ class Calls(ABC):
         headers: Mapping[str, str] | None = None,
         tls: Tls | None = None,
     ) -> None:
-        self._url, self._headers, self._tls = url, dict(headers or {}), tls
         if in_flight < 1:
             raise ValueError(f"in_flight is {in_flight}; it must be 1 or more")
-        address = server(url or self._default_url, tls)
+        address, headers = server(url or self._default_url, tls), dict(headers or {})
         self._transport: GrpcTransport | HttpTransport
         if is_grpc(address):
-            self._transport = GrpcTransport(self._api, address, self._headers, tls or Tls())
+            self._transport = GrpcTransport(self._api, address, headers, tls or Tls())
         elif self._api is grpc:
-            self._transport = HttpTransport(address, self._headers, tls or Tls())
+            self._transport = HttpTransport(address, headers, tls or Tls())
         else:
             raise ValueError(f"{url} is not gRPC, which asyncio needs here; write grpc://host:port")
-        self.timeout = timeout
-        self._retries = retries
-        self._in_flight = in_flight
-        self._closed = False
-        self._shared_memory = shared_memory
+        self.timeout, self._retries, self._in_flight = timeout, retries, in_flight
+        self._shared_memory, self._closed = shared_memory, False
+        options = {"in_flight": in_flight, "shared_memory": shared_memory, "tls": tls}
+        self._again = functools.partial(
+            type(self), url, retries=retries, headers=headers, **options
+        )
         self._start()
         _clients.add(self)
 
@@ -80,15 +80,7 @@ class Calls(ABC):
 
     def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
         """Pickle the options: another process opens its own connections."""
-        options: dict[str, Any] = {
-            "timeout": self.timeout,
-            "retries": self._retries,
-            "in_flight": self._in_flight,
-            "shared_memory": self._shared_memory,
-            "headers": self._headers,
-            "tls": self._tls,
-        }
-        return functools.partial(type(self), self._url, **options), ()
+        return functools.partial(self._again, timeout=self.timeout), ()
 
     @property
     def max_batch_size(self) -> int:
@@ -113,18 +105,30 @@ class Calls(ABC):
         answer = await self._answer_part(rows, request)
         if not isinstance(answer, InferenceError):
             return answer
-        steps = flow(rows, answer, request.deadline, self._retries)
-        try:
-            step = next(steps)
-            while True:
-                if isinstance(step, range):
-                    step = steps.send(await self._answer_part(step, request))
-                else:
-                    await self._pause(step)
-                    step = next(steps)
-        except StopIteration as end:
-            result: Arrays = end.value
-            return result
+        for pause in request.deadline.pauses(self._retries):
+            if not isinstance(answer, Unavailable):
+                break
+            await self._pause(pause)
+            answer = await self._answer_part(rows, request)
+        if isinstance(answer, InvalidInput) and len(rows) > 1:
+            rows, answer = await self._find_first_refused(rows, answer, request)
+        if isinstance(answer, InferenceError):
+            raise shift_rows(answer, rows)
+        return answer
+
+    async def _find_first_refused(
+        self, rows: range, error: InvalidInput, request: Request
+    ) -> tuple[range, InferenceError]:
+        """Find the first refused row and its own error, by halving: Triton refuses all rows together."""
+        suspects = rows
+        while len(suspects) > 1:
+            half = suspects[: len(suspects) // 2]
+            answer = await self._answer_part(half, request)
+            if isinstance(answer, InferenceError) and not isinstance(answer, InvalidInput):
+                return rows, error
+            suspects = half if isinstance(answer, InvalidInput) else suspects[len(half) :]
+        answer = await self._answer_part(suspects, request)
+        return (suspects, answer) if isinstance(answer, InvalidInput) else (rows, error)
 
     async def _answer_part(self, rows: range, request: Request) -> Arrays | InferenceError:
         try:

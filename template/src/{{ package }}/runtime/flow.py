@@ -1,26 +1,17 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""Decide what happens to a request that fails: its deadline, its retries, and the search for the refused row.
-
-This module does not send anything. The generator `flow` yields rows to send or seconds to wait. It
-receives the answer to the rows, or their error.
-"""
+"""The time of a call and its retries, and the rows that an error names."""
 
 import math
 import random
 import re
 import time
-from collections.abc import Generator, Iterator
-from typing import TypeAlias
+from collections.abc import Iterator
 
-from .batches import Arrays
-from .errors import DeadlineExceeded, InferenceError, InvalidInput, Unavailable
+from .errors import DeadlineExceeded, InferenceError, InvalidInput
 
 LONGEST_S = 86400.0  # sockets do not accept infinity
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
-
-Answer: TypeAlias = Arrays | InferenceError | None
-Flow: TypeAlias = Generator[range | float, Answer, Arrays]
 
 
 class Deadline:
@@ -57,37 +48,6 @@ class Deadline:
             if time.monotonic() + pause >= self._end:
                 return
             yield pause
-
-
-def flow(rows: range, error: InferenceError, deadline: Deadline, retries: int) -> Flow:
-    """Return the answer to some rows of a call, whose first answer is an error; raise the last InferenceError."""
-    answer: Answer = error
-    for pause in deadline.pauses(retries):
-        if not isinstance(answer, Unavailable):
-            break
-        yield pause
-        answer = yield rows
-    if isinstance(answer, InvalidInput) and len(rows) > 1:
-        rows, answer = yield from _find_first_refused(rows, answer)
-    if isinstance(answer, InferenceError):
-        raise shift_rows(answer, rows)
-    assert answer is not None
-    return answer
-
-
-def _find_first_refused(
-    rows: range, error: InvalidInput
-) -> Generator[range | float, Answer, tuple[range, InferenceError]]:
-    """Find the first refused row and its own error, by halving: Triton refuses all rows together."""
-    suspects = rows
-    while len(suspects) > 1:
-        half = suspects[: len(suspects) // 2]
-        answer = yield half
-        if isinstance(answer, InferenceError) and not isinstance(answer, InvalidInput):
-            return rows, error
-        suspects = half if isinstance(answer, InvalidInput) else suspects[len(half) :]
-    answer = yield suspects
-    return (suspects, answer) if isinstance(answer, InvalidInput) else (rows, error)
 
 
 def shift_rows(error: InferenceError, rows: range) -> InferenceError:

@@ -25,13 +25,13 @@ FORKED = (
     "close the client before the fork, start the process by spawn, or write http://host:port"
 )
 in_process: dict[str, Any] = {}  # connections to servers of this process, by HOST in grpc://HOST
-_open: WeakSet[Any] = WeakSet()
+opened: WeakSet[Any] = WeakSet()
 _lost: list[Any] = []  # connections that were open in the parent of a forked process
 
 
 def lose_connections() -> None:
     """Mark the connections of the parent process as lost. With gRPC 1.85 calls then hang without a deadline, or fail."""
-    _lost.extend(_open)
+    _lost.extend(opened)
 
 
 def is_lost() -> bool:
@@ -116,19 +116,8 @@ class GrpcTransport:
             private_key=self._tls.private_key,
             certificate_chain=self._tls.certificate_chain,
         )
-        _open.add(made)
+        opened.add(made)
         return made
-
-    @contextmanager
-    def lend_connection(self) -> Iterator[Any]:
-        """Yield a connection for one stream."""
-        connection = self.connect()
-        try:
-            yield connection
-        finally:
-            if not is_lost():
-                connection.close()
-                _open.discard(connection)
 
     @cached_property
     def connection(self) -> Any:
@@ -166,7 +155,7 @@ class GrpcTransport:
         self._is_closed = True
         if connection := vars(self).pop("connection", None):
             await _settle(connection.close())
-            _open.discard(connection)
+            opened.discard(connection)
 
     async def call(self, method: str, deadline: Deadline, *arguments: Any) -> Any:
         """Return the result of a method of tritonclient."""

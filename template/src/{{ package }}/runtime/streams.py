@@ -5,8 +5,8 @@ They call over gRPC. A call is a stream; in the synchronous client each stream h
 """
 
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -23,6 +23,7 @@ from .grpc_transport import (
     encode_request,
     grpc_error,
     is_lost,
+    opened,
     refuse_lost,
     translate_errors,
 )
@@ -89,9 +90,21 @@ class StreamClient(BaseClient):
         return _stream(self._transport, request)
 
 
+@contextmanager
+def _lend(transport: GrpcTransport) -> Iterator[Any]:
+    """Yield a connection for one stream."""
+    connection = transport.connect()
+    try:
+        yield connection
+    finally:
+        if not is_lost():
+            connection.close()
+            opened.discard(connection)
+
+
 def _stream(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
     answers: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
-    with translate_errors(request.deadline), transport.lend_connection() as stream:
+    with translate_errors(request.deadline), _lend(transport) as stream:
         stream.start_stream(
             lambda result, error: answers.put((result, error)),
             stream_timeout=request.deadline.left(),
