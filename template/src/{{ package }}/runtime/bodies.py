@@ -65,22 +65,30 @@ def decode(content: bytes, length: str | int | None, outputs: Sequence[str], ser
         end = int(length or len(content))
         for output in json.loads(content[:end])["outputs"]:
             start, end = end, end + output["parameters"]["binary_data_size"]
-            array = _decode_tensor(output["datatype"], view[start:end])
-            arrays[output["name"]] = array.reshape(output["shape"])
+            name, datatype, shape = output["name"], output["datatype"], output["shape"]
+            arrays[name] = decode_tensor(datatype, view[start:end], shape)
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError, struct.error):
         reason = f"{server} answers what is not Triton's"
         raise ServerFailure(f"{reason}: {cut_words(content)}") from None
+    return select(arrays, outputs)
+
+
+def decode_tensor(datatype: str, content: Any, shape: Sequence[int]) -> NDArray[Any]:
+    if datatype == "BYTES":
+        return np.asarray(deserialize_bytes_tensor(content)).reshape(shape)
+    array = np.frombuffer(content, find_dtype(datatype)).reshape(shape)
+    return array.astype(np.float32) if datatype == "BF16" else array  # NumPy does not have BF16
+
+
+def select(arrays: Arrays, outputs: Sequence[str]) -> Arrays:
+    """Return the named outputs; raise ServerFailure if one is missing that no step may leave out.
+
+    Triton does not treat this as an error.
+    """
     for name in outputs:
         if name not in arrays and not (name in OUTPUTS and OUTPUTS[name].optional):
-            raise ServerFailure(f"the server's answer has no {name}")  # for Triton it is no error
+            raise ServerFailure(f"the server's answer has no {name}")
     return {name: arrays[name] for name in outputs if name in arrays}
-
-
-def _decode_tensor(datatype: str, content: memoryview) -> NDArray[Any]:
-    if datatype == "BYTES":
-        return np.asarray(deserialize_bytes_tensor(content))
-    array = np.frombuffer(content, find_dtype(datatype))
-    return array.astype(np.float32) if datatype == "BF16" else array  # NumPy does not have BF16
 
 
 def read_error(content: bytes) -> str:

@@ -9,14 +9,13 @@ from typing import Any
 from urllib.parse import SplitResult
 from weakref import WeakSet
 
-import numpy as np
 from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from ..tensors import MODEL, OUTPUTS
 from .batches import Arrays
-from .bodies import find_datatype
-from .errors import InferenceError, ServerFailure, make_error
+from .bodies import decode_tensor, find_datatype, select
+from .errors import InferenceError, make_error
 from .flow import Deadline
 from .transport import Request, Tls, is_secure, lower_names
 
@@ -77,18 +76,10 @@ def encode_request(request: Request) -> tuple[list[Any], list[Any] | None]:
 
 
 def decode_result(result: Any, outputs: Sequence[str]) -> Arrays:
-    """Return the outputs of an answer of tritonclient; raise ServerFailure if one is missing that is not optional."""
-    arrays = {}
-    for name in outputs:
-        array = result.as_numpy(name)
-        tensor = OUTPUTS.get(name)
-        if array is None and tensor and tensor.optional:
-            continue
-        if array is None:  # Triton does not treat this as an error
-            raise ServerFailure(f"the server's answer has no {name}")
-        is_bf16 = tensor is not None and tensor.datatype == "BF16"
-        arrays[name] = array.astype(np.float32) if is_bf16 else array  # NumPy does not have BF16
-    return arrays
+    """Return the outputs of an answer of tritonclient; raise ServerFailure if one is missing."""
+    response = result.get_response()
+    pairs = zip(response.outputs, response.raw_output_contents, strict=False)
+    return select({o.name: decode_tensor(o.datatype, raw, o.shape) for o, raw in pairs}, outputs)
 
 
 class GrpcTransport:
