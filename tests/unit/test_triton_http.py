@@ -102,6 +102,15 @@ def test_tensors_come_and_go_as_bytes() -> None:
     asyncio.run(main())
 
 
+def test_large_tensors_are_not_copied() -> None:
+    bodies, array = RUNTIME.bodies, np.arange(8, dtype=np.float32).reshape(2, 4)
+    assert np.shares_memory(np.frombuffer(bodies.encode_tensor(array), np.uint8), array)
+    assert bodies.encode_tensor(array[:, ::2]) == array[:, ::2].tobytes()
+    content = good(7).partition(b"\r\n\r\n")[2]
+    decoded = bodies.decode(content, content.index(b"}}]}") + 4, ["NUMBER"], "host")["NUMBER"]
+    assert np.shares_memory(decoded, np.frombuffer(content, np.uint8))
+
+
 CUT = b'{"outputs": [{"name": "TEXT", "datatype": "BYTES", "shape": [1], "parameters": {"binary_data_size": 5}}]}'
 FAILURES: dict[str, tuple[bytes, type[Exception]]] = {
     "refused": (answer("400 Bad", b'{"error": "text"}'), ERRORS.InvalidInput),
@@ -111,6 +120,7 @@ FAILURES: dict[str, tuple[bytes, type[Exception]]] = {
     "nothing": (b"", ERRORS.Unavailable),
     "another protocol": (b"\0\0\x12\x04", ERRORS.ServerFailure),
     "another answer": (answer("200 OK", b"hello"), ERRORS.ServerFailure),
+    "nested too deep": (answer("200 OK", b"[" * 100_000), ERRORS.ServerFailure),
     "a text that ends early": (
         answer("200 OK", CUT + b"\5\0\0\0a", len(CUT)),
         ERRORS.ServerFailure,

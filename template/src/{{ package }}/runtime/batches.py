@@ -19,6 +19,11 @@ Text: TypeAlias = str | bytes
 Texts: TypeAlias = Text | Sequence[Text] | Sequence[Sequence[Text]] | NDArray[np.object_ | np.str_]
 
 
+@cache
+def find_dtype(datatype: str) -> np.dtype[Any]:
+    return np.dtype(triton_to_np_dtype(datatype))
+
+
 def text(array: NDArray[np.object_]) -> NDArray[np.str_]:
     """Return the bytes of a text tensor as UTF-8 text, in the same shape."""
     decoded = [bytes(cell).decode(errors="replace") for cell in array.flat]
@@ -113,14 +118,9 @@ def _bytes(cell: Any) -> bytes:
     raise TypeError(f"{type(cell).__name__} is not a text; give str or bytes")
 
 
-@cache
-def _find_dtype(datatype: str) -> np.dtype[Any]:
-    return np.dtype(triton_to_np_dtype(datatype))
-
-
 def _numbers(value: ArrayLike, datatype: str) -> NDArray[Any]:
     """Return a value in the tensor's type, if this only rounds floats: 1.5 does not become an integer."""
-    given, wanted = np.asarray(value), _find_dtype(datatype)
+    given, wanted = np.asarray(value), find_dtype(datatype)
     if given.dtype == np.float64 and wanted == np.uint64:
         given = _whole(value, given)
     if given.dtype == wanted:

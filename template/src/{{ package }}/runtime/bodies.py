@@ -12,18 +12,16 @@ from numpy.typing import NDArray
 from tritonclient.utils import (  # type: ignore[import-untyped]
     deserialize_bytes_tensor,
     np_to_triton_dtype,
-    triton_to_np_dtype,
 )
 
 from ..tensors import OUTPUTS
-from .batches import Arrays
+from .batches import Arrays, find_dtype
 from .errors import ServerFailure
 from .transport import Request
 
 LENGTH = "inference-header-content-length"  # the header with the size of the JSON
 
 find_datatype = cache(np_to_triton_dtype)
-find_dtype = cache(triton_to_np_dtype)
 
 
 def encode(request: Request) -> list[Any]:

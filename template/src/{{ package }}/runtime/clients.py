@@ -65,10 +65,9 @@ class Calls(ABC):
             raise ValueError(f"{url} is not gRPC, which asyncio needs here; write grpc://host:port")
         self.timeout, self._retries, self._in_flight = timeout, retries, in_flight
         self._shared_memory, self._closed = shared_memory, False
-        options = {"in_flight": in_flight, "shared_memory": shared_memory, "tls": tls}
-        self._again = functools.partial(
-            type(self), url, retries=retries, headers=headers, **options
-        )
+        options: dict[str, Any] = {"in_flight": in_flight, "shared_memory": shared_memory}
+        options |= {"retries": retries, "headers": headers, "tls": tls}
+        self._again = functools.partial(type(self), url, **options)
         self._start()
         _clients.add(self)
 
