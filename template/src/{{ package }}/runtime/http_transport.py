@@ -11,8 +11,9 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from http.client import BadStatusLine, HTTPException, HTTPResponse, IncompleteRead
-from queue import Empty, LifoQueue
+from queue import LifoQueue
 from typing import Any, TypeAlias
 from urllib.parse import SplitResult, quote
 from weakref import WeakValueDictionary
@@ -62,19 +63,6 @@ class Response(HTTPResponse):
             raise IncompleteRead(self.content)  # the head itself is cut: Triton gives a length
 
 
-class Idle(LifoQueue[Any]):
-    """The pool's idle connections, without a limit and a lock, which another thread may hold as the process forks."""
-
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        try:
-            return self.queue.pop()
-        except IndexError:
-            raise Empty from None
-
-    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        self.queue.append(item)
-
-
 class HttpTransport:
     """Keeps connections open for the next request; one thread at a time uses a connection.
 
@@ -82,13 +70,16 @@ class HttpTransport:
     """
 
     def __init__(self, server: SplitResult, headers: Headers, tls: Tls) -> None:
-        self._server, self._tls = server, None
+        self._server = server
         own = {"host": server.netloc, "accept-encoding": "identity"}
         self._headers = {**own, **lower_names(headers)}
+        limitless: dict[str, Any] = {"host": server.hostname, "port": server.port, "maxsize": 0}
+        self._make_pool: partial[HTTPConnectionPool] = partial(HTTPConnectionPool, **limitless)
         if is_secure(server):
-            self._tls = ssl.create_default_context(cafile=tls.root_certificates)
+            context = ssl.create_default_context(cafile=tls.root_certificates)
             if tls.certificate_chain:
-                self._tls.load_cert_chain(tls.certificate_chain, tls.private_key)
+                context.load_cert_chain(tls.certificate_chain, tls.private_key)
+            self._make_pool = partial(HTTPSConnectionPool, **limitless, ssl_context=context)
         self._opened: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self._pool = self._make_pool()
 
@@ -106,8 +97,10 @@ class HttpTransport:
     def forget(self) -> None:
         """Drop the connections of the parent process: an answer on one of them may be the parent's.
 
-        Close their sockets in this process only.
+        Close their sockets in this process only, and give up the lock of the pool, which another thread may hold.
         """
+        if self._pool.pool:
+            LifoQueue.__init__(self._pool.pool)
         for sock in self._find_sockets():
             if (descriptor := sock.detach()) >= 0:
                 os.close(descriptor)
@@ -160,14 +153,6 @@ class HttpTransport:
             raise
         finally:
             self._pool._put_conn(connection)
-
-    def _make_pool(self) -> HTTPConnectionPool:
-        host, port = str(self._server.hostname), self._server.port
-        pool = HTTPConnectionPool(host, port)
-        if self._tls:
-            pool = HTTPSConnectionPool(host, port, ssl_context=self._tls)
-        pool.pool = Idle()
-        return pool
 
     def _find_sockets(self) -> list[socket.socket]:
         connections = [reference() for reference in self._opened.valuerefs()]
