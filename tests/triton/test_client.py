@@ -430,7 +430,7 @@ def test_bf16_is_float32_to_the_caller(generate: Generate) -> None:
         answer = grpc.service_pb2.ModelInferResponse(raw_output_contents=[sent._get_content()])
         answer.outputs.add(name="B", datatype="BF16", shape=[1, 4])
         assert bodies.encode_tensor(given["A"]) == sent._get_content()
-        head = {"name": "B", "datatype": "BF16", "shape": [1, 4]}
+        head: dict[str, Any] = {"name": "B", "datatype": "BF16", "shape": [1, 4]}
         head["parameters"] = {"binary_data_size": 8}
         body = json.dumps({"outputs": [head]}).encode()
         for array in (

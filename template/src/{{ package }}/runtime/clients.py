@@ -221,7 +221,7 @@ class BaseAsyncClient(Calls):
         """Close the connections; an idle connection delays the server's shutdown."""
         self._closed = True
         if self._regions:
-            await self._regions.close(self._transport, Deadline(self.timeout))
+            await self._regions.end(self._transport, Deadline(self.timeout))
         await self._transport.close()
 
     async def __aenter__(self: Self) -> Self:

@@ -146,10 +146,14 @@ class Regions:
         self._all.append(region)
         return region
 
-    async def close(self, transport: Transport, deadline: Deadline) -> None:
+    async def end(self, transport: Transport, deadline: Deadline) -> None:
+        """Make the server unregister the regions, and close them."""
         with suppress(InferenceError):  # the server has ended, or no longer has the region
             for region in self._all:
                 if region.registered:
                     await _tell(transport, "unregister", region, deadline)
+        self.close()
+
+    def close(self) -> None:
         while self._all:
             self._all.pop().close()
