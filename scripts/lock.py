@@ -31,7 +31,7 @@ ANYWHERE = LOCAL.replace("3.13", "3.15")
 ON_LINUX = f"{LOCAL} and sys_platform == 'linux'"
 # Of a generated project: what serves it, and the toolkit's own requirements.
 RUN = [
-    "gevent<26 ; python_version < '3.11'",  # newer ones have no wheel for Python 3.10 on ARM
+    "gevent<26 ; python_version < '3.11' and sys_platform == 'linux'",  # without a wheel for 3.10 on ARM from 26 on
     "jinja2",
     "jinja2-ansible-filters",
     "numpy<2",
@@ -39,12 +39,13 @@ RUN = [
     "packaging",
     "pyyaml",
     "tqdm",
-    "tritonclient[grpc,http]",
+    "tritonclient[grpc]",
+    "urllib3",
 ]
 # Of a generated project: what tests and lints it, and `make add-step`.
 DEV = ["mypy", "pytest", "pytest-docker", "questionary", "ruamel.yaml", "ruff", "types-pyyaml"]
-# Of a generated project: what its client needs over gRPC, and the toolkit.
-CLIENT = ["numpy", "pyyaml", "tritonclient[grpc]"]
+# Of a generated project: what its client needs, and the toolkit.
+CLIENT = ["numpy", "pyyaml", "tritonclient[grpc]", "urllib3"]
 HEAD = "# Managed by triton-ensemble-template: what `make {}` runs, by hash.\n"
 INCLUDED = "{% include 'template/vendor/gateway.txt' %}\n"
 # Of a generated project, by the command whose environment alone has them.
@@ -142,6 +143,7 @@ UNIT = [
     "tqdm",
     "tritonclient[grpc]",
     "typing-extensions",
+    "urllib3",
     "uvicorn",
 ]
 # Of `make test-cluster`.
