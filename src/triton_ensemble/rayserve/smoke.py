@@ -16,6 +16,7 @@ from triton_ensemble.container.inference import DIRECT
 from triton_ensemble.project import Project
 from triton_ensemble.samples import golden
 from triton_ensemble.samples.files import Sample, array, samples, way_out
+from triton_ensemble.samples.printing import to_json
 
 TIMEOUT_S = 120
 
@@ -31,7 +32,7 @@ def test(project: Project, url: str) -> int:
 
 
 def _problem(project: Project, sample: Sample, url: str) -> str:
-    body = json.dumps(package(project, "runtime.printing").to_json(sample.inputs)).encode()
+    body = json.dumps(to_json(sample.inputs)).encode()
     request = Request(f"{url}/predict", body, {"Content-Type": "application/json"})
     try:
         with DIRECT.open(request, timeout=TIMEOUT_S) as response:

@@ -27,6 +27,7 @@ from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped
 from triton_ensemble.client import Arrays, package
 from triton_ensemble.project import PROBE, Input, Project, read_named_file
 from triton_ensemble.reading import MODEL_BYTES, read_json
+from triton_ensemble.samples.printing import to_json
 from triton_ensemble.terminal import escape_line
 
 Files = dict[tuple[str, int], Path]  # of an input and a row, whose content is that of a file
@@ -151,7 +152,6 @@ def text(
     project: Project, inputs: Arrays, files: Files | None = None, outputs: Arrays | None = None
 ) -> str:
     """Return a sample as JSON, a line for each tensor."""
-    to_json = package(project, "runtime.printing").to_json
     values = to_json(inputs)
     for (name, row), path in (files or {}).items():
         cells = values[name][row] if project.batched else values[name]

@@ -19,6 +19,7 @@ from triton_ensemble.reading import read_json
 from triton_ensemble.samples.compare import Tolerances, differences, tolerance
 from triton_ensemble.samples.files import Sample, array, samples
 from triton_ensemble.samples.infer import server
+from triton_ensemble.samples.printing import to_json
 from triton_ensemble.server.process import ServerError
 
 FILE = Path("tests", "golden.json")
@@ -121,7 +122,6 @@ def _record(project: Project, answers: Mapping[str, list[Arrays]], own: Mapping[
         for name, values in answer.items()
         if values.dtype.kind == "f"
     }
-    to_json = package(project, "runtime.printing").to_json
     recorded = {name: [to_json(answer) for answer in each] for name, each in answers.items()}
     content = {"tolerances": {**floats, **own}, "answers": recorded}
     text = json.dumps(content, indent=1, ensure_ascii=False)

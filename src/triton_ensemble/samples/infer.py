@@ -22,6 +22,7 @@ from triton_ensemble.project import Project
 from triton_ensemble.samples.files import Sample, samples, way_out
 from triton_ensemble.samples.images import suffix
 from triton_ensemble.samples.outdated import find_outdated
+from triton_ensemble.samples.printing import cells, split_rows
 from triton_ensemble.server.local_triton import LocalTriton
 from triton_ensemble.server.ports import holder, is_taken, server_at, usual
 from triton_ensemble.server.process import ServerError
@@ -96,14 +97,12 @@ def _is_ready(project: Project, url: str) -> bool:
 
 def _print_answers(project: Project, sample: Sample, client: Client) -> None:
     """Print the outputs of a sample, a line for each row, with long rows shortened; write bytes that are not text to files."""
-    printing = package(project, "runtime.printing")
     print(f"{sample.name}:")
     for answer in client.answers(sample.inputs):
         for name, array in answer.items():
-            for number, row in enumerate(printing.split_rows(array)):
-                print(
-                    f"  {name}: {printing.cells(row)}{_write_row(f'{sample.name}-{name}-{number}', row)}"
-                )
+            for number, row in enumerate(split_rows(array, project.batched)):
+                written = _write_row(f"{sample.name}-{name}-{number}", row)
+                print(f"  {name}: {cells(row)}{written}")
 
 
 def _write_row(name: str, row: NDArray[Any]) -> str:

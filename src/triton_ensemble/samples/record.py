@@ -12,6 +12,7 @@ for more rows. --outputs also records the response: from the server at TRITON_UR
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import sys
@@ -26,6 +27,7 @@ from triton_ensemble.project import Project, is_stub
 from triton_ensemble.reading import read_json
 from triton_ensemble.samples.files import Files, text
 from triton_ensemble.samples.infer import server
+from triton_ensemble.samples.shell import read_row
 from triton_ensemble.server.process import ServerError
 from triton_ensemble.terminal import escape_line
 
@@ -78,21 +80,18 @@ def _record(project: Project, arguments: argparse.Namespace) -> None:
 
 def _read_values(project: Project, words: Iterable[str], files: Files) -> dict[str, Any]:
     """Return the rows of each input, and put rows that are the content of a file into `files`."""
-    main, tensors = package(project, "__main__"), package(project, "tensors").INPUTS
+    tensors = package(project, "tensors").INPUTS
     rows: dict[str, list[Any]] = {}
     for word in words:
         name = _input(word, tensors)
         value = word.removeprefix(f"{name}=")
         of_input = rows.setdefault(name, [])
         tensor = tensors[name]
-        if (
-            tensor.datatype == "BYTES"
-            and tensor.dims == (1,)
-            and main.is_file(value.removeprefix("@"))
-        ):
-            files[name, len(of_input)] = Path(value.removeprefix("@"))
+        file = value.removeprefix("@")
+        if tensor.datatype == "BYTES" and tensor.dims == (1,) and os.path.isfile(file):
+            files[name, len(of_input)] = Path(file)
         try:
-            of_input.append(main.row(tensor, value))
+            of_input.append(read_row(tensor, value))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
     if project.batched:

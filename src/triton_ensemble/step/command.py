@@ -16,9 +16,10 @@ import traceback
 from functools import partial
 from pathlib import Path
 
-from triton_ensemble.client import Arrays, package
+from triton_ensemble.client import Arrays
 from triton_ensemble.project import Project
 from triton_ensemble.samples.files import Sample, samples
+from triton_ensemble.samples.printing import cells, split_rows
 from triton_ensemble.server.process import ServerError
 from triton_ensemble.step import StepError
 from triton_ensemble.step.foreground import ForegroundStep, from_owner
@@ -98,13 +99,12 @@ def _run(
 
 def _show(project: Project, arrays: Arrays) -> None:
     """Print each array: its type and shape, then its first rows, shortened."""
-    printing = package(project, "runtime.printing")
     for name, array in arrays.items():
         kind = "bytes" if array.dtype == object else array.dtype
         print(f"  {name} {kind}{list(array.shape)}")
-        rows = printing.split_rows(array)
+        rows = split_rows(array, project.batched)
         for row in rows[:SHOWN_ROWS]:
-            text = printing.cells(row)
+            text = cells(row)
             print(f"    {text[:SHOWN_CHARACTERS]}{' ...' * (len(text) > SHOWN_CHARACTERS)}")
         if len(rows) > SHOWN_ROWS:
             print(f"    ... {len(rows)} rows")

@@ -8,6 +8,7 @@ from triton_ensemble.client import package
 from triton_ensemble.project import Project
 from triton_ensemble.samples.compare import differences
 from triton_ensemble.samples.files import Sample, samples
+from triton_ensemble.samples.printing import table
 from triton_ensemble.testing.steps import blank_calls, first_response
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "first_response",
     "package",
     "samples",
+    "table",
 ]

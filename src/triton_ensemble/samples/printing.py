@@ -1,15 +1,14 @@
-# Managed by triton-ensemble-template: edits are merged by `make update`.
 """Print answers as JSON, for programs, or as tables, for people."""
+
+from __future__ import annotations
 
 import base64
 import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..tensors import MAX_BATCH_SIZE
-from .batches import Arrays
+from triton_ensemble.client import Array, Arrays
 
 CELLS = 8  # the most values of a row in a table
 
@@ -32,20 +31,20 @@ def _value(value: Any) -> Any:
         return {"base64": base64.b64encode(value).decode()}
 
 
-def table(answer: Arrays) -> str:
+def table(answer: Arrays, is_batched: bool) -> str:
     """Return a table with a line for each row and a column for each output; one line without a batch dimension."""
-    columns = [[name, *map(cells, split_rows(array))] for name, array in answer.items()]
+    columns = [[name, *map(cells, split_rows(array, is_batched))] for name, array in answer.items()]
     padded = [[f"{cell:{max(map(len, column))}}" for cell in column] for column in columns]
     return "\n".join("  ".join(line).rstrip() for line in zip(*padded, strict=True))
 
 
-def split_rows(array: NDArray[Any]) -> list[NDArray[Any]]:
+def split_rows(array: Array, is_batched: bool) -> list[Array]:
     """Return the rows of an array, or the array itself without a batch dimension."""
-    return list(array) if MAX_BATCH_SIZE else [array]
+    return list(array) if is_batched else [array]
 
 
-def cells(row: NDArray[Any]) -> str:
-    """Return the first values of a row on one line, texts separated by ` | `; a line break is `\\n`."""
+def cells(row: Array) -> str:
+    """Return the first values of a row on one line, with ` | ` between texts. Line breaks are escaped."""
     shown = [_cell(value) for value in np.ravel(row)[: CELLS + 1]]
     between = " | " if row.dtype == object else " "
     return between.join([*shown[:CELLS], "..."] if len(shown) > CELLS else shown)
