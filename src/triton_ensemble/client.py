@@ -116,6 +116,16 @@ def package(project: Project, module: str = "") -> Any:
     return importlib.import_module(".".join(filter(None, (project.package, module))))
 
 
+def split_sequence(project: Project, inputs: Arrays) -> list[tuple[Arrays, bool, bool]]:
+    """Return the requests of a call, each with whether it starts and ends its sequence: one request without sequences."""
+    if not project.sequential:
+        return [(inputs, True, True)]
+    split: list[tuple[Arrays, bool, bool]] = package(project, "runtime.positions").split_sequence(
+        inputs
+    )
+    return split
+
+
 def protocols(project: Project) -> tuple[str, ...]:
     """Return the protocols that the project's client speaks, its default first: http and grpc."""
     return ("grpc",) if project.decoupled else ("http", "grpc")

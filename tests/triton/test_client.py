@@ -625,6 +625,12 @@ def test_the_package_is_usable_alone(generate: Generate, tmp_path: Path) -> None
         "p.Client('grpc://127.0.0.1:1').close(); print(*sorted(m.partition('.')[0] for m in sys.modules))"
     )
     loaded = {*succeed(run(sys.executable, "-I", "-c", code, cwd=tmp_path)).split()}
+    code = (
+        "import runpy, sys; sys.path.insert(0, 't'); sys.modules['triton_ensemble'] = None; "
+        "runpy.run_module('image_classification', run_name='__main__')"
+    )
+    [line] = run(sys.executable, "-I", "-c", code, cwd=tmp_path).stderr.splitlines()
+    assert line.endswith("this command needs the project's toolkit: pip install vendor/*.whl")
     assert not loaded & {
         "triton_ensemble",
         "steps",

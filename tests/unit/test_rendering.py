@@ -52,7 +52,7 @@ pipeline.yml pyproject.toml requirements.lock requirements-dev.lock
 src/PACKAGE/__init__.py src/PACKAGE/__main__.py src/PACKAGE/client.py
 src/PACKAGE/py.typed src/PACKAGE/tensors.py
 src/PACKAGE/runtime/__init__.py src/PACKAGE/runtime/batches.py src/PACKAGE/runtime/bodies.py
-src/PACKAGE/runtime/clients.py src/PACKAGE/runtime/errors.py src/PACKAGE/runtime/flow.py
+src/PACKAGE/runtime/clients.py src/PACKAGE/runtime/errors.py
 src/PACKAGE/runtime/grpc_transport.py src/PACKAGE/runtime/http_transport.py
 src/PACKAGE/runtime/transport.py
 tests/test_live.py tests/test_reference.py tests/test_steps.py

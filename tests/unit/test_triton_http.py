@@ -32,7 +32,7 @@ def runtime(name: str, **tensors: Any) -> Any:
     package.__path__ = [str(ROOT / "template/src/{{ package }}")]
     vars(own).update(tensors)
     sys.modules.update({name: package, own.__name__: own})
-    for module in ("bodies", "errors", "flow", "transport"):
+    for module in ("bodies", "errors", "transport"):
         importlib.import_module(f"{name}.runtime.{module}")
     return importlib.import_module(f"{name}.runtime")
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tritonclient.grpc import service_pb2  # type: ignore[import-untyped]
 from tritonclient.utils import serialize_byte_tensor  # type: ignore[import-untyped]
 
-from triton_ensemble.client import package
+from triton_ensemble.client import package, split_sequence
 from triton_ensemble.project import Project
 from triton_ensemble.samples.files import samples
 
@@ -29,13 +29,12 @@ class Row(NamedTuple):
 def sample_rows(project: Project, rows: int = 1) -> Iterator[Row]:
     """Yield a request for each row of each sample, which it has `rows` times. Raise ValueError for too many rows."""
     limit = 1 if project.sequential else max(package(project, "tensors").MAX_BATCH_SIZE, 1)
-    split = package(project, "runtime.batches").split_sequence
     if rows > limit:
         raise ValueError(f"a request of {project.ensemble} has at most {limit} rows")
     for sample in samples(project):
         inputs = sample.inputs
         if project.sequential or not project.batched:
-            yield from starmap(Row, split(inputs))
+            yield from starmap(Row, split_sequence(project, inputs))
             continue
         for i in range(len(next(iter(inputs.values()), [0]))):
             yield Row(

@@ -130,7 +130,7 @@ class Predictor:
         try:
             return _Part(rows, await self._send(part, end, options))
         except self._client.InvalidInput as error:
-            return _Part(rows, error=self._client.runtime.flow.shift_rows(error, rows))
+            return _Part(rows, error=self._client.runtime.errors.shift_rows(error, rows))
 
     async def stream(
         self, inputs: Mapping[str, object], timeout_s: float, options: Options
@@ -138,7 +138,7 @@ class Predictor:
         """Yield the answers of a decoupled pipeline as they come, to rows that may be one sequence; raises InferenceError."""
         until = time.monotonic() + timeout_s
         sequence = random.randrange(1, 2**63) if self._client.tensors.SEQUENTIAL else 0
-        split = self._client.runtime.batches.split_sequence
+        split = self._client.runtime.positions.split_sequence
         for arrays, start, end in split(self._arrays(inputs)):
             place: Options = {**options, "sequence": sequence, "start": start, "end": end}
             async with aclosing(self._stream(arrays, until - time.monotonic(), place)) as answers:

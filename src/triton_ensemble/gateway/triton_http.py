@@ -64,8 +64,10 @@ class TritonHttp:
     ) -> Arrays:
         """Return the outputs of one request as it is; without `sequence`, it is one by itself; raises InferenceError."""
         runtime, outputs = self._client.runtime, tuple(self._client.tensors.OUTPUTS)
-        options = {"request_id": request_id, **runtime.transport.position(sequence, start, end)}
-        deadline = runtime.flow.Deadline(timeout)
+        options: dict[str, object] = {"request_id": request_id}
+        if self._client.tensors.SEQUENTIAL:
+            options |= runtime.positions.position(sequence, start, end)
+        deadline = runtime.transport.Deadline(timeout)
         body = runtime.bodies.encode(runtime.transport.Request(inputs, outputs, deadline, options))
         more = {**(headers or {}), runtime.bodies.LENGTH: str(len(body[0]))}
         answer = await self._ask("POST", f"{self._model}/infer", deadline, more, *body)
@@ -77,7 +79,7 @@ class TritonHttp:
         self, *, client_timeout: float
     ) -> service_pb2.ModelStatisticsResponse:
         """Return what Triton has counted of all models, as over gRPC; InferenceServerException where it does not say."""
-        deadline = self._client.runtime.flow.Deadline(client_timeout)
+        deadline = self._client.runtime.transport.Deadline(client_timeout)
         counted = service_pb2.ModelStatisticsResponse()
         try:
             answer = await self._ask("GET", "models/stats", deadline, {})

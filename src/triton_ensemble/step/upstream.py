@@ -17,7 +17,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]
 )
 
 from triton_ensemble.bench.server import target
-from triton_ensemble.client import Arrays, package
+from triton_ensemble.client import Arrays, package, split_sequence
 from triton_ensemble.config.message import type_name
 from triton_ensemble.config.repository import list_called_models, model_configs
 from triton_ensemble.project import Project
@@ -161,7 +161,7 @@ class Upstream:
 
 def split_requests(project: Project, inputs: Arrays) -> Iterator[tuple[Arrays, int]]:
     """Yield a request with all rows or, if they are one sequence, with each row in order, and its flags."""
-    for row, start, end in package(project, "runtime.batches").split_sequence(inputs):
+    for row, start, end in split_sequence(project, inputs):
         yield row, START * start | END * end
 
 

@@ -1,7 +1,9 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
 """The arrays of a call: checked and converted, cut into requests, and joined again."""
 
+import operator
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -9,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
 
-from ..tensors import INPUTS, MAX_BATCH_SIZE, MODEL, OUTPUTS, SEQUENTIAL, Tensor
+from ..tensors import INPUTS, MAX_BATCH_SIZE, MODEL, OUTPUTS, Tensor
 from .errors import InvalidInput, ServerFailure
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
@@ -19,23 +21,13 @@ Text: TypeAlias = str | bytes
 Texts: TypeAlias = Text | Sequence[Text] | Sequence[Sequence[Text]] | NDArray[np.object_ | np.str_]
 
 
-@cache
-def find_dtype(datatype: str) -> np.dtype[Any]:
-    return np.dtype(triton_to_np_dtype(datatype))
+find_dtype = cache(triton_to_np_dtype)
 
 
 def text(array: NDArray[np.object_]) -> NDArray[np.str_]:
     """Return the bytes of a text tensor as UTF-8 text, in the same shape."""
     decoded = [bytes(cell).decode(errors="replace") for cell in array.flat]
     return np.array(decoded, dtype=np.str_).reshape(array.shape)
-
-
-def request_arrays(inputs: Inputs) -> Arrays:
-    """Return the inputs of one request; raise InvalidInput for several rows in a pipeline with sequences."""
-    given = arrays(inputs)
-    if len(split_sequence(given)) > 1:
-        raise InvalidInput("a request of a sequence has one row; send one for each row")
-    return given
 
 
 def arrays(inputs: Inputs) -> Arrays:
@@ -78,7 +70,10 @@ def _require_known(side: str, name: str, tensors: Mapping[str, Tensor]) -> None:
 
 def _array(name: str, tensor: Tensor, value: ArrayLike) -> NDArray[Any]:
     try:
-        array = _texts(value) if tensor.datatype == "BYTES" else _numbers(value, tensor.datatype)
+        if tensor.datatype == "BYTES":
+            array = np.asarray(_encode(np.asarray(value, object)), object)
+        else:
+            array = _numbers(value, tensor.datatype)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{name} is {tensor.datatype}: {error}") from None
     wanted = (-1,) * (MAX_BATCH_SIZE > 0) + tensor.dims
@@ -101,15 +96,6 @@ def _fits(array: NDArray[Any], wanted: tuple[int, ...]) -> bool:
     return array.ndim == len(wanted) and all(want in (-1, have) for want, have in sizes)
 
 
-def _texts(value: ArrayLike) -> NDArray[Any]:
-    given = np.asarray(value, dtype=object)
-    if all(type(cell) is bytes for cell in given.flat):
-        return given
-    cells = np.empty(given.size, dtype=object)
-    cells[:] = [_bytes(cell) for cell in given.flat]
-    return cells.reshape(given.shape)
-
-
 def _bytes(cell: Any) -> bytes:
     if isinstance(cell, str):
         return cell.encode()
@@ -118,11 +104,18 @@ def _bytes(cell: Any) -> bytes:
     raise TypeError(f"{type(cell).__name__} is not a text; give str or bytes")
 
 
+_encode = np.frompyfunc(_bytes, 1, 1)
+
+
 def _numbers(value: ArrayLike, datatype: str) -> NDArray[Any]:
     """Return a value in the tensor's type, if this only rounds floats: 1.5 does not become an integer."""
-    given, wanted = np.asarray(value), find_dtype(datatype)
+    given, wanted = np.asarray(value), np.dtype(find_dtype(datatype))
     if given.dtype == np.float64 and wanted == np.uint64:
-        given = _whole(value, given)
+        with suppress(
+            OverflowError, TypeError
+        ):  # NumPy takes 2**63 beside a smaller number for floats
+            whole = map(operator.index, np.asarray(value, object).flat)
+            given = np.fromiter(whole, wanted).reshape(given.shape)
     if given.dtype == wanted:
         return given
     # NumPy has bfloat16 as a type of kind V
@@ -142,30 +135,12 @@ def _numbers(value: ArrayLike, datatype: str) -> NDArray[Any]:
     return converted
 
 
-def _whole(value: ArrayLike, floats: NDArray[Any]) -> NDArray[Any]:
-    """Return whole numbers as UINT64, where NumPy takes 2**63 beside a smaller one for floats."""
-    cells = np.asarray(value, dtype=object)
-    are_whole = all(type(cell) is int or isinstance(cell, np.integer) for cell in cells.flat)
-    is_within = are_whole and min(cells.flat, default=-1) >= 0 and max(cells.flat) < 2**64
-    return cells.astype(np.uint64) if is_within else floats
-
-
 def split(given: Arrays) -> list[range]:
     """Return the rows of each request of a call, at most `max_batch_size`; one empty range without a batch dimension."""
     rows = range(len(next(iter(given.values()), ())) if MAX_BATCH_SIZE else 0)
     if len(rows) <= MAX_BATCH_SIZE:
         return [rows]
     return [rows[start : start + MAX_BATCH_SIZE] for start in rows[::MAX_BATCH_SIZE]]
-
-
-def split_sequence(given: Arrays) -> list[tuple[Arrays, bool, bool]]:
-    """Return the requests of a call whose rows are one sequence, each with whether it starts and ends it.
-
-    A call to a pipeline without sequences is one request.
-    """
-    count = len(next(iter(given.values()), ())) if MAX_BATCH_SIZE and SEQUENTIAL else 0
-    rows = range(max(count, 1))
-    return [(part(given, rows[i : i + 1]) if count else given, i == 0, i == rows[-1]) for i in rows]
 
 
 def part(given: Arrays, rows: range) -> Arrays:
@@ -179,11 +154,9 @@ def join_rows(answers: Sequence[Arrays]) -> Arrays:
     """Return the rows of all answers, in order; raise ServerFailure if their shapes or outputs differ."""
     if len(answers) == 1:
         return answers[0]
-    names = answers[0].keys()
     try:
-        if any(answer.keys() != names for answer in answers):
-            raise ValueError
+        names = max(answers, key=len)
         return {name: np.concatenate([answer[name] for answer in answers]) for name in names}
-    except ValueError:
+    except (KeyError, ValueError):
         reason = "the rows of this call have outputs of different shapes, or different outputs"
         raise ServerFailure(f"{reason}; call with at most {MAX_BATCH_SIZE} rows") from None

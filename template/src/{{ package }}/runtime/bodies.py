@@ -67,7 +67,7 @@ def decode(content: bytes, length: str | int | None, outputs: Sequence[str], ser
             arrays[name] = decode_tensor(datatype, view[start:end], shape)
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError, struct.error):
         reason = f"{server} answers what is not Triton's"
-        raise ServerFailure(f"{reason}: {cut_words(content)}") from None
+        raise ServerFailure(f"{reason}: {read_error(content)}") from None
     return select(arrays, outputs)
 
 
@@ -94,8 +94,4 @@ def read_error(content: bytes) -> str:
     try:
         return str(json.loads(content)["error"])
     except (KeyError, RecursionError, TypeError, ValueError):
-        return cut_words(content)
-
-
-def cut_words(content: bytes) -> str:
-    return str(content[:200], "utf-8", "replace")
+        return str(content[:200], "utf-8", "replace")

@@ -9,12 +9,9 @@ import asyncio
 import functools
 import os
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 from weakref import WeakSet
 
 from tritonclient import grpc  # type: ignore[import-untyped]
@@ -22,11 +19,10 @@ from tritonclient.grpc import aio  # type: ignore[import-untyped]
 
 from ..tensors import MAX_BATCH_SIZE, OUTPUTS, URL
 from .batches import Arrays, Inputs, arrays, join_rows, part, select_outputs, split
-from .errors import InferenceError, InvalidInput, Unavailable
-from .flow import Deadline, shift_rows
-from .grpc_transport import GrpcTransport, lose_connections
+from .errors import InferenceError, InvalidInput, Unavailable, shift_rows
+from .grpc_transport import GrpcTransport, lose_connections, settle
 from .http_transport import HttpTransport
-from .transport import Request, Tls, is_grpc, server
+from .transport import Deadline, Request, Tls, server
 
 CLOSED = "the client is closed; make a new one"
 
@@ -36,11 +32,15 @@ Self = TypeVar("Self", bound="Calls")
 Call: TypeAlias = Callable[[], Coroutine[Any, Any, Arrays]]
 
 
-class Calls(ABC):
+class Calls:
     """The base of both clients. Each adds how to wait, and how to run several requests at once."""
 
+    max_batch_size = MAX_BATCH_SIZE  # rows that one request may have; 0 without a batch dimension
     _default_url: ClassVar[str]
     _api: ClassVar[Any]  # tritonclient's module for gRPC
+    _pause: ClassVar[Any]
+    _gather: Callable[[Sequence[Call]], Coroutine[Any, Any, list[Arrays]]]
+    _make_regions: ClassVar[Any] = None  # with the extra `shared-memory`
 
     def __init__(
         self,
@@ -55,9 +55,12 @@ class Calls(ABC):
     ) -> None:
         if in_flight < 1:
             raise ValueError(f"in_flight is {in_flight}; it must be 1 or more")
+        if shared_memory and not self._make_regions:
+            instead = "write `shared-memory` in `extras` of pipeline.yml, and run `make apply`"
+            raise ValueError(f"this project has no code for shared_memory; {instead}")
         address, headers = server(url or self._default_url, tls), dict(headers or {})
         self._transport: GrpcTransport | HttpTransport
-        if is_grpc(address):
+        if address.scheme.startswith("grpc"):
             self._transport = GrpcTransport(self._api, address, headers, tls or Tls())
         elif self._api is grpc:
             self._transport = HttpTransport(address, headers, tls or Tls())
@@ -75,23 +78,11 @@ class Calls(ABC):
         """Make the objects that belong to this process, and drop the parent's after a fork."""
         self._transport.forget()
         self._pool = ThreadPoolExecutor(self._in_flight)  # for BaseClient; threads start on demand
-        self._regions = _make_regions() if self._shared_memory else None
+        self._regions = self._make_regions() if self._shared_memory else None
 
     def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
         """Pickle the options: another process opens its own connections."""
         return functools.partial(self._again, timeout=self.timeout), ()
-
-    @property
-    def max_batch_size(self) -> int:
-        """The rows that one request may have; 0 if the ensemble does not have a batch dimension."""
-        return MAX_BATCH_SIZE
-
-    @abstractmethod
-    async def _pause(self, seconds: float) -> None: ...
-
-    @abstractmethod
-    async def _gather(self, calls: Sequence[Call]) -> list[Arrays]:
-        """Return the answers to requests, of which `in_flight` run at once; raise the first error."""
 
     def _begin(self, timeout: float | None) -> Deadline:
         """Return the deadline of a new call; raise InferenceError if the client is closed."""
@@ -102,12 +93,10 @@ class Calls(ABC):
     async def _answer(self, request: Request, rows: range) -> Arrays:
         """Return the answer to some rows of a call."""
         answer = await self._answer_part(rows, request)
-        if not isinstance(answer, InferenceError):
-            return answer
         for pause in request.deadline.pauses(self._retries):
             if not isinstance(answer, Unavailable):
                 break
-            await self._pause(pause)
+            await settle(self._pause(pause))
             answer = await self._answer_part(rows, request)
         if isinstance(answer, InvalidInput) and len(rows) > 1:
             rows, answer = await self._find_first_refused(rows, answer, request)
@@ -131,9 +120,7 @@ class Calls(ABC):
 
     async def _answer_part(self, rows: range, request: Request) -> Arrays | InferenceError:
         try:
-            if (inputs := part(request.inputs, rows)) is not request.inputs:
-                request = request._replace(inputs=inputs)
-            return await self._send_request(request)
+            return await self._send_request(request._replace(inputs=part(request.inputs, rows)))
         except InferenceError as error:
             if self._closed:
                 raise InferenceError(CLOSED) from None
@@ -142,16 +129,7 @@ class Calls(ABC):
     async def _send_request(self, request: Request) -> Arrays:
         if self._regions is None:
             return await self._transport.infer(request)
-        answer: Arrays = await self._regions.send(self._transport, request)
-        return answer
-
-
-def _make_regions() -> Any:
-    """Return the client's shared memory; raise ValueError if the project is without its code."""
-    if find_spec(name := f"{__package__}.shared_memory"):
-        return import_module(name).Regions()
-    instead = "write `shared-memory` in `extras` of pipeline.yml, and run `make apply`"
-    raise ValueError(f"this project has no code for shared_memory; {instead}")
+        return cast(Arrays, await self._regions.send(self._transport, request))
 
 
 _clients: WeakSet[Calls] = WeakSet()
@@ -173,7 +151,7 @@ class BaseAsyncClient(Calls):
     url: `grpc://` or `grpcs://` with host and port. BaseClient has the other options.
     """
 
-    _default_url, _api = "grpc://127.0.0.1:8001", aio
+    _default_url, _api, _pause = "grpc://127.0.0.1:8001", aio, staticmethod(asyncio.sleep)
 
     async def ready(self, timeout: float | None = None) -> bool:
         """Return whether the server answers and has loaded the ensemble."""
@@ -188,9 +166,7 @@ class BaseAsyncClient(Calls):
         """Return the outputs by name for the `inputs` by name: all outputs, unless `outputs` names some.
 
         Each is an array of shape [batch, *dims], without batch where the ensemble has no batch
-        dimension; texts are bytes. `timeout` (seconds) is for the whole call.
-
-        Raises InferenceError.
+        dimension; texts are bytes. `timeout` (seconds) is for the whole call. Raises InferenceError.
         """
         request = Request(arrays(inputs), select_outputs(outputs), self._begin(timeout))
         rows, *more = split(request.inputs)
@@ -213,9 +189,8 @@ class BaseAsyncClient(Calls):
         `request_id` is for the server's log and traces; only this request has `headers`.
         """
         options = {"request_id": request_id}
-        return await self._send_request(
-            Request(inputs, outputs, self._begin(timeout), options, headers or {})
-        )
+        request = Request(inputs, outputs, self._begin(timeout), options, headers or {})
+        return await self._send_request(request)
 
     async def close(self) -> None:
         """Close the connections; an idle connection delays the server's shutdown."""
@@ -230,10 +205,8 @@ class BaseAsyncClient(Calls):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _pause(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
     async def _gather(self, calls: Sequence[Call]) -> list[Arrays]:
+        """Return the answers to requests, of which `in_flight` run at once; raise the first error."""
         turns = asyncio.Semaphore(self._in_flight)
 
         async def run_in_turn(call: Call) -> Arrays:
@@ -254,8 +227,7 @@ def run_to_end(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         coroutine.send(None)
     except StopIteration as end:
-        result: T = end.value
-        return result
+        return cast(T, end.value)
     raise RuntimeError("a coroutine of the synchronous client waits for an event loop")
 
 
@@ -282,7 +254,7 @@ class BaseClient(Calls):
     headers: sent with each request; tls: the certificates, if they are not the system's.
     """
 
-    _default_url, _api = URL, grpc
+    _default_url, _api, _pause = URL, grpc, staticmethod(time.sleep)
 
     ready = make_blocking(BaseAsyncClient.ready)
     infer = make_blocking(BaseAsyncClient.infer)
@@ -306,15 +278,8 @@ class BaseClient(Calls):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    async def _pause(self, seconds: float) -> None:
-        time.sleep(seconds)
-
     async def _gather(self, calls: Sequence[Call]) -> list[Arrays]:
-        futures = [self._pool.submit(lambda call: run_to_end(call()), call) for call in calls]
         try:
-            return [future.result() for future in futures]
+            return list(self._pool.map(lambda call: run_to_end(call()), calls))
         except CancelledError:
             raise InferenceError(CLOSED) from None
-        finally:
-            for future in futures:
-                future.cancel()

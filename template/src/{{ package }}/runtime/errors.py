@@ -1,6 +1,8 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
 """The errors of a call, with the server's text if it answered."""
 
+import re
+
 
 class InferenceError(RuntimeError):
     """A call failed, or its client is closed.
@@ -35,30 +37,32 @@ class ServerFailure(InferenceError):
     """The server failed, although the request may be right; its log says why."""
 
 
-# By the status code of HTTP or gRPC.
-KINDS: dict[str, type[InferenceError]] = {
-    "400": InvalidInput,
-    "413": InvalidInput,
-    "429": Unavailable,
-    "502": Unavailable,
-    "503": Unavailable,
-    "504": DeadlineExceeded,  # from a proxy in front of the server
-    "CANCELLED": Unavailable,  # from a server that shuts down: a client that cancels a call does not get a status
-    "INVALID_ARGUMENT": InvalidInput,
-    "OUT_OF_RANGE": InvalidInput,
-    "UNAVAILABLE": Unavailable,
+# By the status codes of HTTP and gRPC. 504 is from a proxy in front of the server. CANCELLED is from a server that
+# shuts down: a client that cancels a call does not get a status.
+KINDS: dict[type[InferenceError], str] = {
+    InvalidInput: "400 413 INVALID_ARGUMENT OUT_OF_RANGE",
+    Unavailable: "429 502 503 CANCELLED UNAVAILABLE",
+    DeadlineExceeded: "504",
 }
 
-# The error of Triton's Python backend for a STRING that is shorter than its length says. This client never
-# sends such a STRING, but all requests that share a batch with it get the error.
-OF_ANOTHER = "incomplete string data for inference input"
-# The error of a Triton that shuts down, or that has not loaded the model yet. Its status is "not found".
-NOT_LOADED = "has no available versions"
+# The Python backend's error for a STRING that is shorter than its length says, which all requests of a batch get if
+# one has it. This client does not send it. The other is of a Triton that shuts down, or has not loaded the model yet.
+TRANSIENT = ("incomplete string data for inference input", "has no available versions")
 
 
 def make_error(status: str | None, text: str | None) -> InferenceError:
     """Return the error of a status, such as `503` or `StatusCode.UNAVAILABLE`; ServerFailure for an unknown one."""
-    if text and (OF_ANOTHER in text or NOT_LOADED in text):
+    if text and any(each in text for each in TRANSIENT):
         return Unavailable(text)
     code = (status or "").removeprefix("StatusCode.")
-    return KINDS.get(code, ServerFailure)(text or f"the server's answer has status {code}")
+    kinds = (kind for kind, codes in KINDS.items() if code in codes.split())
+    return next(kinds, ServerFailure)(text or f"the server's answer has status {code}")
+
+
+def shift_rows(error: InferenceError, rows: range) -> InferenceError:
+    """Return the same error for the `rows` of the call; "row 0" of a request of one row becomes the call's row."""
+    text = str(error)
+    if len(rows) == 1 and rows.start:
+        text, named = re.subn(r"\brow 0\b", f"row {rows.start}", text)
+        text = text if named else f"row {rows.start}: {text}"
+    return type(error)(text, rows)

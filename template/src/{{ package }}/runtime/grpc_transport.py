@@ -16,32 +16,25 @@ from ..tensors import MODEL, OUTPUTS
 from .batches import Arrays
 from .bodies import decode_tensor, find_datatype, select
 from .errors import InferenceError, make_error
-from .flow import Deadline
-from .transport import Request, Tls, is_secure, lower_names
+from .transport import Deadline, Request, Tls, lower_names
 
-FORKED = (
-    "gRPC does not survive a fork, and this process was forked while a gRPC client had a connection; "
-    "close the client before the fork, start the process by spawn, or write http://host:port"
-)
 in_process: dict[str, Any] = {}  # connections to servers of this process, by HOST in grpc://HOST
 opened: WeakSet[Any] = WeakSet()
-_lost: list[Any] = []  # connections that were open in the parent of a forked process
+# Connections that were open in the parent of a forked process. To call there, or to stop a call, may hang.
+lost: list[Any] = []
 
 
 def lose_connections() -> None:
     """Mark the connections of the parent process as lost. With gRPC 1.85 calls then hang without a deadline, or fail."""
-    _lost.extend(opened)
-
-
-def is_lost() -> bool:
-    """Return whether this process was forked while gRPC was in use: to call, or to stop a call, may hang."""
-    return bool(_lost)
+    lost.extend(opened)
 
 
 def refuse_lost() -> None:
     """Raise InferenceError if gRPC does not work in this process."""
-    if is_lost():
-        raise InferenceError(FORKED)
+    if lost:
+        reason = "gRPC does not survive a fork, and this process was forked while a gRPC client had a connection"
+        instead = "close the client before the fork, start the process by spawn, or write http://host:port"
+        raise InferenceError(f"{reason}; {instead}")
 
 
 def grpc_error(status: str | None, text: str | None, deadline: Deadline) -> InferenceError:
@@ -70,9 +63,8 @@ def encode_request(request: Request) -> tuple[list[Any], list[Any] | None]:
         else:
             tensor.set_data_from_numpy(array)
         tensors.append(tensor)
-    if tuple(request.outputs) == tuple(OUTPUTS):
-        return tensors, None
-    return tensors, [grpc.InferRequestedOutput(name) for name in request.outputs]
+    names = () if tuple(request.outputs) == tuple(OUTPUTS) else request.outputs
+    return tensors, [grpc.InferRequestedOutput(name) for name in names] or None
 
 
 def decode_result(result: Any, outputs: Sequence[str]) -> Arrays:
@@ -102,7 +94,7 @@ class GrpcTransport:
             return in_process[self._server.netloc]
         made = self._api.InferenceServerClient(
             self._server.netloc,
-            ssl=is_secure(self._server),
+            ssl=self._server.scheme == "grpcs",
             root_certificates=self._tls.root_certificates,
             private_key=self._tls.private_key,
             certificate_chain=self._tls.certificate_chain,
@@ -116,7 +108,7 @@ class GrpcTransport:
         return self.connect()
 
     async def infer(self, request: Request) -> Arrays:
-        try:
+        with translate_errors(request.deadline):
             inputs, outputs = encode_request(request)
             result = self.connection.infer(
                 MODEL,
@@ -127,15 +119,12 @@ class GrpcTransport:
                 client_timeout=request.deadline.left(),
                 **request.options,
             )
-            if iscoroutine(result):
-                result = await result
-            return decode_result(result, request.outputs)
-        except InferenceServerException as error:  # as translate_errors, in less time
-            raise grpc_error(error.status(), error.message(), request.deadline) from None
+            return decode_result(await settle(result), request.outputs)
 
     async def ready(self, deadline: Deadline) -> bool:
         with translate_errors(deadline):
-            return bool(await self.call("is_model_ready", deadline, MODEL))
+            options = {"headers": self.headers, "client_timeout": deadline.left()}
+            return bool(await settle(self.connection.is_model_ready(MODEL, **options)))
 
     def forget(self) -> None:
         """Drop the connection of the parent process."""
@@ -145,15 +134,10 @@ class GrpcTransport:
         """Close the connection, and keep no reference: a forked process that drops the last one hangs."""
         self._is_closed = True
         if connection := vars(self).pop("connection", None):
-            await _settle(connection.close())
+            await settle(connection.close())
             opened.discard(connection)
 
-    async def call(self, method: str, deadline: Deadline, *arguments: Any) -> Any:
-        """Return the result of a method of tritonclient."""
-        options = {"headers": self.headers, "client_timeout": deadline.left()}
-        return await _settle(getattr(self.connection, method)(*arguments, **options))
 
-
-async def _settle(result: Any) -> Any:
+async def settle(result: Any) -> Any:
     """Return a result, or a coroutine's result: tritonclient's two modules differ only in this."""
     return await result if iscoroutine(result) else result

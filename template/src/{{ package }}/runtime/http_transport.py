@@ -11,56 +11,34 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from http.client import BadStatusLine, HTTPException, HTTPResponse, IncompleteRead
 from queue import LifoQueue
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import SplitResult, quote
 from weakref import WeakValueDictionary
 
-from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3 import connection_from_url
 from urllib3.exceptions import HTTPError
 
 from ..tensors import MODEL
 from .batches import Arrays
 from .bodies import LENGTH, decode, encode, read_error
 from .errors import ServerFailure, Unavailable, make_error
-from .flow import Deadline
-from .transport import Request, Tls, is_secure, lower_names
+from .transport import Deadline, Request, Tls, lower_names
 
 COPIED_BYTES = 1 << 16  # a request of up to this size is sent in one piece
 PATH = f"models/{quote(MODEL)}"
 
-Headers: TypeAlias = Mapping[str, str]
 
-
-class Received(io.RawIOBase):
+class Received(socket.SocketIO):
     """Read from a socket until the deadline: http.client alone would start its timeout again for each byte."""
 
-    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
-        self._sock, self._deadline = sock, deadline
+    _sock: socket.socket
+    deadline: Deadline
 
-    def makefile(self, mode: str) -> io.BufferedReader:
-        """Return the file that http.client asks a socket for."""
-        return io.BufferedReader(self)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        self._sock.settimeout(self._deadline.left())
-        return self._sock.recv_into(buffer)
-
-
-class Response(HTTPResponse):
-    """A response that is received in full."""
-
-    def __init__(self, received: Received, method: str) -> None:
-        super().__init__(received, method=method)  # type: ignore[arg-type]
-        self.begin()
-        self.content = self.read()
-        if not (self.chunked or self.headers["Content-Length"] or self.headers["Connection"]):
-            raise IncompleteRead(self.content)  # the head itself is cut: Triton gives a length
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(self.deadline.left())
+        return super().readinto(buffer)
 
 
 class HttpTransport:
@@ -69,42 +47,36 @@ class HttpTransport:
     Its methods block. They are coroutines only because GrpcTransport's methods are.
     """
 
-    def __init__(self, server: SplitResult, headers: Headers, tls: Tls) -> None:
+    def __init__(self, server: SplitResult, headers: Mapping[str, str], tls: Tls) -> None:
         self._server = server
         own = {"host": server.netloc, "accept-encoding": "identity"}
         self._headers = {**own, **lower_names(headers)}
-        limitless: dict[str, Any] = {"host": server.hostname, "port": server.port, "maxsize": 0}
-        self._make_pool: partial[HTTPConnectionPool] = partial(HTTPConnectionPool, **limitless)
-        if is_secure(server):
+        options: dict[str, Any] = {"maxsize": 0}  # no limit
+        if server.scheme == "https":
             context = ssl.create_default_context(cafile=tls.root_certificates)
             if tls.certificate_chain:
                 context.load_cert_chain(tls.certificate_chain, tls.private_key)
-            self._make_pool = partial(HTTPSConnectionPool, **limitless, ssl_context=context)
+            options["ssl_context"] = context
+        self._pool = connection_from_url(f"{server.scheme}://{server.netloc}", **options)
         self._opened: WeakValueDictionary[int, Any] = WeakValueDictionary()
-        self._pool = self._make_pool()
 
     async def infer(self, request: Request) -> Arrays:
         body = encode(request)
         headers = {**lower_names(request.headers), LENGTH: str(len(body[0]))}
-        response = self.send(f"{PATH}/infer", request.deadline, body, headers)
-        length = response.headers[LENGTH]
-        return decode(response.content, length, request.outputs, self._server.netloc)
+        content, length = self.send(f"{PATH}/infer", request.deadline, body, **headers)
+        return decode(content, length, request.outputs, self._server.netloc)
 
     async def ready(self, deadline: Deadline) -> bool:
         self.send(f"{PATH}/ready", deadline)
         return True
 
     def forget(self) -> None:
-        """Drop the connections of the parent process: an answer on one of them may be the parent's.
-
-        Close their sockets in this process only, and give up the lock of the pool, which another thread may hold.
-        """
+        """Close the parent's connections in this process only, and replace the pool's lock, which a thread may hold."""
         if self._pool.pool:
             LifoQueue.__init__(self._pool.pool)
         for sock in self._find_sockets():
             if (descriptor := sock.detach()) >= 0:
                 os.close(descriptor)
-        self._pool = self._make_pool()
 
     async def close(self) -> None:
         """Close all connections, also those on which other threads wait."""
@@ -114,29 +86,31 @@ class HttpTransport:
                 sock.shutdown(socket.SHUT_RDWR)
 
     def send(
-        self,
-        path: str,
-        deadline: Deadline,
-        body: Sequence[Any] | None = None,
-        more: Headers | None = None,
-    ) -> Response:
-        """Return a response; raise InferenceError for an error or a late response."""
-        method, parts = ("GET", ()) if body is None else ("POST", body)
-        size = sum(map(len, parts))
-        headers = {"content-length": size, **self._headers, **(more or {})}
+        self, path: str, deadline: Deadline, body: Sequence[Any] = (), /, **more: str
+    ) -> tuple[bytes, str | None]:
+        """Return a response and the size of its JSON; raise InferenceError for an error or a late response."""
+        method, size = "POST" if body else "GET", sum(map(len, body))
+        headers = {"content-length": size, **self._headers, **more}
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         head = f"{method} {self._server.path}/v2/{path} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
-        sent = [b"".join([head, *parts])] if size < COPIED_BYTES else [head, *parts]
+        sent = [b"".join([head, *body])] if size < COPIED_BYTES else [head, *body]
         with self._translate(deadline), self._lend(deadline) as connection:
             for part in sent:
                 connection.sock.settimeout(deadline.left())
                 connection.sock.sendall(part)
-            response = Response(Received(connection.sock, deadline), method)
+            received = Received(connection.sock, "r")
+            received.deadline = deadline
+            response = HTTPResponse(connection.sock, method=method)
+            response.fp = io.BufferedReader(received)
+            response.begin()
+            content, given = response.read(), response.headers
+            if not (response.chunked or given["Content-Length"] or given["Connection"]):
+                raise IncompleteRead(content)  # the head itself is cut: Triton gives a length
             if response.will_close:
                 connection.close()
         if response.status != 200:
-            raise make_error(str(response.status), read_error(response.content))
-        return response
+            raise make_error(str(response.status), read_error(content))
+        return content, given[LENGTH]
 
     @contextmanager
     def _lend(self, deadline: Deadline) -> Iterator[Any]:
@@ -168,11 +142,12 @@ class HttpTransport:
             cause = error.__cause__ or error  # urllib3 raises its own errors from those of sockets
             if isinstance(cause, TimeoutError):
                 raise deadline.make_timeout() from None
-            if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError):
+            if isinstance(cause, ssl.SSLError):
+                raise ServerFailure(f"{address}: {cause}") from None
+            if isinstance(cause, OSError):
                 raise Unavailable(f"{address}: {cause}") from None
             is_cut = isinstance(cause, BadStatusLine) and "HTTP/".startswith(str(cause)[:5])
             if is_cut or isinstance(cause, IncompleteRead):
                 raise Unavailable(f"{address}: the connection ended in the answer") from None
-            is_tls = isinstance(cause, ssl.SSLError)
-            reason = cause if is_tls else "the answer is not HTTP; is this the port of gRPC?"
+            reason = "the answer is not HTTP; is this the port of gRPC?"
             raise ServerFailure(f"{address}: {reason}") from None

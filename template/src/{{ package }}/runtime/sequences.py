@@ -6,18 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from ..tensors import OUTPUTS
-from .batches import (
-    Arrays,
-    Inputs,
-    arrays,
-    join_rows,
-    request_arrays,
-    select_outputs,
-    split_sequence,
-)
+from .batches import Arrays, Inputs, arrays, join_rows, select_outputs
 from .clients import BaseAsyncClient, BaseClient, make_blocking
 from .errors import InferenceError
-from .transport import Request, position
+from .positions import position, request_arrays, split_sequence
+from .transport import Request
 
 
 class AsyncSequenceClient(BaseAsyncClient):

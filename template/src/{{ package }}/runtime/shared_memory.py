@@ -16,10 +16,9 @@ from tritonclient.utils import shared_memory as system  # type: ignore[import-un
 from .batches import Arrays
 from .bodies import encode_tensor
 from .errors import DeadlineExceeded, InferenceError, InvalidInput, ServerFailure, Unavailable
-from .flow import Deadline
-from .grpc_transport import GrpcTransport, translate_errors
+from .grpc_transport import GrpcTransport, settle, translate_errors
 from .http_transport import HttpTransport
-from .transport import Request
+from .transport import Deadline, Request
 
 HINT = "start the server with --allow-client-shm=true, or the client without shared_memory"
 LEAST_BYTES = 1 << 16
@@ -87,9 +86,10 @@ async def _tell(
 ) -> None:
     """Make the server register or unregister a region."""
     if isinstance(transport, GrpcTransport):
-        method = f"{what}_system_shared_memory"
+        call = getattr(transport.connection, f"{what}_system_shared_memory")
+        options = {"headers": transport.headers, "client_timeout": deadline.left()}
         with translate_errors(deadline):
-            await transport.call(method, deadline, region.name, *given.values())
+            await settle(call(region.name, *given.values(), **options))
     else:
         body = json.dumps({**given, "offset": 0}).encode() if given else b""
         transport.send(f"systemsharedmemory/region/{region.name}/{what}", deadline, [body])

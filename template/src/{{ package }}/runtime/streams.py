@@ -13,21 +13,21 @@ from typing import Any
 from grpc import RpcError  # type: ignore[import-untyped]
 
 from ..tensors import MODEL, OUTPUTS, SEQUENTIAL
-from .batches import Arrays, Inputs, arrays, request_arrays, split_sequence
+from .batches import Arrays, Inputs, arrays
 from .clients import BaseAsyncClient, BaseClient
 from .errors import InferenceError
-from .flow import Deadline
 from .grpc_transport import (
     GrpcTransport,
     decode_result,
     encode_request,
     grpc_error,
-    is_lost,
+    lost,
     opened,
     refuse_lost,
     translate_errors,
 )
-from .transport import Request, position
+from .positions import position, request_arrays, split_sequence
+from .transport import Deadline, Request
 
 # With this header, a stream whose request fails while it runs ends with a status. A request that the server refuses
 # earlier has only a text. Without the header, both have only a text.
@@ -97,7 +97,7 @@ def _lend(transport: GrpcTransport) -> Iterator[Any]:
     try:
         yield connection
     finally:
-        if not is_lost():
+        if not lost:
             connection.close()
             opened.discard(connection)
 
@@ -133,7 +133,7 @@ def _stream(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
                     yield decode_result(result, request.outputs)
         finally:
             # A stream that is cancelled holds up the server's shutdown.
-            if not is_lost():
+            if not lost:
                 stream.stop_stream(cancel_requests=not is_over)
 
 

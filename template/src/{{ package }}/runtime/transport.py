@@ -1,16 +1,56 @@
 # Managed by triton-ensemble-template: edits are merged by `make update`.
-"""The common part of requests over HTTP and gRPC: the request, the server's URL, its certificates."""
+"""The common part of requests over HTTP and gRPC: the request, its deadline, the server's URL and certificates."""
 
+import math
 import random
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-from ..tensors import SEQUENTIAL
 from .batches import Arrays
-from .flow import Deadline
+from .errors import DeadlineExceeded, InvalidInput
+
+LONGEST_S = 86400.0  # sockets do not accept infinity
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
+
+
+class Deadline:
+    """The end of a call that begins now and has `seconds`; raises InvalidInput for NaN."""
+
+    def __init__(self, seconds: float) -> None:
+        if math.isnan(seconds):
+            raise InvalidInput("timeout is not a number; give seconds")
+        self._seconds = seconds
+        self._end = time.monotonic() + min(seconds, LONGEST_S)
+
+    def left(self) -> float:
+        """Return the seconds that are left; raise DeadlineExceeded if none are."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise self.make_timeout()
+        return left
+
+    def left_us(self) -> int:
+        """Return the same for Triton, in microseconds: it does not tell an ensemble's steps that the client has left."""
+        return round(self.left() * 1e6)
+
+    def make_timeout(self) -> DeadlineExceeded:
+        return DeadlineExceeded(f"no answer in {self._seconds:g} s")
+
+    def pauses(self, retries: int) -> Iterator[float]:
+        """Yield the seconds before each retry, while there is time for one.
+
+        They are random, and their limit doubles each time, so that clients that a server refused
+        together do not come back together.
+        """
+        for attempt in range(retries):
+            pause = random.uniform(0, min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**attempt))
+            if time.monotonic() + pause >= self._end:
+                return
+            yield pause
 
 
 class Request(NamedTuple):
@@ -26,17 +66,6 @@ class Request(NamedTuple):
     options: Mapping[str, Any] = {}
     headers: Mapping[str, str] = {}
     places: Mapping[str, Mapping[str, Any]] = {}
-
-
-def position(sequence: int, start: bool, end: bool) -> dict[str, Any]:
-    """Return a position as tritonclient expects it; without a `sequence` the request is its own sequence."""
-    if not (sequence or SEQUENTIAL):
-        return {}
-    return {
-        "sequence_id": sequence or random.randrange(1, 2**63),
-        "sequence_start": start or not sequence,
-        "sequence_end": end or not sequence,
-    }
 
 
 @dataclass(frozen=True)
@@ -65,14 +94,18 @@ def server(url: str, tls: Tls | None) -> SplitResult:
         instead = 'write it without, and give headers={"authorization": ...}'
         raise ValueError(f"the URL has a user or a password in it; {instead}")
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https", "grpc", "grpcs") or not _is_address(parts):
+    try:
+        is_address = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # an impossible port
+        is_address = False
+    if parts.scheme not in ("http", "https", "grpc", "grpcs") or not is_address:
         raise ValueError(f"{url} is not a server; write http://host:port or grpc://host:port")
     if parts.query or parts.fragment:
         raise ValueError(f"{url} has more than a path; drop what follows")
     path = parts.path.rstrip("/")
-    if is_grpc(parts) and path:
+    if parts.scheme.startswith("grpc") and path:
         raise ValueError(f"{url} has the path {path}, which gRPC has not; drop it")
-    if tls and not is_secure(parts):
+    if tls and not parts.scheme.endswith("s"):
         raise ValueError(f"{url} is not for TLS; write {parts.scheme}s://{parts.netloc}")
     return parts._replace(path=path)
 
@@ -83,19 +116,3 @@ def lower_names(headers: Mapping[str, str]) -> dict[str, str]:
         if {*"\r\n"} & {*name, *value}:
             raise ValueError(f"header {name!r} has more than one line")
     return {name.lower(): value for name, value in headers.items()}
-
-
-def is_grpc(server: SplitResult) -> bool:
-    return server.scheme.startswith("grpc")
-
-
-def is_secure(server: SplitResult) -> bool:
-    return server.scheme.endswith("s")
-
-
-def _is_address(parts: SplitResult) -> bool:
-    """Return whether a URL has a host and a possible port."""
-    try:
-        return bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
