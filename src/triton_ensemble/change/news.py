@@ -9,7 +9,7 @@ CHANGELOG = "triton_ensemble/CHANGELOG.md"
 
 
 def read_news(old: Path, new: Path) -> list[str]:
-    """Return the lines of the changelog that only the new one of two wheels has, under their headings."""
+    """Return the lines of the changelog that only the new wheel has, under their headings."""
     known = {*_read_changelog(old)}
     kept: list[str] = []
     for line in reversed(_read_changelog(new) if known else []):

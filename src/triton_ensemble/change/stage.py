@@ -180,7 +180,7 @@ def make_stage(root: Path) -> Iterator[Stage]:
 
 @contextmanager
 def alone(root: Path, *, wait: bool = False) -> Iterator[bool]:
-    """Keep other commands from changing a project's files; yield whether one that was killed is undone, with a line.
+    """Keep other commands from changing a project's files; yield whether a killed command is undone, with a line.
 
     If another command changes them now, wait for it or raise ChangeError.
     """

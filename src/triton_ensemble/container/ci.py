@@ -88,7 +88,7 @@ def call(*words: str, **variables: str) -> None:
 
 
 def choose_images() -> Iterator[Image]:
-    """Yield the images of the project's extras, and those that the variable IMAGES names."""
+    """Yield the images of the project's extras and of the variable IMAGES."""
     wanted = os.environ.get("IMAGES", "").replace(",", " ").split()
     if unknown := [name for name in wanted if name not in BY_NAME]:
         raise ProjectError(f"IMAGES: there is no image {unknown[0]}; write mounted, models or both")

@@ -1,6 +1,6 @@
 """Triton over HTTP with tensors as bytes: a call takes a third less processor time than one over gRPC.
 
-The bodies are those of the project's client, which blocks.
+The project's client, which blocks, encodes and decodes the bodies.
 A call that is cancelled closes its connection. Triton then computes on, as it does for an ensemble over gRPC, too.
 """
 

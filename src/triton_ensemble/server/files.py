@@ -11,7 +11,7 @@ MOST = 1 << 20  # a program that closes all that it could have open would take m
 
 
 def raise_limit() -> int:
-    """Let this process, and those that it starts, open as many files as the system allows, and return how many."""
+    """Let this process and its children open as many files as the system allows, and return how many."""
     if not resource:
         return MOST
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
