@@ -58,7 +58,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"gpu_runner": "self-hosted; gpu"},
         'gpu_runner is "self-hosted; gpu"; write labels, like self-hosted, gpu',
     ),
-    (one(sequence=True), "step one: sequence is true; write a mapping, like {direct: {}}"),
     ({"gpu_runner": ["gpu"]}, 'gpu_runner is ["gpu"]; write labels, like self-hosted, gpu'),
     ({"gpu_count": -1}, "gpu_count is -1; write a whole number, 0 or more"),
     ({"max_queue_delay_us": -1}, "max_queue_delay_us is -1; write a whole number, 0 or more"),

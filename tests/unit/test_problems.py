@@ -433,7 +433,7 @@ def test_what_is_no_text_in_words(given: Answers, line: str) -> None:
     [
         ("warmup", "a list that is not empty, or drop it"),
         ("batching", "false, true or its settings"),
-        ("sequence", "a mapping"),
+        ("sequence", "a mapping, like {direct: {}}"),
     ],
 )
 def test_an_empty_list_in_words(field: str, write: str) -> None:
