@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -90,13 +89,3 @@ def triton(started: Container) -> Container:
     """Return Triton's container when it is healthy, whatever the test before did to it."""
     started.wait(starting=True)
     return started
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Function) -> Iterator[None]:
-    """Show the container's log with each test that needed it and failed."""
-    outcome = yield
-    report = outcome.get_result()  # type: ignore[attr-defined]
-    container = item.funcargs.get("started")
-    if report.failed and isinstance(container, Container):
-        report.sections.append(("Triton's log", container.log()))

@@ -16,6 +16,7 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 
 from triton_ensemble.client import Arrays, Client, package, protocols
+from triton_ensemble.container.compose import Container
 from triton_ensemble.samples.files import samples
 from triton_ensemble.server import environment
 from triton_ensemble.server.local_triton import LocalTriton
@@ -123,7 +124,7 @@ def count(urls: dict[str, str]) -> Callable[[str, str], float]:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Function, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Show the traceback of a step with each test that fails by it, and keep the log.
+    """Show the traceback of a step with each test that fails by it, and keep the log; of a container its log.
 
     A server that can't start fails one test.
     """
@@ -137,3 +138,6 @@ def pytest_runtest_makereport(item: pytest.Function, call: pytest.CallInfo[None]
         triton.keep_log = True
         time.sleep(0.5)  # Python models log through a queue: an answer can be there before its line
         report.sections.append(("Triton's log", triton.traceback()))
+    container = getattr(item, "funcargs", {}).get("started")
+    if isinstance(container, Container) and report.failed:
+        report.sections.append(("Triton's log", container.log()))
