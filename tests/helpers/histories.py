@@ -159,7 +159,7 @@ def move(template: Path) -> None:
     (template / "deploy/serve.sh.jinja").rename(template / "deploy/start.sh.jinja")
     (template / "tests/docker").rename(template / "tests/container")
     lines = (template / "README.md.jinja").read_text().splitlines(keepends=True)
-    half = lines.index("{% if 'monitoring' in extras %}\n")
+    half = lines.index("## From Python\n")
     (template / "README.md.jinja").write_text("".join(lines[:half]))
     imports = [line for line in lines[:half] if " import " in line]
     (template / "MORE.md.jinja").write_text("".join(imports + lines[half:]))

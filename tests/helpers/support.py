@@ -440,7 +440,6 @@ UNUSUAL: dict[str, dict[str, Any]] = {
     },
     "decoupled": {
         "project_name": "decoupled",
-        "extras": ["monitoring", "shared-memory"],
         "gpu_count": 1,
         "max_batch_size": 0,
         "tensors": {"PROMPT": "STRING[1]", "TEXT": "STRING[-1]"},

@@ -90,8 +90,8 @@ class Load:
         self.answers: list[tuple[float, float, int]] = []  # begin, end, version
         self._project, self._url, self._ended = project, url, Event()
 
-    def ask(self) -> None:
-        with self._project.client(self._url) as client:
+    def ask(self, client: Any) -> None:
+        with client:
             while not self._ended.is_set():
                 begin = time.monotonic()
                 try:
@@ -104,7 +104,9 @@ class Load:
     @contextmanager
     def running(self, clients: int = 2) -> Iterator[None]:
         with ThreadPoolExecutor(clients) as pool:
-            asking: list[Future[None]] = [pool.submit(self.ask) for _ in range(clients)]
+            # Their import is one at a time.
+            made = [self._project.client(self._url) for _ in range(clients)]
+            asking: list[Future[None]] = [pool.submit(self.ask, client) for client in made]
             try:
                 yield
             finally:
