@@ -18,6 +18,12 @@ def handle(handler: Callable[[int, FrameType | None], object] | signal.Handlers)
             signal.signal(number, handler)
 
 
+def hold_signals(held: bool) -> None:
+    """Hold those signals back, or let them come: Python that starts can't handle one. Windows can't hold any."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK if held else signal.SIG_UNBLOCK, STOPS)
+
+
 def ignore_signals() -> None:
     """Ignore those signals from now on: a command that is done would count as killed.
 

@@ -25,6 +25,7 @@ from triton_ensemble.change import ChangeError
 from triton_ensemble.change.git import last_line
 from triton_ensemble.change.template import CURRENT, Template
 from triton_ensemble.environment.setup import list_lacking
+from triton_ensemble.signals import hold_signals
 
 CLONE, TOOLKIT = "template.git", "toolkit"
 PACKAGES, LIST = "packages", "packages.txt"
@@ -52,6 +53,7 @@ def start(root: Path, made: Answers, version: str, prereleases: bool, words: Seq
 
 def _replace(command: list[str], environment: dict[str, str]) -> NoReturn:
     sys.stdout.flush()
+    hold_signals(True)  # the next toolkit lets them come when it can handle them
     os.execve(sys.executable, command, environment)
 
 

@@ -20,7 +20,7 @@ from triton_ensemble.change.stage import alone, interruptible
 from triton_ensemble.change.start import list_lacking_packages, start
 from triton_ensemble.change.state import read_state
 from triton_ensemble.progress import Progress
-from triton_ensemble.signals import ignore_signals
+from triton_ensemble.signals import hold_signals, ignore_signals
 
 COMMIT = "git add --all && git commit"
 
@@ -71,6 +71,7 @@ def _finish(root: Path, chosen: argparse.Namespace) -> int:
     from triton_ensemble.change.upgrade import Upgrade
 
     with alone(root), interruptible():
+        hold_signals(False)
         _check_clean(root)
         work, *versions = chosen.prepared
         upgrade = Upgrade(read_state(root), Path(work), *versions)
