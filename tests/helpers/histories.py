@@ -377,7 +377,7 @@ class History:
         words = (self.random.choice(["apply", "update"]), "--undo")
         if self.random.random() < 0.3:
             self.run("-c", KILLED, str(self.random.randrange(40)), *words)
-            succeed(self.run("-m", "triton_ensemble", "apply"))
+            assert self.run("-m", "triton_ensemble", "apply").returncode in (0, 1)  # 1: a conflict
             FIGURES["killed undos"] += 1
         elif (said := self.run("-m", "triton_ensemble", *words)).returncode:
             assert managed(self.project) == now
