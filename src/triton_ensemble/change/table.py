@@ -6,18 +6,17 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from triton_ensemble.change.owned import Owned, find_unneeded, is_code, read_imports
 from triton_ensemble.change.project import Change
+from triton_ensemble.project import is_stub, is_stub_code
 
 COLUMNS = 80
 MANY = 3  # files of a folder that became the same are one row
 WORDS = {"A": "new", "M": "changed", "D": "gone"}
 ORDER = ("conflict", "new", "moved", "changed", "gone", "kept")
-# The first lines of a file that its owner is to fill in have one of these.
-STUBS = (b"# A stub: ", b'"stub":')
 TYPES = "src/step_types.py"
 
 
@@ -51,7 +50,8 @@ def _iter_changed(change: Change) -> Iterator[Row]:
     moves = {old: new for old, new in change.files.moved.items() if new not in conflicts}
     yield from (Row("conflict", path) for path in conflicts)
     for path in change.statuses.keys() - conflicts - moves.keys() - {*moves.values()}:
-        stub = change.statuses[path] == "A" and _is_stub(change.root / path)
+        file = change.root / path
+        stub = change.statuses[path] == "A" and (is_stub_code(file) or is_stub(file))
         yield Row(WORDS[change.statuses[path]], path, "a stub, until you fill it in" * stub)
     for (old, new), count in Counter(_folders(*move) for move in moves.items()).items():
         yield Row("moved", f"{old} -> {new}", f"{count} files" * (count > 1))
@@ -65,10 +65,6 @@ def _folders(old: str, new: str) -> tuple[str, str]:
     if len(was) == len(PurePosixPath(old).parts) or not (was and now):
         return old, new
     return "/".join(was) + "/", "/".join(now) + "/"
-
-
-def _is_stub(path: Path) -> bool:
-    return any(mark in path.read_bytes()[:500] for mark in STUBS)
 
 
 def _yours(change: Change, owned: Owned) -> Iterator[Row]:
