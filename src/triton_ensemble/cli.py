@@ -53,6 +53,16 @@ COMMANDS = {
     "push": ("push.command", "upload the model repository to a bucket, as a new version"),
     "sizes": ("push.sizes", "print the memory and disk that a pod needs for the model files"),
     "ci": ("container.ci", "build, test, sign and tag images in a job of CI"),
+    "image": ("container.images", "build the container image of Triton with the models"),
+    "gateway-image": ("container.images", "build the gateway's image"),
+    "ray-image": ("container.images", "build the image of a Ray node"),
+    "up": ("container.up", "build the images and start the containers by compose"),
+    "down": ("container.down", "stop the containers that `up` started"),
+    "test-docker": ("container.try_out", "run the smoke tests on the container"),
+    "digests": ("container.digests", "pin the images of others by digest"),
+    "engines": ("container.engines", "build the TensorRT engines of changed models"),
+    "pin": ("container.pin", "write the project's images by digest into deploy/"),
+    "promote": ("versions.promote", "give a stage the images of another, by digest"),
     "tir": ("tir.command", "make the model endpoint of deploy/tir/endpoint.yml"),
     "update": (
         "change.update",
@@ -65,7 +75,8 @@ COMMANDS = {
 # Commands that first apply a changed pipeline.yml of the project that they are called in.
 APPLYING = (
     "repository", "serve", "infer", "sample", "step", "golden", "gateway", "ray", "bench", "tune", "publish", "shift",
-    "rollback", "unload", "push", "sizes", "tir",
+    "rollback", "unload", "push", "sizes", "image", "gateway-image", "ray-image", "up",
+    "test-docker", "digests", "engines", "tir",
 )  # fmt: skip
 
 
@@ -90,8 +101,7 @@ def _run(words: Sequence[str]) -> int:
     try:
         parsed = _parser(chosen).parse_args(words)
         _refuse_passwords()
-        if_applied = vars(parsed).get("if_applied", False)
-        status = _apply_first(chosen, if_applied) or int(parsed.run(parsed))
+        status = _apply_first(parsed) or int(parsed.run(parsed))
         sys.stdout.flush()
         return status
     except ProjectError as error:
@@ -112,13 +122,15 @@ def _refuse_passwords() -> None:
             raise ProjectError(f"{name} {what}; write http://HOST:PORT or grpc://HOST:PORT")
 
 
-def _apply_first(chosen: str | None, if_applied: bool) -> int:
-    root = Path.cwd()
-    if chosen in APPLYING and (root / "pipeline.yml").is_file() and (root / FILE).is_file():
+def _apply_first(parsed: argparse.Namespace) -> int:
+    root, given = Path.cwd(), vars(parsed)
+    if parsed.command not in APPLYING or given.get("only_build"):
+        return 0
+    if (root / "pipeline.yml").is_file() and (root / FILE).is_file():
         from triton_ensemble.change.apply import apply_first
         from triton_ensemble.change.state import is_changed
 
-        return 0 if if_applied and is_changed(root) else apply_first(root)
+        return 0 if given.get("if_applied") and is_changed(root) else apply_first(root)
     return 0
 
 
@@ -137,7 +149,7 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
         epilog="`triton-ensemble COMMAND --help` says more about a command.",
     )
     parser.add_argument("--version", action="version", version=f"triton-ensemble {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (module, summary) in COMMANDS.items():
         command = commands.add_parser(name, help=summary)
         if name == chosen:

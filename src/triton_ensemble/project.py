@@ -81,6 +81,9 @@ class Facts:
     release: str  # of Triton's container
     engines: dict[str, list[str]]  # flags of trtexec by the model whose engines it builds
     stages: tuple[str, ...]  # that pipeline.yml declares
+    container_name: str  # of its image and compose project, before the checkout's number
+    cluster_name: str  # of its images in deploy/, before their suffixes
+    images: dict[str, str]  # of others that it uses, by the variable that names another
 
 
 @dataclass(frozen=True)

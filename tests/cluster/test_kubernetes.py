@@ -16,7 +16,7 @@ import pytest
 import yaml
 from cluster.manifests import IMAGE_VOLUME_RELEASES, RELEASES, Manifest, built, problems
 from cluster.projects import LONG, PROJECTS, chain, choose
-from support import Generate
+from support import Generate, call
 
 from triton_ensemble.container import pin
 
@@ -151,16 +151,16 @@ def test_the_bucket_is_that_of_the_owners_configmap(generate: Generate) -> None:
     assert refs[0]["configMapRef"]["name"] == by_kind["ConfigMap"]["metadata"]["name"]
 
 
-def test_pinned_images_are_those_of_the_pods(
-    generate: Generate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pinned_images_are_those_of_the_pods(generate: Generate) -> None:
     project = generate(extras=["kubernetes", "gateway"])
     choose(project, ["image-volume", "gateway"])
-    monkeypatch.chdir(project.path)
-    suffixes = ("", "-mounted", "-models", "-gateway")
-    images = {suffix: f"ghcr.io/o/m{suffix}@sha256:{64 * 'a'}" for suffix in suffixes}
-    name = "image-classification"
-    assert pin.main(name, [f"{suffix}={image}" for suffix, image in images.items()]) == 0
+    images = {
+        suffix: f"ghcr.io/o/m{suffix}@sha256:{64 * 'a'}"
+        for suffix in pin.VARIABLES
+        if suffix != "-ray"
+    }
+    named = {pin.VARIABLES[suffix]: image for suffix, image in images.items()}
+    assert call(project, "pin", **named).status == 0
     by_kind = {m["kind"]: m for m in built(project / "deploy/kubernetes")}
     assert [c["image"] for c in pod(by_kind)["containers"]] == [
         images["-mounted"],

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from support import PIPELINES, UNUSUAL, Generate, Project, succeed, validate
+from support import PIPELINES, UNUSUAL, Generate, Project, call, succeed, validate
 
 from triton_ensemble.container import imports
 
@@ -25,23 +23,6 @@ def test_compose_files_keep_to_the_specification(generate: Generate, name: str) 
     gpu = yaml.safe_load((project / "deploy/compose.gpu.yaml").read_text())
     reservations = gpu["services"]["triton"]["deploy"]["resources"]["reservations"]
     assert reservations["devices"] == [{"driver": "nvidia", "count": 2, "capabilities": ["gpu"]}]
-
-
-def test_a_checkout_has_containers_of_its_own(generate: Generate, tmp_path: Path) -> None:
-    """The same ones from whatever path that leads to it; docker/ has two of them run."""
-    project = generate()
-    other = Project(Path(shutil.copytree(project.path, tmp_path / "it's another")))
-    (tmp_path / "link").symlink_to(project.path)
-    found = [
-        re.search(r"--project-name (\S+)", succeed(checkout.make("--dry-run", "down")))
-        for checkout in (project, Project(tmp_path / "link"), other)
-    ]
-    [name, again, others] = (match[1] for match in found if match)
-    assert re.fullmatch(r"image-classification-\d+", name)
-    assert name == again != others
-    assert "--project-name mine " in succeed(
-        project.make("-n", "down", COMPOSE_PROJECT_NAME="mine")
-    )
 
 
 @pytest.mark.parametrize("name", PIPELINES | UNUSUAL)
@@ -78,3 +59,27 @@ def test_down_without_an_engine_is_one_line(generate: Generate, tmp_path: Path) 
         (tmp_path / name).chmod(0o755)
     down = generate().make("down", PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert [line for line in down.stderr.splitlines() if not line.startswith("make: ")] == [engine]
+
+
+@pytest.mark.parametrize("command", ["image", "up", "down"])
+def test_a_program_that_is_not_there_is_one_line(default_project: Project, command: str) -> None:
+    said = call(default_project, command, DOCKER="nodocker")
+    assert (said.status, said.err) == (1, "there is no nodocker; install Docker with compose\n")
+
+
+def test_make_passes_on_what_its_command_line_names(default_project: Project) -> None:
+    """Options have the words that a shell would read, with the variables that they name."""
+    options = "DOCKER_OPTIONS=--label \"a=$$WHAT\" --tag 'b c'"
+    built = succeed(
+        default_project.make("image", "DOCKER=echo", "MODELS=mounted", options, WHAT="x y")
+    )
+    [line] = [line for line in built.splitlines() if line.startswith("build ")]
+    assert " --target mounted " in line
+    assert line.endswith("--label a=x y --tag b c .")
+    refused = default_project.make("image", "MODELS=none")
+    assert "MODELS is copied or mounted, not none\n" in refused.stderr
+
+
+def test_down_can_remove_the_data(default_project: Project) -> None:
+    printed = succeed(default_project.make("down", "DOCKER=echo", "ARGS=--volumes"))
+    assert printed.endswith(" down --remove-orphans --volumes\n")

@@ -1,4 +1,4 @@
-"""Images by digest: asked of a registry, kept in a file of the owner's, and used by the Makefile."""
+"""Images by digest: asked of a registry, kept in a file of the owner's, and used by builds and compose."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from support import Generate, succeed
+from support import Generate
 
 from triton_ensemble.container import digests
+from triton_ensemble.container.settings import Settings
+from triton_ensemble.project import Project as Facts
 
 MANIFEST = b'{"schemaVersion": 2}'
 DIGEST = f"sha256:{hashlib.sha256(MANIFEST).hexdigest()}"
@@ -73,45 +75,46 @@ def test_what_answers_is_pinned_and_what_does_not_is_named(
     known, unknown, nowhere = f"{registry}/a/b:1", f"{registry}/a/b:2", "127.0.0.1:9/c:1"
     lock = tmp_path / "images.lock"
     lock.write_text(f"{unknown}@sha256:before\n{registry}/a/b:0@sha256:old\n")
-    assert digests.main(lock, [known, unknown, nowhere]) == 1
+    assert digests.pin(lock, [known, unknown, nowhere]) == 1
     comment, *lines = lock.read_text().splitlines()
     assert comment.startswith("# Yours: `make digests`")
     assert lines == [f"{known}@{DIGEST}", f"{unknown}@sha256:before"]
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith(f"{unknown}: its registry does not answer, its digest stays: ")
     assert second.startswith(f"{nowhere}: its registry does not answer, it stays a tag: ")
-    assert digests.main(lock, [known]) == 0
+    assert digests.pin(lock, [known]) == 0
 
 
 def test_a_file_without_an_answer_is_not_made(tmp_path: Path) -> None:
-    assert digests.main(tmp_path / "images.lock", ["127.0.0.1:9/c:1"]) == 1
+    assert digests.pin(tmp_path / "images.lock", ["127.0.0.1:9/c:1"]) == 1
     assert not (tmp_path / "images.lock").exists()
 
 
-def test_a_project_takes_the_digest_of_its_tag_and_no_other(generate: Generate) -> None:
+@pytest.mark.parametrize(
+    ("pinned", "digest"),
+    [("nvcr.io/nvidia/tritonserver:26.07-py3", "@sha256:1"), ("a/b:26.07-py3", "")],
+)
+def test_a_project_takes_the_digest_of_its_tag_and_no_other(
+    generate: Generate, pinned: str, digest: str
+) -> None:
     project = generate(triton_release="26.07")
-    image = "nvcr.io/nvidia/tritonserver:26.07-py3"
-    used = f"TRITON_IMAGE={image}"
-    assert f"{used} " in succeed(project.make("--dry-run", "image"))
-    lock = project / "deploy/images.lock"
-    for line in (f"{image}@sha256:1", "nvcr.io/nvidia/tritonserver:26.06-py3@sha256:0"):
-        lock.write_text(f"{digests.HEAD}{line}\n")
-        pinned = f"{used}@sha256:1 " if "26.07" in line else f"{used} "
-        assert pinned in succeed(project.make("--dry-run", "image"))
-    asked = succeed(project.make("--dry-run", "digests"))
-    images = set(re.findall(r"\S+:\S+", asked.partition("images.lock ")[2]))
-    compose = (project / "deploy/compose.yaml").read_text()
-    assert images == {image, *re.findall(r"_IMAGE:-(.*)}", compose)}
-    assert succeed(project.make("--dry-run", "image", TRITON_IMAGE="mine")).count("=mine ") == 1
+    (project / "deploy/images.lock").write_text(f"{digests.HEAD}{pinned}@sha256:1\n")
+    images = Settings.read(Facts.load(project.path), {"PROMETHEUS_IMAGE": "mine"}).images
+    assert images["TRITON_IMAGE"] == f"nvcr.io/nvidia/tritonserver:26.07-py3{digest}"
+    assert images["PROMETHEUS_IMAGE"] == "mine"
 
 
-def test_the_wheel_asks_without_anything_installed(generate: Generate) -> None:
-    """Through a proxy where nobody listens: each registry is named, in a line."""
+def test_make_names_each_registry_that_does_not_answer(generate: Generate) -> None:
+    """Behind a proxy where nobody listens, each image of the compose file has a line, and so has Triton's."""
     project = generate()
     run = project.make(
         "digests", HTTPS_PROXY="http://127.0.0.1:9", https_proxy="http://127.0.0.1:9"
     )
     assert run.returncode != 0
     lines = [line for line in run.stderr.splitlines() if "does not answer, it stays a tag" in line]
-    assert len(lines) == 3
+    compose = (project / "deploy/compose.yaml").read_text()
+    images = re.findall(r"_IMAGE:-(.*)}", compose)
+    assert len(images) == 2
+    assert [line.partition(": ")[0] for line in lines][1:] == images
+    assert lines[0].startswith("nvcr.io/nvidia/tritonserver:")
     assert "Traceback" not in run.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -14,8 +15,11 @@ import pytest
 import yaml
 from gatekeeper import Gatekeeper
 from support import PIPELINES, UNUSUAL, Generate, step
+from support import Project as Generated
 
-from triton_ensemble.container import health, restart
+from triton_ensemble.container import health, images, restart
+from triton_ensemble.container.settings import Settings
+from triton_ensemble.project import Project, ProjectError
 
 TWO = {"A": "FP32[4]", "B": "FP32[4]"}
 
@@ -208,3 +212,114 @@ def test_the_health_check_stops_a_server_only_where_that_is_wanted(
     assert check(True, 0) == []
     assert [check(False, 0) for _ in range(4)] == [[]] * 4
     assert check(True, 2) == check(False, 2) == []
+
+
+def settings(project: Generated, **given: str) -> Settings:
+    return Settings.read(Project.load(project.path), given)
+
+
+@pytest.fixture(scope="module")
+def large(generate: Generate) -> Generated:
+    """A project with all that containers may have."""
+    return generate(gpu_count=2, extras=["monitoring", "gateway", "kubernetes", "ray"])
+
+
+def test_a_checkout_has_containers_of_its_own(generate: Generate, tmp_path: Path) -> None:
+    """The same ones from whatever path that leads to it; docker/ has two of them run."""
+    project = generate()
+    other = Generated(Path(shutil.copytree(project.path, tmp_path / "it's another")))
+    (tmp_path / "link").symlink_to(project.path)
+    checkouts = (project, Generated(tmp_path / "link"), other)
+    [name, again, others] = (settings(checkout).project_name for checkout in checkouts)
+    assert re.fullmatch(r"image-classification-\d+", name)
+    assert name == again != others
+    image = settings(project).images["IMAGE"]
+    assert image == name.replace("classification-", "classification:")
+    assert settings(project, COMPOSE_PROJECT_NAME="mine").project_name == "mine"
+
+
+OF_BUILDS: dict[str, tuple[str, dict[str, str], str]] = {
+    "usual": ("IMAGE", {}, "--target copied --build-arg TRITON_IMAGE=nvcr.io/"),
+    "base": ("IMAGE", {"TRITON_IMAGE": "mine"}, "--build-arg TRITON_IMAGE=mine ."),
+    "empty": ("IMAGE", {"TRITON_IMAGE": ""}, "TRITON_IMAGE=nvcr.io/nvidia/tritonserver:"),
+    "torch": ("IMAGE", {"TORCH_INDEX": "https://x"}, "--build-arg TORCH_INDEX=https://x ."),
+    "secrets": (
+        "IMAGE",
+        {"PIP_CONF": "pip.conf", "CA_BUNDLE": "ca.crt"},
+        "--secret id=pip.conf,src=pip.conf --secret id=ca.pem,src=ca.crt .",
+    ),
+    "alone": ("IMAGE", {"MODELS": "alone"}, "--target alone "),
+    "published": ("IMAGE", {"IMAGE": "m@sha256:1"}, "docker pull --quiet m@sha256:1"),
+    "program": ("IMAGE", {"DOCKER": "docker buildx"}, "docker buildx build --file deploy/Dockerfile"),
+    "gateway": ("GATEWAY_IMAGE", {}, "deploy/gateway.Dockerfile --tag image-classification-gateway:"),
+    "gateway's base": ("GATEWAY_IMAGE", {}, "--build-arg PYTHON_IMAGE=python:3.12-slim ."),
+    "ray": ("RAY_IMAGE", {"IMAGE": "m:1"}, "--build-arg IMAGE=m:1 ."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OF_BUILDS)
+def test_variables_say_how_an_image_is_built(large: Generated, case: str) -> None:
+    variable, given, words = OF_BUILDS[case]
+    assert words in " ".join(images.list_words(settings(large, **given), variable))
+
+
+@pytest.mark.parametrize(
+    ("given", "kinds"),
+    [
+        ({}, ["", ".gpu"]),
+        ({"GPUS": "0"}, [""]),
+        ({"GPUS": "0", "TRITON_PORTS": "1"}, ["", ".ports"]),
+        ({"GPUS": "0", "MODELS": "mounted"}, ["", ".mounted"]),
+    ],
+)
+def test_variables_say_which_files_compose_reads(
+    large: Generated, given: dict[str, str], kinds: list[str]
+) -> None:
+    """The owner's is the last."""
+    (large / "deploy/compose.override.yaml").touch()
+    words = settings(large, COMPOSE="compose -v", COMPOSE_PROJECT_NAME="p", **given).compose
+    (large / "deploy/compose.override.yaml").unlink()
+    files = [
+        word for kind in [*kinds, ".override"] for word in ("--file", f"deploy/compose{kind}.yaml")
+    ]
+    assert words == ["compose", "-v", "--project-name", "p", *files]
+
+
+def test_compose_gets_defaults_and_absolute_paths(large: Generated, tmp_path: Path) -> None:
+    usual = settings(large).variables
+    assert usual["COMPOSE_PROFILES"] == "monitoring"
+    assert usual["GATEWAY_API_KEYS_FILE"] == usual["GATEWAY_KEYS"] == ""
+    assert re.fullmatch(r"(\d+k)?", usual["MEMORY"])
+    given = {"COMPOSE_PROFILES": "", "MEMORY": "1g", "GATEWAY_API_KEYS_FILE": "keys"}
+    named = settings(large, **given, ADMIN_KEY_FILE=f"{tmp_path}/key").variables
+    assert (named["COMPOSE_PROFILES"], named["MEMORY"]) == ("", "1g")
+    assert named["GATEWAY_API_KEYS_FILE"] == str(large.path.resolve() / "keys")
+    assert named["GATEWAY_KEYS"] == "/run/secrets/gateway-keys"
+    assert named["ADMIN_KEY_FILE"] == f"{tmp_path}/key"
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"MODELS": "none"}, "MODELS is copied, mounted or alone, not none"),
+        ({"DOCKER_OPTIONS": "--label 'a"}, "DOCKER_OPTIONS: No closing quotation; write .* closed"),
+    ],
+)
+def test_a_variable_that_is_wrong(large: Generated, given: dict[str, str], line: str) -> None:
+    with pytest.raises(ProjectError, match=f"^{line}$"):
+        settings(large, **given)
+
+
+def test_containers_can_read_what_they_mount(generate: Generate) -> None:
+    """Whatever the umask was; a link stays as it is, wherever it leads."""
+    project = generate()
+    folder = project / "model_repository"
+    (folder / "nowhere").symlink_to("missing")
+    for path in (project.path, *project.path.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o700 if path.is_dir() else 0o600)
+    images.make_readable(project.path)
+    modes = {f"{path.stat().st_mode & 0o777:o}" for path in folder.rglob("*.pbtxt")}
+    assert modes == {"644"}
+    assert f"{folder.stat().st_mode & 0o777:o}" == "755"
+    assert f"{(project / 'steps').stat().st_mode & 0o777:o}" == "700"

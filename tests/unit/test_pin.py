@@ -48,13 +48,13 @@ patches:
   - patch: |
       - {{ op: add, path: /a, value: "b" }}
 """
-IMAGES = [
-    f"=ghcr.io/o/m@{DIGEST}",
-    f"-mounted=ghcr.io/o/m-mounted@{OTHER}",
-    f"-gateway=ghcr.io/o/m-gateway@{DIGEST}",
-    f"-models=ghcr.io/o/m-models@{OTHER}",
-    "-ray=m-ray:123",
-]
+IMAGES = {
+    "": f"ghcr.io/o/m@{DIGEST}",
+    "-mounted": f"ghcr.io/o/m-mounted@{OTHER}",
+    "-gateway": f"ghcr.io/o/m-gateway@{DIGEST}",
+    "-models": f"ghcr.io/o/m-models@{OTHER}",
+    "-ray": "m-ray:123",
+}
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_entries_get_their_digests_and_the_rest_stays(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(2):
-        assert pin.main("m", IMAGES) == 0
+        assert pin.pin_all("m", IMAGES) == 0
         assert file.read_text() == AFTER
     [line, *_] = capsys.readouterr().out.splitlines()
     assert line == f"deploy/kubernetes/kustomization.yaml: m is ghcr.io/o/m@{DIGEST}"
@@ -79,20 +79,20 @@ def test_entries_get_their_digests_and_the_rest_stays(
 @pytest.mark.parametrize("component", ["s3", "image-volume", "./s3/"])
 def test_where_models_come_from_elsewhere_the_image_has_none(file: Path, component: str) -> None:
     file.write_text(f"{BEFORE}components: [components/{component}]\n")
-    assert pin.main("m", IMAGES) == 0
+    assert pin.pin_all("m", IMAGES) == 0
     assert f"newName: ghcr.io/o/m-mounted # comment\n    digest: {OTHER} #" in file.read_text()
 
 
 def test_a_second_folder_of_kserve_gets_the_image_without_models(file: Path) -> None:
     folder = file.parent.rename(file.parents[1] / "kserve-next")
     (folder / file.name).write_text(BEFORE.replace("[base]", "[../kserve/base]"))
-    assert pin.main("m", IMAGES) == 0
+    assert pin.pin_all("m", IMAGES) == 0
     assert "newName: ghcr.io/o/m-mounted #" in (folder / file.name).read_text()
 
 
 def test_kserve_gets_no_image_with_models(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = file.parent.rename(file.parents[1] / "kserve")
-    assert pin.main("m", IMAGES[:1]) == 0
+    assert pin.pin_all("m", {"": IMAGES[""]}) == 0
     assert (
         capsys.readouterr().out == "deploy/kserve/kustomization.yaml: takes none of these images\n"
     )
@@ -101,18 +101,18 @@ def test_kserve_gets_no_image_with_models(file: Path, capsys: pytest.CaptureFixt
 
 def test_a_project_may_be_named_mounted(file: Path) -> None:
     file.write_text(BEFORE.replace("name: m\n", "name: m-mounted\n"))
-    assert pin.main("m-mounted", IMAGES) == 0
+    assert pin.pin_all("m-mounted", IMAGES) == 0
     assert file.read_text().count(DIGEST) == 1
 
 
 def test_line_ends_stay(file: Path) -> None:
     file.write_bytes(BEFORE.replace("\n", "\r\n").encode())
-    assert pin.main("m", IMAGES) == 0
+    assert pin.pin_all("m", IMAGES) == 0
     assert file.read_bytes() == AFTER.replace("\n", "\r\n").encode()
 
 
 def test_a_tag_is_not_pinned(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert pin.main("m", ["=m:1"]) == 1
+    assert pin.pin_all("m", {"": "m:1"}) == 1
     assert capsys.readouterr().err == "pin: no image has a digest; write IMAGE=NAME@sha256:...\n"
     assert file.read_text() == BEFORE
 
@@ -121,7 +121,7 @@ def test_a_project_without_manifests_is_told_so(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file.unlink()
-    assert pin.main("m", IMAGES) == 1
+    assert pin.pin_all("m", IMAGES) == 1
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("pipeline.yml: extras lacks kubernetes, kserve and ray; add one")
 
@@ -130,7 +130,7 @@ def test_a_project_without_manifests_is_told_so(
 def test_a_digest_that_is_not_one_is_refused(
     file: Path, capsys: pytest.CaptureFixture[str], image: str
 ) -> None:
-    assert pin.main("m", [*IMAGES, f"-gateway={image}"]) == 1
+    assert pin.pin_all("m", IMAGES | {"-gateway": image}) == 1
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"pin: {image} lacks a name, or a digest of 64 hex digits; write ")
     assert file.read_text() == BEFORE
@@ -163,7 +163,7 @@ def test_a_file_that_can_not_be_pinned_is_named_and_stays(
     file: Path, capsys: pytest.CaptureFixture[str], text: str, problem: str
 ) -> None:
     file.write_text(text)
-    assert pin.main("m", IMAGES) == 1
+    assert pin.pin_all("m", IMAGES) == 1
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"deploy/kubernetes/kustomization.yaml: can't be pinned: {problem}")
     assert file.read_text() == text
@@ -174,6 +174,6 @@ def test_a_file_that_can_not_be_read_is_named(
 ) -> None:
     file.unlink()
     file.mkdir()
-    assert pin.main("m", IMAGES) == 1
+    assert pin.pin_all("m", IMAGES) == 1
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("deploy/kubernetes/kustomization.yaml: can't be pinned: ")

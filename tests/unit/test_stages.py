@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 import yaml
 from answers_support import GOOD
-from support import Generate, step
+from support import Generate, call, step
 
 from triton_ensemble.check.engine import check
 from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.pipeline.rules import rules
 from triton_ensemble.project import Project, ProjectError
-from triton_ensemble.versions import promote
 
 STEPS = [
     step("one", ["A"], ["B"], "openvino", versions=[1, 2]),
@@ -136,19 +135,19 @@ def promoted(project: Path, stage: str) -> Any:
     return yaml.safe_load(path.read_text())["images"]
 
 
-def test_a_stage_gets_the_images_of_another(
-    generate: Generate, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    project = generate(**PIPELINE, stages=STAGES).path
-    monkeypatch.chdir(project)
-    assert (
-        promote.main(["staging"])
-        == promote.main(["prod", "staging"])
-        == promote.main(["prd"])
-        == promote.main([""])
-        == 1
-    )
-    assert capsys.readouterr().err.splitlines() == [
+def test_a_stage_gets_the_images_of_another(generate: Generate) -> None:
+    """A shell may have variables TO and FROM, which do not count."""
+    of_make = {"MAKEFLAGS": " -- FROM=staging TO=prod", "TO": "prod", "FROM": "staging"}
+    of_shell = {"MAKEFLAGS": "w -- NAME=one\\ TO=two", "TO": "prod", "FROM": "staging"}
+    project = generate(**PIPELINE, stages=STAGES)
+    refused = [
+        call(project, "promote", "staging"),
+        call(project, "promote", **of_make),
+        call(project, "promote", "prd"),
+        call(project, "promote", **of_shell),
+    ]
+    assert [each.status for each in refused] == [1] * 4
+    assert [each.err.strip() for each in refused] == [
         "deploy/kubernetes/kustomization.yaml: has no image with a digest; run: make pin IMAGE=NAME@sha256:...",
         "deploy/stages/staging/kustomization.yaml: has no image with a digest; run: make promote TO=staging",
         "pipeline.yml has no stage prd; write one of staging, prod",
@@ -159,11 +158,11 @@ def test_a_stage_gets_the_images_of_another(
         base.read_text().replace('newTag: "1" # or digest: sha256:...', f"digest: {DIGEST}")
     )
     name = yaml.safe_load(base.read_text())["images"][0]["newName"]
-    assert promote.main(["staging"]) == 0
-    assert promoted(project, "staging") == [{"name": name, "digest": DIGEST}]
-    assert promoted(project, "prod") == []
+    assert call(project, "promote", "staging").status == 0
+    assert promoted(project.path, "staging") == [{"name": name, "digest": DIGEST}]
+    assert promoted(project.path, "prod") == []
     before = (project / "deploy/stages/prod/kustomization.yaml").read_text()
-    assert promote.main(["prod", "staging"]) == 0
-    assert promoted(project, "prod") == promoted(project, "staging")
+    assert call(project, "promote", **of_make).status == 0
+    assert promoted(project.path, "prod") == promoted(project.path, "staging")
     after = (project / "deploy/stages/prod/kustomization.yaml").read_text()
     assert after.splitlines()[:10] == before.splitlines()[:10]

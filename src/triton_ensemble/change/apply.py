@@ -124,11 +124,9 @@ def undo_last(root: Path) -> None:
             undo(root)
 
 
-def _check(root: Path) -> None:
-    from triton_ensemble.change.project import ChangedProject, list_edited
-
-    state = read_state(root)
-    if state.is_changed:
+def refuse_unapplied(root: Path) -> None:
+    """Raise ChangeError if pipeline.yml is not applied or a conflict is open."""
+    if read_state(root).is_changed:
         raise ChangeError(IN_CI)
     what = "pipeline.yml changed lines that you changed too; merge"
     lines = [
@@ -137,5 +135,11 @@ def _check(root: Path) -> None:
     ]
     if lines:
         raise ChangeError("\n".join(lines))
-    for path in list_edited(ChangedProject(state)):
+
+
+def _check(root: Path) -> None:
+    from triton_ensemble.change.project import ChangedProject, list_edited
+
+    refuse_unapplied(root)
+    for path in list_edited(ChangedProject(read_state(root))):
         print(f"{path}: has edits of yours")

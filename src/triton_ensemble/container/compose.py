@@ -1,4 +1,4 @@
-"""Starts containers by compose and waits for them: `python -m triton_ensemble.container.compose docker compose --file ...`."""
+"""Starts containers by compose and waits for them."""
 
 from __future__ import annotations
 
@@ -8,26 +8,22 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from triton_ensemble.container.settings import Settings
+from triton_ensemble.project import Project
 from triton_ensemble.server import log as server_log
 from triton_ensemble.server.ports import describe_taken
-from triton_ensemble.terminal import escape_streams
 
 DOCKER = os.environ.get("DOCKER", "docker")
-MONITORED = (
-    "monitoring" in os.environ.get("COMPOSE_PROFILES", "") and Path("deploy/monitoring").is_dir()
-)
-GATEWAY = Path("deploy/gateway.Dockerfile").is_file()
 TIMEOUT_S = 600  # large models load for minutes
 PATIENCE_S = 20  # then what the health check prints is shown
 PORTS = {"http": "8000", "grpc": "8001", "metrics": "8002"}
 # Those of the services beside Triton. On this machine all are the same, unless variables name others.
-BESIDE = ({"gateway": "8080"} if GATEWAY else {}) | (
-    {"prometheus": "9090", "grafana": "3000"} if MONITORED else {}
-)
+GATEWAY_PORTS = {"gateway": "8080"}
+MONITORING_PORTS = {"prometheus": "9090", "grafana": "3000"}
 TAKEN = re.compile(r"127\.0\.0\.1:\d+.*(already allocated|already in use)")
 # Errors of Docker, compose and containers, as patterns, and what to write instead.
 REMEDIES = {
@@ -75,10 +71,18 @@ def remedies(text: str) -> list[str]:
 
 def _describe_taken() -> str:
     """Return which ports that compose publishes are in use, and by what, other than containers of this folder."""
-    tritons = not GATEWAY or "compose.ports.yaml" in os.environ.get("COMPOSE_FILES", "")
-    usual = (PORTS if tritons else {}) | BESIDE
+    settings = Settings.read(Project.load(Path()))
+    tritons = settings.publishes_triton or not settings.has_gateway
+    usual = (PORTS if tritons else {}) | list_beside(settings)
     ports = {api: int(os.environ.get(f"{api.upper()}_PORT") or usual[api]) for api in usual}
     return describe_taken(ports, ours=str(Path("deploy").resolve()))
+
+
+def list_beside(settings: Settings) -> dict[str, str]:
+    """Return the ports of the services that run beside Triton, in their containers."""
+    is_monitored = "monitoring" in settings.profiles and Path("deploy/monitoring").is_dir()
+    gateway = GATEWAY_PORTS if settings.has_gateway else {}
+    return gateway | (MONITORING_PORTS if is_monitored else {})
 
 
 class Container:
@@ -187,21 +191,10 @@ def start_services(compose: Sequence[str], *services: str) -> Container:
     return triton
 
 
-def main(compose: Sequence[str]) -> int:
-    """Start the compose project of a command, print the addresses; return the exit status."""
-    try:
-        triton = start_services(compose)
-        if triton.inspect()["HostConfig"]["PortBindings"]:
-            print(f"http://{triton.address('http')}", f"grpc://{triton.address('grpc')}", sep="\n")
-            print(f"http://{triton.address('metrics')}/metrics")
-        for service, port in BESIDE.items():
-            print(f"http://{output(*compose, 'port', service, port).strip()} {service}")
-    except ContainerError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    escape_streams()
-    sys.exit(main(sys.argv[1:]))
+def list_addresses(settings: Settings, triton: Container) -> Iterator[str]:
+    """Yield the addresses at which this machine reaches the services that have been started."""
+    if triton.inspect()["HostConfig"]["PortBindings"]:
+        yield from (f"{api}://{triton.address(api)}" for api in ("http", "grpc"))
+        yield f"http://{triton.address('metrics')}/metrics"
+    for service, port in list_beside(settings).items():
+        yield f"http://{output(*settings.compose, 'port', service, port).strip()} {service}"

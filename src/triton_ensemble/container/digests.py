@@ -1,4 +1,4 @@
-"""Pins images by digest: `python3 -m triton_ensemble.container.digests deploy/images.lock IMAGE:TAG ...`.
+"""Pin the images that this project uses by digest, in deploy/images.lock.
 
 A tag may be another image tomorrow; a digest is the image. It is asked of the image's registry, without an account.
 An image whose registry does not answer keeps the digest that the file has for its tag.
@@ -6,6 +6,7 @@ An image whose registry does not answer keeps the digest that the file has for i
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import re
@@ -16,9 +17,10 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
-from triton_ensemble.terminal import escape_streams
+from triton_ensemble.container.settings import LOCK
+from triton_ensemble.project import Project
 
-HEAD = "# Yours: `make digests` renews it. Images by digest, each for the tag that the Makefile has; others are ignored.\n"
+HEAD = "# Yours: `make digests` renews it. Images by digest, each for the tag that the project uses; others are ignored.\n"
 TIMEOUT_S = 15
 HUB = "registry-1.docker.io"
 KINDS = (
@@ -65,7 +67,17 @@ def _read(url: str, headers: dict[str, str]) -> bytes:
         return bytes(response.read())
 
 
-def main(file: Path, images: Sequence[str]) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare nothing: pipeline.yml says which images are used."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Pin the images of this project; return 1 after a line for each registry that does not answer."""
+    project = Project.load(Path.cwd())
+    return pin(project.root / LOCK, [*project.images.values()])
+
+
+def pin(file: Path, images: Sequence[str]) -> int:
     """Write the file, print which registries do not answer; return the exit status."""
     before = file.read_text().split() if file.exists() else []
     pinned, status = [], 0
@@ -81,8 +93,3 @@ def main(file: Path, images: Sequence[str]) -> int:
     if pinned:
         file.write_text(HEAD + "".join(f"{line}\n" for line in pinned))
     return status
-
-
-if __name__ == "__main__":
-    escape_streams()
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

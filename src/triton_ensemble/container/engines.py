@@ -1,13 +1,13 @@
-"""Builds the engines of TensorRT that a project lacks, by trtexec, for each kind of GPU here.
+"""Build the engines of TensorRT that this project lacks, for each kind of GPU of this machine.
 
-    python3 -m triton_ensemble.container.engines
-
-`make engines` runs it in Triton's image, in the project's folder. An engine is built where its ONNX file, the flags,
-the GPU or the release is another, or the engine is damaged, and no other is touched.
+The command runs trtexec in Triton's image; TRITON_IMAGE names another, and DOCKER the program (default:
+docker). It builds an engine if its ONNX file, the flags, the GPU or the release changed, or the engine is
+damaged.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from triton_ensemble.project import Project, ProjectError
 from triton_ensemble.repository.engines import (
@@ -28,14 +29,55 @@ from triton_ensemble.repository.engines import (
 from triton_ensemble.repository.published import digest
 from triton_ensemble.terminal import escape_streams
 
+if TYPE_CHECKING:
+    from triton_ensemble.container.settings import Settings
+
 RELEASE = "NVIDIA_TRITON_SERVER_VERSION"  # which Triton's image sets
 # Where NVIDIA's images have it, on no path.
 TRTEXEC = "/usr/src/tensorrt/bin/trtexec"
 QUERY = ("nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader")
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare nothing: pipeline.yml says which steps have engines."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Build in the image, and complete the model repository with the engines; return the exit status."""
+    from triton_ensemble.container.compose import ContainerError
+    from triton_ensemble.container.images import call
+    from triton_ensemble.container.settings import Settings
+    from triton_ensemble.repository import RepositoryError
+    from triton_ensemble.repository.complete import complete
+
+    project = Project.load(Path.cwd())
+    if not project.engines:
+        raise ProjectError("pipeline.yml: no step has trtexec, so there is no engine to build")
+    (project.root / FOLDER).mkdir(exist_ok=True)
+    try:
+        if status := call(list_words(Settings.read(project))):
+            return status
+        complete(project, print)
+    except (ContainerError, OSError, RepositoryError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def list_words(settings: Settings) -> list[str]:
+    """Return the command that runs this module in Triton's image, which may write engines alone."""
+    [wheel, *_] = sorted(settings.root.glob("vendor/*.whl"))
+    mounted = (f"{settings.root}:/project:ro", f"{settings.root}/{FOLDER}:/project/{FOLDER}")
+    volumes = [word for each in mounted for word in ("--volume", each)]
+    own = ["run", "--rm", "--gpus", "all", "--user", f"{os.getuid()}:{os.getgid()}", *volumes]
+    path = f"PYTHONPATH=/project/vendor/{wheel.name}"
+    place = ["--workdir", "/project", "--env", path, "--entrypoint", "python3"]
+    image = settings.images["TRITON_IMAGE"]
+    return [*settings.docker, *own, *place, image, "-m", "triton_ensemble.container.engines"]
+
+
 def main() -> int:
-    """Build what is missing, a line for each engine; return the exit status."""
+    """Build what is missing on the GPUs of this container, a line for each engine; return the exit status."""
     try:
         project = Project.load(Path())
         for line in build(project, gpus(), os.environ.get(RELEASE, "")):

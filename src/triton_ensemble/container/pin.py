@@ -1,23 +1,33 @@
-"""Write images by their digests into deploy/: `python -m triton_ensemble.container.pin NAME SUFFIX=IMAGE@DIGEST ...`.
+"""Write the images of IMAGE, GATEWAY_IMAGE, MOUNTED_IMAGE, MODELS_IMAGE and RAY_IMAGE by digest into deploy/.
 
-An entry of `images` in a kustomization.yaml is named NAME and a suffix. The suffix `-mounted` is the image without
-models: it is the entry NAME where the models come from elsewhere. The rest of the file stays as it is.
+The variables are in the environment or on make's command line: IMAGE=NAME@sha256:... An entry of `images` in
+a kustomization.yaml is named as the project, with a suffix. The suffix `-mounted` is the image without
+models: it is the entry without a suffix where the models come from elsewhere. The rest of the file stays as it is.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from triton_ensemble.terminal import escape_streams
+from triton_ensemble.project import Project
 
+# The variables that have the digests of images, by the suffixes of their entries.
+VARIABLES = {
+    "": "IMAGE",
+    "-gateway": "GATEWAY_IMAGE",
+    "-mounted": "MOUNTED_IMAGE",
+    "-models": "MODELS_IMAGE",
+    "-ray": "RAY_IMAGE",
+}
 PINNED = re.compile(r"[^@\s]+@sha256:[0-9a-f]{64}")
 MOUNTED = {
     "deploy/kserve/base",
@@ -112,9 +122,19 @@ def _iter_edits(
         yield begin.index, end.index, f"{'' if old else between}{field}: {new}"
 
 
-def main(name: str, images: Sequence[str]) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare nothing: variables have the images."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Pin the images that CI builds; return the exit status."""
+    images = {suffix: os.environ.get(name, "") for suffix, name in VARIABLES.items()}
+    return pin_all(Project.load(Path.cwd()).cluster_name, images)
+
+
+def pin_all(name: str, images: Mapping[str, str]) -> int:
     """Pin the images that have a digest, print where; return the exit status."""
-    by_suffix = dict(image.split("=", 1) for image in images if "@" in image)
+    by_suffix = {suffix: image for suffix, image in images.items() if "@" in image}
     if not by_suffix:
         print("pin: no image has a digest; write IMAGE=NAME@sha256:...", file=sys.stderr)
         return 1
@@ -136,8 +156,3 @@ def main(name: str, images: Sequence[str]) -> int:
         for line in lines or ["takes none of these images"]:
             print(f"{path}: {line}")
     return 0
-
-
-if __name__ == "__main__":
-    escape_streams()
-    sys.exit(main(sys.argv[1], sys.argv[2:]))

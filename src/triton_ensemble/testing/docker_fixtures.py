@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 import pytest
 
@@ -14,10 +15,8 @@ from triton_ensemble.container.compose import (
     output,
     remedies,
 )
+from triton_ensemble.container.settings import Settings
 from triton_ensemble.testing import under_test
-
-COMPOSE = os.environ.get("COMPOSE", f"{DOCKER} compose")
-FILES = os.environ.get("COMPOSE_FILES", "deploy/compose.yaml").split()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -32,22 +31,27 @@ def engine() -> None:
 
 
 @pytest.fixture(scope="session")
-def docker_compose_command() -> str:
+def settings() -> Settings:
+    """Return the names and files of the project's containers."""
+    return Settings.read(under_test.PROJECT)
+
+
+@pytest.fixture(scope="session")
+def docker_compose_command(settings: Settings) -> str:
     """Return the command that starts compose, to pytest-docker."""
-    return COMPOSE
+    return shlex.join(settings.compose_command)
 
 
 @pytest.fixture(scope="session")
-def docker_compose_file() -> list[str]:
+def docker_compose_file(settings: Settings) -> list[str]:
     """Return the files that compose reads, to pytest-docker."""
-    return [str(under_test.PROJECT.root / file) for file in FILES]
+    return [str(settings.root / file) for file in settings.compose_files]
 
 
 @pytest.fixture(scope="session")
-def docker_compose_project_name() -> str:
+def docker_compose_project_name(settings: Settings) -> str:
     """Return the name of the compose project to pytest-docker; `make up` uses another name."""
-    usual = under_test.PROJECT.package.replace("_", "-")
-    return f"{os.environ.get('COMPOSE_PROJECT_NAME', usual)}-test"
+    return f"{settings.project_name}-test"
 
 
 @pytest.fixture(scope="session")
@@ -63,9 +67,9 @@ def docker_cleanup() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def compose(docker_compose_file: list[str]) -> tuple[str, ...]:
+def compose(settings: Settings, docker_compose_file: list[str]) -> tuple[str, ...]:
     """Return the command that pytest-docker uses, of whatever compose project."""
-    return (*COMPOSE.split(), *(f"--file={file}" for file in docker_compose_file))
+    return (*settings.compose_command, *(f"--file={file}" for file in docker_compose_file))
 
 
 @pytest.fixture(scope="session")

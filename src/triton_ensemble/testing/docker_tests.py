@@ -16,12 +16,12 @@ import pytest
 from triton_ensemble.client import protocols
 from triton_ensemble.container.compose import (
     DOCKER,
-    GATEWAY,
     Container,
     ContainerError,
     output,
     start_services,
 )
+from triton_ensemble.container.settings import Settings
 from triton_ensemble.testing.under_test import PROJECT, only_where
 
 PYTHON_STEPS = bool(PROJECT.step_modules)
@@ -111,7 +111,7 @@ def test_a_python_process_that_is_killed_ends_requests_with_an_error(triton: Con
     eventually(lambda: triton.state()[0] == "running" and infer(triton).returncode == 0)
 
 
-@only_where(GATEWAY)
+@only_where(Settings.read(PROJECT).has_gateway)
 def test_the_gateway_gets_an_answer(
     triton: Container, compose: tuple[str, ...], docker_compose_project_name: str
 ) -> None:

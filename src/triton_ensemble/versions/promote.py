@@ -1,21 +1,23 @@
-"""Give a stage the images of another: `python -m triton_ensemble.versions.promote TO [FROM]`.
+"""Give a stage the images of another, by digest.
 
-Copies `images` from the kustomization.yaml of the stage FROM, or else of deploy/kubernetes/, into that of deploy/stages/TO/;
-for KServe the same in deploy/kserve-stages/. Only images with a digest are copied, so that the stage gets what was tested.
+The command copies `images` from the kustomization.yaml of the stage FROM, or else of deploy/kubernetes/, to
+deploy/stages/TO/. For KServe it does the same in deploy/kserve-stages/. It copies only images with a digest,
+so that the stage gets what was tested.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from triton_ensemble.make import read_variable
 from triton_ensemble.pipeline.file import set_values
 from triton_ensemble.project import Project, ProjectError
-from triton_ensemble.terminal import escape_streams
 
 # The folder that `make pin` writes to, and the folder of its stages.
 FOLDERS = {"deploy/kubernetes": "deploy/stages", "deploy/kserve": "deploy/kserve-stages"}
@@ -58,17 +60,20 @@ def _read_images(path: Path) -> list[dict[str, Any]]:
     ]
 
 
-def main(arguments: Sequence[str]) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the stages."""
+    parser.add_argument("to", nargs="?", metavar="TO", help="the stage that gets the images")
+    source = "the stage that has them; default: the images that `pin` wrote"
+    parser.add_argument("source", nargs="?", metavar="FROM", help=source)
+
+
+def run(arguments: argparse.Namespace) -> int:
     """Promote, and print what the stage has now; return the exit status."""
+    to, source = arguments.to or read_variable("TO"), arguments.source or read_variable("FROM")
     try:
-        for line in promote(*arguments):
+        for line in promote(to, source):
             print(line)
     except (OSError, ValueError, ProjectError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    escape_streams()
-    sys.exit(main(sys.argv[1:]))

@@ -11,6 +11,8 @@ from typing import Any
 from support import Project, succeed
 
 from docker.stand_in import docker
+from triton_ensemble.container.settings import Settings
+from triton_ensemble.project import Project as Facts
 
 # On free ports, and without the images of others.
 ALONE = ("HTTP_PORT=0", "GRPC_PORT=0", "METRICS_PORT=0", "COMPOSE_PROFILES=")
@@ -26,20 +28,19 @@ def inspect(image: str) -> dict[str, Any]:
     return dict(json.loads(docker("image", "inspect", image))[0])
 
 
-def checkout(project: Project, *, separator: str) -> str:
-    """Return the project's name, and a checksum of the folder's path."""
-    checksum = succeed(project.run("sh", "-c", "pwd -P | cksum"))
-    return f"{project.package.replace('_', '-')}{separator}{checksum.split()[0]}"
+def settings(project: Project) -> Settings:
+    """Return the names of what a checkout builds and starts."""
+    return Settings.read(Facts.load(project.path), {})
 
 
 def compose_project(project: Project) -> str:
     """Return the name of what `make up` starts."""
-    return checkout(project, separator="-")
+    return settings(project).project_name
 
 
 def image_of(project: Project) -> str:
     """Return the image that `make image` makes."""
-    return checkout(project, separator=":")
+    return settings(project).images["IMAGE"]
 
 
 def left(name: str) -> list[str]:

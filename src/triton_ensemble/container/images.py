@@ -1,0 +1,131 @@
+"""Build the images of this project: of Triton with the models, of the gateway, of a Ray node.
+
+If a name has a digest, NAME@sha256:..., the image is pulled instead. These variables, in the environment or
+on make's command line, say what to build:
+
+  IMAGE, GATEWAY_IMAGE, RAY_IMAGE  the names; default: the project's, with a number of this folder
+  TRITON_IMAGE, PYTHON_IMAGE       the images to start from
+  MODELS                           copied (default), mounted: leave them out, alone: nothing else
+  PIP_CONF, CA_BUNDLE              files with which pip reaches your package index; no layer has them
+  TORCH_INDEX                      the package index for PyTorch alone
+  DOCKER, DOCKER_OPTIONS           the program (default: docker), and more options of its build
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from triton_ensemble.container.compose import ContainerError
+from triton_ensemble.container.settings import Settings
+from triton_ensemble.project import Project, ProjectError
+from triton_ensemble.repository import stubs
+
+DOCKERFILES = {
+    "IMAGE": "deploy/Dockerfile",
+    "GATEWAY_IMAGE": "deploy/gateway.Dockerfile",
+    "RAY_IMAGE": "deploy/ray/Dockerfile",
+}
+BASES = {"IMAGE": "TRITON_IMAGE", "GATEWAY_IMAGE": "PYTHON_IMAGE", "RAY_IMAGE": "IMAGE"}
+COMMANDS = {"image": "IMAGE", "gateway-image": "GATEWAY_IMAGE", "ray-image": "RAY_IMAGE"}
+MOUNTED = ("model_repository", "deploy/monitoring")
+READABLE = stat.S_IRGRP | stat.S_IROTH
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Let a machine without the project's environment build."""
+    only = (
+        "build what is there, with Python's standard library alone: do not apply or check anything"
+    )
+    parser.add_argument("--only-build", action="store_true", help=only)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Build the image of a command; return its exit status."""
+    settings, variable = Settings.read(Project.load(Path.cwd())), COMMANDS[arguments.command]
+    extra = arguments.command.removesuffix("-image")
+    if variable != "IMAGE" and not (settings.root / DOCKERFILES[variable]).is_file():
+        lacks = f"pipeline.yml: extras does not have {extra}"
+        raise ProjectError(f"{lacks}; add it, and run the command again")
+    try:
+        if variable == "IMAGE":
+            return build_with_models(settings, checks=not arguments.only_build)
+        status = 0
+        if variable == "RAY_IMAGE" and "@" not in settings.images["IMAGE"]:  # else it is fetched
+            status = build_with_models(settings, checks=not arguments.only_build)
+        return status or build(settings, variable)
+    except ContainerError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def build_with_models(settings: Settings, *, checks: bool = True) -> int:
+    """Build Triton's image from files that its user can read, and say what is left to do; return an exit status."""
+    if checks and (status := _check_applied(settings.root)):
+        return status
+    make_readable(settings.root)
+    if status := build(settings, "IMAGE"):
+        return status
+    return _advise() if checks else 0
+
+
+def _check_applied(root: Path) -> int:
+    """Return 1 after a line if pipeline.yml is not applied or a conflict is open."""
+    from triton_ensemble.change.apply import attempt, refuse_unapplied
+
+    return attempt(refuse_unapplied, root)
+
+
+def _advise() -> int:
+    """Print what deploy/ gives too little of, and which files are stubs; return 1 if those are errors."""
+    from triton_ensemble.push import sizes
+
+    sizes.run(argparse.Namespace(short=True))
+    return stubs.main()
+
+
+def make_readable(root: Path) -> None:
+    """Let the users of containers read the files that these mount or are built from, whatever the umask was."""
+    for folder in MOUNTED:
+        for path in (root / folder, *(root / folder).rglob("*")):
+            if path.exists() and not path.is_symlink():
+                mode = path.stat().st_mode
+                if mode & READABLE != READABLE:
+                    runs = path.is_dir() or mode & 0o111
+                    path.chmod(stat.S_IMODE(mode) | READABLE | (0o011 if runs else 0))
+
+
+def build(settings: Settings, variable: str) -> int:
+    """Build an image, or pull one with a digest; return Docker's exit status."""
+    return call(list_words(settings, variable), DOCKER_BUILDKIT="1")
+
+
+def list_words(settings: Settings, variable: str) -> list[str]:
+    """Return the command that builds or pulls an image."""
+    image = settings.images[variable]
+    if "@" in image:
+        return [*settings.docker, "pull", "--quiet", image]
+    words = [*settings.docker, "build", "--file", DOCKERFILES[variable], "--tag", image]
+    arguments = {BASES[variable]: settings.images[BASES[variable]]}
+    if variable == "IMAGE":
+        words += ["--target", settings.models]
+        arguments |= {"TORCH_INDEX": settings.torch_index} if settings.torch_index else {}
+    for name, value in arguments.items():
+        words += ["--build-arg", f"{name}={value}"]
+    for name, path in settings.build_secrets.items():
+        words += ["--secret", f"id={name},src={path}"]
+    return [*words, *settings.docker_options, "."]
+
+
+def call(words: Sequence[str], *, is_shown: bool = True, **variables: str) -> int:
+    """Run a program of Docker's before the user's eyes, or show its errors alone; return its exit status."""
+    shown = None if is_shown else subprocess.DEVNULL
+    try:
+        return subprocess.run(words, env=os.environ | variables, stdout=shown).returncode
+    except FileNotFoundError:
+        raise ContainerError(f"there is no {words[0]}; install Docker with compose") from None

@@ -1,0 +1,52 @@
+"""Build the images and start the containers by compose, until `down`; print their addresses.
+
+The command waits until everything that it starts is ready, and prints a line for each container that is not.
+deploy/compose.override.yaml has your own settings. Beside the variables of `image` and `gateway-image`, these
+in the environment or on make's command line count:
+
+  HTTP_PORT, GRPC_PORT, METRICS_PORT     Triton's ports; 0 takes a free one
+  GATEWAY_PORT, WORKERS, GATEWAY_MEMORY  port, processes and memory of the gateway
+  PROMETHEUS_PORT, GRAFANA_PORT          ports of the monitoring
+  TRITON_PORTS=1                         publishes Triton's ports beside the gateway's
+  COMPOSE_PROFILES                       monitoring (default), or empty: without Prometheus and Grafana
+  PROMETHEUS_IMAGE, GRAFANA_IMAGE        their images
+  GPUS=0                                 no GPU, for models that can run without
+  MODELS=mounted                         mounts model_repository/
+  MEMORY, PIDS, TMP_SIZE, SHM_SIZE       limits of Triton's container
+  ADMIN_KEY_FILE, GATEWAY_API_KEYS_FILE, GRAFANA_PASSWORD_FILE  files with keys and a password
+  COMPOSE_PROJECT_NAME                   default: the project's, with a number of this folder
+  COMPOSE                                the program; default: docker compose, or docker-compose
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from triton_ensemble.container.compose import ContainerError, list_addresses, start_services
+from triton_ensemble.container.images import build, build_with_models
+from triton_ensemble.container.settings import Settings
+from triton_ensemble.project import Project
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare nothing: variables say what to start."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Build and start; return 1 after a line for each container that does not run."""
+    settings = Settings.read(Project.load(Path.cwd()))
+    os.environ.update(settings.variables)
+    try:
+        status = build_with_models(settings)
+        if not status and settings.has_gateway:
+            status = build(settings, "GATEWAY_IMAGE")
+        if not status:
+            triton = start_services(settings.compose)
+            print(*list_addresses(settings, triton), sep="\n")
+    except ContainerError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return status

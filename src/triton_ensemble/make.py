@@ -1,0 +1,13 @@
+"""Variables of make's command line, which reach a command through the environment."""
+
+from __future__ import annotations
+
+import os
+import re
+
+
+def read_variable(name: str) -> str:
+    """Return a variable that make's command line has, else an empty text: a shell may have another of its name."""
+    given = os.environ.get("MAKEFLAGS", "").split("-- ", 1)[-1]  # where make writes them
+    is_given = re.search(rf"(?<![^ ])(?<!\\ ){name}:?=", given)
+    return os.environ.get(name, "") if is_given else ""
