@@ -1,7 +1,7 @@
 """The command `triton-ensemble`, also `python -m triton_ensemble`.
 
-A command is a module with `add_arguments(parser)` and `run(arguments) -> exit status`; its docstring
-is the command's help. Only the module of the command that is called is imported.
+A command is a module with `run(arguments) -> exit status`, and `add_arguments(parser)` if it has any; its
+docstring is the command's help. Only the module of the command that is called is imported.
 """
 
 from __future__ import annotations
@@ -156,6 +156,7 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
             implementation = importlib.import_module(f"triton_ensemble.{module}")
             command.description = implementation.__doc__
             command.formatter_class = argparse.RawDescriptionHelpFormatter
-            implementation.add_arguments(command)
+            if add_arguments := getattr(implementation, "add_arguments", None):
+                add_arguments(command)
             command.set_defaults(run=implementation.run)
     return parser

@@ -12,6 +12,7 @@ from support import Generate, call, step
 
 from triton_ensemble.check.engine import check
 from triton_ensemble.check.pipeline.problems import list_problems
+from triton_ensemble.make import read_stage
 from triton_ensemble.pipeline.rules import rules
 from triton_ensemble.project import Project, ProjectError
 
@@ -128,6 +129,25 @@ def test_an_unknown_stage(generate: Generate) -> None:
         ProjectError, match=r"^pipeline.yml has no stage prod; declare it in `stages`$"
     ):
         Project.load(generate().path).check_stage("prod")
+
+
+@pytest.mark.parametrize(
+    ("given", "stage"),
+    [
+        ({"STAGE": "prod", "ENV": "/etc/profile"}, "prod"),
+        ({"STAGE": "prod", "ENV": "/etc/profile", "MAKEFLAGS": "w"}, ""),
+        ({"STAGE": "", "ENV": "prod", "MAKEFLAGS": "ENV=prod"}, "prod"),  # of make 3.81
+        ({"STAGE": "", "ENV": "prod", "MAKEFLAGS": "-j4 -- NAME=a ENV=prod"}, "prod"),
+    ],
+)
+def test_a_command_of_make_names_the_stage(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], stage: str
+) -> None:
+    """A shell may have a variable ENV, which is a file that it reads."""
+    monkeypatch.delenv("MAKEFLAGS", raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert read_stage() == stage
 
 
 def promoted(project: Path, stage: str) -> Any:

@@ -67,10 +67,6 @@ def _read(url: str, headers: dict[str, str]) -> bytes:
         return bytes(response.read())
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare nothing: pipeline.yml says which images are used."""
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Pin the images of this project; return 1 after a line for each registry that does not answer."""
     project = Project.load(Path.cwd())

@@ -38,10 +38,6 @@ TRTEXEC = "/usr/src/tensorrt/bin/trtexec"
 QUERY = ("nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare nothing: pipeline.yml says which steps have engines."""
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Build in the image, and complete the model repository with the engines; return the exit status."""
     from triton_ensemble.container.compose import ContainerError

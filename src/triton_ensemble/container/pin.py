@@ -122,10 +122,6 @@ def _iter_edits(
         yield begin.index, end.index, f"{'' if old else between}{field}: {new}"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare nothing: variables have the images."""
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Pin the images that CI builds; return the exit status."""
     images = {suffix: os.environ.get(name, "") for suffix, name in VARIABLES.items()}

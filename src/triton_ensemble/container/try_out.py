@@ -21,10 +21,6 @@ PORTS = ("HTTP_PORT", "GRPC_PORT", "METRICS_PORT", "GATEWAY_PORT")
 ALONE = dict.fromkeys(PORTS, "0") | {"TRITON_PORTS": "1", "COMPOSE_PROFILES": ""}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare nothing: PYTEST_ADDOPTS has options of pytest."""
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Build the images and run the tests; return the exit status of what fails first."""
     os.environ.update(ALONE)

@@ -31,10 +31,6 @@ from triton_ensemble.container.settings import Settings
 from triton_ensemble.project import Project
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare nothing: variables say what to start."""
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Build and start; return 1 after a line for each container that does not run."""
     settings = Settings.read(Project.load(Path.cwd()))
