@@ -61,7 +61,7 @@ $(VENV)/.torch: $(VENV)/.dev
 	@touch $@
 
 # The default project needs no environment of its own: .ready has its packages.
-OUR_VENV = --assume-old=$(abspath $(VENV))/.packages $(if $(wildcard $(VENV)/.dev),--assume-old=$(abspath $(VENV))/.toolkit) VENV=$(abspath $(VENV))
+OUR_VENV = SETUP= PYTHONPATH=$(CURDIR)/src VENV=$(abspath $(VENV))
 demo: $(VENV)/.ready wheel ## generate the default project, or that of PIPELINE=ocr, in build/demo, serve it, send it real images
 	@rm -rf $(DEMO)
 	@$(VENV)/bin/copier copy --quiet --defaults $(if $(PIPELINE),--data starting_pipeline=$(PIPELINE)) --vcs-ref HEAD $(CURDIR) $(DEMO)

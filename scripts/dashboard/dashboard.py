@@ -100,8 +100,8 @@ def generated() -> None:
     shutil.rmtree(BUILD, ignore_errors=True)
     copy = [f"{sys.prefix}/bin/copier", "copy", "--quiet", "--defaults", "--vcs-ref", "HEAD"]
     subprocess.run([*copy, "--data", "extras=[monitoring]", ROOT, PROJECT], check=True)
-    ready = [f"--assume-old={sys.prefix}/{name}" for name in (".packages", ".toolkit")]
-    subprocess.run(["make", *ready, f"VENV={sys.prefix}", "repository"], cwd=PROJECT, check=True)
+    ready = ["SETUP=", f"VENV={sys.prefix}"]
+    subprocess.run(["make", *ready, "repository"], cwd=PROJECT, check=True)
 
 
 def bundled() -> None:

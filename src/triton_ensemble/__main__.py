@@ -1,11 +1,17 @@
-"""`python -m triton_ensemble` is the command `triton-ensemble`."""
+"""`python -m triton_ensemble` is the command `triton-ensemble`; `python WHEEL/triton_ensemble` sets up first."""
 
 import os
 import sys
 
-# Python puts the current folder first, whose modules would run in place of the libraries'.
-sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())]
+if __package__:
+    # Python puts the current folder first, whose modules would run in place of the libraries'.
+    sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())]
+    from triton_ensemble.cli import main
 
-from triton_ensemble.cli import main  # noqa: E402
+    sys.exit(main())
 
-sys.exit(main())
+# Python puts this folder first, whose modules would run in place of the libraries'.
+sys.path[0] = os.path.dirname(os.path.dirname(__file__))
+from triton_ensemble.launch import main as launch  # noqa: E402
+
+sys.exit(launch(sys.argv[1:]))

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from triton_ensemble import __version__
+from triton_ensemble import LAUNCHED, __version__
 from triton_ensemble.project import FILE, ProjectError
 from triton_ensemble.signals import ignore_signals
 from triton_ensemble.terminal import escape_streams
@@ -29,11 +29,16 @@ COMMANDS = {
     ),
     "apply": ("change.apply", "apply a changed pipeline.yml to the project's files"),
     "adopt": ("adopt.command", "print the pipeline.yml of an existing model repository"),
+    "setup": ("environment.setup", "make the project's environment"),
+    "lock": ("environment.lock", "renew the project's locks"),
     "repository": ("repository.command", "complete the project's model repository"),
     "serve": ("server.command", "serve the project's ensemble with the local Triton"),
     "infer": ("samples.infer", "send the sample requests and print the responses"),
     "sample": ("samples.record", "record a request in samples/, from files and values"),
     "step": ("step.command", "run one Python step on a sample, with --debug in a debugger"),
+    "test": ("testing.command", "run the tests of the project, and mypy"),
+    "lint": ("testing.lint", "run ruff and mypy over the project"),
+    "format": ("testing.format", "format the project's code as `lint` expects it"),
     "golden": ("samples.golden", "record the responses to the sample requests"),
     "gateway": ("gateway.command", "run the REST gateway before Triton, for JSON and files"),
     "ray": (
@@ -90,10 +95,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is not None:
         return _run(arguments)
     escape_streams()
+    is_launched = os.environ.pop(LAUNCHED, "")
     try:
-        return _run(sys.argv[1:])
+        return _run_launched(sys.argv[1:]) if is_launched else _run(sys.argv[1:])
     finally:
         ignore_signals()
+
+
+def _run_launched(words: Sequence[str]) -> int:
+    from triton_ensemble.targets import run_target
+
+    try:
+        return run_target(words, _run)
+    except ProjectError as error:
+        print(error, file=sys.stderr)
+        return 2
 
 
 def _run(words: Sequence[str]) -> int:

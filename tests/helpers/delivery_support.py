@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from support import VENV, Project, run, succeed
+from support import VENV, Project, mark_ready, run, succeed
 
 
 def environment(project: Project) -> None:
@@ -13,4 +13,4 @@ def environment(project: Project) -> None:
     [folder] = (project / ".venv/lib").glob("python3.*/site-packages")
     [packages] = (VENV / "lib").glob("python3.*/site-packages")
     (folder / "borrowed.pth").write_text(f"{packages}\n")
-    (project / ".venv/.packages").touch()
+    mark_ready(project, ".venv", "packages")

@@ -22,6 +22,7 @@ from click.testing import CliRunner
 from copier.errors import UserMessageError
 
 from triton_ensemble.cli import main
+from triton_ensemble.launch import Environment
 from triton_ensemble.repository.sources import iter_adapter_files
 from triton_ensemble.server.ports import free_ports
 
@@ -111,10 +112,7 @@ class Project:
 
     def make_command(self, *arguments: str) -> list[str]:
         """Return `make` with the environment of this repository, which has all that a project needs."""
-        ready = (
-            f"--assume-old={VENV / name}" for name in (".packages", ".toolkit", ".dev", ".push")
-        )
-        return ["make", "--no-print-directory", *ready, f"VENV={VENV}", *arguments]
+        return ["make", "--no-print-directory", "SETUP=", f"VENV={VENV}", *arguments]
 
     def make(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         return self.run(*self.make_command(*arguments), **more)
@@ -132,6 +130,16 @@ class Project:
 
     def changes(self) -> str:
         return succeed(run("git", "status", "--porcelain", cwd=self.path))
+
+
+def mark_ready(project: Project, venv: str | Path, *parts: str) -> None:
+    """Say that an environment has parts of what a project needs, as set-up does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(project.path)
+        patch.setenv("VENV", str(venv))
+        environment = Environment()
+        for part in parts:
+            environment.write_state(part, environment.compute_key(part))
 
 
 class Said(NamedTuple):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 from support import run, succeed
 from wheels import pack_wheel
+
+from triton_ensemble.launch import STATE
 
 TEAM_YML = """\
 defaults:
@@ -99,7 +102,7 @@ def set_up(project: Path, patch: pytest.MonkeyPatch, environment: str = ".venv")
         (project / name).touch()
     folder = project / environment
     folder.mkdir(parents=True)
-    (folder / ".toolkit").write_text(f"{project}\n")
+    (folder / STATE).write_text(json.dumps({"root": str(project), "toolkit": "its hash"}))
     patch.setattr(sys, "prefix", str(folder))
     return folder
 

@@ -36,6 +36,7 @@ from support import (
     Project,
     Said,
     call,
+    mark_ready,
     mounted,
     run,
     step,
@@ -835,8 +836,7 @@ def test_a_change_that_needs_a_package_can_be_taken_back_without_it(project: Pro
     python = project / ".venv/bin/python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    for name in (".packages", ".toolkit"):
-        (project / ".venv" / name).touch()
+    mark_ready(project, ".venv", "packages", "toolkit")
     before = (project / "pipeline.yml").read_text()
     needing = yaml.safe_dump(read(project) | CHANGES["backend switched"])
 

@@ -6,20 +6,35 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from package_index import add_wheel, serve_index
-from support import ROOT, UV, Project, succeed
+from support import SOURCES, UV, Project, mounted, run, succeed
 
-PYTHONS = ("python3", "python3.12", "python3.11", "python3.10")
+from triton_ensemble.launch import PYTHONS
+
 NO_PYTHON = (
     "Python 3.10, 3.11 or 3.12 was not found. Install uv (https://docs.astral.sh/uv), which installs one, or name one: "
     "make PYTHON=/path/to/python3.12\n"
 )
-# All that installs.
-INSTALLING = (".venv/.dev", ".venv/.push", ".venv/.tir", ".venv/.gateway", ".venv/.ray")
+FITS = "import sys; print((3, 10) <= sys.version_info < (3, 13))"
+# Starts the wheel as Python 3.14 would, and fits nowhere.
+UNFIT = f"""#!/bin/sh
+[ "$1" = -c ] && exit 1
+exec {sys.executable} -c "
+import runpy, sys
+sys.argv, sys.executable = sys.argv[1:], '$0'
+runpy.run_path(sys.argv[0], run_name='__main__')" "$@"
+"""
+# In the place of uv: it makes environments with this repository's packages, notes what it is asked for, and may fail.
+FAKE_UV = """#!/bin/sh
+echo "$UV_DEFAULT_INDEX $*" >> $SAID
+[ "$1" = venv ] && mkdir -p .venv/bin && ln -sf {wrapper} .venv/bin/python
+[ "$2" = "$FAILS" ] && echo "$TEXT" && exit 2
+exit 0
+"""
 
 
 @pytest.fixture
@@ -36,28 +51,32 @@ def project(default_project: Project, tmp_path: Path) -> Project:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """Return a PATH whose Pythons are as unfit as 3.14; a fitting one comes later, under a name that make tries first."""
+    """Return a PATH whose Pythons do not fit; a fitting one comes later, under a name that make tries first."""
     for folder in ("unfit", "other"):
         (tmp_path / folder).mkdir()
     for name in PYTHONS:
-        (tmp_path / "unfit" / name).write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / "unfit" / name).write_text(UNFIT)
         (tmp_path / "unfit" / name).chmod(0o755)
     (tmp_path / "other/python3").symlink_to(os.path.realpath(sys.executable))
     return f"{tmp_path}/unfit:{tmp_path}/other:/usr/bin:/bin"
 
 
+def line(process: subprocess.CompletedProcess[str]) -> str:
+    """Return the one line that a failed command of make printed on stderr."""
+    assert process.returncode == 2, process
+    [said, _] = process.stderr.splitlines()  # and make's own
+    return said + "\n"
+
+
 def test_uv_finds_a_python_behind_one_that_does_not_fit(
     project: Project, uv: str, path: str
 ) -> None:
-    succeed(project.run("make", ".venv/bin/python", UV=uv, PATH=path))
-    version = "import sys; print((3, 10) <= sys.version_info < (3, 13))"
-    assert succeed(project.run(".venv/bin/python", "-c", version)) == "True\n"
+    succeed(project.run("make", "lock", "ARGS=--help", UV=uv, PATH=path))
+    assert succeed(project.run(".venv/bin/python", "-c", FITS)) == "True\n"
 
 
 def test_a_line_says_how_to_get_a_python(project: Project, path: str) -> None:
-    done = project.run("make", "infer", PATH=path)
-    assert (done.returncode, done.stdout) == (2, NO_PYTHON)
-    assert done.stderr.count("\n") == 1  # make's own
+    assert line(project.run("make", "infer", PATH=path)) == NO_PYTHON
     assert not (project / ".venv").exists()
 
 
@@ -66,8 +85,9 @@ def test_a_named_python_has_to_fit(project: Project, path: str, maker: str) -> N
     """It is asked before anything is made."""
     unfit = path.split(":")[0] + "/python3"
     done = project.run("make", f"PYTHON={unfit}", "infer", UV="uv" * (maker == "uv"))
-    line = f"{unfit} is not Python 3.10, 3.11 or 3.12; name one: make PYTHON=/path/to/python3.12\n"
-    assert (done.returncode, done.stdout) == (2, line)
+    assert line(done) == (
+        f"{unfit} is not Python 3.10, 3.11 or 3.12; name one: make PYTHON=/path/to/python3.12\n"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -80,11 +100,11 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]
 
 
 def install(project: Project, lock: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Install a lock of one package, as set-up does."""
+    """Install a lock of one package, which lacks what the toolkit needs."""
     (project / "requirements.lock").write_text(lock)
     (project / "vendor/project.json").write_text('{"packages": {}, "gpu_count": 0}')
     more |= {"PIP_FIND_LINKS": "", "PIP_EXTRA_INDEX_URL": "", "PIP_RETRIES": "0"}
-    return project.run("make", ".venv/.packages", f"PYTHON={sys.executable}", **more)
+    return project.run("make", "setup", f"PYTHON={sys.executable}", **more)
 
 
 def has_package(project: Project) -> bool:
@@ -96,31 +116,26 @@ def test_uv_takes_the_index_that_pip_is_told_of(
 ) -> None:
     """By PIP_INDEX_URL, or by a file of settings."""
     address, lock = index
-    succeed(install(project, lock, UV=uv, PIP_INDEX_URL=address))
+    install(project, lock, UV=uv, PIP_INDEX_URL=address)
     assert has_package(project)
     assert not (project / ".venv/bin/pip").exists()
     shutil.rmtree(project / ".venv")
     (tmp_path / "pip.conf").write_text(f"[global]\nindex-url = {address}\n")
     settings = {"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "UV_NO_CACHE": "1"}
-    succeed(install(project, lock, UV=uv, **settings))
+    install(project, lock, UV=uv, **settings)
     assert has_package(project)
 
 
 @pytest.mark.slow
-def test_pip_installs_into_what_uv_has_made(
-    project: Project, uv: str, index: tuple[str, str]
+@pytest.mark.parametrize("is_uvs", [True, False])
+def test_venv_and_pip_without_uv(
+    project: Project, index: tuple[str, str], uv: str, is_uvs: bool
 ) -> None:
-    """Such an environment has no pip at first."""
+    """Also in an environment that uv has made, which has no pip at first."""
     address, lock = index
-    succeed(project.run("make", ".venv/bin/python", UV=uv))
-    succeed(install(project, lock, PIP_INDEX_URL=address))
-    assert has_package(project)
-
-
-@pytest.mark.slow
-def test_venv_and_pip_without_uv(project: Project, index: tuple[str, str]) -> None:
-    address, lock = index
-    succeed(install(project, lock, PIP_INDEX_URL=address))
+    if is_uvs:
+        succeed(project.run("make", "lock", "ARGS=--help", UV=uv))
+    install(project, lock, PIP_INDEX_URL=address)
     assert has_package(project)
     assert (project / ".venv/bin/pip").exists()
 
@@ -133,40 +148,129 @@ def test_uv_refuses_a_package_with_another_hash(
     done = install(project, wrong, UV=uv, PIP_INDEX_URL=address, UV_NO_CACHE="1")
     assert done.returncode
     assert "Hash mismatch" in done.stderr
-    assert not (project / ".venv/.packages").exists()
+    assert not has_package(project)
+
+
+NOWHERE = "http://127.0.0.1:9"
+ELSEWHERE = "https://pypi.example.com/simple"
 
 
 @pytest.mark.parametrize(
-    ("uv", "installer"),
+    ("settings", "remedy"),
     [
-        ("my-uv", "UV='my-uv' UV_DEFAULT_INDEX='here' my-uv pip install --python .venv"),
-        ("", "/bin/python -m pip --disable-pip-version-check install --quiet"),
+        ({"UV_DEFAULT_INDEX": NOWHERE}, "check the network, and HTTPS_PROXY if you have a proxy"),
+        ({"UV_DEFAULT_INDEX": ELSEWHERE, "HTTPS_PROXY": NOWHERE}, "HTTPS_PROXY"),
     ],
 )
-def test_all_that_installs_does_it_in_one_way(project: Project, uv: str, installer: str) -> None:
-    listed = project.run("make", "--dry-run", *INSTALLING, UV=uv, PIP_INDEX_URL="here")
-    installs = [line for line in listed.stdout.splitlines() if " install " in line]
-    assert len(installs) == 7, listed
-    assert all(installer in line for line in installs)
+def test_a_line_says_that_no_index_answers(
+    project: Project, uv: str, index: tuple[str, str], settings: dict[str, str], remedy: str
+) -> None:
+    settings |= {"UV_NO_CACHE": "1", "UV_HTTP_RETRIES": "0"}
+    said = line(install(project, index[1], UV=uv, **settings))
+    assert said.startswith("requirements.lock: ")
+    assert remedy in said.partition("; ")[2]
 
 
-def test_the_lock_is_renewed_by_uv(project: Project, tmp_path: Path) -> None:
-    """It is uv of the machine; its own Python may be any, so it is told which."""
-    fake = tmp_path / "uv"
-    fake.write_text(f'#!/bin/sh\necho "$UV_DEFAULT_INDEX" "$@" >> {tmp_path}/said\n')
-    fake.chmod(0o755)
+def test_a_line_says_that_the_disk_is_full(project: Project, uv: str, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with mounted(disk, "-t", "tmpfs", "-o", "size=64k,nr_inodes=8", "none"):
+        said = line(project.run("make", "setup", f"VENV={disk}/venv", UV=uv))
+    assert "make room there, and run it again" in said
+
+
+@pytest.fixture
+def fake(project: Project, tmp_path: Path) -> Callable[..., list[str]]:
+    """Return a function that runs make with a uv that only notes what it is asked for, and returns that."""
+    for name, text in {"python": f'#!/bin/sh\nexec {sys.executable} "$@"\n', "uv": FAKE_UV}.items():
+        (tmp_path / name).write_text(text.replace("{wrapper}", f"{tmp_path}/python"))
+        (tmp_path / name).chmod(0o755)
+
+    def make(*words: str, **more: str) -> list[str]:
+        said = tmp_path / "said"
+        said.write_text("")
+        uv = {"UV": f"{tmp_path}/uv", "SAID": str(said), "PIP_INDEX_URL": "here"}
+        succeed(run("make", *words, cwd=project.path, PYTHONPATH=str(SOURCES), **uv, **more))
+        return said.read_text().splitlines()
+
+    return make
+
+
+def test_an_environment_is_renewed_by_what_files_say(
+    project: Project, fake: Callable[..., list[str]]
+) -> None:
+    """And not by when they were written. All that installs asks one index."""
+    made, *installed = fake("setup")
+    assert made.startswith(" venv --quiet --allow-existing --python ")
+    assert [line[:16] for line in installed] == ["here pip install"] * 2
+    lock, hashes = project / "requirements.lock", project / "vendor/requirements.txt"
+    for path in (lock, hashes, *(project / "vendor").glob("*.whl")):
+        os.utime(path)
+    assert fake("setup") == []
+    lock.write_text(lock.read_text() + "# another\n")
+    [packages] = fake("setup")
+    assert packages.endswith("--requirement requirements.lock")
+    assert fake("check") == []
+    hashes.write_text(hashes.read_text() + "# another\n")
+    [toolkit] = fake("check")
+    assert "--force-reinstall --no-deps --require-hashes" in toolkit
+    assert fake("lint", "ARGS=--help")[0].endswith("--requirement requirements-dev.lock")
+    assert fake("setup", "TORCH_INDEX=there")[0].count("--extra-index-url there") == 1
+
+
+def test_a_broken_environment_is_made_again(
+    project: Project, fake: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    """Its Python is gone, as after an upgrade of the system."""
+    fake("setup")
+    (project / ".venv/bin/python").unlink()
+    (project / ".venv/bin/python").symlink_to(tmp_path / "gone")
+    assert len(fake("setup")) == 3
+
+
+def test_the_owner_s_environment_is_taken_if_its_python_fits(
+    project: Project, fake: Callable[..., list[str]], path: str
+) -> None:
     (project / ".venv/bin").mkdir(parents=True)
-    (project / ".venv/bin/python").symlink_to(sys.executable)
-    lock = "LOCK=$(UV_SETTINGS) $(VENV)/bin/python -m triton_ensemble.environment.lock"
-    succeed(project.run("make", lock, "lock", UV=str(fake), PIP_INDEX_URL="here"))
-    said = (tmp_path / "said").read_text().splitlines()
-    assert [line.partition(" --quiet")[0] for line in said] == ["here pip compile"] * 2
-    assert all(f"--python {project.path}/.venv/bin/python" in line for line in said)
+    (project / ".venv/bin/python").symlink_to(path.split(":")[0] + "/python3")
+    line = ".venv/bin/python is not Python 3.10, 3.11 or 3.12; remove .venv, or name another folder as VENV"
+    assert line in project.run("make", "setup", UV="uv").stderr.splitlines()
+    (project / ".venv/bin/python").unlink()
+    (project / ".venv/bin/python").symlink_to(f"{path.split('/unfit')[0]}/python")
+    assert [said.split()[1] for said in fake("setup")] == ["pip", "pip"]
 
 
-def test_the_rule_of_this_repository_is_the_same() -> None:
-    """Its Makefile and that of projects name the same Pythons."""
-    ours, theirs = (ROOT / name for name in ("Makefile", "template/Makefile.jinja"))
-    for line in ours.read_text().splitlines():
-        if line.startswith(("SUPPORTED :=", "PYTHON ?=")):
-            assert line in theirs.read_text().splitlines()
+def test_the_lock_is_renewed_by_uv(project: Project, fake: Callable[..., list[str]]) -> None:
+    """Its own Python may be any, so it is told which."""
+    _, *compiled = fake("lock")
+    assert [said.partition(" --quiet")[0] for said in compiled] == ["here pip compile"] * 2
+    assert all(f"--python {sys.executable}" in said for said in compiled)
+
+
+SHOW = """#!/bin/sh
+printenv NAME || echo none
+"""
+
+
+@pytest.mark.parametrize("name", ["ENV", "NAME", "VERSION", "FILE", "TO", "FROM", "TIME", "DEBUG"])
+def test_a_variable_of_the_shell_is_not_for_make(
+    project: Project, tmp_path: Path, name: str
+) -> None:
+    """A shell may have it for another purpose. make's command line gives it to the command."""
+    show = tmp_path / "show"
+    show.write_text(SHOW.replace("NAME", name))
+    show.chmod(0o755)
+    assert succeed(project.run("make", "infer", PYTHON=str(show), **{name: "shell"})) == "none\n"
+    assert succeed(project.run("make", "infer", f"PYTHON={show}", f"{name}=here")) == "here\n"
+
+
+def test_the_wheel_is_not_on_the_path_of_what_runs_inside(project: Project, tmp_path: Path) -> None:
+    """Triton's processes would import from it."""
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin/python"
+    python.write_text('#!/bin/sh\nprintenv PYTHONPATH || echo none, "$@"\n')
+    python.chmod(0o755)
+    [wheel] = (project / "vendor").glob("*.whl")
+    command = (sys.executable, f"vendor/{wheel.name}/triton_ensemble", "infer")
+    printed = succeed(run(*command, cwd=project.path, VENV=str(tmp_path), SETUP=""))
+    assert printed == "none, -m triton_ensemble infer\n"

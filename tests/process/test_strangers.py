@@ -14,6 +14,7 @@ from support import ROOT, SOURCES, Generate, Project, run, succeed
 
 from triton_ensemble.adopt.written import pipeline_yml
 from triton_ensemble.cli import COMMANDS
+from triton_ensemble.launch import STATE
 
 PROGRAM = (sys.executable, "-m", "triton_ensemble")
 BUCKET = "s3://http://127.0.0.1:9/bucket/models"
@@ -24,6 +25,7 @@ LINES = {
     "check": ["check", "model_repository"],
     "apply": ["apply"],
     "adopt": ["adopt", "model_repository"],
+    "format": ["format"],
     "sizes": ["sizes"],
     "store": ["store", BUCKET, "--send"],
     "push": ["push", BUCKET],
@@ -76,7 +78,7 @@ def strangers(generate: Generate, tmp_path_factory: pytest.TempPathFactory) -> P
     (project / "pipeline.yml").write_text(yaml.safe_dump(answers | {"extras": ["monitoring"]}))
     # Its environment looks as `make setup` would leave it, but is not the one that runs.
     (project / ".venv").mkdir()
-    (project / ".venv/.toolkit").write_text(f"{project.path}\n")
+    (project / ".venv" / STATE).write_text(json.dumps({"root": str(project.path), "toolkit": ""}))
     return project
 
 

@@ -16,7 +16,7 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 import yaml
 from apply_support import KILLED
-from support import AUTHOR, COPIER, Project, run, step, succeed
+from support import AUTHOR, COPIER, Project, mark_ready, run, step, succeed
 from update_support import (  # noqa: F401
     ONE,
     TENSORS,
@@ -198,15 +198,8 @@ def test_a_command_undoes_an_update_that_was_killed(
     assert killed.returncode == -signal.SIGKILL
     assert project.changes()
     venv = tmp_path / "venv"
-    (venv / ".packages").touch()
-    process = run(
-        "make",
-        f"VENV={venv}",
-        "INSTALL=grep -q _ vendor/requirements.txt #",
-        str(venv / ".toolkit"),
-        cwd=project.path,
-        PYTHONPATH="",
-    )
+    mark_ready(project, venv, "packages")
+    process = run("make", f"VENV={venv}", "UV=true", "setup", cwd=project.path, PYTHONPATH="")
     assert (
         process.stderr
         == "a command that was killed is undone; 5 files are as they were before it\n"

@@ -433,7 +433,7 @@ class Remote:
             cwd=self.folder / "clone",
             PATH=f"{self.bin}:/usr/bin:/bin",
             VENV=str(self.folder / "venv"),
-            MAKEFLAGS=f"INSTALL={self.folder}/brought",
+            UV=f"{self.folder}/brought",
             PYTHONPATH=str(SOURCES),
             GIT_CONFIG_GLOBAL=str(self.folder / "gitconfig"),
             SAID=str(self.folder / "said"),

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from gateway_service import Answer, Service, gateway, metric, wait_for, wait_until
-from support import VENV, Generate, Server, free_port, serve, step, succeed, variables
+from support import Generate, Server, free_port, serve, step, succeed, variables
 
 SLOW = """\
         if (INPUT < 0).any():
@@ -217,7 +217,7 @@ def test_a_stop_waits_for_what_is_under_way(
 def test_a_stop_of_make_ends_both_servers(slow: Server, options: tuple[str, ...]) -> None:
     """Also that of a shell between them, which would end alone."""
     port = free_port()
-    given = [f"GATEWAY_PORT={port}", f"--assume-old={VENV}/.gateway", *options]
+    given = [f"GATEWAY_PORT={port}", *options]
     with NamedTemporaryFile() as log:
         make = subprocess.Popen(
             slow.project.make_command("gateway", *given),

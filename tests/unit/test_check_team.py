@@ -115,7 +115,7 @@ def test_the_code_of_another_project_does_not_run(
     assert say(root=tmp_path) == [("pipeline.yml", 1, "placeholder", "is a stub", "warning")]
 
 
-@pytest.mark.parametrize("lacks", [".venv/.toolkit", ".copier-answers.yml", "vendor/*.whl"])
+@pytest.mark.parametrize("lacks", [".venv/ready.json", ".copier-answers.yml", "vendor/*.whl"])
 def test_no_rule_runs_in_a_folder_that_its_owner_did_not_set_up(
     team: Path, tmp_path: Path, lacks: str
 ) -> None:
@@ -131,7 +131,7 @@ def test_an_environment_elsewhere_belongs_to_the_project_that_it_names(
     (team / "rules/short_name.py").write_text(FINDS)
     environment = set_up(tmp_path, monkeypatch, "../elsewhere/venv")
     assert len(say()) == 2
-    (environment / ".toolkit").write_text("")
+    (environment / "ready.json").write_text("")
     assert len(say()) == 1
 
 

@@ -163,8 +163,6 @@ class Stage:
         elif now != before and os.path.lexists(old):
             target.parent.mkdir(parents=True, exist_ok=True)
             old.replace(target)
-            if not target.is_symlink():
-                os.utime(target)  # for make: an environment with the other wheel is outdated
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from triton_ensemble.change.git import git
 from triton_ensemble.change.stage import alone, interruptible
 from triton_ensemble.change.start import list_lacking_packages, start
 from triton_ensemble.change.state import read_state
+from triton_ensemble.environment.lock import main as renew_locks
 from triton_ensemble.progress import Progress
 from triton_ensemble.signals import hold_signals, ignore_signals
 
@@ -48,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.prepared:
         return attempt(lambda root: _start(root, arguments))
     try:
-        return attempt(lambda root: _finish(root, arguments))
+        status = attempt(lambda root: _finish(root, arguments))
+        return status or renew_locks(["--lacking"])
     finally:
         shutil.rmtree(arguments.prepared[0], ignore_errors=True)
 

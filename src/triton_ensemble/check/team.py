@@ -21,11 +21,11 @@ from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rule import make_finding
 from triton_ensemble.config import Problem, did_you_mean
+from triton_ensemble.launch import STATE, read_state
 from triton_ensemble.terminal import shorten
 
 FOLDER = Path("vendor", "team")
 WHEEL = "vendor/triton_ensemble-*.whl"
-STAMP = ".toolkit"  # in the environment; says the project whose `make setup` made it
 CORRECT = "correct it in the team's template"
 
 
@@ -50,10 +50,12 @@ def is_set_up(root: Path) -> bool:
     wrote that too, the program that runs is already the stranger's.
     """
     environment = Path(sys.prefix)
-    stamp = environment / STAMP
+    stamp = environment / STATE
     if not (stamp.is_file() and (root / FILE).is_file() and any(root.glob(WHEEL))):
         return False
-    return root in (environment.parent.resolve(), Path(stamp.read_text().strip() or "/"))
+    state = read_state(stamp)
+    roots = (environment.parent.resolve(), Path(state.get("root", "/")))
+    return "toolkit" in state and root in roots
 
 
 def _is_set_up(repository: Repository) -> bool:

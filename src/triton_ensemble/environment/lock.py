@@ -1,6 +1,4 @@
-"""Renews a project's locks: versions and hashes of what it declares, and of all that this needs.
-
-    python -m triton_ensemble.environment.lock [--lacking | --set-up]
+"""Renew the project's locks: versions and hashes of what it declares, and of all that this needs.
 
 With --lacking, after an update, and with --set-up, before an install, only where requirements.lock
 lacks what pipeline.yml or a backend asks for, and not before its owner has chosen between 5 GB and
@@ -11,6 +9,7 @@ CUDA. The locks do not name it: an install gets it besides.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -140,6 +139,21 @@ def _advice(facts: Facts) -> list[str]:
     return [f"{LOCK}: has {count} NVIDIA packages, for GPUs: {HEAVY}; {how}", ""]
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare when to renew them."""
+    when = parser.add_mutually_exclusive_group()
+    lacking = "only if requirements.lock lacks a package; exit status 0 even if that fails"
+    when.add_argument("--lacking", action="store_true", help=lacking)
+    set_up = "only if requirements.lock lacks a package, as before an install"
+    when.add_argument("--set-up", action="store_true", help=set_up)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Renew the locks; 1 after a line if that fails."""
+    chosen = ("lacking", "set_up")
+    return main([f"--{name}" for name in chosen if getattr(arguments, name)])
+
+
 def main(arguments: Sequence[str]) -> int:
     """Renew the locks; return 1 after a line if that fails, or if the owner has to choose first.
 
@@ -163,7 +177,6 @@ def _is_needed() -> bool:
     lacks = f"{LOCK}: lacks {', '.join(lacked)}"
     open_choice = not facts["gpu_count"] and not os.environ.get("TORCH_INDEX")
     if open_choice and any(re.match(rf"({'|'.join(TORCH)})\b", m) for m in lacked):
-        LOCK.touch()  # make sets up again, and stops here until its owner has chosen
         raise LockError(f"{lacks}; {CHOICE}; to take those for GPUs, {HEAVY}, run: make lock")
     print(f"{lacks}; renewing it, as `make lock` does", flush=True)
     return True

@@ -1,12 +1,11 @@
-"""Finishes a project's environment after an install, as the last step of `make setup`.
+"""Make the project's environment: the packages of requirements.lock and the toolkit.
 
-    python -m triton_ensemble.environment.setup src
-
-puts the project's client on the path and names what requirements.lock lacks.
+Every command does so first, if the lock or the toolkit changed.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import re
 import sys
@@ -14,16 +13,34 @@ import sysconfig
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from triton_ensemble.environment.needs import SOURCES
 from triton_ensemble.terminal import escape_streams
 
 VENDORED = Path("vendor/requirements.txt")
 EXTRA = re.compile(r"""extra == ["']([\w-]+)""")
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare packages of other commands."""
+    what = f"packages to install besides: {', '.join(SOURCES)}"
+    parser.add_argument("parts", nargs="*", type=_check_part, metavar="PACKAGES", help=what)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do nothing more: the environment is made before any command runs in it."""
+    return 0
+
+
+def _check_part(name: str) -> str:
+    if name not in SOURCES:
+        raise argparse.ArgumentTypeError(f"{name}: write one of {', '.join(SOURCES)}")
+    return name
+
+
 def main() -> int:
-    """Finish the environment that runs this; 1 if it lacks what all commands of the toolkit need."""
+    """Put the client on the path and name what the lock lacks; 1 if that is what all commands of the toolkit need."""
     site_packages = Path(sysconfig.get_path("purelib"))
-    site_packages.joinpath("project.pth").write_text(f"{Path(sys.argv[1]).resolve()}\n")
+    site_packages.joinpath("project.pth").write_text(f"{Path('src').resolve()}\n")
     requires = importlib.metadata.requires("triton-ensemble") or []
     # Packages of the extras that vendor/requirements.txt names are for some commands.
     extras = re.findall(r"[\w-]+(?=[],])", VENDORED.read_text() if VENDORED.exists() else "")

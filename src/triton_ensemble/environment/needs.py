@@ -1,0 +1,43 @@
+"""The parts of an environment that each command needs. Python 3.9 reads this too, before there is an environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+TOOLKIT = "vendor/requirements.txt"
+# The file that decides what a part has. The last four have folders of their own, so that they can't conflict with the lock.
+SOURCES = {
+    "packages": "requirements.lock",
+    "toolkit": TOOLKIT,
+    "dev": "requirements-dev.lock",
+    "push": "vendor/push.txt",
+    "gateway": "vendor/gateway.txt",
+    "ray": "vendor/ray.txt",
+    "tir": "deploy/tir/endpoint.yml",
+}
+TIR = "e2enetworks==1.4.9"
+DEV = ("lint", "format", "test", "test-docker", "tune", "add-step", "shift", "rollback")
+# These apply pipeline.yml and complete the model repository first.
+COMPLETING = (
+    "repository", "serve", "gateway", "ray", "ray-test", "infer", "sample", "step", "golden", "test", "bench", "tune",
+    "push", "sizes", "tir",
+)  # fmt: skip
+# With STORE, these need the packages of `push`.
+STORED = (*COMPLETING, "check", "publish", "unload", "shift", "rollback")
+BESIDE = {"push": "push", "gateway": "gateway", "ray": "ray", "ray-test": "ray", "tir": "tir"}
+# Commands for which an environment is good whose packages are older: they need none, or apply pipeline.yml first.
+EARLY = (*COMPLETING, "apply", "check", "update")
+
+
+def list_parts(words: Sequence[str]) -> list[str]:
+    """Return the parts that a command needs, in the order of their installation; `setup ray` names one more."""
+    command, more = words[0], [*words[1:], *os.environ.get("ARGS", "").split()]
+    if command == "setup":
+        return ["packages", "toolkit", *filter(SOURCES.get, more)]
+    parts = ["packages", "toolkit", *["dev"] * (command in DEV)]
+    if command in BESIDE and not (command == "tir" and os.environ.get("PRINT")):
+        parts.append(BESIDE[command])
+    if command in STORED and os.environ.get("STORE"):
+        parts.append("push")
+    return parts if command != "lock" else []  # the lock may be wrong

@@ -1,0 +1,246 @@
+"""Finds or makes a project's environment, and goes on inside of it: `python3 vendor/NAME.whl/triton_ensemble COMMAND`.
+
+This runs before there is an environment. So it and what it imports need the standard library alone, and are valid for
+Python 3.9. The project is in the current folder. `.venv/ready.json` has a hash of what each part was installed from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from triton_ensemble import LAUNCHED
+from triton_ensemble.environment.needs import BESIDE, EARLY, SOURCES, TIR, TOOLKIT, list_parts
+
+FITS = "import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))"
+PYTHONS = ("python3", "python3.12", "python3.11", "python3.10")
+NAME_ONE = "name one: make PYTHON=/path/to/python3.12"
+NONE_FITS = "Python 3.10, 3.11 or 3.12 was not found. Install uv (https://docs.astral.sh/uv), which installs one, or "
+STATE, FACTS = "ready.json", "vendor/project.json"
+NETWORK = (
+    "name resolution|dns error|lookup address|Name or service not known|[Cc]onnection (refused|reset)|getaddrinfo|"
+    "NewConnectionError|No route to host|[Nn]etwork is unreachable|[Tt]imed out|error sending request"
+)
+REMEDIES = {
+    "No space left|os error 28|[Dd]isk quota": "make room there, and run it again",
+    "[Pp]roxy ?(Error|auth|connect|error|tunnel)|tunnel|407 ": "correct HTTPS_PROXY or NO_PROXY",
+    "[Cc]ertificate|CERTIFICATE": "name your certificates as SSL_CERT_FILE, for pip as PIP_CERT",
+    NETWORK: "check the network, and HTTPS_PROXY if you have a proxy; PIP_INDEX_URL names another package index",
+    r"torch==\S*\+": "write the index that has it as torch_index into pipeline.yml; docs/daily.md, Packages, names it",
+    "[Pp]ermission denied|[Rr]ead-only": "make it writable, or name another folder as VENV",
+}
+
+
+class SetupError(Exception):
+    """Raised if the environment can't be made: where, what, what to do."""
+
+
+def main(words: Sequence[str], *, is_applied: bool = False) -> int:
+    """Run a command inside of the project's environment; return 2 after a line if that can't be made."""
+    environment = Environment()
+    if words[:1] in ([], ["help"]):
+        from triton_ensemble.environment.help import print_help
+
+        return print_help()
+    is_early = words[0] in EARLY and not is_applied and "packages" in environment.state
+    try:
+        if os.environ.get("SETUP") != "":
+            environment.set_up(["toolkit"] if is_early else list_parts(words))
+        environment.enter(words)
+    except SetupError as error:
+        print(error, file=sys.stderr)
+    except OSError as error:
+        print(explain(str(error.filename), str(error)), file=sys.stderr)
+    except KeyboardInterrupt:
+        return 130
+    return 2
+
+
+def explain(what: str, said: str, program: str = "the system") -> str:
+    """Return a line on what a program said, with a remedy; all that it said if none is known."""
+    for pattern, remedy in REMEDIES.items():
+        if lines := [line.strip() for line in said.splitlines() if re.search(pattern, line)]:
+            return f"{what}: {lines[-1][:300]}; {remedy}"
+    return f"{said}\n{what}: can't be installed, as {program} says above; then run: make setup"
+
+
+class Environment:
+    """The environment of the project in the current folder."""
+
+    def __init__(self) -> None:
+        self.folder = os.environ.get("VENV") or ".venv"
+        inside = "Scripts/python.exe" if os.name == "nt" else "bin/python"
+        self.python = os.path.join(self.folder, inside)
+        self.uv = os.environ.get("UV", shutil.which("uv") or "")
+        self.wheel = next(map(str, sorted(Path("vendor").glob("triton_ensemble-*.whl"))), "")
+        index = os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("PIP_INDEX_URL")
+        self._index = {"UV_DEFAULT_INDEX": index} if index else {}
+        self.state = read_state(os.path.join(self.folder, STATE))
+
+    def set_up(self, parts: Sequence[str]) -> None:
+        """Make the parts that are not current; SetupError if that fails."""
+        if not (self.wheel and os.path.exists(TOOLKIT)):
+            raise SetupError(f"{TOOLKIT}: not found; run this in the folder of a generated project")
+        self._make()
+        for part in self.list_outdated(parts):
+            self._install_part(part, SOURCES[part])
+            self.write_state(part, self.compute_key(part))
+
+    def list_outdated(self, parts: Sequence[str]) -> list[str]:
+        """Return the parts that were installed from anything else than the project has now."""
+        return [each for each in parts if self.compute_key(each) not in ("", self.state.get(each))]
+
+    def compute_key(self, part: str) -> str:
+        """Return a hash of all that decides what a part has; empty if the project lacks it."""
+        if not os.path.exists(SOURCES[part]):
+            return ""
+        contents = [b"" if part == "tir" else Path(SOURCES[part]).read_bytes()]
+        if part == "toolkit":
+            chosen = os.environ.get("TOOLKIT", "").encode()
+            contents += [Path(self.wheel).read_bytes(), chosen, os.getcwdb()]
+        if part == "packages":
+            facts = read_state(FACTS)
+            contents.append(f"{facts.get('packages')} {os.environ.get('TORCH_INDEX', '')}".encode())
+        return hashlib.sha256(b"\0".join(contents)).hexdigest()
+
+    def enter(self, words: Sequence[str]) -> NoReturn:
+        """Run a command inside of the environment, in place of this process if the system can do that."""
+        command, variables = words[0], {**os.environ, LAUNCHED: "1"}
+        if command in ("gateway", "ray", "ray-test"):  # their processes need it too
+            variables = _add_path(variables, os.path.join(self.folder, BESIDE[command]))
+        inside = [self.python, "-m", "triton_ensemble", *words]
+        if command in ("lock", "update"):
+            variables = {**self._get_settings(), LAUNCHED: "1"}
+        if command == "lock":  # it needs no toolkit in the environment
+            variables = _add_path(variables, self.wheel)
+        sys.stdout.flush()
+        if os.name == "nt":
+            sys.exit(subprocess.run(inside, env=variables).returncode)
+        os.execve(self.python, inside, variables)
+
+    def write_state(self, part: str, key: str) -> None:
+        """Write down what a part was made from."""
+        self.state = {**self.state, "root": os.getcwd(), part: key}
+        new = Path(self.folder, f"{STATE}.new")
+        new.write_text(json.dumps(self.state), encoding="utf-8")
+        new.replace(Path(self.folder, STATE))
+
+    def _make(self) -> None:
+        """Make the environment if there is none, or one that can't run."""
+        known = self.state.get("python")
+        if os.path.exists(self.python) and known in (None, os.path.realpath(self.python)):
+            if not known:  # its owner has made it
+                _check(self.python, f"remove {self.folder}, or name another folder as VENV")
+                self.write_state("python", os.path.realpath(self.python))
+            return
+        python = _find_python(self.uv)
+        if known:
+            shutil.rmtree(self.folder)
+            self.state = {}
+        print(f"Making the environment in {self.folder} ...", flush=True)
+        uv = [self.uv, "venv", "--quiet", "--allow-existing", "--python", python or ">=3.10,<3.13"]
+        _run(self.folder, [*(uv if self.uv else [python, "-m", "venv"]), self.folder], os.environ)
+        self.write_state("python", os.path.realpath(self.python))
+
+    def _install_part(self, part: str, source: str) -> None:
+        print(f"Installing the packages of {source} ...", flush=True)
+        if part == "packages":
+            self._run_inside("triton_ensemble.environment.lock", "--set-up")
+            index = os.environ.get("TORCH_INDEX")
+            best = ["--index-strategy", "unsafe-best-match"] * bool(self.uv)
+            options = ["--extra-index-url", index, *best] if index else []
+            self._install(source, *options, "--requirement", source)
+        elif part == "toolkit":
+            if any(Path().glob(".make-update-*")):  # wheel and hash may be of two versions
+                self._run_inside("triton_ensemble.change.stage")
+            chosen = os.environ.get("TOOLKIT") or f"--require-hashes --requirement {TOOLKIT}"
+            self._install(source, "--force-reinstall", "--no-deps", *chosen.split())
+            self._run_inside("triton_ensemble.environment.setup")
+        elif part == "dev":
+            self._install(source, "--requirement", source)
+        else:
+            folder = os.path.join(self.folder, part)
+            shutil.rmtree(folder, ignore_errors=True)
+            locked = [TIR] if part == "tir" else ["--require-hashes", "--requirement", source]
+            self._install(source, "--target", folder, *locked)
+
+    def _install(self, source: str, *options: str) -> None:
+        command = [self.uv, "pip", "install", "--python", self.python]
+        if not self.uv:
+            command = [self.python, "-m", "pip", "--disable-pip-version-check", "install"]
+            if not shutil.which("pip", path=os.path.dirname(self.python)):  # uv has made it
+                _run(self.folder, [self.python, "-m", "ensurepip", "--default-pip"], os.environ)
+        _run(source, [*command, "--quiet", "--no-compile", *options], self._get_settings())
+
+    def _run_inside(self, module: str, *words: str) -> None:
+        """Run a module of the wheel in the environment; it says itself what fails."""
+        variables = _add_path(self._get_settings(), self.wheel)
+        if subprocess.run([self.python, "-m", module, *words], env=variables).returncode:
+            raise SystemExit(2)
+
+    def _get_settings(self) -> dict[str, str]:
+        """Return the variables of an installer. uv does not read pip's settings, so it gets their index."""
+        if self.uv and not self._index and shutil.which("python3"):  # asked once, before an install
+            command = ["python3", "-m", "pip", "config", "list"]
+            said = subprocess.run(command, capture_output=True, text=True).stdout
+            found = re.findall(r"^global\.index-url='(.*)'", said, re.MULTILINE)
+            self._index = {"UV_DEFAULT_INDEX": found[0]} if found else {"UV": self.uv}
+        return {**os.environ, **self._index, "UV": self.uv}
+
+
+def _find_python(uv: str) -> str:
+    """Return a Python for a new environment; empty if uv has to find one."""
+    if named := os.environ.get("PYTHON"):
+        return _check(named, NAME_ONE)
+    found = next(filter(_fits, (sys.executable, *PYTHONS)), "")
+    if not (found or uv):
+        raise SetupError(NONE_FITS + NAME_ONE)
+    return found
+
+
+def _check(python: str, remedy: str) -> str:
+    if not _fits(python):
+        raise SetupError(f"{python} is not Python 3.10, 3.11 or 3.12; {remedy}")
+    return python
+
+
+def _fits(python: str) -> bool:
+    found = shutil.which(python)
+    return bool(found) and not subprocess.run([python, "-c", FITS], capture_output=True).returncode
+
+
+def _run(what: str, command: Sequence[str], variables: Mapping[str, str]) -> None:
+    """Run a command, and show its seconds on a terminal; SetupError with what it says if it fails."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+        process = subprocess.Popen(command, env=variables, stdout=output, stderr=output)
+        start, is_shown = time.monotonic(), sys.stderr.isatty()
+        while is_shown and process.poll() is None:
+            print(f"\r{time.monotonic() - start:.0f} s ", end="", file=sys.stderr, flush=True)
+            time.sleep(0.1)
+        print("\r\033[K" * is_shown, end="", file=sys.stderr, flush=True)
+        if process.wait():
+            output.seek(0)
+            raise SetupError(explain(what, output.read(), os.path.basename(command[0])))
+
+
+def _add_path(variables: Mapping[str, str], path: str) -> dict[str, str]:
+    paths = filter(None, [path, variables.get("PYTHONPATH")])
+    return {**variables, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def read_state(path: str | Path) -> dict[str, str]:
+    """Return what a file of JSON has; nothing if it can't be read."""
+    try:
+        return dict(json.loads(Path(path).read_bytes()))
+    except (OSError, ValueError):
+        return {}

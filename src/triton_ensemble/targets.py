@@ -1,0 +1,146 @@
+"""The targets of a project's Makefile: what is done before and after each, and which variables it takes.
+
+Without make, the same commands start from the wheel: `python3 vendor/NAME.whl/triton_ensemble infer`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+from triton_ensemble import launch
+from triton_ensemble.environment.needs import BESIDE, COMPLETING, STORED, list_parts
+from triton_ensemble.project import ProjectError
+from triton_ensemble.repository import stubs
+
+Call = Callable[[Sequence[str]], int]
+
+NAMING_STUBS = ("check", "infer", "test", "push")
+EXTRAS = {"gateway": "deploy/gateway.Dockerfile", "ray": "deploy/ray", "tir": "deploy/tir"}
+# Words of a target, if they are not its name.
+WORDS = {"ray-test": ("ray", "--test", "--port=0")}
+# The option of a command that a variable is; one with ! takes no value, and an empty one is a positional word.
+SHELL_OPTIONS = {
+    "serve": {
+        "HTTP_PORT": "--http-port",
+        "GRPC_PORT": "--grpc-port",
+        "METRICS_PORT": "--metrics-port",
+    },
+    "gateway": {"GATEWAY_PORT": "--port", "WORKERS": "--workers"},
+    "ray": {"RAY_PORT": "--port", "RAY_REPLICAS": "--replicas"},
+    "ray-test": {"RAY_REPLICAS": "--replicas"},
+}
+# These variables count if make's command line has them, as a shell may have a NAME for another purpose.
+MAKE_OPTIONS = {
+    "apply": {"UNDO": "--undo!"},
+    "check": {"FORMAT": "--format"},
+    "serve": {"RELOAD": "--reload!", "CONTROL": "--control"},
+    "sample": {"NAME": "--name", "REQUEST": "--request", "OUTPUTS": "--outputs!"},
+    "step": {"NAME": "", "SAMPLE": "--sample", "DEBUG": "--debug!"},
+    "bench": {"BASE": "--base"},
+    "tune": {"TIME": "--time", "P99": "--p99", "CONCURRENCY": "--concurrency"},
+    "publish": {"NAME": "", "VERSION": "", "FROM": "--from", "FILE": "--file"},
+    "shift": {"NAME": "", "VERSION": "", "GOLDEN": "--golden!", "ROLL": "--roll"},
+    "rollback": {"NAME": "", "ROLL": "--roll"},
+    "unload": {"NAME": "", "VERSION": "", "ROLL": "--roll"},
+    "push": {"TO": "", "VERSION": "--version"},
+    "tir": {"PRINT": "--print!"},
+    "update": {"UNDO": "--undo!", "MARKERS": "--markers!"},
+}
+
+
+Step = Callable[[], int]
+
+
+def run_target(words: Sequence[str], call: Call) -> int:
+    """Run a target of the Makefile, which the wheel has started, until a part of it fails; return its exit status."""
+    given, command = dict(os.environ), next(iter(words), "help")
+    options = list_options(command, os.environ)
+    _add_packages(command)
+    chosen = [*WORDS.get(command, [command]), *options, *words[1:]]
+    for step in _list_steps(command, chosen, given, call):
+        if status := step():
+            return status
+    return 0
+
+
+def list_options(command: str, environment: MutableMapping[str, str]) -> list[str]:
+    """Return the words that variables stand for. Those of make's command line are removed: they are for this command."""
+    options = _make_words(SHELL_OPTIONS.get(command, {}), environment)
+    if not environment.pop("BY_MAKE", ""):
+        return options
+    table = MAKE_OPTIONS.get(command, {})
+    given = {name: environment.pop(name, "") for name in (*table, "ARGS")}
+    return [*options, *_make_words(table, given), *shlex.split(given["ARGS"])]
+
+
+def _make_words(table: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
+    """Return options before positional words. A missing NAME is an empty word if a number follows, as of `shift`."""
+    options, words = [], []
+    for name, option in table.items():
+        text = variables.get(name, "")
+        if not option and (text or {"NAME", "VERSION"} <= table.keys()):
+            words.append(text)
+        elif option and text:
+            options.append(option[:-1] if option.endswith("!") else f"{option}={text}")
+    return [*options, *words]
+
+
+def _list_steps(
+    command: str, words: list[str], given: Mapping[str, str], call: Call
+) -> Iterator[Step]:
+    if command in COMPLETING:
+        yield lambda: call(["apply", "--unless-ci"])
+        yield lambda: _renew(command, given)
+    if (store := os.environ.get("STORE")) and command in STORED:
+        yield lambda: call(["store", store])
+    if command == "test":
+        yield lambda: call(["lint", "--quick"])
+    if command in COMPLETING:
+        yield lambda: call(["repository"])
+        _check_extra(command)
+    if command in ("check", "test"):
+        yield lambda: call(["repository", "--if-applied"])
+    if command == "test":
+        yield lambda: call(["check"])
+    if command == "push":
+        yield lambda: _check_applied(call)
+    if command != "repository":
+        yield lambda: call(words)
+    if store and command == "publish":
+        yield lambda: call(["store", store, "--send"])
+    if command in NAMING_STUBS:
+        yield stubs.main
+
+
+def _add_packages(command: str) -> None:
+    """Put packages that only this process needs on its path."""
+    for part in set(list_parts([command])) & {"push", "tir"}:
+        sys.path.insert(0, os.path.join(sys.prefix, part))
+
+
+def _renew(command: str, given: Mapping[str, str]) -> int:
+    """If an applied pipeline.yml needs other packages, install them, and start again."""
+    environment = launch.Environment()
+    if given.get("SETUP") == "" or not environment.list_outdated(list_parts([command])):
+        return 0
+    os.environ.update(given)
+    return launch.main(sys.argv[1:], is_applied=True)
+
+
+def _check_extra(command: str) -> None:
+    extra = BESIDE.get(command, "")
+    if not Path(EXTRAS.get(extra, ".")).exists():
+        what = f"extras does not have {extra}; add it, and run the command again"
+        raise ProjectError(f"pipeline.yml: {what}")
+
+
+def _check_applied(call: Call) -> int:
+    """Refuse a conflict that is open; edits are no news."""
+    with redirect_stdout(StringIO()):
+        return call(["apply", "--check"])

@@ -1,0 +1,19 @@
+"""Run the tests of the project, and then mypy over all of it.
+
+From the wheel, as `make test` starts it, ruff and the check come first: what fails soonest says so soonest.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from triton_ensemble.testing.lint import run_module
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare no arguments: PYTEST_ADDOPTS has options of pytest."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Test; return 1 if a test or mypy fails."""
+    return run_module("pytest") or run_module("mypy", ".")
