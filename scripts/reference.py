@@ -19,6 +19,7 @@ import yaml
 from triton_ensemble.check.rules import RULES
 from triton_ensemble.cli import COMMANDS, main
 from triton_ensemble.pipeline.rules import rules
+from triton_ensemble.targets import MAKE_OPTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 LIST = ROOT / "docs/llms.txt"
@@ -39,8 +40,30 @@ CLI = f"""{WRITTEN}\
 # The command
 
 This page is for you if you call the toolkit without make: here you find each command and its options. In a project,
-call `.venv/bin/triton-ensemble COMMAND`, as `make` does.
+call `python3 vendor/NAME.whl/triton_ensemble COMMAND`, as `make` does. It makes or renews the environment, applies a
+changed `pipeline.yml`, completes the model repository, and runs the command. `.venv/bin/triton-ensemble COMMAND` does
+the command alone.
 
+These variables of the shell count, and `make` takes them in its command line too:
+
+| variable | command | |
+|---|---|---|
+| `TRITON_URL`, `TRITON_GRPC_URL`, `TRITON_METRICS_URL` | all that ask a server | a server that runs elsewhere |
+| `HTTP_PORT`, `GRPC_PORT`, `METRICS_PORT` | `serve`, and all that ask it | ports of Triton; 0 is a free one |
+| `GATEWAY_PORT`, `WORKERS` | `gateway` | its port and number of processes |
+| `RAY_PORT`, `RAY_REPLICAS`, `RAY_ADDRESS` | `ray`, `ray-test` | its port, the number of replicas, the cluster |
+| `STORE` | all that need versions | the bucket that keeps the files of published versions |
+| `STRICT` | `check`, `infer`, `test`, `push` | stubs are errors |
+| `STAGE` | `serve`, and all that start a server | a stage of pipeline.yml; with make `ENV=prod` |
+| `VENV`, `PYTHON`, `UV`, `SETUP`, `TOOLKIT`, `TORCH_INDEX` | all | the environment: [daily.md](daily.md#the-environment) |
+| `PIP_INDEX_URL`, `UV_DEFAULT_INDEX`, `HTTPS_PROXY` | all | the package index and the way to it |
+| `ADMIN_KEY_FILE`, `AWS_...` | `shift`, `unload`, `push`, `store` | keys |
+
+The other variables of `make` are options of one command. They count in make's command line alone, because a shell may
+have a `NAME` for another purpose. `ARGS` has words that the command takes as they are. `ENV` is `STAGE`.
+
+| command | variables |
+|---|---|
 """
 ALERTS = f"""{WRITTEN}\
 # Alerts
@@ -73,7 +96,11 @@ WATCHED: dict[str, Any] = {
 def cli() -> str:
     """Return the page of commands: what each answers to --help."""
     pages = [f"\n## {name}\n\n```text\n{_help(name)}```\n" for name in COMMANDS]
-    return f"{CLI}```text\n{_help()}```\n{''.join(pages)}"
+    rows = (
+        f"| `{command}` | {', '.join(f'`{name}`' for name in options)} |\n"
+        for command, options in MAKE_OPTIONS.items()
+    )
+    return f"{CLI}{''.join(rows)}\n```text\n{_help()}```\n{''.join(pages)}"
 
 
 def _help(*words: str) -> str:

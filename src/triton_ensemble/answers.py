@@ -92,7 +92,7 @@ def read_answers(path: Path) -> tuple[Answers, yaml.MappingNode]:
 
 
 def load_yaml(content: bytes) -> Any:
-    """Return what a text says; one of NO_YAML if it is not YAML, goes too deep or says too many values."""
+    """Return what a text says; an error of NO_YAML if it is not YAML, goes too deep or says too many values."""
     return _parse(content, LOADER)[0]
 
 

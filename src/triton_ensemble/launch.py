@@ -36,7 +36,7 @@ REMEDIES = {
     "[Pp]roxy ?(Error|auth|connect|error|tunnel)|tunnel|407 ": "correct HTTPS_PROXY or NO_PROXY",
     "[Cc]ertificate|CERTIFICATE": "name your certificates as SSL_CERT_FILE, for pip as PIP_CERT",
     NETWORK: "check the network, and HTTPS_PROXY if you have a proxy; PIP_INDEX_URL names another package index",
-    r"torch==\S*\+": "write the index that has it as torch_index into pipeline.yml; docs/daily.md, Packages, names it",
+    r"torch==\S*\+": "name the index that has it as TORCH_INDEX in the Makefile; docs/daily.md, Packages, says how",
     "[Pp]ermission denied|[Rr]ead-only": "make it writable, or name another folder as VENV",
 }
 
@@ -55,7 +55,7 @@ def main(words: Sequence[str], *, is_applied: bool = False) -> int:
     is_early = words[0] in EARLY and not is_applied and "packages" in environment.state
     try:
         if os.environ.get("SETUP") != "":
-            environment.set_up(["toolkit"] if is_early else list_parts(words))
+            environment.set_up(["toolkit"] if is_early else list_parts(words, os.environ))
         environment.enter(words)
     except SetupError as error:
         print(error, file=sys.stderr)
@@ -136,7 +136,7 @@ class Environment:
         new.replace(Path(self.folder, STATE))
 
     def _make(self) -> None:
-        """Make the environment if there is none, or one that can't run."""
+        """Make the environment if there is none, or if its Python is gone."""
         known = self.state.get("python")
         if os.path.exists(self.python) and known in (None, os.path.realpath(self.python)):
             if not known:  # its owner has made it

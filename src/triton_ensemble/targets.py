@@ -70,7 +70,7 @@ def run_target(words: Sequence[str], call: Call) -> int:
 
 
 def list_options(command: str, environment: MutableMapping[str, str]) -> list[str]:
-    """Return the words that variables stand for. Those of make's command line are removed: they are for this command."""
+    """Return the words that variables stand for, and remove what make's command line gave to this command alone."""
     options = _make_words(SHELL_OPTIONS.get(command, {}), environment)
     if not environment.pop("BY_MAKE", ""):
         return options
@@ -120,14 +120,14 @@ def _list_steps(
 
 def _add_packages(command: str) -> None:
     """Put packages that only this process needs on its path."""
-    for part in set(list_parts([command])) & {"push", "tir"}:
+    for part in set(list_parts([command], os.environ)) & {"push", "tir"}:
         sys.path.insert(0, os.path.join(sys.prefix, part))
 
 
 def _renew(command: str, given: Mapping[str, str]) -> int:
     """If an applied pipeline.yml needs other packages, install them, and start again."""
     environment = launch.Environment()
-    if given.get("SETUP") == "" or not environment.list_outdated(list_parts([command])):
+    if given.get("SETUP") == "" or not environment.list_outdated(list_parts([command], given)):
         return 0
     os.environ.update(given)
     return launch.main(sys.argv[1:], is_applied=True)

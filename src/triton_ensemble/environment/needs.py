@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 TOOLKIT = "vendor/requirements.txt"
 # The file that decides what a part has. The last four have folders of their own, so that they can't conflict with the lock.
@@ -30,14 +29,14 @@ BESIDE = {"push": "push", "gateway": "gateway", "ray": "ray", "ray-test": "ray",
 EARLY = (*COMPLETING, "apply", "check", "update")
 
 
-def list_parts(words: Sequence[str]) -> list[str]:
+def list_parts(words: Sequence[str], variables: Mapping[str, str]) -> list[str]:
     """Return the parts that a command needs, in the order of their installation; `setup ray` names one more."""
-    command, more = words[0], [*words[1:], *os.environ.get("ARGS", "").split()]
+    command, more = words[0], [*words[1:], *variables.get("ARGS", "").split()]
     if command == "setup":
         return ["packages", "toolkit", *filter(SOURCES.get, more)]
     parts = ["packages", "toolkit", *["dev"] * (command in DEV)]
-    if command in BESIDE and not (command == "tir" and os.environ.get("PRINT")):
+    if command in BESIDE and not (command == "tir" and variables.get("PRINT")):
         parts.append(BESIDE[command])
-    if command in STORED and os.environ.get("STORE"):
+    if command in STORED and variables.get("STORE"):
         parts.append("push")
     return parts if command != "lock" else []  # the lock may be wrong
