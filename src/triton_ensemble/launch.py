@@ -36,7 +36,7 @@ REMEDIES = {
     "[Pp]roxy ?(Error|auth|connect|error|tunnel)|tunnel|407 ": "correct HTTPS_PROXY or NO_PROXY",
     "[Cc]ertificate|CERTIFICATE": "name your certificates as SSL_CERT_FILE, for pip as PIP_CERT",
     NETWORK: "check the network, and HTTPS_PROXY if you have a proxy; PIP_INDEX_URL names another package index",
-    r"torch==\S*\+": "name the index that has it as TORCH_INDEX in the Makefile; docs/daily.md, Packages, says how",
+    r"\btorch\b.*==\S*\+": "name the index that has it as TORCH_INDEX in the Makefile; docs/daily.md, Packages, says how",
     "[Pp]ermission denied|[Rr]ead-only": "make it writable, or name another folder as VENV",
 }
 

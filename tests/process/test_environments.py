@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from package_index import add_wheel, serve_index
-from support import SOURCES, UV, Project, mounted, run, succeed
+from support import ROOT, SOURCES, UV, VENV, Project, mounted, run, succeed
 
 from triton_ensemble.launch import PYTHONS
 
@@ -250,18 +251,32 @@ def test_the_lock_is_renewed_by_uv(project: Project, fake: Callable[..., list[st
 SHOW = """#!/bin/sh
 printenv NAME || echo none
 """
+CLI = (ROOT / "docs/cli.md").read_text().partition("The other variables")[0]
+LISTED = re.findall(r"`([A-Z_]+)`", CLI)
 
 
-@pytest.mark.parametrize("name", ["ENV", "NAME", "VERSION", "FILE", "TO", "FROM", "TIME", "DEBUG"])
-def test_a_variable_of_the_shell_is_not_for_make(
-    project: Project, tmp_path: Path, name: str
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        *(
+            (name, False)
+            for name in ["ENV", "NAME", "VERSION", "FILE", "TO", "FROM", "TIME", "DEBUG"]
+        ),
+        *((name, True) for name in LISTED if name not in ("ENV", "PYTHON", "STAGE")),
+    ],
+)
+def test_a_variable_of_the_shell_counts_if_the_page_lists_it(
+    project: Project, tmp_path: Path, name: str, counts: bool
 ) -> None:
-    """A shell may have it for another purpose. make's command line gives it to the command."""
+    """A shell may have others for another purpose. make's command line gives all of them to the command."""
     show = tmp_path / "show"
     show.write_text(SHOW.replace("NAME", name))
     show.chmod(0o755)
-    assert succeed(project.run("make", "infer", PYTHON=str(show), **{name: "shell"})) == "none\n"
-    assert succeed(project.run("make", "infer", f"PYTHON={show}", f"{name}=here")) == "here\n"
+    printed = succeed(project.run("make", "infer", PYTHON=str(show), **{name: "shell"}))
+    assert printed.endswith("shell\n" if counts else "none\n")  # a path is made absolute
+    assert succeed(project.run("make", "infer", f"PYTHON={show}", f"{name}=here")).endswith(
+        "here\n"
+    )
 
 
 def test_the_wheel_is_not_on_the_path_of_what_runs_inside(project: Project, tmp_path: Path) -> None:
@@ -274,3 +289,21 @@ def test_the_wheel_is_not_on_the_path_of_what_runs_inside(project: Project, tmp_
     command = (sys.executable, f"vendor/{wheel.name}/triton_ensemble", "infer")
     printed = succeed(run(*command, cwd=project.path, VENV=str(tmp_path), SETUP=""))
     assert printed == "none, -m triton_ensemble infer\n"
+
+
+def test_the_wheel_runs_a_command_without_make(project: Project) -> None:
+    [wheel] = (project / "vendor").glob("*.whl")
+    command = (sys.executable, f"vendor/{wheel.name}/triton_ensemble", "lint", "--quick")
+    printed = succeed(run(*command, cwd=project.path, VENV=str(VENV), SETUP=""))
+    assert printed == "All checks passed!\n"
+
+
+def test_make_test_begins_with_what_ruff_finds(project: Project) -> None:
+    """Before a model file is made or a Triton is started, which takes minutes in some projects."""
+    with (project / "steps/label.py").open("a") as file:
+        file.write("x  =  1\n")
+    done = project.make("test")
+    assert done.returncode
+    assert done.stdout.startswith("All checks passed!\nunformatted: ")
+    assert done.stderr.splitlines()[0] == "Some files are not formatted; run: make format"
+    assert not list((project / "model_repository").rglob("*.onnx"))

@@ -81,6 +81,7 @@ def test_a_command_has_the_packages_that_it_needs(
             "ERROR: No matching distribution found for torch==2.13.0+cpu",
             "as TORCH_INDEX in the Makefile",
         ),
+        (" there is no version of torch{python_full_version < '3.13'}==2.13.0+cpu", "TORCH_INDEX"),
         ("error: Read-only file system (os error 30)", "make it writable"),
     ],
 )
