@@ -7,13 +7,14 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from support import ROOT, Generate
+from support import ROOT, Generate, Project
 
 from triton_ensemble.environment.help import GROUPS
 from triton_ensemble.environment.needs import BESIDE, DEV, STORED, list_parts
-from triton_ensemble.launch import explain
+from triton_ensemble.launch import Environment, explain
 from triton_ensemble.targets import MAKE_OPTIONS, SHELL_OPTIONS, list_options
 
 PACKAGE = ROOT / "src/triton_ensemble"
@@ -149,3 +150,27 @@ def test_targets_of_extras_are_there_if_they_are_chosen(generate: Generate) -> N
     assert {"gateway", "ray", "ray-test", "tir"} & {
         *re.findall(r"^([a-z-]+):", makefile, re.M)
     } == set()
+
+
+def test_on_windows_a_command_is_a_child_process(
+    default_project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that replaces another has its number there, but not its console."""
+    monkeypatch.chdir(default_project.path)
+    monkeypatch.setenv("VENV", "venv")
+    environment = Environment()
+    ran: list[tuple[list[str], dict[str, str]]] = []
+
+    def note(command: list[str], env: dict[str, str]) -> SimpleNamespace:
+        ran.append((command, env))
+        return SimpleNamespace(returncode=7)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("triton_ensemble.launch.os.name", "nt")
+        patch.setattr("triton_ensemble.launch.subprocess.run", note)
+        with pytest.raises(SystemExit) as end:
+            environment.enter(["gateway", "--workers=2"])
+    [(command, variables)] = ran
+    assert command == ["venv/bin/python", "-m", "triton_ensemble", "gateway", "--workers=2"]
+    assert variables["PYTHONPATH"].startswith("venv/gateway")
+    assert end.value.code == 7
