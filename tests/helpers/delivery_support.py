@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from support import VENV, Project, mark_ready, run, succeed
 
 
+def borrow(venv: str | Path) -> None:
+    """Make an environment that borrows the packages of this repository's, also pip, and none of its toolkit."""
+    command = (sys.executable, "-m", "venv", "--without-pip", str(venv))
+    succeed(run(*command, cwd=Path(venv).parent))
+    [folder] = Path(venv).glob("lib/python3.*/site-packages")
+    [packages] = VENV.glob("lib/python3.*/site-packages")
+    (folder / "borrowed.pth").write_text(f"{packages}\n")
+
+
 def environment(project: Project) -> None:
     """Make a .venv that borrows the packages of this repository's, also pip, and none of its toolkit."""
-    succeed(run(sys.executable, "-m", "venv", "--without-pip", ".venv", cwd=project.path))
-    [folder] = (project / ".venv/lib").glob("python3.*/site-packages")
-    [packages] = (VENV / "lib").glob("python3.*/site-packages")
-    (folder / "borrowed.pth").write_text(f"{packages}\n")
+    borrow(project / ".venv")
     mark_ready(project, ".venv", "packages")

@@ -72,7 +72,7 @@ def update(project: Project, **data: Any) -> None:
 
 def make_update(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run what `make update` runs."""
-    assert "$(RUN) update" in (project / "Makefile").read_text()
+    assert "\nupdate: ; @$(RUN) $@\n" in (project / "Makefile").read_text()
     command = (sys.executable, "-m", "triton_ensemble", "update", *arguments)
     return run(*command, cwd=project.path, PYTHONPATH=f"src:{SOURCES}")
 

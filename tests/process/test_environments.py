@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from delivery_support import environment
 from package_index import add_wheel, serve_index
 from support import ROOT, SOURCES, UV, VENV, Project, mounted, run, succeed
 
@@ -29,12 +30,12 @@ import runpy, sys
 sys.argv, sys.executable = sys.argv[1:], '$0'
 runpy.run_path(sys.argv[0], run_name='__main__')" "$@"
 """
-# In the place of uv: it makes environments with this repository's packages, notes what it is asked for, and may fail.
-FAKE_UV = """#!/bin/sh
+# In the place of uv: it makes an environment that borrows this repository's packages, and notes what it is asked for.
+FAKE_UV = f"""#!/bin/sh
 echo "$UV_DEFAULT_INDEX $*" >> $SAID
-[ "$1" = venv ] && mkdir -p .venv/bin && ln -sf {wrapper} .venv/bin/python
-[ "$2" = "$FAILS" ] && echo "$TEXT" && exit 2
-exit 0
+[ "$1" = venv ] || exit 0
+cd "$HELPERS" && exec {sys.executable} -c '
+import sys; from delivery_support import borrow; borrow(sys.argv[1])' "$OLDPWD/.venv"
 """
 
 
@@ -183,14 +184,19 @@ def test_a_line_says_that_the_disk_is_full(project: Project, uv: str, tmp_path: 
 @pytest.fixture
 def fake(project: Project, tmp_path: Path) -> Callable[..., list[str]]:
     """Return a function that runs make with a uv that only notes what it is asked for, and returns that."""
-    for name, text in {"python": f'#!/bin/sh\nexec {sys.executable} "$@"\n', "uv": FAKE_UV}.items():
-        (tmp_path / name).write_text(text.replace("{wrapper}", f"{tmp_path}/python"))
-        (tmp_path / name).chmod(0o755)
+    (tmp_path / "uv").write_text(FAKE_UV)
+    (tmp_path / "uv").chmod(0o755)
+    helpers = str(Path(__file__).parents[1] / "helpers")
 
     def make(*words: str, **more: str) -> list[str]:
         said = tmp_path / "said"
         said.write_text("")
-        uv = {"UV": f"{tmp_path}/uv", "SAID": str(said), "PIP_INDEX_URL": "here"}
+        uv = {
+            "UV": f"{tmp_path}/uv",
+            "SAID": str(said),
+            "HELPERS": helpers,
+            "PIP_INDEX_URL": "here",
+        }
         succeed(run("make", *words, cwd=project.path, PYTHONPATH=str(SOURCES), **uv, **more))
         return said.read_text().splitlines()
 
@@ -236,16 +242,17 @@ def test_the_owner_s_environment_is_taken_if_its_python_fits(
     (project / ".venv/bin/python").symlink_to(path.split(":")[0] + "/python3")
     line = ".venv/bin/python is not Python 3.10, 3.11 or 3.12; remove .venv, or name another folder as VENV"
     assert line in project.run("make", "setup", UV="uv").stderr.splitlines()
-    (project / ".venv/bin/python").unlink()
-    (project / ".venv/bin/python").symlink_to(f"{path.split('/unfit')[0]}/python")
-    assert [said.split()[1] for said in fake("setup")] == ["pip", "pip"]
+    shutil.rmtree(project / ".venv")
+    environment(project)
+    [said] = fake("setup")
+    assert "--force-reinstall" in said
 
 
 def test_the_lock_is_renewed_by_uv(project: Project, fake: Callable[..., list[str]]) -> None:
     """Its own Python may be any, so it is told which."""
     _, *compiled = fake("lock")
     assert [said.partition(" --quiet")[0] for said in compiled] == ["here pip compile"] * 2
-    assert all(f"--python {sys.executable}" in said for said in compiled)
+    assert all(f"--python {project.path}/.venv/bin/python" in said for said in compiled)
 
 
 SHOW = """#!/bin/sh

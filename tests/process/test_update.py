@@ -16,7 +16,8 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 import yaml
 from apply_support import KILLED
-from support import AUTHOR, COPIER, Project, mark_ready, run, step, succeed
+from delivery_support import borrow
+from support import AUTHOR, COPIER, SOURCES, Project, mark_ready, run, step, succeed
 from update_support import (  # noqa: F401
     ONE,
     TENSORS,
@@ -187,10 +188,6 @@ def test_a_command_undoes_an_update_that_was_killed(
     origin: Path, copy: Copy, tmp_path: Path
 ) -> None:
     """Before it installs a wheel that may be of another version than its hash."""
-    python = tmp_path / "venv/bin/python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
     project = copy(**answers(ONE, TWO))
     before = managed(project)
     release(origin, "v1.1.0", managed="Makefile.jinja", types="src/step_types.py.jinja")
@@ -198,8 +195,11 @@ def test_a_command_undoes_an_update_that_was_killed(
     assert killed.returncode == -signal.SIGKILL
     assert project.changes()
     venv = tmp_path / "venv"
+    borrow(venv)
     mark_ready(project, venv, "packages")
-    process = run("make", f"VENV={venv}", "UV=true", "setup", cwd=project.path, PYTHONPATH="")
+    process = run(
+        "make", f"VENV={venv}", "UV=true", "setup", cwd=project.path, PYTHONPATH=str(SOURCES)
+    )
     assert (
         process.stderr
         == "a command that was killed is undone; 5 files are as they were before it\n"

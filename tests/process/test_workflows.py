@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -14,6 +13,7 @@ from types import SimpleNamespace
 
 import copier
 import pytest
+from delivery_support import borrow
 from docs_blocks import read_blocks
 from support import (
     COPIER,
@@ -385,12 +385,12 @@ class Remote:
         for path, text in (
             (self.bin / "gh", GH),
             (self.bin / "git", GIT),
-            (folder / "venv/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n'),
             (folder / "brought", BROUGHT),
         ):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
             path.chmod(0o755)
+        borrow(folder / "venv")
         (folder / "open").write_text("")
 
     def git(self, *arguments: str) -> str:
