@@ -140,7 +140,7 @@ def _refuse_passwords() -> None:
 
 def _apply_first(parsed: argparse.Namespace) -> int:
     root, given = Path.cwd(), vars(parsed)
-    if parsed.command not in APPLYING or given.get("only_build"):
+    if parsed.command not in APPLYING:
         return 0
     if (root / "pipeline.yml").is_file() and (root / FILE).is_file():
         from triton_ensemble.change.apply import apply_first

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -186,9 +187,8 @@ def test_the_images_are_those_that_were_chosen(
             ".venv/bin/triton-ensemble ci tag",
             'set -a; . "$GITHUB_ENV"; GITHUB_REF_NAME=v1 .venv/bin/triton-ensemble ci tag',
         )
-    ready = f"--assume-old=repository RUN=true STUBS=true VENV={tmp_path / 'none'}"
     script = script.replace(" --room", "")
-    process = run_ci(script, tmp_path, project.path, IMAGES=images, MAKEFLAGS=ready, **variables)
+    process = run_ci(script, tmp_path, project.path, IMAGES=images, **variables)
     succeed(process)
     asked = "\n".join(read_asked(tmp_path))
     folder = project.path if ci == "gitlab" else tmp_path
@@ -236,7 +236,7 @@ def test_models_are_pushed_with_the_token_of_a_role_or_with_keys(
     variables = {"MODEL_STORE": "s3://b/p", "AWS_ROLE_ARN": role, **of_ci}
     succeed(run_ci(script, tmp_path, project.path, **variables))
     command, given = read_asked(tmp_path)
-    assert command == "make --assume-old=repository push TO=s3://b/p"
+    assert command == "make push TO=s3://b/p"
     assert given.strip() == token
 
 
@@ -254,6 +254,18 @@ def test_the_container_ends_however_its_bench_ends(
     assert read_asked(tmp_path) == asked
     assert process.returncode == (fails != "nothing")
     assert "Traceback" not in process.stderr
+
+
+@pytest.mark.parametrize(("ci", "gpu_count"), KINDS[:4])
+def test_a_job_has_an_environment_before_it_runs_a_command(
+    generate: Generate, ci: str, gpu_count: int
+) -> None:
+    project = generate(ci=ci, gpu_count=gpu_count, extras=["gateway", "kubernetes"])
+    content = read(project / workflows(project)[0])
+    jobs = content["jobs"] if ci == "github" else content
+    for job in (each for each in jobs if ".venv/bin/triton-ensemble" in str(jobs[each])):
+        first = script_of(project, job, ".venv/bin/triton-ensemble", "make ").splitlines()[0]
+        assert first.startswith("make "), job
 
 
 @pytest.mark.parametrize("without", ["", "MOUNTED_IMAGE"])

@@ -15,33 +15,34 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import tempfile
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from triton_ensemble.project import ProjectError
+from triton_ensemble.container.images import list_words, make_readable
+from triton_ensemble.container.settings import Settings
+from triton_ensemble.project import Project, ProjectError
 
 
 class Image(NamedTuple):
-    """An image that CI builds: the variable with its name, its suffix, the goal of make, and what make takes for it."""
+    """An image that CI builds: the variable with its name, its suffix, and as what the toolkit builds it."""
 
     variable: str
     suffix: str
-    goal: str
-    takes: str
+    built_as: str
     models: str = "copied"
 
 
-SERVER = Image("IMAGE", "", "image", "IMAGE")
-GATEWAY = Image("GATEWAY_IMAGE", "-gateway", "gateway-image", "GATEWAY_IMAGE")
-MOUNTED = Image("MOUNTED_IMAGE", "-mounted", "image", "IMAGE", "mounted")
-MODELS = Image("MODELS_IMAGE", "-models", "image", "IMAGE", "alone")
-RAY = Image("RAY_IMAGE", "-ray", "ray-image", "RAY_IMAGE")
+SERVER = Image("IMAGE", "", "IMAGE")
+GATEWAY = Image("GATEWAY_IMAGE", "-gateway", "GATEWAY_IMAGE")
+MOUNTED = Image("MOUNTED_IMAGE", "-mounted", "IMAGE", "mounted")
+MODELS = Image("MODELS_IMAGE", "-models", "IMAGE", "alone")
+RAY = Image("RAY_IMAGE", "-ray", "RAY_IMAGE")
 IMAGES = (SERVER, GATEWAY, MOUNTED, MODELS, RAY)
 # The image of an extra, by the folder or file that the extra has.
 OF_EXTRAS = {GATEWAY: "deploy/gateway.Dockerfile", MOUNTED: "deploy/kserve", RAY: "deploy/ray"}
@@ -62,8 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     build = actions.add_parser("build", help="build the images and push them by digest")
     build.add_argument("repository", help="where they are pushed, such as ghcr.io/owner/name")
     build.add_argument("--room", action="store_true", help="refuse a disk that is too small first")
-    alone = "build what is there, on a machine without the project's environment"
-    build.add_argument("--only-build", action="store_true", help=alone)
     actions.add_parser("test", help="test the server's images by their digests")
     actions.add_parser("sign", help="sign the images with cosign")
     actions.add_parser("tag", help="give the images the commit's tag")
@@ -107,9 +106,11 @@ def build(arguments: argparse.Namespace) -> int:
         Path("images.env").write_text("")
     target = Path(given or "images.env")
     digests: dict[str, str] = {}
+    settings = Settings.read(Project.load(Path.cwd()))
+    make_readable(settings.root)
     for image in choose_images():
         repository = arguments.repository.lower() + image.suffix  # Docker takes no capitals
-        digests[image.variable] = build_image(image, repository, digests, arguments.only_build)
+        digests[image.variable] = build_image(settings, image, repository, digests)
         with target.open("a") as file:
             file.write(f"{image.variable}={digests[image.variable]}\n")
     if is_hosted():  # the image that is tested needs this room, beside the one that was built
@@ -117,17 +118,18 @@ def build(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def build_image(image: Image, repository: str, built: dict[str, str], only_build: bool) -> str:
-    """Build an image by `make` and push it without a tag; return its name and digest."""
-    ready = ["--assume-old=image"] if image == RAY else []
-    ready += ["RUN=true", "STUBS=true", "--assume-old=repository"] if only_build else []
+def build_image(settings: Settings, image: Image, repository: str, built: dict[str, str]) -> str:
+    """Build an image and push it without a tag; return its name and digest."""
     with tempfile.TemporaryDirectory() as folder:
         metadata = Path(folder, "image.json")
-        options = shlex.join([*OPTIONS.split(), *list_options(repository, metadata)])
-        variables = {"DOCKER": "docker buildx", "DOCKER_OPTIONS": options, "MODELS": image.models}
-        variables |= {"IMAGE": built.get("IMAGE", ""), image.takes: repository}
-        words = [f"{name}={value}".replace("$", "$$") for name, value in variables.items()]
-        call("make", *ready, image.goal, *words)
+        chosen = replace(
+            settings,
+            images=settings.images | built | {image.built_as: repository},
+            models=image.models,
+            docker=["docker", "buildx"],
+            docker_options=[*OPTIONS.split(), *list_options(repository, metadata)],
+        )
+        call(*list_words(chosen, image.built_as))
         digest = json.loads(metadata.read_text())["containerimage.digest"]
     print(f"{image.variable}={repository}@{digest}", flush=True)
     return f"{repository}@{digest}"
@@ -198,7 +200,7 @@ def push(arguments: argparse.Namespace) -> int:
             token.touch(mode=0o600)
             token.write_text(read("AWS_TOKEN") or fetch_token())  # GitLab gives the token itself
             variables["AWS_WEB_IDENTITY_TOKEN_FILE"] = str(token)
-        call("make", "--assume-old=repository", "push", f"TO={arguments.bucket}", **variables)
+        call("make", "push", f"TO={arguments.bucket}", **variables)
     return 0
 
 

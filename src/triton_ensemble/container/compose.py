@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_ensemble.container.settings import Settings
-from triton_ensemble.project import Project
+from triton_ensemble.project import Project, ProjectError
 from triton_ensemble.server import log as server_log
 from triton_ensemble.server.ports import describe_taken
 
@@ -37,7 +37,7 @@ PROJECT, SERVICE = "com.docker.compose.project", "com.docker.compose.service"
 SHOWN = 300  # characters of a reason
 
 
-class ContainerError(RuntimeError):
+class ContainerError(ProjectError):
     """Raised if a service does not run: a line for each failed service, with the reason."""
 
 

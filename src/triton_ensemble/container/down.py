@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
-from triton_ensemble.container.compose import ContainerError
 from triton_ensemble.container.images import call
 from triton_ensemble.container.settings import Settings
 from triton_ensemble.project import Project
@@ -25,12 +23,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Stop them, if an engine answers; return the exit status of compose."""
     settings = Settings.read(Project.load(Path.cwd()))
     os.environ.update(settings.variables | {"COMPOSE_PROFILES": "monitoring"})
-    try:
-        # Without an engine, the older docker-compose would answer with a traceback.
-        if status := call([*settings.docker, "version"], is_shown=False):
-            return status
-        volumes = ["--volumes"] if arguments.volumes else []
-        return call([*settings.compose, "down", "--remove-orphans", *volumes])
-    except ContainerError as error:
-        print(error, file=sys.stderr)
-        return 1
+    # Without an engine, the older docker-compose would answer with a traceback.
+    if status := call([*settings.docker, "version"], is_shown=False):
+        return status
+    volumes = ["--volumes"] if arguments.volumes else []
+    return call([*settings.compose, "down", "--remove-orphans", *volumes])

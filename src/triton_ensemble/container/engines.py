@@ -40,7 +40,6 @@ QUERY = ("nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader")
 
 def run(arguments: argparse.Namespace) -> int:
     """Build in the image, and complete the model repository with the engines; return the exit status."""
-    from triton_ensemble.container.compose import ContainerError
     from triton_ensemble.container.images import call
     from triton_ensemble.container.settings import Settings
     from triton_ensemble.repository import RepositoryError
@@ -54,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         if status := call(list_words(Settings.read(project))):
             return status
         complete(project, print)
-    except (ContainerError, OSError, RepositoryError) as error:
+    except (OSError, RepositoryError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -17,13 +17,12 @@ import argparse
 import os
 import stat
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from triton_ensemble.container.compose import ContainerError
 from triton_ensemble.container.settings import Settings
-from triton_ensemble.project import Project, ProjectError
+from triton_ensemble.project import Project
 from triton_ensemble.repository import stubs
 
 DOCKERFILES = {
@@ -37,48 +36,21 @@ MOUNTED = ("model_repository", "deploy/monitoring")
 READABLE = stat.S_IRGRP | stat.S_IROTH
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Let a machine without the project's environment build."""
-    only = (
-        "build what is there, with Python's standard library alone: do not apply or check anything"
-    )
-    parser.add_argument("--only-build", action="store_true", help=only)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Build the image of a command; return its exit status."""
-    settings, variable = Settings.read(Project.load(Path.cwd())), COMMANDS[arguments.command]
-    extra = arguments.command.removesuffix("-image")
-    if variable != "IMAGE" and not (settings.root / DOCKERFILES[variable]).is_file():
-        lacks = f"pipeline.yml: extras does not have {extra}"
-        raise ProjectError(f"{lacks}; add it, and run the command again")
-    try:
-        if variable == "IMAGE":
-            return build_with_models(settings, checks=not arguments.only_build)
-        status = 0
-        if variable == "RAY_IMAGE" and "@" not in settings.images["IMAGE"]:  # else it is fetched
-            status = build_with_models(settings, checks=not arguments.only_build)
-        return status or build(settings, variable)
-    except ContainerError as error:
-        print(error, file=sys.stderr)
-        return 1
+    project, variable = Project.load(Path.cwd()), COMMANDS[arguments.command]
+    project.check_extra(arguments.command.removesuffix("-image"))
+    settings, status = Settings.read(project), 0
+    # A Ray node starts from the image with the models, which is fetched if it has a digest.
+    if variable == "IMAGE" or (variable == "RAY_IMAGE" and "@" not in settings.images["IMAGE"]):
+        status = build_with_models(settings)
+    return status if status or variable == "IMAGE" else build(settings, variable)
 
 
-def build_with_models(settings: Settings, *, checks: bool = True) -> int:
+def build_with_models(settings: Settings) -> int:
     """Build Triton's image from files that its user can read, and say what is left to do; return an exit status."""
-    if checks and (status := _check_applied(settings.root)):
-        return status
     make_readable(settings.root)
-    if status := build(settings, "IMAGE"):
-        return status
-    return _advise() if checks else 0
-
-
-def _check_applied(root: Path) -> int:
-    """Return 1 after a line if pipeline.yml is not applied or a conflict is open."""
-    from triton_ensemble.change.apply import attempt, refuse_unapplied
-
-    return attempt(refuse_unapplied, root)
+    return build(settings, "IMAGE") or _advise()
 
 
 def _advise() -> int:

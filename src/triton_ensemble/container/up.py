@@ -22,27 +22,22 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
-from triton_ensemble.container.compose import ContainerError, list_addresses, start_services
+from triton_ensemble.container.compose import list_addresses, start_services
 from triton_ensemble.container.images import build, build_with_models
 from triton_ensemble.container.settings import Settings
 from triton_ensemble.project import Project
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Build and start; return 1 after a line for each container that does not run."""
+    """Build and start; ContainerError with a line for each container that does not run."""
     settings = Settings.read(Project.load(Path.cwd()))
     os.environ.update(settings.variables)
-    try:
-        status = build_with_models(settings)
-        if not status and settings.has_gateway:
-            status = build(settings, "GATEWAY_IMAGE")
-        if not status:
-            triton = start_services(settings.compose)
-            print(*list_addresses(settings, triton), sep="\n")
-    except ContainerError as error:
-        print(error, file=sys.stderr)
-        return 1
+    status = build_with_models(settings)
+    if not status and settings.has_gateway:
+        status = build(settings, "GATEWAY_IMAGE")
+    if not status:
+        triton = start_services(settings.compose)
+        print(*list_addresses(settings, triton), sep="\n")
     return status
