@@ -95,7 +95,12 @@ WATCHED: dict[str, Any] = {
 
 def cli() -> str:
     """Return the page of commands: what each answers to --help."""
-    pages = [f"\n## {name}\n\n```text\n{_help(name)}```\n" for name in COMMANDS]
+    modules: dict[str, list[str]] = {}
+    for name, (module, _) in COMMANDS.items():
+        modules.setdefault(module, []).append(name)
+    pages = [
+        f"\n## {', '.join(names)}\n\n```text\n{_help(names[0])}```\n" for names in modules.values()
+    ]
     rows = (
         f"| `{command}` | {', '.join(f'`{name}`' for name in options)} |\n"
         for command, options in MAKE_OPTIONS.items()

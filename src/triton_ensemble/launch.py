@@ -195,7 +195,8 @@ class Environment:
             said = subprocess.run(command, capture_output=True, text=True).stdout
             found = re.findall(r"^global\.index-url='(.*)'", said, re.MULTILINE)
             self._index = {"UV_DEFAULT_INDEX": found[0]} if found else {"UV": self.uv}
-        return {**os.environ, **self._index, "UV": self.uv}
+        own = {"UV": self.uv, "PROJECT_ROOT": os.getcwd()}  # by which pip finds wheels/
+        return {**os.environ, **self._index, **own}
 
 
 def _find_python(uv: str) -> str:

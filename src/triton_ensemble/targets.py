@@ -9,19 +9,18 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 
 from triton_ensemble import launch
-from triton_ensemble.environment.needs import BESIDE, COMPLETING, STORED, list_parts
-from triton_ensemble.project import ProjectError
+from triton_ensemble.environment.needs import BESIDE, COMPLETING, STORED, list_parts, read_given
+from triton_ensemble.project import STAGE, Project
 from triton_ensemble.repository import stubs
 
 Call = Callable[[Sequence[str]], int]
 
 NAMING_STUBS = ("check", "infer", "test", "push")
-EXTRAS = {"gateway": "deploy/gateway.Dockerfile", "ray": "deploy/ray", "tir": "deploy/tir"}
+# A conflict that is open would be in what these deliver.
+DELIVERING = ("image", "ray-image", "up", "push")
 # Words of a target, if they are not its name.
 WORDS = {"ray-test": ("ray", "--test", "--port=0")}
 # The option of a command that a variable is; one with ! takes no value, and an empty one is a positional word.
@@ -49,6 +48,7 @@ MAKE_OPTIONS = {
     "rollback": {"NAME": "", "ROLL": "--roll"},
     "unload": {"NAME": "", "VERSION": "", "ROLL": "--roll"},
     "push": {"TO": "", "VERSION": "--version"},
+    "promote": {"TO": "", "FROM": ""},
     "tir": {"PRINT": "--print!"},
     "update": {"UNDO": "--undo!", "MARKERS": "--markers!"},
 }
@@ -59,8 +59,8 @@ Step = Callable[[], int]
 
 def run_target(words: Sequence[str], call: Call) -> int:
     """Run a target of the Makefile, which the wheel has started, until a part of it fails; return its exit status."""
-    given, command = dict(os.environ), next(iter(words), "help")
-    options = list_options(command, os.environ)
+    given, command = dict(os.environ), words[0]
+    options = list_options(words, os.environ)
     _add_packages(command)
     chosen = [*WORDS.get(command, [command]), *options, *words[1:]]
     for step in _list_steps(command, chosen, given, call):
@@ -69,22 +69,25 @@ def run_target(words: Sequence[str], call: Call) -> int:
     return 0
 
 
-def list_options(command: str, environment: MutableMapping[str, str]) -> list[str]:
+def list_options(words: Sequence[str], environment: MutableMapping[str, str]) -> list[str]:
     """Return the words that variables stand for, and remove what make's command line gave to this command alone."""
-    options = _make_words(SHELL_OPTIONS.get(command, {}), environment)
-    if not environment.pop("BY_MAKE", ""):
+    options = _make_words(SHELL_OPTIONS.get(words[0], {}), environment)
+    if words[1:]:  # make names a command alone
         return options
-    table = MAKE_OPTIONS.get(command, {})
-    given = {name: environment.pop(name, "") for name in (*table, "ARGS")}
-    return [*options, *_make_words(table, given), *shlex.split(given["ARGS"])]
+    given, table = read_given(environment), MAKE_OPTIONS.get(words[0], {})
+    for name in given.keys() & {*table, "ARGS", "ENV"}:
+        environment.pop(name, None)
+    if "ENV" in given:
+        environment[STAGE] = given["ENV"]
+    return [*options, *_make_words(table, given), *shlex.split(given.get("ARGS", ""))]
 
 
 def _make_words(table: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
-    """Return options before positional words. A missing NAME is an empty word if a number follows, as of `shift`."""
-    options, words = [], []
+    """Return options before positional words. Of several words, each that is missing is an empty one."""
+    options, words, positional = [], [], [*table.values()].count("")
     for name, option in table.items():
         text = variables.get(name, "")
-        if not option and (text or {"NAME", "VERSION"} <= table.keys()):
+        if not option and (text or positional > 1):
             words.append(text)
         elif option and text:
             options.append(option[:-1] if option.endswith("!") else f"{option}={text}")
@@ -97,19 +100,20 @@ def _list_steps(
     if command in COMPLETING:
         yield lambda: call(["apply", "--unless-ci"])
         yield lambda: _renew(command, given)
+    if command in DELIVERING:
+        yield _check_applied
     if (store := os.environ.get("STORE")) and command in STORED:
         yield lambda: call(["store", store])
     if command == "test":
         yield lambda: call(["lint", "--quick"])
     if command in COMPLETING:
         yield lambda: call(["repository"])
-        _check_extra(command)
-    if command in ("check", "test"):
+    if command in BESIDE:
+        Project.load(Path.cwd()).check_extra(BESIDE[command])
+    if command == "check":
         yield lambda: call(["repository", "--if-applied"])
     if command == "test":
-        yield lambda: call(["check"])
-    if command == "push":
-        yield lambda: _check_applied(call)
+        yield lambda: call(["check", *_make_words(MAKE_OPTIONS["check"], read_given(given))])
     if command != "repository":
         yield lambda: call(words)
     if store and command == "publish":
@@ -133,14 +137,7 @@ def _renew(command: str, given: Mapping[str, str]) -> int:
     return launch.main(sys.argv[1:], is_applied=True)
 
 
-def _check_extra(command: str) -> None:
-    extra = BESIDE.get(command, "")
-    if not Path(EXTRAS.get(extra, ".")).exists():
-        what = f"extras does not have {extra}; add it, and run the command again"
-        raise ProjectError(f"pipeline.yml: {what}")
+def _check_applied() -> int:
+    from triton_ensemble.change.apply import attempt, refuse_unapplied
 
-
-def _check_applied(call: Call) -> int:
-    """Refuse a conflict that is open; edits are no news."""
-    with redirect_stdout(StringIO()):
-        return call(["apply", "--check"])
+    return attempt(refuse_unapplied)

@@ -255,35 +255,52 @@ def test_the_lock_is_renewed_by_uv(project: Project, fake: Callable[..., list[st
     assert all(f"--python {project.path}/.venv/bin/python" in said for said in compiled)
 
 
-SHOW = """#!/bin/sh
-printenv NAME || echo none
-"""
 CLI = (ROOT / "docs/cli.md").read_text().partition("The other variables")[0]
 LISTED = re.findall(r"`([A-Z_]+)`", CLI)
+# In the place of a Python: what the toolkit makes of variables.
+SHOW = f"""#!/bin/sh
+PYTHONPATH={SOURCES} exec {sys.executable} -c '
+import os, sys; from triton_ensemble.targets import list_options
+print(list_options(sys.argv[2:], os.environ), os.environ.get("STAGE"))' "$@"
+"""
+
+
+def show(folder: Path, program: str) -> str:
+    """Write a program that make takes for a Python; return the variable that names it."""
+    path = folder / "show"
+    path.write_text(program)
+    path.chmod(0o755)
+    return f"PYTHON={path}"
+
+
+@pytest.mark.parametrize("name", [name for name in LISTED if name != "PYTHON"])
+def test_a_variable_of_the_shell_counts_if_the_page_lists_it(
+    project: Project, tmp_path: Path, name: str
+) -> None:
+    python = show(tmp_path, f"#!/bin/sh\nprintenv {name}\n")
+    assert succeed(project.run("make", "infer", python, **{name: "shell"})) == "shell\n"
+    assert succeed(project.run("make", "infer", python, f"{name}=here")) == "here\n"
 
 
 @pytest.mark.parametrize(
-    ("name", "counts"),
+    ("command", "names"),
     [
-        *(
-            (name, False)
-            for name in ["ENV", "NAME", "VERSION", "FILE", "TO", "FROM", "TIME", "DEBUG"]
-        ),
-        *((name, True) for name in LISTED if name not in ("ENV", "PYTHON", "STAGE")),
+        ("infer", ["ENV"]),
+        ("publish", ["NAME", "VERSION", "FILE", "FROM"]),
+        ("promote", ["TO", "FROM"]),
+        ("step", ["NAME", "DEBUG"]),
+        ("tune", ["TIME"]),
     ],
 )
-def test_a_variable_of_the_shell_counts_if_the_page_lists_it(
-    project: Project, tmp_path: Path, name: str, counts: bool
+def test_other_variables_count_in_make_s_command_line(
+    project: Project, tmp_path: Path, command: str, names: list[str]
 ) -> None:
-    """A shell may have others for another purpose. make's command line gives all of them to the command."""
-    show = tmp_path / "show"
-    show.write_text(SHOW.replace("NAME", name))
-    show.chmod(0o755)
-    printed = succeed(project.run("make", "infer", PYTHON=str(show), **{name: "shell"}))
-    assert printed.endswith("shell\n" if counts else "none\n")  # a path is made absolute
-    assert succeed(project.run("make", "infer", f"PYTHON={show}", f"{name}=here")).endswith(
-        "here\n"
-    )
+    """A shell may have them for another purpose."""
+    words = ("make", command, show(tmp_path, SHOW))
+    usual = succeed(project.run(*words))
+    assert succeed(project.run(*words, **dict.fromkeys(names, "shell"))) == usual
+    for name in names:
+        assert succeed(project.run(*words, f"{name}=a b")) != usual
 
 
 def test_the_wheel_is_not_on_the_path_of_what_runs_inside(project: Project, tmp_path: Path) -> None:

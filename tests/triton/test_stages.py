@@ -37,7 +37,6 @@ def test_a_stage_is_served(generate: Generate, monkeypatch: pytest.MonkeyPatch) 
         usual = served(triton)
     with LocalTriton(repository, model, server_args=("--model-config-name=prod",)) as triton:
         by_flag = served(triton)
-    monkeypatch.delenv("MAKEFLAGS", raising=False)
     monkeypatch.setenv(STAGE, "prod")
     with LocalTriton(repository, model) as triton:
         by_stage = served(triton)

@@ -6,16 +6,18 @@ import ast
 import re
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from support import ROOT, Generate, Project
+from support import ROOT, Generate, Project, step
 
 from triton_ensemble.environment.help import GROUPS
 from triton_ensemble.environment.needs import BESIDE, DEV, STORED, list_parts
 from triton_ensemble.launch import Environment, explain
-from triton_ensemble.targets import MAKE_OPTIONS, SHELL_OPTIONS, list_options
+from triton_ensemble.targets import MAKE_OPTIONS, SHELL_OPTIONS, list_options, run_target
 
 PACKAGE = ROOT / "src/triton_ensemble"
 # The modules that any Python 3.9 or newer can run.
@@ -55,10 +57,11 @@ def test_what_starts_a_command_is_valid_for_python_3_9(path: Path) -> None:
         ("infer", {"STORE": "s3://b"}, ["packages", "toolkit", "push"]),
         ("ray-test", {}, ["packages", "toolkit", "ray"]),
         ("tir", {}, ["packages", "toolkit", "tir"]),
-        ("tir", {"PRINT": "1"}, ["packages", "toolkit"]),
+        ("tir", {"PRINT": "1"}, ["packages", "toolkit", "tir"]),  # of a shell
+        ("tir", {"PRINT": "1", "MAKEFLAGS": "PRINT=1"}, ["packages", "toolkit"]),
         ("lock", {}, []),
         ("setup ray", {}, ["packages", "toolkit", "ray"]),
-        ("setup", {"ARGS": "tir"}, ["packages", "toolkit", "tir"]),
+        ("setup", {"ARGS": "tir", "MAKEFLAGS": "w -- ARGS=tir"}, ["packages", "toolkit", "tir"]),
     ],
 )
 def test_a_command_has_the_packages_that_it_needs(
@@ -112,6 +115,7 @@ def test_an_error_without_a_remedy_is_shown_whole() -> None:
             "--name=cat --outputs 'IMAGE=@a b.jpg'",
         ),
         ("publish", {"NAME": "a"}, "a ''"),
+        ("promote", {"FROM": "staging"}, "'' staging"),
         ("shift", {"NAME": "a", "VERSION": "2", "ROLL": "x y"}, "'--roll=x y' a 2"),
         ("rollback", {}, ""),
         ("push", {"TO": "s3://b", "VERSION": "7"}, "--version=7 s3://b"),
@@ -120,36 +124,90 @@ def test_an_error_without_a_remedy_is_shown_whole() -> None:
     ],
 )
 def test_variables_of_make_are_options(command: str, variables: dict[str, str], words: str) -> None:
-    environment = {**variables, "BY_MAKE": "1"}
-    assert list_options(command, environment) == shlex.split(words)
-    assert {*environment} <= {"HTTP_PORT"}  # what the command starts does not see the others
+    environment = {**variables, "MAKEFLAGS": " ".join(f"{name}=x" for name in variables)}
+    assert list_options([command], environment) == shlex.split(words)
+    # What the command starts does not see the others.
+    assert {*environment} <= {"HTTP_PORT", "MAKEFLAGS"}
 
 
-def test_without_make_variables_are_those_of_the_shell() -> None:
-    environment = {"NAME": "DESKTOP-1", "ARGS": "x", "HTTP_PORT": "1"}
-    assert list_options("serve", environment) == ["--http-port=1"]
-    assert list_options("sample", environment) == []
+@pytest.mark.parametrize(
+    ("flags", "stage"),
+    [
+        (None, "test"),
+        ("w", "test"),
+        (r"w -- NAME=one\ ENV=two", "test"),
+        ("ENV=prod", "prod"),  # of make 3.81
+        ("-j4 -- NAME=a ENV:=prod", "prod"),
+    ],
+)
+def test_env_of_make_names_the_stage(flags: str | None, stage: str) -> None:
+    """A shell may have a variable ENV, which is a file that it reads."""
+    environment = {"STAGE": "test", "ENV": "prod"} | ({"MAKEFLAGS": flags} if flags else {})
+    list_options(["serve"], environment)
+    assert environment["STAGE"] == stage
 
 
-def test_the_makefile_is_a_list_that_any_make_reads(generate: Generate) -> None:
-    project = generate(extras=["monitoring", "gateway", "kubernetes", "kserve", "tir", "ray"])
-    makefile = (project / "Makefile").read_text()
+def test_words_of_a_command_are_not_joined_by_variables() -> None:
+    environment = {"ARGS": "x", "NAME": "a", "HTTP_PORT": "1", "MAKEFLAGS": "ARGS=x NAME=a"}
+    assert list_options(["sample", "IMAGE=1"], environment) == []
+    assert list_options(["serve", "--reload"], environment) == ["--http-port=1"]
+
+
+@pytest.mark.parametrize(
+    ("command", "steps"),
+    [
+        ("check", ["repository --if-applied", "check --format=github"]),
+        ("infer", ["apply --unless-ci", "repository", "infer"]),
+        ("image", ["apply --unless-ci", "repository", "image"]),
+        ("down", ["down"]),
+        (
+            "test",
+            ["apply --unless-ci", "lint --quick", "repository", "check --format=github", "test"],
+        ),
+    ],
+)
+def test_a_target_is_a_list_of_commands(
+    default_project: Project, monkeypatch: pytest.MonkeyPatch, command: str, steps: list[str]
+) -> None:
+    called: list[str] = []
+    monkeypatch.chdir(default_project.path)
+    for name, value in {"MAKEFLAGS": "FORMAT=github", "FORMAT": "github", "SETUP": ""}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("triton_ensemble.repository.stubs.main", lambda: 0)
+
+    def call(words: Sequence[str]) -> int:
+        called.append(" ".join(words))
+        return 0
+
+    assert run_target([command], call) == 0
+    assert called == steps
+
+
+EVERYTHING: dict[str, Any] = {
+    "gpu_count": 1,
+    "extras": ["monitoring", "gateway", "kubernetes", "kserve", "tir", "ray"],
+    "tensors": {"A": "FP32[4]", "B": "FP32[4]"},
+    "steps": [step("net", {"a": "A"}, {"b": "B"}, "tensorrt", trtexec=True)],
+}
+OF_EXTRAS = {"gateway", "gateway-image", "ray", "ray-image", "ray-test", "tir", "engines"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "lines", "absent"), [({"extras": []}, 80, OF_EXTRAS), (EVERYTHING, 120, set())]
+)
+def test_the_makefile_is_a_list_that_any_make_reads(
+    generate: Generate, answers: dict[str, Any], lines: int, absent: set[str]
+) -> None:
+    """Targets of an extra are there if it is chosen."""
+    makefile = (generate(**answers) / "Makefile").read_text()
     assert not NEWER.findall(makefile)
-    [here] = re.findall(r"^HERE := (.*)", makefile, re.M)
-    options = {name for table in MAKE_OPTIONS.values() for name in table}
-    assert {*here.split()} == options | {"ARGS", "ENV"}
-    assert {*re.findall(r"^([a-z-]+):", makefile, re.M)} - {"help", "needs-gateway", "needs-"} == {
-        name for targets in GROUPS.values() for name in targets
-    }
-    simple = {*re.findall(r"^([a-z-]+): ; @\$\(RUN\) \$@$", makefile, re.M)}
-    assert {*MAKE_OPTIONS, *SHELL_OPTIONS, *BESIDE, *DEV, *STORED} - {"test-docker"} <= simple
-
-
-def test_targets_of_extras_are_there_if_they_are_chosen(generate: Generate) -> None:
-    makefile = (generate(extras=[]) / "Makefile").read_text()
-    assert {"gateway", "ray", "ray-test", "tir"} & {
-        *re.findall(r"^([a-z-]+):", makefile, re.M)
-    } == set()
+    assert len(makefile.splitlines()) <= lines
+    targets = re.findall(r"^([a-z-]+): ; @\$\(RUN\) \$@$", makefile, re.M)
+    assert {*targets} == {"help"} | {name for group in GROUPS.values() for name in group} - absent
+    assert re.findall(r"^\.PHONY: (.*)", makefile, re.M)[0].split() == targets
+    assert len(re.findall(r"^\S+?:(?!=)", makefile, re.M)) == len(targets) + 2  # .PHONY, .DEFAULT
+    if not absent:
+        assert {*MAKE_OPTIONS, *SHELL_OPTIONS, *BESIDE, *DEV, *STORED} <= {*targets}
 
 
 def test_on_windows_a_command_is_a_child_process(

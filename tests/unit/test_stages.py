@@ -12,7 +12,6 @@ from support import Generate, call, step
 
 from triton_ensemble.check.engine import check
 from triton_ensemble.check.pipeline.problems import list_problems
-from triton_ensemble.make import read_stage
 from triton_ensemble.pipeline.rules import rules
 from triton_ensemble.project import Project, ProjectError
 
@@ -131,40 +130,18 @@ def test_an_unknown_stage(generate: Generate) -> None:
         Project.load(generate().path).check_stage("prod")
 
 
-@pytest.mark.parametrize(
-    ("given", "stage"),
-    [
-        ({"STAGE": "prod", "ENV": "/etc/profile"}, "prod"),
-        ({"STAGE": "prod", "ENV": "/etc/profile", "MAKEFLAGS": "w"}, ""),
-        ({"STAGE": "", "ENV": "prod", "MAKEFLAGS": "ENV=prod"}, "prod"),  # of make 3.81
-        ({"STAGE": "", "ENV": "prod", "MAKEFLAGS": "-j4 -- NAME=a ENV=prod"}, "prod"),
-    ],
-)
-def test_a_command_of_make_names_the_stage(
-    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], stage: str
-) -> None:
-    """A shell may have a variable ENV, which is a file that it reads."""
-    monkeypatch.delenv("MAKEFLAGS", raising=False)
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-    assert read_stage() == stage
-
-
 def promoted(project: Path, stage: str) -> Any:
     path = project / "deploy/stages" / stage / "kustomization.yaml"
     return yaml.safe_load(path.read_text())["images"]
 
 
 def test_a_stage_gets_the_images_of_another(generate: Generate) -> None:
-    """A shell may have variables TO and FROM, which do not count."""
-    of_make = {"MAKEFLAGS": " -- FROM=staging TO=prod", "TO": "prod", "FROM": "staging"}
-    of_shell = {"MAKEFLAGS": "w -- NAME=one\\ TO=two", "TO": "prod", "FROM": "staging"}
     project = generate(**PIPELINE, stages=STAGES)
     refused = [
         call(project, "promote", "staging"),
-        call(project, "promote", **of_make),
+        call(project, "promote", "prod", "staging"),
         call(project, "promote", "prd"),
-        call(project, "promote", **of_shell),
+        call(project, "promote"),
     ]
     assert [each.status for each in refused] == [1] * 4
     assert [each.err.strip() for each in refused] == [
@@ -182,7 +159,7 @@ def test_a_stage_gets_the_images_of_another(generate: Generate) -> None:
     assert promoted(project.path, "staging") == [{"name": name, "digest": DIGEST}]
     assert promoted(project.path, "prod") == []
     before = (project / "deploy/stages/prod/kustomization.yaml").read_text()
-    assert call(project, "promote", **of_make).status == 0
+    assert call(project, "promote", "prod", "staging").status == 0
     assert promoted(project.path, "prod") == promoted(project.path, "staging")
     after = (project / "deploy/stages/prod/kustomization.yaml").read_text()
     assert after.splitlines()[:10] == before.splitlines()[:10]

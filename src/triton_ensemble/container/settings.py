@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from triton_ensemble.make import read_stage
-from triton_ensemble.project import STAGE, Project, ProjectError
+from triton_ensemble.project import Project, ProjectError
 
 LOCK = Path("deploy/images.lock")
 MEMINFO = Path("/proc/meminfo")
@@ -107,7 +106,7 @@ class Settings:
         """The variables that compose files read."""
         keys = GATEWAY_KEYS if self.key_files["GATEWAY_API_KEYS_FILE"] else ""
         named = {"COMPOSE_PROFILES": self.profiles, "MEMORY": self.memory, "GATEWAY_KEYS": keys}
-        return self.images | self.key_files | named | {STAGE: read_stage()}
+        return self.images | self.key_files | named
 
 
 def checkout_number(root: Path) -> int:

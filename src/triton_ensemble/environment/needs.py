@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 TOOLKIT = "vendor/requirements.txt"
@@ -20,7 +21,7 @@ DEV = ("lint", "format", "test", "test-docker", "tune", "add-step", "shift", "ro
 # These apply pipeline.yml and complete the model repository first.
 COMPLETING = (
     "repository", "serve", "gateway", "ray", "ray-test", "infer", "sample", "step", "golden", "test", "bench", "tune",
-    "push", "sizes", "tir",
+    "push", "sizes", "tir", "image", "ray-image", "engines", "up", "test-docker",
 )  # fmt: skip
 # With STORE, these need the packages of `push`.
 STORED = (*COMPLETING, "check", "publish", "unload", "shift", "rollback")
@@ -29,13 +30,23 @@ BESIDE = {"push": "push", "gateway": "gateway", "ray": "ray", "ray-test": "ray",
 EARLY = (*COMPLETING, "apply", "check", "update")
 
 
+def read_given(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of make's command line: a shell may have a NAME for another purpose."""
+    flags = variables.get("MAKEFLAGS", "").split("-- ", 1)[
+        -1
+    ]  # make writes them behind its options
+    names = [re.match(r"(\w+)[:+?]*=", word) for word in re.split(r"(?<!\\)\s+", flags)]
+    return {name[1]: variables.get(name[1], "") for name in names if name}
+
+
 def list_parts(words: Sequence[str], variables: Mapping[str, str]) -> list[str]:
     """Return the parts that a command needs, in the order of their installation; `setup ray` names one more."""
-    command, more = words[0], [*words[1:], *variables.get("ARGS", "").split()]
+    given = read_given(variables)
+    command, more = words[0], [*words[1:], *given.get("ARGS", "").split()]
     if command == "setup":
         return ["packages", "toolkit", *filter(SOURCES.get, more)]
     parts = ["packages", "toolkit", *["dev"] * (command in DEV)]
-    if command in BESIDE and not (command == "tir" and variables.get("PRINT")):
+    if command in BESIDE and not (command == "tir" and given.get("PRINT")):
         parts.append(BESIDE[command])
     if command in STORED and variables.get("STORE"):
         parts.append("push")

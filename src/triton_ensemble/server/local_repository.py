@@ -20,8 +20,7 @@ from google.protobuf import text_format  # type: ignore[import-untyped, unused-i
 from triton_ensemble import catalog
 from triton_ensemble.answers import answers_of
 from triton_ensemble.config import Model, read_models
-from triton_ensemble.make import read_stage
-from triton_ensemble.project import Project
+from triton_ensemble.project import STAGE, Project
 from triton_ensemble.server.sizes import sizes
 
 # Fields that came after 24.10, as the two versions of model_config.proto differ.
@@ -36,7 +35,7 @@ class LocalRepository:
     """
 
     def __init__(self, repository: Path, folder: Path, backends: Collection[str]) -> None:
-        stage, project = read_stage(), Project.find(repository)
+        stage, project = os.environ.get(STAGE, ""), Project.find(repository)
         if project:
             project.check_stage(stage)
         models = _models(repository, stage)

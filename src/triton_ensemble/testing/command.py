@@ -10,10 +10,6 @@ import argparse
 from triton_ensemble.testing.lint import run_module
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare no arguments: PYTEST_ADDOPTS has options of pytest."""
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Test; return 1 if a test or mypy fails."""
     return run_module("pytest") or run_module("mypy", ".")

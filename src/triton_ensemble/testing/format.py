@@ -7,10 +7,6 @@ import argparse
 from triton_ensemble.testing.lint import run_module
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare no arguments."""
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Format; return 1 if ruff can't correct a finding."""
     return run_module("ruff", "check", "--quiet", "--fix", ".") or run_module("ruff", "format", ".")

@@ -15,7 +15,6 @@ from typing import Any
 
 import yaml
 
-from triton_ensemble.make import read_variable
 from triton_ensemble.pipeline.file import set_values
 from triton_ensemble.project import Project, ProjectError
 
@@ -62,16 +61,17 @@ def _read_images(path: Path) -> list[dict[str, Any]]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the stages."""
-    parser.add_argument("to", nargs="?", metavar="TO", help="the stage that gets the images")
+    parser.add_argument(
+        "to", nargs="?", default="", metavar="TO", help="the stage that gets the images"
+    )
     source = "the stage that has them; default: the images that `pin` wrote"
-    parser.add_argument("source", nargs="?", metavar="FROM", help=source)
+    parser.add_argument("source", nargs="?", default="", metavar="FROM", help=source)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Promote, and print what the stage has now; return the exit status."""
-    to, source = arguments.to or read_variable("TO"), arguments.source or read_variable("FROM")
     try:
-        for line in promote(to, source):
+        for line in promote(arguments.to, arguments.source):
             print(line)
     except (OSError, ValueError, ProjectError) as error:
         print(error, file=sys.stderr)
