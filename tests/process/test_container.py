@@ -64,7 +64,7 @@ def test_down_without_an_engine_is_one_line(generate: Generate, tmp_path: Path) 
 @pytest.mark.parametrize("command", ["image", "up", "down"])
 def test_a_program_that_is_not_there_is_one_line(default_project: Project, command: str) -> None:
     said = call(default_project, command, DOCKER="nodocker")
-    assert (said.status, said.err) == (1, "there is no nodocker; install Docker with compose\n")
+    assert (said.status, said.err) == (2, "there is no nodocker; install Docker with compose\n")
 
 
 def test_make_passes_on_what_its_command_line_names(default_project: Project) -> None:
