@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from triton_ensemble.environment import lock
+from triton_ensemble.launch import Environment
 
 CHOICE = "requirements.lock: lacks torch==2.13.0; for a CPU, write the address of an index"
 
@@ -21,7 +21,6 @@ def renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     facts = {"packages": {"local": ["torch==2.13.0"]}, "gpu_count": 0}
     (tmp_path / "vendor/project.json").write_text(json.dumps(facts))
     (tmp_path / "requirements.lock").write_text("numpy==1.26.4\n")
-    os.utime(tmp_path / "requirements.lock", (1, 1))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TORCH_INDEX", raising=False)
     monkeypatch.setattr(lock, "renew", lambda: calls.append("renewed"))
@@ -38,9 +37,11 @@ def test_neither_an_update_nor_set_up_takes_packages_for_gpus(
 
 
 def test_an_update_lets_the_next_command_set_up(renewed: list[str]) -> None:
-    """make compares the lock with the environment: the next command stops where the choice is open."""
-    lock.main(["--lacking"])
-    assert Path("requirements.lock").stat().st_mtime > 1
+    """The environment is outdated if the project needs other packages: the next command stops where the choice is open."""
+    before = Environment().compute_key("packages")
+    facts = {"packages": {"local": []}, "gpu_count": 0}
+    Path("vendor/project.json").write_text(json.dumps(facts))
+    assert Environment().compute_key("packages") != before
 
 
 def test_a_choice_is_taken(renewed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

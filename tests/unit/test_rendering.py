@@ -494,9 +494,8 @@ def test_the_same_answers_give_the_same_bytes(generate: Generate) -> None:
 def test_the_dev_container_has_a_python_for_triton_and_its_ports(default_project: Project) -> None:
     settings = json.loads((default_project / ".devcontainer/devcontainer.json").read_text())
     assert re.fullmatch(r"\S+/python:3\.1[0-2]-bookworm", settings["image"])
-    ports = re.findall(
-        r"^(?:export )?[A-Z]+_PORT \?= (\d+)", (default_project / "Makefile").read_text(), re.M
-    )
+    # Those of serve, gateway and ray.
+    ports = re.findall(r"port [A-Z_]+\s+default: (\d+)", (ROOT / "docs/cli.md").read_text())
     assert [str(port) for port in settings["forwardPorts"]] == ports
 
 

@@ -2,7 +2,8 @@
 
 The variables are in the environment or on make's command line: IMAGE=NAME@sha256:... An entry of `images` in
 a kustomization.yaml is named as the project, with a suffix. The suffix `-mounted` is the image without
-models: it is the entry without a suffix where the models come from elsewhere. The rest of the file stays as it is.
+models: it is the entry without a suffix where the models come from elsewhere. The rest of the file stays
+as it is.
 """
 
 from __future__ import annotations
