@@ -259,7 +259,7 @@ class History:
         """Add a line of the owner's to any files, or to the end of a line."""
         names = sorted(without_answers(managed(self.project)))
         likely = [name for name in names if re.search("config|client|Makefile|README", name)]
-        for name in {*self.random.sample(names, 4), *self.random.sample(likely, 2)}:
+        for name in sorted({*self.random.sample(names, 4), *self.random.sample(likely, 2)}):
             lines = (self.project / name).read_bytes().splitlines(keepends=True)
             self.lines += 1
             at, text = self.random.randrange(len(lines) + 1), b"# mine: %d\n" % self.lines

@@ -119,7 +119,8 @@ def test_a_replica_that_goes_answers_what_it_has_begun(two: Service) -> None:
     eventually(lambda: two.replicas() == 1)
     left = processes(two.load(8, 4))
     assert len(left) == 1
-    assert is_alive(gone) == (triton_of(next(iter(left))) == gone)
+    is_left = triton_of(next(iter(left))) == gone
+    eventually(lambda: is_alive(gone) == is_left)
 
 
 def test_what_no_place_is_left_for_is_answered_503(service: Service) -> None:
