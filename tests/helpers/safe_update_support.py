@@ -15,6 +15,8 @@ import pytest
 from support import ROOT, SOURCES, Project, run, succeed
 from wheels import pack_wheel
 
+from triton_ensemble import __version__
+
 COPIER_YML = """\
 _subdirectory: template
 _envops: { undefined: jinja2.StrictUndefined }
@@ -31,7 +33,7 @@ HOOKS = {
     "exclude/unneeded.jinja": "",
     "messages/after_update.jinja": "",
 }
-WHEEL = "vendor/triton_ensemble-1.0.0-py3-none-any.whl"
+WHEEL = f"vendor/triton_ensemble-{__version__}-py3-none-any.whl"
 LINES = "".join(f"line {n} of a file that is long enough to be found again\n" for n in range(20))
 HEAD = "# Managed by triton-ensemble-template: edits are merged by `make update`.\n"
 FILES = {

@@ -10,6 +10,7 @@ import pytest
 from support import run, succeed
 from wheels import pack_wheel
 
+from triton_ensemble import __version__
 from triton_ensemble.launch import STATE
 
 TEAM_YML = """\
@@ -98,7 +99,7 @@ WORDS = {
 def set_up(project: Path, patch: pytest.MonkeyPatch, environment: str = ".venv") -> Path:
     """Make a folder a project whose own environment runs, as after `make setup`; return the environment."""
     (project / "vendor").mkdir(exist_ok=True)
-    for name in (".copier-answers.yml", "vendor/triton_ensemble-1.0.0-py3-none-any.whl"):
+    for name in (".copier-answers.yml", f"vendor/triton_ensemble-{__version__}-py3-none-any.whl"):
         (project / name).touch()
     folder = project / environment
     folder.mkdir(parents=True)

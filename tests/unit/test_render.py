@@ -18,6 +18,7 @@ from jinja2 import Environment
 from jinja2.sandbox import SandboxedEnvironment
 from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, slow_but
 
+from triton_ensemble import __version__
 from triton_ensemble.answers import FILE, read_answers
 from triton_ensemble.pipeline import environment
 from triton_ensemble.pipeline.environment import TrustedEnvironment
@@ -42,7 +43,7 @@ MORE: dict[str, dict[str, Any]] = {
     "nothing": {"extras": [], "ci": "none"},
 }
 LOCKS = {"requirements.lock", "requirements-dev.lock"}
-VENDORED = {"vendor/requirements.txt", "vendor/triton_ensemble-1.0.0-py3-none-any.whl"}
+VENDORED = {"vendor/requirements.txt", f"vendor/triton_ensemble-{__version__}-py3-none-any.whl"}
 
 
 @pytest.fixture(scope="module")
