@@ -18,7 +18,9 @@ FILE = ".copier-answers.yml"
 # What to do with a file of answers that git could not merge: either side will do, as apply brings it to pipeline.yml.
 UNMERGED = f"merge pipeline.yml by hand, then run: git checkout --ours {FILE} && make apply"
 # What pipeline.yml leaves out where it is this.
-LEFT_OUT: Answers = {"inputs": [], "outputs": [], "ensemble": {}, "openai": {}, "stages": {}}
+LEFT_OUT: Answers = {
+    "inputs": [], "outputs": [], "ensemble": {}, "openai": {}, "stages": {}, "torch_index": ""
+}  # fmt: skip
 NO_YAML = (yaml.YAMLError, RecursionError, ValueError)  # what PyYAML raises
 OTHER_NUMBER = re.compile("[-+]?(0[0-9_]+|[0-9_]+:.*)")  # octal, or of minutes and seconds
 DEEPEST = 200  # collections in each other

@@ -20,13 +20,23 @@ from pathlib import Path
 from typing import NoReturn
 
 from triton_ensemble import LAUNCHED
-from triton_ensemble.environment.needs import BESIDE, EARLY, SOURCES, TIR, TOOLKIT, list_parts
+from triton_ensemble.environment.needs import (
+    BESIDE,
+    EARLY,
+    FACTS,
+    SOURCES,
+    TIR,
+    TOOLKIT,
+    list_parts,
+    read_state,
+    read_torch_index,
+)  # fmt: skip
 
 FITS = "import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))"
 PYTHONS = ("python3", "python3.12", "python3.11", "python3.10")
 NAME_ONE = "name one: make PYTHON=/path/to/python3.12"
 NONE_FITS = "Python 3.10, 3.11 or 3.12 was not found. Install uv (https://docs.astral.sh/uv), which installs one, or "
-STATE, FACTS = "ready.json", "vendor/project.json"
+STATE = "ready.json"
 NETWORK = (
     "name resolution|dns error|lookup address|Name or service not known|[Cc]onnection (refused|reset)|getaddrinfo|"
     "NewConnectionError|No route to host|[Nn]etwork is unreachable|[Tt]imed out|error sending request"
@@ -36,7 +46,7 @@ REMEDIES = {
     "[Pp]roxy ?(Error|auth|connect|error|tunnel)|tunnel|407 ": "correct HTTPS_PROXY or NO_PROXY",
     "[Cc]ertificate|CERTIFICATE": "name your certificates as SSL_CERT_FILE, for pip as PIP_CERT",
     NETWORK: "check the network, and HTTPS_PROXY if you have a proxy; PIP_INDEX_URL names another package index",
-    r"\btorch\b.*==\S*\+": "name the index that has it as TORCH_INDEX in the Makefile; docs/daily.md, Packages, says how",
+    r"\btorch\b.*==\S*\+": "name the index that has it as `torch_index` in pipeline.yml; docs/daily.md, Packages, says how",
     "[Pp]ermission denied|[Rr]ead-only": "make it writable, or name another folder as VENV",
 }
 
@@ -109,8 +119,8 @@ class Environment:
             chosen = os.environ.get("TOOLKIT", "").encode()
             contents += [Path(self.wheel).read_bytes(), chosen, os.getcwdb()]
         if part == "packages":
-            facts = read_state(FACTS)
-            contents.append(f"{facts.get('packages')} {os.environ.get('TORCH_INDEX', '')}".encode())
+            packages = read_state(FACTS).get("packages")
+            contents.append(f"{packages} {read_torch_index(os.environ)}".encode())
         return hashlib.sha256(b"\0".join(contents)).hexdigest()
 
     def enter(self, words: Sequence[str]) -> NoReturn:
@@ -156,7 +166,7 @@ class Environment:
         print(f"Installing the packages of {source} ...", flush=True)
         if part == "packages":
             self._run_inside("triton_ensemble.environment.lock", "--set-up")
-            index = os.environ.get("TORCH_INDEX")
+            index = read_torch_index(os.environ)
             best = ["--index-strategy", "unsafe-best-match"] * bool(self.uv)
             options = ["--extra-index-url", index, *best] if index else []
             self._install(source, *options, "--requirement", source)
@@ -222,8 +232,9 @@ def _fits(python: str) -> bool:
 
 def _run(what: str, command: Sequence[str], variables: Mapping[str, str]) -> None:
     """Run a command, and show its seconds on a terminal; SetupError with what it says if it fails."""
+    unwrapped = {**variables, "COLUMNS": "9999"}  # remedies are found by whole lines
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
-        process = subprocess.Popen(command, env=variables, stdout=output, stderr=output)
+        process = subprocess.Popen(command, env=unwrapped, stdout=output, stderr=output)
         start, is_shown = time.monotonic(), sys.stderr.isatty()
         while is_shown and process.poll() is None:
             print(f"\r{time.monotonic() - start:.0f} s ", end="", file=sys.stderr, flush=True)
@@ -237,11 +248,3 @@ def _run(what: str, command: Sequence[str], variables: Mapping[str, str]) -> Non
 def _add_path(variables: Mapping[str, str], path: str) -> dict[str, str]:
     paths = filter(None, [path, variables.get("PYTHONPATH")])
     return {**variables, "PYTHONPATH": os.pathsep.join(paths)}
-
-
-def read_state(path: str | Path) -> dict[str, str]:
-    """Return what a file of JSON has; nothing if it can't be read."""
-    try:
-        return dict(json.loads(Path(path).read_bytes()))
-    except (OSError, ValueError):
-        return {}

@@ -68,6 +68,7 @@ RICH: Answers = {
     "extras": ["monitoring"],
     "ci": "github",
     "gpu_runner": "self-hosted, gpu",
+    "torch_index": "https://pypi.example.com/cpu",
     "tensors": {
         "A": {
             "type": "FP32",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import subprocess
 import sys
@@ -113,11 +114,11 @@ def test_a_lock_is_renewed_without_uv_in_an_environment_without_pip(
 
 @pytest.mark.slow
 def test_set_up_asks_before_it_installs_cuda_for_a_cpu(generate: Generate, tmp_path: Path) -> None:
-    done = set_up(generate(**TORCHSCRIPT), tmp_path / "venv", TORCH_INDEX="", UV=UV or "")
+    done = set_up(generate(**TORCHSCRIPT), tmp_path / "venv", UV=UV or "")
     assert done.returncode
     assert done.stderr.startswith(
-        "requirements.lock: lacks torch==2.13.0; for a CPU, write the address of an index with its CPU wheels as "
-        "TORCH_INDEX into the Makefile; to take those for GPUs, an environment of over 5 GB, run: make lock\n"
+        "requirements.lock: lacks torch==2.13.0; for a CPU, name the index of its CPU wheels as `torch_index` in "
+        "pipeline.yml, as docs/daily.md, Packages, says; to take those for GPUs, an environment of over 5 GB, run: make lock\n"
     )
 
 
@@ -125,12 +126,8 @@ def test_set_up_asks_before_it_installs_cuda_for_a_cpu(generate: Generate, tmp_p
 def test_torch_for_a_cpu(
     generate: Generate, environments: Path, torch_index: str, tmp_path: Path
 ) -> None:
-    """The local backend's torch is of the index that the Makefile names; all else is not, and no NVIDIA package is there."""
-    project = generate(**TORCHSCRIPT)
-    makefile = (project / "Makefile").read_text()
-    named = makefile.replace("TORCH_INDEX ?=\n", f"TORCH_INDEX ?= {torch_index}\n")
-    (project / "Makefile").write_text(named)
-    assert named != makefile
+    """The local backend's torch is of the index that pipeline.yml names; all else is not, and no NVIDIA package is there."""
+    project = generate(**TORCHSCRIPT, torch_index=torch_index)
     assert "NVIDIA" not in succeed(make(project, environments, "lock"))
     lock = (project / LOCK).read_text()
     locked = versions(lock)
@@ -140,26 +137,25 @@ def test_torch_for_a_cpu(
     # Set-up and the image's build take it from there, by its hash.
     own = "\n\n".join(re.findall(r"^torch==.*(?:\n    --hash.*)+", lock, re.MULTILINE))
     (project / LOCK).write_text(f"{own}\n")
-    (project / "vendor/project.json").write_text('{"packages": {}, "gpu_count": 0}')
     cases = itertools.product(("", UV or ""), (("", False), (torch_index, True)))
     for number, (uv, (index, fits)) in enumerate(cases):
         venv = tmp_path / f"venv-{number}"
-        done = set_up(project, venv, UV=uv, UV_NO_CACHE="1", MAKEFLAGS=f"TORCH_INDEX={index}")
-        told = "name the index that has it as TORCH_INDEX in the Makefile"
+        facts = {"packages": {}, "gpu_count": 0, "torch_index": index}
+        (project / "vendor/project.json").write_text(json.dumps(facts))
+        done = set_up(project, venv, UV=uv, UV_NO_CACHE="1", COLUMNS="80")
+        told = "name the index that has it as `torch_index` in pipeline.yml"
         assert (told in done.stderr) is not fits, done
         is_there = run(f"{venv}/bin/python", "-c", "import torch", cwd=tmp_path).returncode == 0
         assert is_there is fits
-    show = "--eval=show: ; @printenv TORCH_INDEX"  # as the build of an image reads it
-    assert succeed(make(project, environments, show, "show")) == f"{torch_index}\n"
 
 
 @pytest.mark.slow
 def test_torch_without_an_index_says_what_it_costs(generate: Generate, environments: Path) -> None:
     project = generate(**TORCHSCRIPT)
-    printed = succeed(make(project, environments, "lock", "TORCH_INDEX="))
+    printed = succeed(make(project, environments, "lock"))
     assert re.fullmatch(
-        r"requirements.lock: has \d\d NVIDIA packages, for GPUs: an environment of over 5 GB; for a CPU, write the "
-        r"address of an index with its CPU wheels as TORCH_INDEX into the Makefile, then run: make lock\n",
+        r"requirements.lock: has \d\d NVIDIA packages, for GPUs: an environment of over 5 GB; for a CPU, name the "
+        r"index of its CPU wheels as `torch_index` in pipeline.yml, as docs/daily.md, Packages, says, then run: make lock\n",
         printed,
     )
 

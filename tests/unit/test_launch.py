@@ -83,9 +83,12 @@ def test_a_command_has_the_packages_that_it_needs(
         ("NewConnectionError: Temporary failure in name resolution", "check the network"),
         (
             "ERROR: No matching distribution found for torch==2.13.0+cpu",
-            "as TORCH_INDEX in the Makefile",
+            "as `torch_index` in pipeline.yml",
         ),
-        (" there is no version of torch{python_full_version < '3.13'}==2.13.0+cpu", "TORCH_INDEX"),
+        (
+            " there is no version of torch{python_full_version < '3.13'}==2.13.0+cpu",
+            "`torch_index`",
+        ),
         ("error: Read-only file system (os error 30)", "make it writable"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from triton_ensemble.environment import lock
 from triton_ensemble.launch import Environment
 
-CHOICE = "requirements.lock: lacks torch==2.13.0; for a CPU, write the address of an index"
+CHOICE = "requirements.lock: lacks torch==2.13.0; for a CPU, name the index of its CPU wheels as `torch_index` in pipeline.yml, "
 
 
 @pytest.fixture

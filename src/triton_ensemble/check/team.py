@@ -21,7 +21,8 @@ from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rule import make_finding
 from triton_ensemble.config import Problem, did_you_mean
-from triton_ensemble.launch import STATE, read_state
+from triton_ensemble.environment.needs import read_state
+from triton_ensemble.launch import STATE
 from triton_ensemble.terminal import shorten
 
 FOLDER = Path("vendor", "team")

@@ -19,7 +19,7 @@ GROUPS = {
         "add-step": "ask for one more step of the pipeline, and write it into pipeline.yml",
         "apply": "apply pipeline.yml to the managed files (other commands do so first); UNDO=1 undoes it; ARGS=--check only says whether it is applied",
         "update": "upgrade to the template's newest version; UNDO=1 undoes it; MARKERS=1 marks conflicts in the files; ARGS=--vcs-ref=v1.2.0 chooses another version",
-        "lock": "renew the lock files; TORCH_INDEX=... takes PyTorch from another index, such as one for CPUs",
+        "lock": "renew the lock files",
         "setup": "make the environment (other commands do so first)",
         "repository": "complete model_repository/: copy step code, make missing model files",
     },

@@ -3,8 +3,8 @@
 With --lacking, after an update, and with --set-up, before an install, only where requirements.lock
 lacks what pipeline.yml or a backend asks for, and not before its owner has chosen between 5 GB and
 less. UV in the environment is uv, which keeps the versions that still fit; without it, pip installs
-uv. TORCH_INDEX is the address of a package index that PyTorch alone is taken from, for wheels without
-CUDA. The locks do not name it: an install gets it besides.
+uv. `torch_index` of pipeline.yml, or the variable TORCH_INDEX, is the address of a package index that
+PyTorch alone is taken from, for wheels without CUDA. The locks do not name it: an install gets it besides.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from pathlib import Path
 from typing import TypedDict
 
 from triton_ensemble.adapter.typed import read_json
+from triton_ensemble.environment.needs import read_torch_index
 from triton_ensemble.terminal import escape_streams
 
 LOCK, DEV_LOCK = Path("requirements.lock"), Path("requirements-dev.lock")
 FACTS, PYPROJECT = Path("vendor", "project.json"), Path("pyproject.toml")
 OPTIONS = ("--universal", "--python-version", "3.10", "--generate-hashes", "--no-emit-index-url")
 TORCH = ("torch", "torchvision", "torchaudio")  # what PyTorch's own indexes have besides its needs
-CHOICE = (
-    "for a CPU, write the address of an index with its CPU wheels as TORCH_INDEX into the Makefile"
-)
+CHOICE = "for a CPU, name the index of its CPU wheels as `torch_index` in pipeline.yml, as docs/daily.md, Packages, says"
 HEAVY = "an environment of over 5 GB"
 
 
@@ -119,7 +118,7 @@ def _run(name: str, *command: str) -> None:
 
 def _choose_torch_index(pyproject: str) -> str:
     """Return what tells uv of the index, and that it is for no other package; empty where the owner has such tables."""
-    url = os.environ.get("TORCH_INDEX")
+    url = read_torch_index(os.environ)
     if not url or "[tool.uv.sources]" in pyproject:
         return ""
     index = f'\n[[tool.uv.index]]\nname = "torch"\nurl = {json.dumps(url)}\nexplicit = true\n'
@@ -132,7 +131,7 @@ def _advice(facts: Facts) -> list[str]:
     count = len({*re.findall(r"^(nvidia-(?!pytriton)[\w-]+)==", LOCK.read_text(), re.MULTILINE)})
     if facts["gpu_count"] or not count:
         return []
-    if os.environ.get("TORCH_INDEX"):
+    if read_torch_index(os.environ):
         how = "they are needed by a package that takes torch from elsewhere; add torch to the requirements of its step"
     else:
         how = f"{CHOICE}, then run: make lock"
@@ -175,7 +174,7 @@ def _is_needed() -> bool:
     if not lacked:
         return False
     lacks = f"{LOCK}: lacks {', '.join(lacked)}"
-    open_choice = not facts["gpu_count"] and not os.environ.get("TORCH_INDEX")
+    open_choice = not facts["gpu_count"] and not read_torch_index(os.environ)
     if open_choice and any(re.match(rf"({'|'.join(TORCH)})\b", m) for m in lacked):
         raise LockError(f"{lacks}; {CHOICE}; to take those for GPUs, {HEAVY}, run: make lock")
     print(f"{lacks}; renewing it, as `make lock` does", flush=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+FACTS = "vendor/project.json"
 TOOLKIT = "vendor/requirements.txt"
 # The file that decides what a part has. The last four have folders of their own, so that they can't conflict with the lock.
 SOURCES = {
@@ -37,6 +40,19 @@ def read_given(variables: Mapping[str, str]) -> dict[str, str]:
     ]  # make writes them behind its options
     names = [re.match(r"(\w+)[:+?]*=", word) for word in re.split(r"(?<!\\)\s+", flags)]
     return {name[1]: variables.get(name[1], "") for name in names if name}
+
+
+def read_torch_index(variables: Mapping[str, str]) -> str:
+    """Return the address of the index that PyTorch alone comes from: `torch_index`, unless a variable names another."""
+    return variables.get("TORCH_INDEX") or read_state(FACTS).get("torch_index", "")
+
+
+def read_state(path: str | Path) -> dict[str, str]:
+    """Return what a file of JSON has; nothing if it can't be read."""
+    try:
+        return dict(json.loads(Path(path).read_bytes()))
+    except (OSError, ValueError):
+        return {}
 
 
 def list_parts(words: Sequence[str], variables: Mapping[str, str]) -> list[str]:
