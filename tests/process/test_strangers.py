@@ -30,6 +30,9 @@ LINES = {
     "store": ["store", BUCKET, "--send"],
     "push": ["push", BUCKET],
     "unload": ["unload", "preprocess", "1"],
+    "digests": ["digests"],
+    "pin": ["pin"],
+    "promote": ["promote", "prod"],
     "render": ["render", "--answers", "pipeline.yml", "--into", "rendered"],
 }
 MORE_LINES = [

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Lint; return 1 if a tool finds anything."""
-    if run_module("ruff", "check", "."):
+    if run_module("ruff", "check", *["--quiet"] * arguments.quick, "."):
         return 1
     if run_module("ruff", "format", "--quiet", "--check", "."):
         print(UNFORMATTED, file=sys.stderr)
