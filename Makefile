@@ -126,7 +126,7 @@ links: $(VENV)-docs/.ready ## what the documentation links to elsewhere; needs t
 lint: setup ## ruff and mypy over the template, its tests and examples; zizmor over the workflows; words and commit subjects
 	@$(VENV)/bin/python -m ruff check .
 	@$(VENV)/bin/python -m ruff format --check .
-	@$(VENV)/bin/python -m mypy src scripts tests examples benchmarks evals
+	@$(VENV)/bin/python -m mypy src scripts tests examples benchmarks
 	@$(VENV)/bin/zizmor --quiet --offline --persona=auditor .github
 	@$(VENV)/bin/python scripts/words.py
 	@$(VENV)/bin/python scripts/subjects.py

@@ -19,7 +19,7 @@ from support import ROOT, Project, run, succeed
 
 HOUR_S = 3600  # a run that began before the template was edited still uses its projects
 # Neither a project nor its model repository depends on these.
-APART = (".ci/", ".github/", "benchmarks/", "docs/", "evals/", "tests/")
+APART = (".ci/", ".github/", "benchmarks/", "docs/", "tests/")
 
 
 class ProjectCache:

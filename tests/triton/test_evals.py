@@ -1,4 +1,4 @@
-"""evals/: each check fails on the project that an assistant gets, and passes on a right solution."""
+"""tests/evals/: each check fails on the project that an assistant gets, and passes on a right solution."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from support import Generate, Project, run, succeed
 
-from evals.run import HERE, TASKS, TOKENIZE, check, list_wrong_edits, prepare
+from tests.evals.run import HERE, TASKS, TOKENIZE, check, list_wrong_edits, prepare
 
 MARGIN = '''import numpy as np
 from numpy.typing import NDArray

@@ -16,7 +16,7 @@ import numpy as np
 import tritonclient.grpc as triton_grpc  # type: ignore[import-untyped]
 import yaml
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/helpers"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "helpers"))
 from asking import Arrays, asked
 from gateway_service import gateway
 from support import ROOT, Project, run, serve, succeed
@@ -25,7 +25,7 @@ from triton_ensemble.answers import FILE
 from triton_ensemble.change.project import ChangedProject
 from triton_ensemble.change.state import read_state
 
-HERE = ROOT / "evals"
+HERE = ROOT / "tests" / "evals"
 START = "start"  # a tag of the commit that an assistant gets
 IMAGES = ROOT / "examples/image-classification/samples"
 TOKENIZE = "steps/tokenize.py"
