@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.fusion.works import (
     CORES,
@@ -92,7 +91,3 @@ def differs(answer: Answer, expected: Answer) -> str:
         if not (np.allclose(got, values, atol=1e-4) if numbers else got == values):
             return f"{name} is {json.dumps(got)[:80]} and not {json.dumps(values)[:80]}"
     return ""
-
-
-def column(rows: list[bytes]) -> NDArray[np.object_]:
-    return np.array(rows, np.object_)[:, None]

@@ -1,6 +1,6 @@
 """Many clients, some of whose requests are malformed: what becomes of the good ones.
 
-python -m benchmarks.storm [--seconds 60] [--clients 200] [--without KIND] [--no-batching]
+python -m benchmarks.storm [--seconds 4] [--clients 50]
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -51,10 +50,6 @@ STEPS = {
             raise InvalidRequest("TEXT: is refused; send another")
         return {"LOUD": np.array([[line.upper()] for line in lines.flat], object)}
 """,
-    "take": """
-    def __call__(self, NUMBERS):
-        return {"TAKEN": NUMBERS}
-""",
     "say": """
     def __call__(self, loud, numbers):
         lines = zip(text(loud).flat, numbers.sum(axis=1))
@@ -78,30 +73,28 @@ def step(name: str, inputs: Any, output: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "backend": "python", **tensors, "fuse": False, **fields}
 
 
-def answers(batching: bool, fan: bool) -> dict[str, Any]:
-    """A step that reads a text, and one that reads its output and numbers; in a `fan` another step reads the numbers."""
-    numbers = "TAKEN" if fan else "NUMBERS"
+def answers(batching: bool) -> dict[str, Any]:
+    """Return a step that reads a text, and one that reads its output and numbers."""
     return {
         "project_name": MODEL,
         "max_batch_size": MAX_ROWS,
         "tensors": {
             **dict.fromkeys(["TEXT", "LOUD", "ANSWER"], "STRING[1]"),
-            **dict.fromkeys(["NUMBERS", numbers], "FP32[4]"),
+            "NUMBERS": "FP32[4]",
         },
         "steps": [
             step("shout", ["TEXT"], "LOUD", batching=batching),
-            *([step("take", ["NUMBERS"], "TAKEN")] if fan else []),
-            step("say", {"loud": "LOUD", "numbers": numbers}, "ANSWER"),
+            step("say", {"loud": "LOUD", "numbers": "NUMBERS"}, "ANSWER"),
         ],
     }
 
 
 @contextmanager
-def serving(*, batching: bool = True, fan: bool = False) -> Iterator[LocalTriton]:
-    """The storm's ensemble; without `batching` the step that reads the text has no dynamic batching."""
+def serving(*, batching: bool = True) -> Iterator[LocalTriton]:
+    """Serve the storm's ensemble; without `batching` the step that reads the text has no dynamic batching."""
     with tempfile.TemporaryDirectory() as folder:
         project, source = Path(folder) / MODEL, template(Path(folder) / "template")
-        copier.run_copy(source, project, data=answers(batching, fan), defaults=True, quiet=True)
+        copier.run_copy(source, project, data=answers(batching), defaults=True, quiet=True)
         for code in (project / "steps").glob("*.py"):
             code.write_text(HEAD + STEPS[code.stem])
         command = [sys.executable, "-m", "triton_ensemble", "repository"]
@@ -111,11 +104,10 @@ def serving(*, batching: bool = True, fan: bool = False) -> Iterator[LocalTriton
 
 
 class Report:
-    """How many requests of each kind had which end, and the seconds that good ones took."""
+    """How many requests of each kind had which end."""
 
     def __init__(self) -> None:
         self.good, self.bad = Counter[str](), Counter[tuple[str, str]]()
-        self.times: list[float] = []
 
     def wrong(self) -> dict[str, int]:
         """Ends of good requests that nothing excuses."""
@@ -168,9 +160,7 @@ async def storming(
             if body := malformed(kind, protocol, tensors):
                 report.bad[kind, await end_of(client, body, None)] += 1
                 continue
-        start = time.perf_counter()
         report.good[await end_of(client, BODIES[protocol](tensors), answer(rows))] += 1
-        report.times.append(time.perf_counter() - start)
     await client.close()
 
 
@@ -185,27 +175,16 @@ async def storm(triton: LocalTriton, seconds: float, clients: int, kinds: Iterab
     return report
 
 
-def text_of(report: Report, seconds: float) -> Iterator[str]:
-    good = ", ".join(f"{number:,} {end}" for end, number in report.good.most_common())
-    middle, *_, late = statistics.quantiles(report.times, n=100)[49:99]
-    yield f"{report.good.total():,} good requests, {report.good.total() / seconds:.0f}/s: {good}"
-    yield f"they took {1000 * middle:.0f} ms (p50), {1000 * late:.0f} ms (p99)"
-    yield f"{report.bad.total():,} malformed requests:"
-    yield from (f"  {kind}: {number} {end}" for (kind, end), number in sorted(report.bad.items()))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.storm", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--without", action="append", default=[], choices=KINDS, metavar="KIND")
-    parser.add_argument("--no-batching", action="store_true", help="of the step that reads TEXT")
-    parser.add_argument("--fan", action="store_true", help="two steps begin at the same time")
+    parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--clients", type=int, default=50)
     options = parser.parse_args()
-    kinds = [kind for kind in KINDS if kind not in options.without]
-    with serving(batching=not options.no_batching, fan=options.fan) as triton:
-        report = asyncio.run(storm(triton, options.seconds, options.clients, kinds))
-    print(*text_of(report, options.seconds), sep="\n")
+    with serving() as triton:
+        report = asyncio.run(storm(triton, options.seconds, options.clients, KINDS))
+    print("good requests:", ", ".join(f"{n:,} {end}" for end, n in report.good.most_common()))
+    for (kind, end), number in sorted(report.bad.items()):
+        print(f"{kind}: {number} {end}")
 
 
 if __name__ == "__main__":
