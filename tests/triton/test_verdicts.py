@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 from drawing import SEED
-from fresh_mutants import mutate
-from mutants import mutated, shown
-from served_shapes import SHAPES, Draft, Files, drafted
-from usual_faults import mistake
+from mutants import mutate, shown
+from served_shapes import SHAPES, Files, drafted
 from verdicts import Judge, errors
 
-# More, and others: MUTANTS=1000 FRESH=1000 SEED=7 python -m pytest -s -m slow tests/triton/test_verdicts.py
-MUTANTS = int(os.environ.get("MUTANTS", 30))
-FRESH = int(os.environ.get("FRESH", 50))
-Mutate = Callable[[random.Random, Draft], tuple[str, Files]]
+# More, and others: MUTANTS=1000 SEED=7 python -m pytest -s -m slow tests/triton/test_verdicts.py
+MUTANTS = int(os.environ.get("MUTANTS", 130))
 
 
 @dataclass
@@ -32,8 +28,8 @@ class Case:
     change: str
 
 
-def mutants(mutate: Mutate, count: int) -> Iterator[Case]:
-    for i in range(count):
+def mutants() -> Iterator[Case]:
+    for i in range(MUTANTS):
         chance = random.Random(f"{SEED}.{i}")
         shape = chance.choice(sorted(SHAPES))
         draft = drafted(shape, f"{shape}_")
@@ -58,15 +54,12 @@ def test_a_shape_is_served_and_nothing_is_found(judge: Judge, shape: str) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mutate", "count"), [(mutated, MUTANTS), (mutate, FRESH), (mistake, FRESH)]
-)
-def test_the_verdict_on_a_mutant_is_tritons(judge: Judge, mutate: Mutate, count: int) -> None:
-    """Where they differ, a Triton of its own is asked again."""
+def test_the_verdict_on_a_mutant_is_tritons(judge: Judge) -> None:
+    """If they differ, a Triton of its own is asked again."""
     wrong: list[str] = []
     drawn, refused, differing = Counter[str](), Counter[str](), Counter[str]()
     unloaded = alarms = 0
-    for i, case in enumerate(mutants(mutate, count)):
+    for i, case in enumerate(mutants()):
         found, why = errors(case.files, case.top), judge.why_not(case.files, case.top)
         if bool(found) != bool(why):
             why = judge.why_not_alone(case.files, case.top)
@@ -81,8 +74,8 @@ def test_the_verdict_on_a_mutant_is_tritons(judge: Judge, mutate: Mutate, count:
     for kind in sorted(drawn):
         print(f"{kind:24}{drawn[kind]:5}{refused[kind]:5}{differing[kind]:5}")
     print(
-        f"SEED {SEED}: {count} mutants, {refused.total()} refused, {len(wrong)} differ:",
+        f"SEED {SEED}: {MUTANTS} mutants, {refused.total()} refused, {len(wrong)} differ:",
         f"{unloaded} are not loaded, {alarms} are false alarms",
     )
-    assert len(wrong) <= count * 0.005 + 1, "\n".join(wrong)
+    assert len(wrong) <= MUTANTS * 0.005 + 1, "\n".join(wrong)
     assert not alarms, "\n".join(wrong)
