@@ -21,7 +21,7 @@ from triton_ensemble.bench.levels import Bench
 from triton_ensemble.bench.open_dims import apart
 from triton_ensemble.bench.report import comparison, model_rows
 from triton_ensemble.bench.runs import Run
-from triton_ensemble.bench.statistics import model_times, step_seconds, step_shares
+from triton_ensemble.bench.statistics import instances, model_times, step_seconds, step_shares
 
 
 def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: Any) -> Level:
@@ -43,6 +43,19 @@ def test_all_requests_of_a_batch_wait_for_the_calls_made_for_it() -> None:
     done = {"ask": Counter(batch), "slow": Counter(call)}
     ask, _ = model_times(done, 1.0, {"ask": config, "slow": config}, "ask", {"ask": ["slow"]})
     assert (ask.compute_us, ask.called_us) == (21_000, 20_000)
+
+
+@pytest.mark.parametrize(
+    ("groups", "count"),
+    [
+        ([], 1),
+        ([{"count": 2, "kind": "KIND_CPU"}], 2),
+        ([{"count": 2, "kind": "KIND_GPU", "gpus": [0, 1, 2]}], 6),
+        ([{"count": 1, "gpus": [0]}, {"count": 2, "kind": "KIND_CPU"}], 3),
+    ],
+)
+def test_instances_are_counted_on_each_gpu(groups: list[Any], count: int) -> None:
+    assert instances(model_config_pb2.ModelConfig(instance_group=groups)) == count
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from support import (
     Generate,
     Project,
 )
+from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 from triton_ensemble.config.repository import list_fused_steps, model_configs
 from triton_ensemble.pipeline.file import replace, set_values
@@ -138,6 +139,19 @@ def test_the_settings_of_the_default_project(default_project: Project) -> None:
         **{f"{name}.batching": (False, True) for name in steps},
         **{f"{name}.max_batch_size": (8, 16, 32) for name in steps},
     }
+
+
+@pytest.mark.parametrize(
+    ("kind", "cores", "counts"),
+    [("KIND_CPU", 1, (1, 2)), ("KIND_CPU", 4, (1, 2, 4)), ("KIND_GPU", 1, (1, 2, 4))],
+)
+def test_instances_are_tried_up_to_the_cores_but_always_two(
+    kind: str, cores: int, counts: tuple[int, ...]
+) -> None:
+    config = model_config_pb2.ModelConfig(instance_group=[{"count": 1, "kind": kind}])
+    pipeline = {"steps": [{"name": "one", "backend": "python"}]}
+    [setting] = tunable(pipeline, {"one": config}, {}, cores)
+    assert (str(setting), setting.values) == ("one.instances", counts)
 
 
 @pytest.mark.parametrize("name", ["steps in one process", "image in one process"])
