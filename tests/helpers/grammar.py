@@ -9,8 +9,7 @@ from random import Random
 from typing import Any
 
 from drawing import drawn
-from mutations import normal
-from pipelines import Answers, interface, pipelines
+from pipelines import Answers, bindings, interface, pipelines, spec
 
 from triton_ensemble import catalog
 
@@ -435,6 +434,19 @@ OF_FIELD: dict[tuple[str, str], Value] = {
     ("ensemble step", "steps"): lambda s: s.some(*s.step["steps"], least=1, most=3),
     ("ensemble step", "tensors"): lambda s: Scene(s.random, s.step, s.tried).tensors(),
 }
+
+
+def normal(answers: Answers) -> Answers:
+    """Return the answers with each tensor and each binding as a mapping."""
+    normalized = deepcopy(answers)
+    for step in normalized["steps"]:
+        for side in SIDES:
+            step[side] = deepcopy(bindings(step[side]))
+    for name, given in normalized["tensors"].items():
+        dtype, dims = spec(given)
+        extra = given if isinstance(given, dict) else {}
+        normalized["tensors"][name] = extra | {"type": dtype, "dims": list(dims)}
+    return normalized
 
 
 def nested(answers: Answers) -> Answers:
