@@ -13,6 +13,7 @@ import pytest
 from browser.pages import Open, answers, picture, row, send
 from gateway_service import Service, gateway
 from playwright.sync_api import Route, expect
+from step_code import step_code
 from support import SOURCES, Generate, Server, run, serve, step, succeed
 
 MIXED = {
@@ -181,18 +182,14 @@ def test_rows_have_the_numbers_of_the_api(opened: Open, mixed: Service) -> None:
     assert [text.splitlines()[0] for text in send(page)] == ["Row 0", "Row 1"]
 
 
-WORDS = """
-import numpy as np
-
-
-class Step:
-    def __init__(self, context):
-        pass
-
-    def __call__(self, TEXT):
-        for word in TEXT[0].decode().split():
-            yield {"WORD": np.array([word], object)}
-"""
+WORDS = step_code(
+    """
+def __call__(self, TEXT):
+    for word in TEXT[0].decode().split():
+        yield {"WORD": np.array([word], object)}
+""",
+    "import numpy as np",
+)
 
 
 def test_answers_that_come_one_by_one(opened: Open, generate: Generate) -> None:

@@ -10,6 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from client_support import package
+from step_code import step_code
 from support import Generate, Project, step
 
 ONE = {
@@ -19,14 +20,10 @@ ONE = {
     "tensors": {"A": "FP32[-1]", "B": "FP32[-1]"},
     "steps": [step("same", ["A"], ["B"])],
 }
-SAME = """
-class Step:
-    def __init__(self, context):
-        pass
-
-    def __call__(self, A):
-        return {"B": A}
-"""
+SAME = step_code("""
+def __call__(self, A):
+    return {"B": A}
+""")
 ROW = np.zeros((1, 40_000), np.float32)
 
 

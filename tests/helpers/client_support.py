@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from step_code import step_code
 from support import Generate, Project, step, succeed
 
 from triton_ensemble.server.local_triton import LocalTriton
@@ -91,17 +92,13 @@ TYPES = {
         step("same", ["B", "I", "U", "H", "class", "timeout"], ["B2", "I2", "U2", "H2", "import"])
     ],
 }
-SAME = """
-class Step:
-    def __init__(self, context):
-        pass
-
-    def __call__(self, B, I, U, H, class_, timeout):
-        if timeout is not None and timeout.max() > 5:
-            from triton_step import InvalidRequest
-            raise InvalidRequest("too much")
-        return {"B2": B, "I2": I, "U2": U, "H2": H, "import": class_}
-"""
+SAME = step_code("""
+def __call__(self, B, I, U, H, class_, timeout):
+    if timeout is not None and timeout.max() > 5:
+        from triton_step import InvalidRequest
+        raise InvalidRequest("too much")
+    return {"B2": B, "I2": I, "U2": U, "H2": H, "import": class_}
+""")
 
 
 @pytest.fixture(scope="module")
@@ -118,25 +115,20 @@ STREAM = {
     "tensors": {"N": "INT32[1]", "I": "INT32[1]"},
     "steps": [step("count", ["N"], ["I"], decoupled=True)],
 }
-COUNT = """
-import time
-
-from triton_step import InvalidRequest
-
-
-class Step:
-    def __init__(self, context):
-        pass
-
-    def __call__(self, N):
-        if N.min() < 0:
-            raise InvalidRequest("N: below 0")
-        if N.max() > 99:
-            raise ZeroDivisionError
-        for i in range(N.max()):
-            yield {"I": N * 0 + i}
-            time.sleep(0.05)
-"""
+COUNT = step_code(
+    """
+def __call__(self, N):
+    if N.min() < 0:
+        raise InvalidRequest("N: below 0")
+    if N.max() > 99:
+        raise ZeroDivisionError
+    for i in range(N.max()):
+        yield {"I": N * 0 + i}
+        time.sleep(0.05)
+""",
+    "import time",
+    "from triton_step import InvalidRequest",
+)
 
 
 @pytest.fixture(scope="module")
@@ -147,15 +139,11 @@ def stream(generate: Generate) -> Iterator[Served]:
         yield server
 
 
-BUSY = """
-import time
-
-
-class Step:
-    def __init__(self, context):
-        pass
-
-    def __call__(self, A):
-        time.sleep(0.3)
-        return {"B": A}
-"""
+BUSY = step_code(
+    """
+def __call__(self, A):
+    time.sleep(0.3)
+    return {"B": A}
+""",
+    "import time",
+)

@@ -15,18 +15,13 @@ from typing import Any
 
 import copier
 import numpy as np
+from step_code import step_code
 from support import NOWHERE, Project, step, succeed
 
-STEP = """from triton_step import Context
-
-
-class Step:
-    def __init__(self, context: Context) -> None:
-        pass
-
-    def __call__(self, B):
-        return {{"C": B * 0 + {version}}}
-"""
+STEP = step_code("""
+def __call__(self, B):
+    return {{"C": B * 0 + {version}}}
+""")
 ANSWERS: dict[str, Any] = {
     "project_name": "two-versions",
     "tensors": dict.fromkeys(["A", "B", "C"], "FP32[2]"),

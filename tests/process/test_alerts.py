@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc  # type: ignore[import-untyped]
 import yaml
+from step_code import step_code
 from support import PIPELINES, UNUSUAL, Generate, Project, step
 
 from triton_ensemble.server.local_triton import LocalTriton
@@ -144,20 +145,19 @@ def test_the_dashboard_shows_what_the_rules_record(generate: Generate) -> None:
 
 # What the cases say that Triton's metrics do, asked of a real one.
 
-SLOW = """
-import time
-from triton_step import InvalidRequest
-
-class Step:
-    def __init__(self, context): ...
-    def __call__(self, A):
-        if A[0, 0] == 1:
-            raise InvalidRequest("1")
-        if A[0, 0] == 2:
-            raise RuntimeError
-        time.sleep(0.3)
-        return {"B": A}
-"""
+SLOW = step_code(
+    """
+def __call__(self, A):
+    if A[0, 0] == 1:
+        raise InvalidRequest("1")
+    if A[0, 0] == 2:
+        raise RuntimeError
+    time.sleep(0.3)
+    return {"B": A}
+""",
+    "import time",
+    "from triton_step import InvalidRequest",
+)
 
 
 class Watched:

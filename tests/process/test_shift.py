@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from onnx import TensorProto, helper
+from step_code import step_code
 from support import ROOT, SOURCES, Generate, Project, serve, step, succeed, variables
 from versions_of_a_step import Load, answered, command, copied, published, refused
 
@@ -21,16 +22,13 @@ from triton_ensemble.server.command import EXPLICIT
 from triton_ensemble.server.local_triton import LocalTriton
 
 FP32 = {"type": "FP32", "dims": [2]}
-CALLER = """from triton_step import Context
-
-
-class Step:
-    def __init__(self, context: Context) -> None:
-        self.one = context.calls.one
-
-    def __call__(self, A):
-        return {"D": self.one(B=A)["C"]}
-"""
+CALLER = step_code(
+    """
+def __call__(self, A):
+    return {"D": self.one(B=A)["C"]}
+""",
+    init="self.one = context.calls.one",
+)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from client_support import serving
+from step_code import step_code
 from support import PIPELINES, UNUSUAL, Generate, Project, Server, call, serve, step, succeed
 
 from triton_ensemble.bench.closed_loop import Address, ClosedLoop
@@ -220,22 +221,19 @@ def test_pipelines_of_other_kinds(generate: Generate, name: str) -> None:
     assert re.search(r"^ +8 +\S+ +\S+ +\S+ +\S+ +0$", printed, re.MULTILINE), printed
 
 
-STREAM = """
-from triton_step import InvalidRequest
-
-class Step:
-    def __init__(self, context):
-        pass
-
-    async def __call__(self, A):
-        import asyncio
-        await asyncio.sleep(0.04)
-        for i in range(5):
-            yield {"B": A + i}
-            await asyncio.sleep(0.02)
-        if A.any():
-            raise InvalidRequest("A: is not 0")
-"""
+STREAM = step_code(
+    """
+async def __call__(self, A):
+    import asyncio
+    await asyncio.sleep(0.04)
+    for i in range(5):
+        yield {"B": A + i}
+        await asyncio.sleep(0.02)
+    if A.any():
+        raise InvalidRequest("A: is not 0")
+""",
+    "from triton_step import InvalidRequest",
+)
 
 
 @pytest.fixture(scope="module")

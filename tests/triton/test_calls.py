@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from asking import Arrays, Client, asked, connect, streamed
+from step_code import step_code
 from step_models import called, write_step
 from support import UNUSUAL, Generate, serve, step
 
@@ -214,14 +215,13 @@ def test_a_call_ends_with_the_time_of_the_request(client: Client, model: str) ->
     assert time.monotonic() - start < 1.9
 
 
-CODE = """
-class Step:
-    def __init__(self, context):
-        self.calls = context.calls
-
-    def __call__(self, {}):
-        {}
-"""
+CODE = step_code(
+    """
+def __call__(self, {}):
+    {}
+""",
+    init="self.calls = context.calls",
+)
 
 
 @pytest.mark.slow

@@ -17,17 +17,14 @@ from typing import Any
 import numpy as np
 import pytest
 from client_support import Served, serving
+from step_code import step_code
 from support import SOURCES, Generate, run, step, succeed
 
 FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("spawn")
-SAME = """
-class Step:
-    def __init__(self, context):
-        pass
-
-    def __call__(self, A):
-        return {"B": A}
-"""
+SAME = step_code("""
+def __call__(self, A):
+    return {"B": A}
+""")
 LOST = "gRPC does not survive a fork"
 
 

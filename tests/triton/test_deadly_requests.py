@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from grpc import RpcError, insecure_channel  # type: ignore[import-untyped]
+from step_code import step_code
 from support import Generate, step, succeed
 from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
@@ -22,23 +23,15 @@ from tritonclient.utils import InferenceServerException  # type: ignore[import-u
 from triton_ensemble.server.local_triton import LocalTriton
 from triton_ensemble.server.process import ServerError
 
-SAME = """
-class Step:
-    def __init__(self, context):
-        pass
-
-    def __call__(self, A, N):
-        return {"B": A, "M": N}
-"""
-TWICE = """
-class Step:
-    def __init__(self, context):
-        pass
-
-    def __call__(self, A):
-        yield {"B": A}
-        yield {"B": A}
-"""
+SAME = step_code("""
+def __call__(self, A, N):
+    return {"B": A, "M": N}
+""")
+TWICE = step_code("""
+def __call__(self, A):
+    yield {"B": A}
+    yield {"B": A}
+""")
 TEXT = {"name": "A", "datatype": "BYTES", "shape": [1, 1], "data": ["a"]}
 NUMBERS: dict[str, Any] = {"name": "N", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}
 CLASSES = {"name": "B", "parameters": {"classification": 3}}

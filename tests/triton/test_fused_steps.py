@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from asking import Arrays, Client, asked, connect, four, metric
 from fusion_support import CHAIN
+from step_code import step_code
 from support import Generate, Project, step, succeed
 from wiring_support import wired
 
@@ -148,18 +149,14 @@ def test_errors_are_those_of_a_step_and_a_request(generate: Generate) -> None:
         assert "step b failed" in triton.log.read_text()
 
 
-ASYNC = """
-import asyncio
-
-
-class Step:
-    def __init__(self, context):
-        pass
-
-    async def __call__(self, M):
-        await asyncio.sleep(0.05)
-        return {"N": M.copy()}
-"""
+ASYNC = step_code(
+    """
+async def __call__(self, M):
+    await asyncio.sleep(0.05)
+    return {"N": M.copy()}
+""",
+    "import asyncio",
+)
 TWICE = code("M", "return {'X': M * 2}")
 OPTIONAL = {"type": "FP32", "dims": [4], "optional": True}
 # Each: the answers, and the code of steps; all are served by one server.
@@ -260,17 +257,14 @@ CASES: Cases = {
         },
     ),
 }
-TORCH = """
-import torch
-
-
-class Step:
-    def __init__(self, context):
-        self.device = context.device
-
-    def __call__(self, {arguments}):
-        {body}
-"""
+TORCH = step_code(
+    """
+def __call__(self, {arguments}):
+    {body}
+""",
+    "import torch",
+    init="self.device = context.device",
+)
 ON_GPU: dict[str, Any] = {"device": "gpu", "requirements": ["torch"], "fuse": True}
 if find_spec("torch"):
     CASES["torch"] = (

@@ -16,6 +16,7 @@ import tritonclient.http as triton_http  # type: ignore[import-untyped]
 from asking import as_inputs, asked, connect, four, streamed
 from client_support import Served, serving
 from gateway_service import Service, gateway
+from step_code import step_code
 from step_models import write_step
 from support import Generate, step
 
@@ -25,18 +26,14 @@ from triton_ensemble.server.local_triton import LocalTriton
 SECONDS = float(environ.get("GIVEN_UP_SECONDS", "1"))
 PATIENCE = 0.35 * SECONDS
 GIVEN_UP = 6
-SLEEP = """
-import time
-
-
-class Step:
-    def __init__(self, context):
-        pass
-
-    def __call__(self, S):
-        time.sleep(float(S.sum()))
-        return {"T": S}
-"""
+SLEEP = step_code(
+    """
+def __call__(self, S):
+    time.sleep(float(S.sum()))
+    return {"T": S}
+""",
+    "import time",
+)
 POLICY = {"allow_timeout_override": True, "default_timeout_us": 86_400_000_000}
 Doors = tuple[Served, Service]
 

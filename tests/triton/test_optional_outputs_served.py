@@ -11,43 +11,32 @@ import numpy as np
 import pytest
 from client_support import Served, serving
 from gateway_service import gateway
+from step_code import step_code
 from support import Generate, slow_but, step, succeed
 
-SPLIT = """\
-import numpy as np
-
-
-class Step:
-    def __init__(self, context):
-        pass
-
-    def __call__(self, A):
-        return {"X": A, "M": A * np.float32(10) if A.min() >= 0 else None}
-"""
-ADD = """\
-import numpy as np
-
-
-class Step:
-    def __init__(self, context):
-        pass
-
-    def __call__(self, X, M):
-        outputs = {"Z": X + (np.float32(0.5) if M is None else M)}
-        return outputs | ({} if X.max() % 2 else {"NOTE": X})
-"""
-STREAM = """\
-import numpy as np
-
-
-class Step:
-    def __init__(self, context):
-        pass
-
-    def __call__(self, A):
-        for i in range(4):
-            yield {"Z": A + np.float32(i), "NOTE": A if i % 2 else None}
-"""
+SPLIT = step_code(
+    """
+def __call__(self, A):
+    return {"X": A, "M": A * np.float32(10) if A.min() >= 0 else None}
+""",
+    "import numpy as np",
+)
+ADD = step_code(
+    """
+def __call__(self, X, M):
+    outputs = {"Z": X + (np.float32(0.5) if M is None else M)}
+    return outputs | ({} if X.max() % 2 else {"NOTE": X})
+""",
+    "import numpy as np",
+)
+STREAM = step_code(
+    """
+def __call__(self, A):
+    for i in range(4):
+        yield {"Z": A + np.float32(i), "NOTE": A if i % 2 else None}
+""",
+    "import numpy as np",
+)
 MAYBE = {"type": "FP32", "dims": [1], "optional": True}
 TENSORS = {"A": "FP32[1]", "X": "FP32[1]", "M": MAYBE, "Z": "FP32[1]", "NOTE": MAYBE}
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import tritonclient.http as triton_http  # type: ignore[import-untyped]
+from step_code import step_code
 from support import write_adapter
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
@@ -26,19 +27,16 @@ from triton_ensemble.server.local_triton import LocalTriton
 
 MIB = 1 << 20
 MODEL = "soak"
-STEP = """from triton_step import InvalidRequest
-
-
-class Step:
-    def __init__(self, context):
-        pass
-
-    def __call__(self, IN):
-        for row in IN:
-            if row[0] < 0:
-                raise InvalidRequest(f"IN: {row[0]:g} is below 0")
-        return {"OUT": IN * 2}
-"""
+STEP = step_code(
+    """
+def __call__(self, IN):
+    for row in IN:
+        if row[0] < 0:
+            raise InvalidRequest(f"IN: {row[0]:g} is below 0")
+    return {"OUT": IN * 2}
+""",
+    "from triton_step import InvalidRequest",
+)
 MANIFEST = {
     "name": MODEL,
     "module": "it",

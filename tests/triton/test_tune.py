@@ -11,6 +11,7 @@ import time
 import pytest
 import yaml
 from client_support import serving
+from step_code import step_code
 from support import (
     SOURCES,
     UNUSUAL,
@@ -23,24 +24,17 @@ from support import (
 )
 from tune_support import instances
 
-WAITS = """
-import time
-
-import numpy as np
-from numpy.typing import NDArray
-
-from step_types import OnlyOutputs
-from triton_step import Context
-
-
-class Step:
-    def __init__(self, context: Context) -> None:
-        pass
-
-    def __call__(self, A: NDArray[np.float32]) -> OnlyOutputs:
-        time.sleep(0.02 * len(A))
-        return {"B": A}
-"""
+WAITS = step_code(
+    """
+def __call__(self, A: NDArray[np.float32]) -> OnlyOutputs:
+    time.sleep(0.02 * len(A))
+    return {"B": A}
+""",
+    "import time",
+    "import numpy as np",
+    "from numpy.typing import NDArray",
+    "from step_types import OnlyOutputs",
+)
 
 
 @pytest.fixture(scope="module")
