@@ -18,7 +18,7 @@ import jsonschema
 import yaml
 
 SCHEMA = Path(__file__).with_name("rayservice.yaml")
-HEAD = "# Of KubeRay v1.6.0 (Apache-2.0), the oldest that docs/ray.md names: ray-operator/config/crd/bases/ray.io_rayservices.yaml, by kuberay.py beside it."
+HEAD = "# Written by kuberay.py from ray-operator/config/crd/bases/ray.io_rayservices.yaml of KubeRay v1.6.0 (Apache-2.0), the oldest that docs/ray.md names."
 PODS = "template"
 UNUSED = {"autoscalerOptions", "headService", "serveService", "status"}
 
