@@ -308,15 +308,6 @@ def test_of_requests_in_one_batch_only_the_bad_ones_fail(
     assert "IMAGE, row 0: its 10 bytes" in answers[4]
 
 
-def test_an_input_that_the_ensemble_does_not_have(digits: Server) -> None:
-    text = "IMAGES is no input of image_classification"
-    with (
-        digits.project.client(digits.urls["http"]) as client,
-        pytest.raises(ValueError, match=text),
-    ):
-        client.infer({"IMAGES": rows(b"")})
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_server_that_is_not_there(default_project: Project, protocol: str) -> None:
     process = default_project.make("infer", TRITON_URL=f"{protocol}://127.0.0.1:{NOWHERE}")
