@@ -70,6 +70,7 @@ demo: $(VENV)/.ready wheel ## generate the default project, or that of PIPELINE=
 test: $(VENV)/.torch wheel lint ## lint, and the tests that take five minutes together
 	@$(PYTEST) -n $(or $(TEST_WORKERS),4) --dist loadfile --no-loadscope-reorder -m "not slow"
 
+test-unit: PYTEST_OPTIONS := -n auto --dist loadfile
 test-unit: setup ## the tests that start no process; CI runs them on Linux, macOS and Windows
 	@$(PYTEST) tests/unit
 

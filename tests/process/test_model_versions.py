@@ -8,10 +8,11 @@ from pathlib import Path
 from tempfile import gettempdir
 
 import pytest
-from support import NOWHERE, Generate, Project, step, succeed
+from support import NOWHERE, Generate, Project, call, step, succeed
 from versions_of_a_step import STEP, command, copied, published, refused, tracked, write_step
 
 from triton_ensemble.change.stage import alone
+from triton_ensemble.versions import rollback
 
 
 @pytest.fixture(scope="module")
@@ -149,22 +150,19 @@ def test_what_makes_no_sense_is_refused_in_a_line(second: Project, words: str, l
     assert len(said.splitlines()) == 1
 
 
-INTERRUPTED = """
-import sys
-from triton_ensemble.cli import main
-from triton_ensemble.versions import rollback
-def failures(*_):
-    raise KeyboardInterrupt
-rollback.failures = failures
-sys.exit(main(["rollback"]))
-"""
-
-
 @pytest.mark.slow
-def test_a_rollback_whose_tests_are_interrupted_is_done(project: Project) -> None:
+def test_a_rollback_whose_tests_are_interrupted_is_done(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     succeed(command(project, "shift", "NAME=one", "VERSION=2"))
-    said = succeed(project.run(sys.executable, "-c", INTERRUPTED, GRPC_PORT=NOWHERE))
-    assert said.endswith("\nthe live tests were interrupted; run: make test\n")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rollback, "failures", interrupt)
+    said = call(project, "rollback", GRPC_PORT=NOWHERE)
+    assert said.status == 0
+    assert said.out.endswith("\nthe live tests were interrupted; run: make test\n")
     assert "    version: 1" in (project / "pipeline.yml").read_text()
 
 

@@ -114,14 +114,12 @@ def test_a_picture_where_matplotlib_is_installed(digits: Server, tmp_path: Path)
 
 
 def test_a_picture_without_matplotlib_is_refused_before_anything_is_measured(
-    default_project: Project, tmp_path: Path
+    default_project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hidden = "import sys; sys.modules['matplotlib'] = None; from triton_ensemble.cli import main; "
-    command = f"{hidden}sys.exit(main(['bench', '--plot', '{tmp_path}/run.png']))"
-    process = default_project.run(sys.executable, "-c", command)
-    assert process.returncode == 1
-    assert process.stderr.startswith("--plot needs matplotlib, which is not installed: ")
-    assert (len(process.stderr.splitlines()), process.stdout) == (1, "")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    said = call(default_project, "bench", "--plot", f"{tmp_path}/run.png")
+    assert (said.status, said.out, said.err.count("\n")) == (1, "", 1)
+    assert said.err.startswith("--plot needs matplotlib, which is not installed: ")
 
 
 @pytest.mark.slow
