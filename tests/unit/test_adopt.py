@@ -119,108 +119,28 @@ def test_it_reads_as_a_person_would_write_it(adopt: Adopt) -> None:
 ONNX = f'backend: "onnxruntime" max_batch_size: 8\n{TENSORS}'
 OWN_CODE = {"backend": "python"}
 PLAIN = {"backend": "onnxruntime", "max_batch_size": 8, "batching": False}
+BASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "python": (PYTHON, OWN_CODE),
+    "onnx": (ONNX, PLAIN),
+    "onnx on a CPU": (ONNX + CPU, {"backend": "onnxruntime", "max_batch_size": 8}),
+}
+MORE = yaml.safe_load(Path(__file__).with_name("adopted_fields.yml").read_text("utf-8"))
 SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
-    ("nothing", PYTHON, OWN_CODE),
+    *(
+        (name, text + more, {**fields, **own})
+        for base, (text, fields) in BASES.items()
+        for name, (more, own) in MORE[base].items()
+    ),
     ("no instance group", f'backend: "python"\n{TENSORS}', {**OWN_CODE, "instances": "none"}),
     (
         "python on GPUs",
         PYTHON.replace("KIND_CPU", "KIND_GPU gpus: [1]"),
         {**OWN_CODE, "device": "gpu", "gpus": [1]},
     ),
-    ("its own mind", ONNX + "instance_group { kind: KIND_CPU }", {**PLAIN, "instances": "auto"}),
-    (
-        "groups",
-        ONNX
-        + "instance_group [{ count: 2 kind: KIND_CPU }, { count: 1 kind: KIND_GPU gpus: [0] }]",
-        {**PLAIN, "instances": [{"device": "cpu", "instances": 2}, {"device": "gpu", "gpus": [0]}]},
-    ),
-    (
-        "rate limiter",
-        ONNX + "instance_group { count: 1 rate_limiter { priority: 2 } }",
-        {
-            **PLAIN,
-            "instances": "none",
-            "config": "instance_group {\n  count: 1\n  rate_limiter {\n    priority: 2\n  }\n}\n",
-        },
-    ),
-    (
-        "batching",
-        ONNX + CPU + "dynamic_batching { preferred_batch_size: [4, 8] preserve_ordering: true"
-        " default_queue_policy { timeout_action: REJECT default_timeout_microseconds: 5 max_queue_size: 9 } }",
-        {
-            "backend": "onnxruntime",
-            "max_batch_size": 8,
-            "batching": {
-                "preferred_batch_size": [4, 8],
-                "preserve_ordering": True,
-                "default_queue_policy": {"default_timeout_us": 5, "max_queue_size": 9},
-            },
-        },
-    ),
-    (
-        "batching without a batch dimension",
-        PYTHON + "dynamic_batching { }",
-        {**OWN_CODE, "config": "dynamic_batching {\n}\n"},
-    ),
-    (
-        "priorities",
-        ONNX + CPU + "dynamic_batching { priority_levels: 2 default_priority_level: 1"
-        " priority_queue_policy { key: 2 value { timeout_action: DELAY } } }",
-        {
-            "backend": "onnxruntime",
-            "max_batch_size": 8,
-            "batching": {
-                "priority_levels": 2,
-                "default_priority_level": 1,
-                "priority_queue_policy": {2: {"timeout_action": "DELAY"}},
-            },
-        },
-    ),
-    (
-        "sequences",
-        ONNX
-        + CPU
-        + "sequence_batching { max_sequence_idle_microseconds: 7 direct { minimum_slot_utilization: 0.1 }"
-        ' control_input { name: "S" control { kind: CONTROL_SEQUENCE_END int32_false_true: [0, 1] } } }',
-        {
-            "backend": "onnxruntime",
-            "max_batch_size": 8,
-            "sequence": {
-                "direct": {"minimum_slot_utilization": 0.1},
-                "max_sequence_idle_microseconds": 7,
-                "control_input": [
-                    {
-                        "name": "S",
-                        "control": [{"kind": "CONTROL_SEQUENCE_END", "int32_false_true": [0, 1]}],
-                    }
-                ],
-            },
-        },
-    ),
-    ("cache", PYTHON + "response_cache { enable: true }", {**OWN_CODE, "cache": True}),
-    ("no cache", PYTHON + "response_cache { enable: false }", OWN_CODE),
-    ("all versions", PYTHON + "version_policy { all { } }", {**OWN_CODE, "versions": "all"}),
-    (
-        "last versions",
-        PYTHON + "version_policy { latest { num_versions: 2 } }",
-        {**OWN_CODE, "versions": {"latest": 2}},
-    ),
     (
         "several instances of ONNX Runtime",
         f'backend: "onnxruntime" {TENSORS} instance_group {{ count: 2 kind: KIND_CPU }}',
         {"backend": "onnxruntime", "instances": 2, "parameters": {}},
-    ),
-    ("the default said", PYTHON + "version_policy { latest { num_versions: 1 } }", OWN_CODE),
-    (
-        "versions",
-        PYTHON + "version_policy { specific { versions: [1, 3] } }",
-        {**OWN_CODE, "versions": [1, 3]},
-    ),
-    (
-        "warmup",
-        PYTHON
-        + 'model_warmup { name: "w" batch_size: 1 inputs { key: "IN" value { data_type: TYPE_FP32 dims: [4] random_data: true } } }',
-        {**OWN_CODE, "warmup": [{"name": "w", "inputs": {"IN": "random"}}]},
     ),
     (
         "warmup of its own shape",
@@ -237,40 +157,6 @@ SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
                 }
             ],
         },
-    ),
-    (
-        "accelerators",
-        ONNX + CPU + "dynamic_batching { } optimization { execution_accelerators {"
-        ' gpu_execution_accelerator { name: "tensorrt" parameters { key: "precision_mode" value: "FP16" } }'
-        ' cpu_execution_accelerator { name: "openvino" } } }',
-        {
-            "backend": "onnxruntime",
-            "max_batch_size": 8,
-            "accelerator": {"tensorrt": {"precision_mode": "FP16"}, "openvino": {}},
-        },
-    ),
-    (
-        "an environment in a path of the server's",
-        PYTHON
-        + 'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "model/env.tar.gz" } }',
-        {**OWN_CODE, "parameters": {"EXECUTION_ENV_PATH": "model/env.tar.gz"}},
-    ),
-    (
-        "graph optimization",
-        PYTHON + "optimization { graph { level: 1 } }",
-        {**OWN_CODE, "config": "optimization {\n  graph {\n    level: 1\n  }\n}\n"},
-    ),
-    ("file", PYTHON + 'default_model_filename: "other.py"', {**OWN_CODE, "file": "other.py"}),
-    ("the file it has anyway", PYTHON + 'default_model_filename: "model.py"', OWN_CODE),
-    (
-        "decoupled",
-        PYTHON + "model_transaction_policy { decoupled: true }",
-        {**OWN_CODE, "decoupled": True},
-    ),
-    (
-        "tags of metrics",
-        PYTHON + 'metric_tags { key: "team" value: "a" } metric_tags { key: "1" value: "" }',
-        {**OWN_CODE, "metric_tags": {"1": "", "team": "a"}},
     ),
     ("backend by its file", f'platform: "" {TENSORS}{CPU}', {"backend": "auto"}),
     (
