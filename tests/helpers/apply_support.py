@@ -26,7 +26,7 @@ CONFIG = "model_repository/one/config.pbtxt"
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from triton_ensemble.change import start
+from triton_ensemble.change import update
 from triton_ensemble.cli import main
 
 def move(path, target, left=list(range(int(sys.argv[1])))):
@@ -38,7 +38,7 @@ def move(path, target, left=list(range(int(sys.argv[1])))):
 moves = {name: getattr(Path, name) for name in ("rename", "replace")}
 for move_name in moves:
     setattr(Path, move_name, lambda path, target, name=move_name: (globals().update(move_name=name), move(path, target))[1])
-start._replace = lambda command, environment: os.execve(sys.executable, [*sys.orig_argv[:4], *command[3:]], environment)
+update._replace = lambda command, environment: os.execve(sys.executable, [*sys.orig_argv[:4], *command[3:]], environment)
 main(sys.argv[2:])
 """
 

@@ -6,15 +6,19 @@ import hashlib
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from support import free_port
 
+NONE: dict[str, str] = {}
 
-def add_wheel(index: Path, name: str, version: str, tag: str = "py3-none-any") -> str:
-    """Write a wheel into an index, and its link into the page of the package; return its digest."""
+
+def add_wheel(
+    index: Path, name: str, version: str, tag: str = "py3-none-any", more: Mapping[str, str] = NONE
+) -> str:
+    """Write a wheel with `more` files into an index, and its link into the page of the package; return its digest."""
     module = name.replace("-", "_")
     path, info = index / name / f"{module}-{version}-{tag}.whl", f"{module}-{version}.dist-info"
     path.parent.mkdir(exist_ok=True)
@@ -22,6 +26,7 @@ def add_wheel(index: Path, name: str, version: str, tag: str = "py3-none-any") -
         f"{module}/__init__.py": f"__version__ = {version!r}\n",
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n",
+        **more,
     }
     files[f"{info}/RECORD"] = "".join(f"{file},,\n" for file in [*files, f"{info}/RECORD"])
     with zipfile.ZipFile(path, "w") as archive:

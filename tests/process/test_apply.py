@@ -531,11 +531,6 @@ def conflict_free(said: str) -> str:
     return said
 
 
-def test_undo_without_an_apply_is_refused(project: Project) -> None:
-    answer(project, max_batch_size=4)
-    assert refuse(project, "apply", "--undo").startswith("there is nothing to undo")
-
-
 def test_undo_after_an_edit_of_a_file_is_refused(project: Project) -> None:
     before = managed(project)
     answer(project, max_batch_size=4)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import copier
+import jinja2
 import pytest
 from apply_support import KILLED, small_disk  # noqa: F401
 from package_index import add_wheel
@@ -234,7 +235,7 @@ def test_an_interruption_at_any_time_is_all_or_nothing(
         if number % 3:
             time.sleep(chosen.uniform(0.1, 1.1) * takes)
         else:  # as the files are brought
-            while process.poll() is None and not list(copy.path.glob(f"{PREFIX}*")):
+            while process.poll() is None and not list(copy.path.glob(f"{PREFIX}*/old-[0-9]*")):
                 pass
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGINT)
@@ -502,23 +503,37 @@ def test_a_file_that_git_ignores_is_kept_where_an_update_needs_its_place(
     assert (project / "built/model").read_text() == "new\n"
 
 
+# Jinja with one more filter.
+JINJA = {f"jinja2/{p.name}": p.read_text() for p in Path(jinja2.__file__).parent.glob("*.py")}
+JINJA["jinja2/filters.py"] += 'FILTERS["nine"] = lambda value: 9\n'
+
+
 @pytest.mark.slow
-def test_a_version_that_needs_another_package_gets_it_beside(
-    project: Project, origin: Origin, tmp_path: Path
+@pytest.mark.parametrize(
+    ("name", "modules", "files"),
+    [("needed-by-rendering", {}, NEW), ("jinja2", JINJA, {"new.jinja": "{{ 0 | nine }}"})],
+)
+def test_a_version_that_needs_another_or_a_newer_package_gets_it_beside(
+    project: Project,
+    origin: Origin,
+    tmp_path: Path,
+    name: str,
+    modules: dict[str, str],
+    files: dict[str, str | None],
 ) -> None:
-    origin.require("needed-by-rendering>=2 ; extra == 'answers'")
-    origin.release("v1.1.0", **NEW)
-    index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "index/needed-by-rendering")}
-    what = "the new version needs needed-by-rendering>=2, which this environment lacks: ERROR: No"
+    origin.require(f"{name}>=9 ; extra == 'answers'")
+    origin.release("v1.1.0", **files)
+    folder = tmp_path / "index" / name
+    index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}
+    what = f"the new version needs {name}>=9, which this environment lacks: ERROR: No"
     assert_refused(project, what, **index)
-    (tmp_path / "index").mkdir()
-    add_wheel(tmp_path / "index", "needed-by-rendering", "2.1")
-    (tmp_path / "index/needed-by-rendering/index.html").unlink()  # its links are for a server
+    folder.mkdir(parents=True)
+    add_wheel(folder.parent, name, "9.1", more=modules)
+    (folder / "index.html").unlink()  # its links are for a server
     said = succeed(update(project, **index)).splitlines()
-    lacks = (
-        "requirements.lock: lacks needed-by-rendering>=2, which the toolkit needs; run: make lock"
+    assert (
+        said[-1] == f"requirements.lock: lacks {name}>=9, which the toolkit needs; run: make lock"
     )
-    assert said[-1] == lacks
 
 
 @pytest.mark.slow
@@ -556,7 +571,7 @@ def kill(project: Project, at: int) -> None:
     """Kill an update at a move of a file; nothing shows git that it was there but the files that it moved."""
     process = project.run(sys.executable, "-c", KILLED, str(at), "update")
     assert process.returncode == -signal.SIGKILL, process.stderr
-    assert len(list(project.path.glob(f"{PREFIX}*"))) == 1
+    assert list(project.path.glob(f"{PREFIX}*/old-[0-9]*"))
     assert PREFIX not in project.changes()
 
 
@@ -588,9 +603,14 @@ def test_one_that_had_moved_nothing_says_so(conflicted: Project) -> None:
 
 
 @pytest.mark.slow
-def test_the_next_update_goes_on(conflicted: Project) -> None:
+def test_the_next_update_goes_on_and_nothing_temporary_is_left(
+    conflicted: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     kill(conflicted, 3)
     process = update(conflicted)
+    assert [*temporary.iterdir()] == []
     assert process.stderr == UNDONE
     assert "tools/one.py: you and the template changed the same lines" in process.stdout
     assert not list(conflicted.path.glob(f"{PREFIX}*"))
@@ -639,7 +659,7 @@ def test_one_that_runs_is_not_undone(conflicted: Project) -> None:
     """Its journal is locked."""
     code = KILLED.replace("signal.SIGKILL", "signal.SIGSTOP")
     process = subprocess.Popen([sys.executable, "-c", code, "1", "update"], cwd=conflicted.path)
-    while not (tuple(conflicted.path.glob(f"{PREFIX}*/old-*"))):
+    while not (tuple(conflicted.path.glob(f"{PREFIX}*/old-[0-9]*"))):
         assert process.poll() is None
     second = update(conflicted)
     process.kill()

@@ -66,7 +66,7 @@ def test_the_newest_version_is_that_of_copier(
     commit(folder)
     for tag in tags:
         succeed(run("git", "tag", tag, cwd=folder))
-    template = Template.clone(tmp_path / "clone", {"_src_path": str(folder)}, tmp_path)
+    template = Template.clone(tmp_path, {"_src_path": str(folder)}, tmp_path)
     newest = template.find_newest(prereleases)
     assert newest == _vcs.get_latest_tag(str(folder), prereleases)
     assert template.find_commit(newest) == template.find_commit("HEAD")
@@ -77,7 +77,7 @@ def test_commits_since_a_version_are_newer(tmp_path: Path) -> None:
     write(folder, file="text\n")
     for tag in ("", "v1.0.0", "", "v1.1.0rc1", "v1.1.0"):
         commit(folder, tag)
-    template = Template.clone(tmp_path / "clone", {"_src_path": str(folder)}, tmp_path)
+    template = Template.clone(tmp_path, {"_src_path": str(folder)}, tmp_path)
     commits = [template.find_commit(f"HEAD~{back}") for back in (4, 3, 2, 1, 0)]
     for number, old in enumerate(commits):
         for new in commits[number:]:

@@ -51,7 +51,8 @@ def attempt(action: Callable[[Path], int | None], root: Path | None = None) -> i
     """Return 0; the status that an action returns; 1 after a line on why it was not done, 130 if it was interrupted."""
     root = root or Path.cwd()
     try:
-        return action(root) or 0
+        with interruptible():
+            return action(root) or 0
     except ChangeError as error:
         line, status = str(error), 1
     except OSError as error:
@@ -99,14 +100,13 @@ def _bring(state: State) -> int:
     from triton_ensemble.change.project import ChangedProject
     from triton_ensemble.change.report import report
 
-    with interruptible():
-        if is_remembered(state.root):
-            print(_name_other_answers(state), flush=True)
-        change = ChangedProject(state).change()
-        ignore_signals()  # what follows takes no time, and is done or undone
-        change.bring()
-        report(change).print()
-        return int(bool(change.conflicts))
+    if is_remembered(state.root):
+        print(_name_other_answers(state), flush=True)
+    change = ChangedProject(state).change()
+    ignore_signals()  # what follows takes no time, and is done or undone
+    change.bring()
+    report(change).print()
+    return int(bool(change.conflicts))
 
 
 def _name_other_answers(state: State) -> str:
@@ -118,7 +118,7 @@ def _name_other_answers(state: State) -> str:
 
 def undo_last(root: Path) -> None:
     """Undo the last apply or update of the project in `root`."""
-    with alone(root, wait=True) as was_killed, interruptible():
+    with alone(root, wait=True) as was_killed:
         ignore_signals()
         if not was_killed:  # else that was the last
             undo(root)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from triton_ensemble.answers import FILE
 from triton_ensemble.change import ChangeError
-from triton_ensemble.change.git import git, list_ignored, run_aside
+from triton_ensemble.change.git import git, list_ignored, parse_renames, run_aside
 from triton_ensemble.pipeline.render import File, write_files
 from triton_ensemble.reading import DATA_BYTES, read_bytes
 
@@ -30,6 +29,7 @@ class Changes:
     """New contents of files by path, None for a file that goes, and what became of their owner's edits."""
 
     contents: dict[str, bytes | None] = field(default_factory=dict)
+    statuses: dict[str, str] = field(default_factory=dict)  # A, M or D by path
     moved: dict[str, str] = field(default_factory=dict)  # new paths by the old ones
     replaced: dict[str, bytes] = field(default_factory=dict)  # edited files that go or are replaced
     conflicts: dict[str, bytes] = field(default_factory=dict)  # rendered, where the owner's stay
@@ -94,6 +94,7 @@ def _compare(
         _merge_into(changes, path, have, before or b"", after)
         return
     changes.contents[path] = after
+    changes.statuses[path] = "D" if after is None else "A" if have is None else "M"
     if have is not None and is_edited and path != FILE:
         changes.replaced[path] = have
 
@@ -102,6 +103,7 @@ def _merge_into(changes: Changes, path: str, mine: bytes, base: bytes, after: by
     merged, conflicts = _merge(mine, base, after, changes.markers and path != MAKEFILE)
     if merged != mine or path in changes.contents:
         changes.contents[path] = merged
+        changes.statuses.setdefault(path, "M")
     if conflicts and MARK in merged and MARK not in mine:
         changes.marked.append(path)
     elif conflicts:
@@ -121,8 +123,7 @@ def _find_moves(old: Files, new: Files) -> list[tuple[str, str]]:
         write_files({path: old[path] for path in gone}, Path(name, "old"))
         write_files({path: new[path] for path in added}, Path(name, "new"))
         said = run_aside(Path(name), "diff", "--no-index", *RENAMES, "old", "new").stdout
-        words = [*map(os.fsdecode, said.split(b"\0"))]
-        pairs = zip(words[1::3], words[2::3], strict=True)
+        pairs = parse_renames(said)
         return [(was.partition("/")[2], now.partition("/")[2]) for was, now in pairs]
     return []
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from triton_ensemble.change import ChangeError
@@ -43,6 +44,14 @@ def _list_files(root: Path, *options: str) -> set[str]:
     except ChangeError:
         return set()
     return {*listed.decode(errors="surrogateescape").split("\0")}
+
+
+def parse_renames(said: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the former and the new paths of renames in what git prints with -z and --name-status."""
+    words = iter(said.decode(errors="surrogateescape").split("\0"))
+    for word in words:
+        if re.fullmatch(r"\n?R\d+", word):
+            yield next(words), next(words)
 
 
 def git_aside(

@@ -4,52 +4,72 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from triton_ensemble.change import ChangeError
-from triton_ensemble.change.git import git
+from triton_ensemble.change.git import git, parse_renames
 from triton_ensemble.check.calls import nodes
 
 if TYPE_CHECKING:
     from triton_ensemble.change.project import Change
 
 CODE = ("steps/", "models/")
+RENAMES = ("-M", "--diff-filter=R", "--name-status", "--format=", "--relative", "-n50", "-z")
+TYPES = "src/step_types.py"
 # In the first lines of stubs and generated tests, which are renewed while they are as they were generated.
 FOLLOWS = b"Yours: until you change it, it follows pipeline.yml."
 
 
-class Owned(NamedTuple):
-    """Code of the owner's that steps and models have since this change, or no longer have."""
+class OwnedCode:
+    """Code of the owner's in a project whose steps and models change, and what imports it."""
 
-    new: list[str]
-    left: list[str]  # it is still there
-    moved: dict[str, str]  # by its name now
+    def __init__(self, change: Change) -> None:
+        self._change, sides = change, (change.made, change.after)
+        old, now = ({p for p in each.get("owned") or [] if p.startswith(CODE)} for each in sides)
+        self.new = sorted(now - old)
+        self.moved = {
+            new: was for new, was in _find_renames(change.root).items() if new in self.new
+        }
+        # A folder that has the name of a step stays in use.
+        of_steps = {path.removesuffix(".py") + "/" for path in now}
+        self.left = sorted(p for p in old - now - of_steps if (change.root / p).exists())
+        self.imports = _read_imports(change.root)
 
+    def suggest_renames(self) -> Iterator[str]:
+        """Yield what to run where a step was renamed and its code was not."""
+        stubs = [path for path in self.new if self._change.files.statuses.get(path) == "A"]
+        for folder in CODE:
+            old, new = (
+                [p for p in paths if p.startswith(folder) and is_code(p)]
+                for paths in (self.left, stubs)
+            )
+            if old and new:
+                yield "Was a step renamed? Then give its code the new name, and in it the type of its outputs:"
+                yield f"  git mv -f {' or '.join(old)} {' or '.join(new)}"
 
-def compare_owned_code(change: Change) -> Owned:
-    """Compare the owned files of two versions of the answers, and of the owner's last commit."""
-    sides = (change.made, change.after)
-    old, now = ({p for p in each.get("owned") or [] if p.startswith(CODE)} for each in sides)
-    moved = {new: was for new, was in _find_renames(change.root).items() if new in now - old}
-    # A folder that has the name of a step stays in use.
-    of_steps = {path.removesuffix(".py") + "/" for path in now}
-    left = [path for path in old - now - of_steps if (change.root / path).exists()]
-    return Owned(sorted(now - old), sorted(left), moved)
+    def list_unneeded(self) -> list[str]:
+        """Return code that no step has, and that code of steps does not import, also over several files."""
+        waiting = [path for path in self.imports if is_code(path) and path not in self.left]
+        needed = set(waiting)
+        while waiting:
+            more = self.imports[waiting.pop()] - needed
+            needed |= more
+            waiting += more
+        return [path for path in self.left if path not in needed]
 
+    @cached_property
+    def types(self) -> tuple[set[str], set[str]]:
+        """The names of the types of steps' outputs that are gone, and that are new."""
+        texts = self._change.read_before(TYPES), self._change.read_now(TYPES)
+        was, now = ({w for w in _words(text) if w.endswith("Outputs")} for text in texts)
+        return was - now, now - was
 
-def suggest_renames(owned: Owned, changes: Mapping[str, str]) -> Iterator[str]:
-    """Yield what to run where a step was renamed and its code was not."""
-    stubs = [path for path in owned.new if changes.get(path) == "A"]
-    for folder in CODE:
-        old, new = (
-            [p for p in paths if p.startswith(folder) and is_code(p)]
-            for paths in (owned.left, stubs)
-        )
-        if old and new:
-            yield "Was a step renamed? Then give its code the new name, and in it the type of its outputs:"
-            yield f"  git mv -f {' or '.join(old)} {' or '.join(new)}"
+    def list_lost_types(self, path: str) -> list[str]:
+        """Return the types that are gone, and that a file names."""
+        return sorted(_words(self._change.read_before(path)) & self.types[0])
 
 
 def is_code(path: str) -> bool:
@@ -57,33 +77,20 @@ def is_code(path: str) -> bool:
     return path.startswith(CODE) and path.endswith(".py")
 
 
+def _words(source: bytes) -> set[str]:
+    return set(re.findall(r"\w+", source.decode(errors="replace")))
+
+
 def _find_renames(root: Path) -> dict[str, str]:
     """Return the former names of code that its owner has moved, as git detects renames."""
-    options = ("-M", "--diff-filter=R", "--name-status", "--format=", "--relative", "-n50", "-z")
     try:
-        words = iter(git(root, "log", *options, "--", *CODE).decode(errors="replace").split("\0"))
+        renames = [*parse_renames(git(root, "log", *RENAMES, "--", *CODE))]
     except ChangeError:  # a shallow clone lacks what a commit is compared with
         return {}
-    found: dict[str, str] = {}
-    for word in words:
-        if re.fullmatch(r"\n?R\d+", word):
-            old, new = next(words), next(words)
-            found.setdefault(new, old)
-    return found
+    return {new: old for old, new in reversed(renames)}  # the newest is first
 
 
-def find_unneeded(imports: Mapping[str, set[str]], left: Iterable[str]) -> list[str]:
-    """Return what of the code that no step has is not imported by code that the pipeline needs, also over several."""
-    waiting = [path for path in imports if is_code(path) and path not in left]
-    needed = set(waiting)
-    while waiting:
-        more = imports[waiting.pop()] - needed
-        needed |= more
-        waiting += more
-    return [path for path in left if path not in needed]
-
-
-def read_imports(root: Path) -> dict[str, set[str]]:
+def _read_imports(root: Path) -> dict[str, set[str]]:
     """Return the files of steps/, models/ and tests/ that each of them imports."""
     paths = [p for folder in ("steps", "models", "tests") for p in (root / folder).rglob("*.py")]
     files = {".".join(p.relative_to(root).with_suffix("").parts): p for p in sorted(paths)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -71,15 +71,7 @@ class ChangedProject:
         owned -= {p for p in owned & old.keys() & new.keys() if self._follows(p, old[p].content)}
         skipped = list_skipped(root)
         files = compare_renderings(root, old, new, owned, skipped, markers)
-        statuses = {
-            path: "D"
-            if content is None
-            else "M"
-            if path in skipped or (root / path).exists()
-            else "A"
-            for path, content in files.contents.items()
-        }
-        return Change(self, files, statuses, after, old, new, skipped)
+        return Change(self, files, after, old, new, skipped)
 
     def _follows(self, path: str, rendered: bytes) -> bool:
         """Return whether an owned file is as it was generated, and follows pipeline.yml until its owner changes it."""
@@ -99,7 +91,6 @@ class Change:
 
     of: ChangedProject
     files: Changes
-    statuses: Mapping[str, str]  # A, M or D by path
     after: Answers
     old: Files
     new: Files
@@ -119,6 +110,10 @@ class Change:
         """Return a file as it was; empty if there was none."""
         if path in self.files.contents and path in self.old:
             return self.old[path].content
+        return self.read_now(path)
+
+    def read_now(self, path: str) -> bytes:
+        """Return a file as it is; empty if there is none."""
         file = self.root / path
         return read_bytes(file, DATA_BYTES) if file.is_file() else b""
 

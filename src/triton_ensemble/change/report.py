@@ -5,19 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from triton_ensemble.change.kept import CONFLICTS, KEPT
-from triton_ensemble.change.owned import (
-    FOLLOWS,
-    Owned,
-    compare_owned_code,
-    read_imports,
-    suggest_renames,
-)
+from triton_ensemble.change.owned import FOLLOWS, OwnedCode
 from triton_ensemble.change.project import Change
 from triton_ensemble.change.table import table
 from triton_ensemble.environment.lock import FACTS, LOCK, list_missing
@@ -49,28 +43,28 @@ class Report(NamedTuple):
         path.write_text("\n".join(lines)[:MOST] + "\n", encoding="utf-8")
 
 
-def report(change: Change, news: Sequence[str] = (), more: Sequence[str] = ()) -> Report:
+def report(change: Change, news: Sequence[str] = (), more: Iterable[str] = ()) -> Report:
     """Return the report of a change, with lines of the changelog and notes that a caller adds."""
-    name, count = change.after["project_name"], len(change.statuses)
+    name, count = change.after["project_name"], len(change.files.statuses)
     versions = change.made.get("_commit"), change.after.get("_commit")
     what = [f"{versions[0]} -> {versions[1]}"] * (versions[0] != versions[1])
     what += ["pipeline.yml is applied"] * change.of.state.is_changed
     headline = f"{name}: {', '.join([*what, f'{count} files changed'])}"
     if not count:
         headline = f"{name}: is up to date with pipeline.yml and the template's {versions[1]}"
-    owned = compare_owned_code(change)
+    owned = OwnedCode(change)
     rows, notes = [*table(change, owned)], [*_list_notes(change, owned), *more]
     return Report(headline, news if count else [], rows, notes)
 
 
-def _list_notes(change: Change, owned: Owned) -> Iterator[str]:
+def _list_notes(change: Change, owned: OwnedCode) -> Iterator[str]:
     """Yield what the table does not say."""
     files, of = change.files, change.of
-    yield from suggest_renames(owned, change.statuses)
+    yield from owned.suggest_renames()
     with suppress(RefusedAnswers):  # a newer version may refuse the former answers
         given = of.rules.select_answers(change.made), of.answers
         before, now = (of.rules.answer(each)["graph"] for each in given)
-        yield from _list_unfit_tests(change, before, now)
+        yield from _list_unfit_tests(change, owned, before, now)
         yield from _list_unfit_scripts(change, before, now)
     yield from _list_unfit_lines(change)
     yield from _describe_interface(change).splitlines()
@@ -89,8 +83,8 @@ def _list_notes(change: Change, owned: Owned) -> Iterator[str]:
 
 def _list_skipped(change: Change) -> Iterator[str]:
     """Yield what to run for files that a sparse checkout leaves out, and that git's index still has."""
-    skipped = change.skipped & change.statuses.keys()
-    gone = sorted(path for path in skipped if change.statuses[path] == "D")
+    skipped = change.skipped & change.files.statuses.keys()
+    gone = sorted(path for path in skipped if change.files.statuses[path] == "D")
     if skipped:
         yield SPARSE + f" && git rm -q --cached --sparse {shlex.join(gone)}" * bool(gone)
 
@@ -102,14 +96,15 @@ def _describe_interface(change: Change) -> str:
     return re.sub(r"\n+", "\n", text).strip()
 
 
-def _list_unfit_tests(change: Change, before: Answers, now: Answers) -> Iterator[str]:
+def _list_unfit_tests(
+    change: Change, owned: OwnedCode, before: Answers, now: Answers
+) -> Iterator[str]:
     """Yield a line for each step that is called otherwise now, and each test of the owner's that imports it."""
-    imports = read_imports(change.root)
-    tests = {p for p in imports if p.startswith("tests/") and p not in change.files.contents}
+    tests = {p for p in owned.imports if p.startswith("tests/") and p not in change.files.contents}
     described = _describe_steps(before)
     for step, words in _describe_steps(now).items():
         for path in sorted(tests) if described.get(step, words) != words else ():
-            if step in imports[path]:
+            if step in owned.imports[path]:
                 yield f"{path}: {step} {words} now; change its test"
 
 

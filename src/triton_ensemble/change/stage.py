@@ -180,15 +180,15 @@ def make_stage(root: Path) -> Iterator[Stage]:
 def alone(root: Path, *, wait: bool = False) -> Iterator[bool]:
     """Keep other commands from changing a project's files; yield whether a killed command is undone, with a line.
 
-    If another command changes them now, wait for it or raise ChangeError.
+    If another command changes them now, wait for it or raise ChangeError. A program that replaces this one keeps others
+    away too.
     """
     folder = os.open(root, os.O_RDONLY) if fcntl else -1
     try:
         if fcntl:
+            os.set_inheritable(folder, True)
             _lock(folder, wait)
-        lines = [*_undo_killed(root)]
-        print(*(f"{line}\n" for line in lines), sep="", end="", file=sys.stderr)
-        yield bool(lines)
+        yield _undo_killed(root)
     finally:
         if fcntl:
             os.close(folder)
@@ -205,13 +205,16 @@ def _lock(folder: int, wait: bool) -> None:
         fcntl.flock(folder, fcntl.LOCK_EX)
 
 
-def _undo_killed(root: Path) -> Iterator[str]:
-    for folder in sorted(root.glob(f"{PREFIX}*")):
-        stage = Stage(folder)
-        count = stage.undo(root)
+def _undo_killed(root: Path) -> bool:
+    stages = [Stage(folder) for folder in sorted(root.glob(f"{PREFIX}*"))]
+    count = sum(stage.undo(root) for stage in stages)
+    for stage in stages:
         stage.remove()
-        undone = f"is undone; {count} files are as they were before it"
-        yield f"a command that was killed {undone if count else 'had changed no file'}"
+    undone = f"is undone; {count} files are as they were before it"
+    if stages:
+        what = undone if count else "had changed no file"
+        print(f"a command that was killed {what}", file=sys.stderr)
+    return bool(stages)
 
 
 @contextmanager

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from triton_ensemble.change.owned import Owned, find_unneeded, is_code, read_imports
+from triton_ensemble.change.owned import OwnedCode, is_code
 from triton_ensemble.change.project import Change
 from triton_ensemble.project import is_stub, is_stub_code
 
@@ -17,7 +16,6 @@ COLUMNS = 80
 MANY = 3  # files of a folder that became the same are one row
 WORDS = {"A": "new", "M": "changed", "D": "gone"}
 ORDER = ("conflict", "new", "moved", "changed", "gone", "kept")
-TYPES = "src/step_types.py"
 
 
 class Row(NamedTuple):
@@ -28,9 +26,9 @@ class Row(NamedTuple):
     note: str = ""
 
 
-def table(change: Change, owned: Owned) -> Iterator[str]:
+def table(change: Change, owned: OwnedCode) -> Iterator[str]:
     """Yield the lines of the table, of at most 80 columns where the paths are that short."""
-    rows = [*_iter_changed(change), *_yours(change, owned)]
+    rows = [*_iter_changed(change), *_yours(owned)]
     rows = sorted(_group_rows(rows), key=lambda row: (ORDER.index(row.what), row.path))
     width = max((len(row.what) for row in rows), default=0)
     for what, path, note in rows:
@@ -49,10 +47,10 @@ def _iter_changed(change: Change) -> Iterator[Row]:
     conflicts = change.conflicts
     moves = {old: new for old, new in change.files.moved.items() if new not in conflicts}
     yield from (Row("conflict", path) for path in conflicts)
-    for path in change.statuses.keys() - conflicts - moves.keys() - {*moves.values()}:
+    for path in change.files.statuses.keys() - conflicts - moves.keys() - {*moves.values()}:
         file = change.root / path
-        stub = change.statuses[path] == "A" and (is_stub_code(file) or is_stub(file))
-        yield Row(WORDS[change.statuses[path]], path, "a stub, until you fill it in" * stub)
+        stub = change.files.statuses[path] == "A" and (is_stub_code(file) or is_stub(file))
+        yield Row(WORDS[change.files.statuses[path]], path, "a stub, until you fill it in" * stub)
     for (old, new), count in Counter(_folders(*move) for move in moves.items()).items():
         yield Row("moved", f"{old} -> {new}", f"{count} files" * (count > 1))
 
@@ -67,41 +65,21 @@ def _folders(old: str, new: str) -> tuple[str, str]:
     return "/".join(was) + "/", "/".join(now) + "/"
 
 
-def _yours(change: Change, owned: Owned) -> Iterator[Row]:
+def _yours(owned: OwnedCode) -> Iterator[Row]:
     """Yield rows of owned code that the change has not touched."""
     for new, old in owned.moved.items():
-        yield Row("moved", f"{old} -> {new}", "by you" + _find_other_types(change, new))
-    imports = read_imports(change.root)
-    for path in find_unneeded(imports, owned.left):
-        importers = sorted(by for by, modules in imports.items() if path in modules)
-        verb = "imports" if len(importers) == 1 else "import"
-        by = f"{', '.join(importers)} {verb} it" if importers else "no file imports it"
-        was, now = _types(change)
+        lost, renamed = ", ".join(owned.list_lost_types(new)), " or ".join(sorted(owned.types[1]))
+        types = f"; {lost} in it is {renamed} now" if lost and renamed else ""
+        yield Row("moved", f"{old} -> {new}", f"by you{types}")
+    for path in owned.list_unneeded():
         note = "yours, but no step uses it now"
         if is_code(path):
-            lost = ", ".join(sorted(_words(change.read_before(path)) & (was - now)))
-            note += f"; {by}" + f", and {lost} in it is gone" * bool(lost)
+            by = sorted(each for each, modules in owned.imports.items() if path in modules)
+            verb = "imports" if len(by) == 1 else "import"
+            lost = ", ".join(owned.list_lost_types(path))
+            note += f"; {', '.join(by)} {verb} it" if by else "; no file imports it"
+            note += f", and {lost} in it is gone" * bool(lost)
         yield Row("kept", path, note)
-
-
-def _find_other_types(change: Change, path: str) -> str:
-    """Return which types a moved step imports that have another name now; empty for none."""
-    was, now = _types(change)
-    used = sorted(_words(change.read_before(path)) & (was - now))
-    renamed = " or ".join(sorted(now - was))
-    return f"; {', '.join(used)} in it is {renamed} now" if used and renamed else ""
-
-
-def _types(change: Change) -> tuple[set[str], set[str]]:
-    """Return the names of the types of steps' outputs before the change, and after it."""
-    new = change.root / TYPES
-    before, after = change.read_before(TYPES), new.read_bytes() if new.is_file() else b""
-    was, now = ({w for w in _words(text) if w.endswith("Outputs")} for text in (before, after))
-    return was, now
-
-
-def _words(source: bytes) -> set[str]:
-    return set(re.findall(r"\w+", source.decode(errors="replace")))
 
 
 def _group_rows(rows: Sequence[Row]) -> Iterator[Row]:

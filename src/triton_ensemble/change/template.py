@@ -5,8 +5,11 @@ Addresses and versions are read as Copier reads them, so that `copier update` fi
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import re
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,23 +33,24 @@ BEHIND = (
     "the next, or apply pipeline.yml alone: make apply"
 )
 VENDOR = "template/vendor/"
+CLONE = "template.git"
 DESCRIBED = re.compile(r"(.+)-(\d+)-g[0-9a-f]+")  # a tag, and the commits since
 
 
 class Template:
     """A clone of the template that a project was made from, in a temporary folder."""
 
-    def __init__(self, folder: Path, source: str) -> None:
-        self.folder, self.source = folder, source
+    def __init__(self, work: Path, made: Answers) -> None:
+        self.folder, self.source = work / CLONE, str(made.get("_src_path"))
 
     @classmethod
-    def clone(cls, folder: Path, made: Answers, root: Path) -> Template:
+    def clone(cls, work: Path, made: Answers, root: Path) -> Template:
         """Clone the template that the answers of the project in `root` name."""
-        source = str(made.get("_src_path"))
-        template, url = cls(folder, source), find_address(source, root)
+        template = cls(work, made)
+        url = find_address(template.source, root)
         partial = [] if Path(url).exists() else ["--filter=blob:none"]
         options = ("--quiet", "--bare", "--template=", *partial)
-        folder.mkdir()
+        template.folder.mkdir()
         template._git("clone", *options, "--", url, ".")
         return template
 
@@ -55,7 +59,12 @@ class Template:
             return git_aside(self.folder, *arguments, given=given)
         except ChangeError as error:
             said = str(error).removeprefix("git: ")
-            raise self.error(f"git says: {said}; do the template and the network exist?") from error
+            then = (
+                "make room there"
+                if "No space left" in said
+                else "do the template and the network exist?"
+            )
+            raise self.error(f"git says: {said}; {then}") from error
 
     def _ask(self, *arguments: str, given: bytes = b"") -> str:
         return self._git(*arguments, given=given).decode().strip()
@@ -116,6 +125,17 @@ class Template:
             name = self.describe(commit)
             raise self.error(f"its version {name} does not have one wheel in {VENDOR}; {INSTEAD}")
         return wheels[0]
+
+    def unpack(self, wheel: Path, folder: Path) -> None:
+        """Unpack a toolkit, whose templates need paths; ChangeError if it is not the one whose hash stands beside it."""
+        content, hashes = wheel.read_bytes(), wheel.with_name("requirements.txt")
+        if hashlib.sha256(content).hexdigest() not in hashes.read_text(errors="replace"):
+            raise self.error(f"{wheel.name} does not have the hash in {hashes.name} beside it")
+        try:
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                archive.extractall(folder)
+        except (zipfile.BadZipFile, ValueError) as error:
+            raise self.error(f"{wheel.name} is not a wheel: {error}") from error
 
     def read(self, commit: str, path: str) -> str:
         """Return a text of a version, empty if there is none."""

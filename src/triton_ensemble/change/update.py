@@ -9,20 +9,31 @@ is 1.
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
+import os
+import re
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from triton_ensemble.answers import FILE
 from triton_ensemble.change import ChangeError
 from triton_ensemble.change.apply import attempt, undo_last
-from triton_ensemble.change.git import git
-from triton_ensemble.change.stage import alone, interruptible
-from triton_ensemble.change.start import list_lacking_packages, start
+from triton_ensemble.change.git import git, last_line
+from triton_ensemble.change.stage import alone, make_stage
 from triton_ensemble.change.state import read_state
+from triton_ensemble.change.template import CURRENT, Template
 from triton_ensemble.environment.lock import main as renew_locks
+from triton_ensemble.environment.setup import list_lacking
 from triton_ensemble.progress import Progress
 from triton_ensemble.signals import hold_signals, ignore_signals
 
+PACKAGES, LACKING = "packages", "packages.txt"
+PIP = [sys.executable, "-m", "pip", "install"]
+EXTRA = "answers"  # what rendering needs besides
 COMMIT = "git add --all && git commit"
 
 
@@ -48,48 +59,111 @@ def run(arguments: argparse.Namespace) -> int:
         return attempt(undo_last)
     if not arguments.prepared:
         return attempt(lambda root: _start(root, arguments))
-    try:
-        status = attempt(lambda root: _finish(root, arguments))
-        return status or renew_locks(["--lacking"])
-    finally:
-        shutil.rmtree(arguments.prepared[0], ignore_errors=True)
+    status = attempt(lambda root: _finish(root, arguments))
+    return status or renew_locks(["--lacking"])
 
 
 def _start(root: Path, chosen: argparse.Namespace) -> int:
-    """Fetch a version, and go on in its toolkit."""
-    with interruptible():
-        with alone(root):
-            _check_clean(root)
+    """Fetch a version, and go on in its toolkit, which gets a folder with a clone of the template and what it needs."""
+    with alone(root):
+        _check_clean(root)
         words = [*["--markers"] * chosen.markers]
         if chosen.summary:
             chosen.summary.touch()  # what can't be written is known before a file changes
             words.append(f"--summary={chosen.summary}")
-        return start(root, read_state(root).made, chosen.vcs_ref, chosen.prereleases, words)
+        with make_stage(root) as stage:
+            made = read_state(root).made
+            template = Template.clone(stage.folder, made, root)
+            old, new = _choose(template, str(made.get("_commit")), chosen)
+            paths = [*_unpack(template, new, stage.folder), os.environ.get("PYTHONPATH")]
+            environment = {
+                "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+                "PYTHONSAFEPATH": "1",
+            }
+            prepared = ["--prepared", str(stage.folder), old, template.describe(new)]
+            command = [sys.executable, "-m", "triton_ensemble", "update", *prepared, *words]
+            if os.name == "nt":
+                return subprocess.run(command, env=os.environ | environment).returncode
+            _replace(command, os.environ | environment)
+
+
+def _choose(template: Template, made: str, chosen: argparse.Namespace) -> tuple[str, str]:
+    """Return the commits of the project's version and of the new one."""
+    old = template.find_commit(made)
+    wanted = made if chosen.vcs_ref == CURRENT else chosen.vcs_ref
+    new = template.find_commit(wanted or template.find_newest(chosen.prereleases))
+    template.refuse_downgrade(made, old, new)
+    return old, new
+
+
+def _replace(command: list[str], environment: dict[str, str]) -> NoReturn:
+    """Let a program take the place of this one, with its lock of the project."""
+    sys.stdout.flush()
+    hold_signals(True)  # the next toolkit lets them come when it can handle them
+    os.execve(sys.executable, command, environment)
+
+
+def _unpack(template: Template, new: str, work: Path) -> list[str]:
+    """Unpack the new toolkit, with packages that it needs and that are not here; return its module path."""
+    toolkit = work / "toolkit"
+    template.unpack(template.take(new, work / "new"), toolkit)
+    [metadata] = toolkit.glob("*.dist-info")
+    requires = importlib.metadata.Distribution.at(metadata).requires or []
+    if lacking := list_lacking(requires, [EXTRA]):
+        _install(lacking, template.read(new, "locks/run.txt"), work)
+    return [str(work / PACKAGES)] * bool(lacking) + [str(toolkit)]
+
+
+def _install(packages: Sequence[str], lock: str, work: Path) -> None:
+    """Install packages into a folder, by the hashes of a lock if it has them all; ChangeError if that fails."""
+    names = [re.split(r"[^\w.-]", each)[0] for each in packages]
+    found = [re.search(rf"^{n}==.*\n(?: +--hash.*\n)+", lock, re.MULTILINE) for n in names]
+    is_locked = None not in found
+    lines = [each[0] for each in found if each] if is_locked else [f"{each}\n" for each in packages]
+    (work / LACKING).write_text("".join(lines))
+    uv = os.environ.get("UV")
+    command = [uv, "pip", "install", "--python", sys.executable] if uv else PIP
+    options = ["--quiet", *["--require-hashes", "--no-deps"] * is_locked]
+    places = ["--target", str(work / PACKAGES), "--requirement", str(work / LACKING)]
+    said = subprocess.run([*command, *options, *places], capture_output=True)
+    if said.returncode:
+        what = f"the new version needs {', '.join(packages)}, which this environment lacks"
+        raise ChangeError(f"{what}: {last_line(said.stderr)}; the project is as it was")
 
 
 def _finish(root: Path, chosen: argparse.Namespace) -> int:
-    """Render, compare, change and report."""
+    """Render, compare, change and report, in the toolkit of the new version, which has the lock of the first half."""
     from triton_ensemble.change.report import report
     from triton_ensemble.change.upgrade import Upgrade
 
-    with alone(root), interruptible():
+    work = Path(chosen.prepared[0])
+    try:
         hold_signals(False)
         _check_clean(root)
-        work, *versions = chosen.prepared
-        upgrade = Upgrade(read_state(root), Path(work), *versions)
+        upgrade = Upgrade(read_state(root), work, *chosen.prepared[1:])
         with Progress("Rendering the template"):
             change = upgrade.compare(chosen.markers)
         ignore_signals()  # what follows takes no time, and is done or undone
-        if change.statuses or change.files.conflicts:
+        if change.files.statuses or change.files.conflicts:
             change.bring()
-        then = [*list_lacking_packages(Path(work))]
-        then += ["To undo the update: make update UNDO=1"] * bool(change.conflicts)
-        said = report(change, upgrade.read_news(), then)
+        said = report(change, upgrade.read_news(), _list_next(work, bool(change.conflicts)))
         if chosen.summary:
             said.write(chosen.summary)
-        is_next = change.statuses and not change.conflicts
+        is_next = change.files.statuses and not change.conflicts
         said.print("; see `git status` and `git diff`, then `make test`" * bool(is_next))
         return int(bool(change.conflicts))
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _list_next(work: Path, is_conflict: bool) -> Iterator[str]:
+    """Yield what to do after an update: for packages that the project's environment lacks, and at a conflict."""
+    if (file := work / LACKING).is_file():
+        lines = file.read_text().splitlines()
+        names = ", ".join(line.split()[0] for line in lines if not line.startswith(" "))
+        yield f"requirements.lock: lacks {names}, which the toolkit needs; run: make lock"
+    if is_conflict:
+        yield "To undo the update: make update UNDO=1"
 
 
 def _check_clean(root: Path) -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
 from triton_ensemble.answers import FILE
 from triton_ensemble.change import ChangeError
 from triton_ensemble.change.git import last_line
-from triton_ensemble.change.news import read_news
 from triton_ensemble.change.project import Change, ChangedProject
-from triton_ensemble.change.start import CLONE, unpack
 from triton_ensemble.change.state import State
 from triton_ensemble.change.template import Template
 from triton_ensemble.check.pipeline.problems import list_problems
@@ -23,13 +19,15 @@ from triton_ensemble.pipeline.render import File, render_project
 from triton_ensemble.pipeline.rules import rules
 from triton_ensemble.reading import iter_files
 
+CHANGELOG = "triton_ensemble/CHANGELOG.md"
+
 
 class Upgrade:
     """An update of a project from one version of the template to another, in a temporary folder."""
 
     def __init__(self, state: State, work: Path, old: str, name: str) -> None:
         self._state, self._work, self._name = state, work, name
-        self._template = Template(work / CLONE, str(state.made.get("_src_path")))
+        self._template = Template(work, state.made)
         self._old_wheel = self._template.take(old, work / "old")
         [self._new_wheel] = (work / "new/vendor").glob("*.whl")
 
@@ -48,16 +46,21 @@ class Upgrade:
         return project.compare(old, new, markers)
 
     def read_news(self) -> list[str]:
-        """Return the lines of the changelog that the new version adds."""
-        return read_news(self._old_wheel, self._new_wheel)
+        """Return the lines of the changelog that only the new wheel has, under their headings."""
+        known = {*_read_changelog(self._old_wheel)}
+        kept: list[str] = []
+        for line in reversed(_read_changelog(self._new_wheel) if known else []):
+            below = _level(kept[-1]) if kept else 1
+            if _level(line) < below if line.startswith("##") else line not in known:
+                kept.append(line)
+        return kept[::-1]
 
     def _start_rendering(self) -> subprocess.Popen[bytes]:
         """Start the toolkit of the project's version, which renders the answers of that time."""
+        self._template.unpack(self._old_wheel, self._work / "old-toolkit")
         mine = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         paths = [each for each in mine if not each.startswith(str(self._work))]
-        if not _is_installed(self._old_wheel):  # there its templates are compiled
-            unpack(self._template, self._old_wheel, self._work / "old-toolkit")
-            paths.insert(0, str(self._work / "old-toolkit"))
+        paths.insert(0, str(self._work / "old-toolkit"))
         answers, target = self._state.root / FILE, self._work / "old-files"
         words = ["render", "--answers", str(answers), "--into", str(target)]
         return subprocess.Popen(
@@ -75,17 +78,19 @@ class Upgrade:
         return files | _list_vendored(self._old_wheel)
 
 
-def _is_installed(wheel: Path) -> bool:
-    """Return whether the environment has the files of a wheel."""
-    with zipfile.ZipFile(wheel) as archive:
-        [record] = (name for name in archive.namelist() if name.endswith(".dist-info/RECORD"))
-        files = {*archive.read(record).decode().splitlines()} - {f"{record},,"}
-    folders = [sysconfig.get_path("purelib")]
-    found = importlib.metadata.distributions(name="triton-ensemble", path=folders)
-    return any(files <= {*(each.read_text("RECORD") or "").splitlines()} for each in found)
-
-
 def _list_vendored(wheel: Path) -> dict[str, File]:
     """Return the files that no version renders, as a version's repository has them."""
     files = (wheel, wheel.with_name("requirements.txt"))
     return {f"vendor/{f.name}": File(f.read_bytes(), f"vendor/{f.name}") for f in files}
+
+
+def _level(line: str) -> int:
+    """Return the level of a heading; a text is below all of them."""
+    return len(line) - len(line.lstrip("#")) or 7
+
+
+def _read_changelog(wheel: Path) -> list[str]:
+    """Return the lines of the changelog that are not empty; nothing if the wheel does not have one."""
+    with zipfile.ZipFile(wheel) as archive:
+        known = CHANGELOG in archive.namelist()
+        return [*filter(None, archive.read(CHANGELOG).decode().splitlines())] if known else []
