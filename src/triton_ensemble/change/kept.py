@@ -95,7 +95,7 @@ def undo(root: Path) -> None:
         raise ChangeError("there is nothing to undo: the last change is undone, or none was made")
     prepare(root)
     text = (folder / TEXT).read_bytes().decode()
-    Stage(folder).check(root)
+    Stage(folder).check(root, "then; undo that first")
     is_changed = text.encode() != (mine := read_bytes(root / TEXT))
     if is_changed:
         keep_edits(root, {TEXT: mine})

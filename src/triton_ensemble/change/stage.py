@@ -101,16 +101,19 @@ class Stage:
         It can be killed itself, and called again.
         """
         files = self._read(root)
-        for number, (path, before, after) in reversed([*enumerate(files)]):
-            self._put_back(root, number, path, before, after)
+        then = "`git restore {}` takes it back, or remove"
+        killed = f"a command that was killed; {then} {self.folder.name}, and all stays as it is"
+        self.check(root, killed)
+        for number, (path, before, _) in reversed([*enumerate(files)]):
+            self._put_back(root, number, path, before)
         self.end()
         return len(files)
 
-    def check(self, root: Path) -> None:
-        """Raise ChangeError if a file was changed since."""
+    def check(self, root: Path, since: str) -> None:
+        """Raise ChangeError, with what to do, if a file was changed since."""
         for path, before, after in self._read(root):
             if _compute_digest(root / path) not in ("", before, after):
-                raise ChangeError(f"{path}: was changed since then; undo that first")
+                raise ChangeError(f"{path}: was changed since {since.format(path)}")
 
     def remove(self) -> None:
         """Remove the folder, unless files in it are to be put back."""
@@ -147,20 +150,14 @@ class Stage:
         what = "was not written by a change of this project"
         return ChangeError(f"{self._journal}: {what}; remove {self.folder}")
 
-    def _put_back(self, root: Path, number: int, path: str, before: str, after: str) -> None:
+    def _put_back(self, root: Path, number: int, path: str, before: str) -> None:
         target, old = root / path, self._old(number)
         if is_foreign(target, root):  # by a link that was put back just now
             raise self._refuse()
-        now = _compute_digest(target)
-        if now not in ("", before, after):
-            raise ChangeError(
-                f"{path}: was changed since a command that was killed; `git restore {path}` takes it back, "
-                f"or remove {self.folder.name}, and all stays as it is"
-            )
         if not before:
             target.unlink(missing_ok=True)
             _remove_empty_folders(root, path)
-        elif now != before and os.path.lexists(old):
+        elif _compute_digest(target) != before and os.path.lexists(old):
             target.parent.mkdir(parents=True, exist_ok=True)
             old.replace(target)
 
