@@ -263,7 +263,9 @@ class History:
             lines = (self.project / name).read_bytes().splitlines(keepends=True)
             self.lines += 1
             at, text = self.random.randrange(len(lines) + 1), b"# mine: %d\n" % self.lines
-            if at < len(lines) and self.random.random() < 0.4 and b"# mine: " not in lines[at]:
+            # Behind a pattern of .gitignore it would be another pattern, and git would not take a file back.
+            is_pattern = name == ".gitignore" or (at < len(lines) and b"# mine: " in lines[at])
+            if at < len(lines) and self.random.random() < 0.4 and not is_pattern:
                 lines[at] = lines[at].rstrip() + b" " + text
             else:
                 lines.insert(at, text)
