@@ -5,10 +5,12 @@ Addresses and versions are read as Copier reads them, so that `copier update` fi
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
 import re
+import shutil
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING
 from triton_ensemble.answers import FILE, Answers
 from triton_ensemble.change import ChangeError
 from triton_ensemble.change.git import git_aside
+from triton_ensemble.reading import MIB
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -58,13 +61,10 @@ class Template:
         try:
             return git_aside(self.folder, *arguments, given=given)
         except ChangeError as error:
+            if shutil.disk_usage(self.folder).free < MIB:  # git names any file then
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder)) from error
             said = str(error).removeprefix("git: ")
-            then = (
-                "make room there"
-                if "No space left" in said
-                else "do the template and the network exist?"
-            )
-            raise self.error(f"git says: {said}; {then}") from error
+            raise self.error(f"git says: {said}; do the template and the network exist?") from error
 
     def _ask(self, *arguments: str, given: bytes = b"") -> str:
         return self._git(*arguments, given=given).decode().strip()
