@@ -369,6 +369,10 @@ def test_what_an_update_drops_outside_a_sparse_checkout_leaves_the_index(
     succeed(run("git", "commit", "-qm", "update", cwd=project.path))
     assert "three.sh" not in succeed(run("git", "ls-files", cwd=project.path))
     assert project.changes() == ""
+    lock = project.run(*COMMAND[:-1], "lock", UV="true")
+    assert lock.stderr.endswith(
+        "project.json: No such file or directory; restore it: git checkout vendor/project.json\n"
+    )
 
 
 @pytest.mark.slow

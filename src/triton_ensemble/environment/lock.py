@@ -60,8 +60,9 @@ def read_facts(path: Path) -> Facts:
     """Return the facts of a project; LockError if they are damaged."""
     try:
         return read_json(path, Facts)
-    except ValueError as error:
-        raise LockError(f"{path}: {error}; restore it: git checkout {FACTS}") from None
+    except (OSError, ValueError) as error:
+        what = getattr(error, "strerror", error)
+        raise LockError(f"{path}: {what}; restore it: git checkout {FACTS}") from None
 
 
 def list_missing(lock: Path, facts: Facts) -> list[str]:
@@ -169,6 +170,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _is_needed() -> bool:
     """Say what the lock lacks; return whether it is anything. LockError where packages for GPUs were not chosen."""
+    if not FACTS.exists():  # a sparse checkout leaves it out
+        return False
     facts = read_facts(FACTS)
     lacked = list_missing(LOCK, facts)
     if not lacked:
