@@ -16,39 +16,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 from triton_ensemble import LAUNCHED
-from triton_ensemble.environment.needs import (
-    BESIDE,
-    EARLY,
-    FACTS,
-    SOURCES,
-    TIR,
-    TOOLKIT,
-    list_parts,
-    read_state,
-    read_torch_index,
-)  # fmt: skip
+from triton_ensemble.environment import needs
+from triton_ensemble.environment.remedies import explain
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 FITS = "import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))"
 PYTHONS = ("python3", "python3.12", "python3.11", "python3.10")
 NAME_ONE = "name one: make PYTHON=/path/to/python3.12"
 NONE_FITS = "Python 3.10, 3.11 or 3.12 was not found. Install uv (https://docs.astral.sh/uv), which installs one, or "
-STATE = "ready.json"
-NETWORK = (
-    "name resolution|dns error|lookup address|Name or service not known|[Cc]onnection (refused|reset)|getaddrinfo|"
-    "NewConnectionError|No route to host|[Nn]etwork is unreachable|[Tt]imed out|error sending request"
-)
-REMEDIES = {
-    "No space left|os error 28|[Dd]isk quota": "make room there, and run it again",
-    "[Pp]roxy ?(Error|auth|connect|error|tunnel)|tunnel|407 ": "correct HTTPS_PROXY or NO_PROXY",
-    "[Cc]ertificate|CERTIFICATE": "name your certificates as SSL_CERT_FILE, for pip as PIP_CERT",
-    NETWORK: "check the network, and HTTPS_PROXY if you have a proxy; PIP_INDEX_URL names another package index",
-    r"\btorch\b.*==\S*\+": "name the index that has it as `torch_index` in pipeline.yml; docs/daily.md, Packages, says how",
-    "[Pp]ermission denied|[Rr]ead-only": "make it writable, or name another folder as VENV",
-}
+STATE, MADE = "ready.json", "made"
 
 
 class SetupError(Exception):
@@ -62,10 +47,11 @@ def main(words: Sequence[str], *, is_applied: bool = False) -> int:
         from triton_ensemble.environment.help import print_help
 
         return print_help()
-    is_early = words[0] in EARLY and not is_applied and "packages" in environment.state
     try:
+        if "$(MAKEOVERRIDES)" in os.environ.get("MAKEFLAGS", ""):
+            raise SetupError("make -e hides the variables of its command line; leave out -e")
         if os.environ.get("SETUP") != "":
-            environment.set_up(["toolkit"] if is_early else list_parts(words, os.environ))
+            environment.set_up(words, is_applied)
         environment.enter(words)
     except SetupError as error:
         print(error, file=sys.stderr)
@@ -74,14 +60,6 @@ def main(words: Sequence[str], *, is_applied: bool = False) -> int:
     except KeyboardInterrupt:
         return 130
     return 2
-
-
-def explain(what: str, said: str, program: str = "the system") -> str:
-    """Return a line on what a program said, with a remedy; all that it said if none is known."""
-    for pattern, remedy in REMEDIES.items():
-        if lines := [line.strip() for line in said.splitlines() if re.search(pattern, line)]:
-            return f"{what}: {lines[-1][:300]}; {remedy}"
-    return f"{said}\n{what}: can't be installed, as {program} says above; then run: make setup"
 
 
 class Environment:
@@ -95,16 +73,29 @@ class Environment:
         self.wheel = next(map(str, sorted(Path("vendor").glob("triton_ensemble-*.whl"))), "")
         index = os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("PIP_INDEX_URL")
         self._index = {"UV_DEFAULT_INDEX": index} if index else {}
-        self.state = read_state(os.path.join(self.folder, STATE))
+        self.state = needs.read_state(os.path.join(self.folder, STATE))
 
-    def set_up(self, parts: Sequence[str]) -> None:
-        """Make the parts that are not current; SetupError if that fails."""
-        if not (self.wheel and os.path.exists(TOOLKIT)):
-            raise SetupError(f"{TOOLKIT}: not found; run this in the folder of a generated project")
-        self._make()
-        for part in self.list_outdated(parts):
-            self._install_part(part, SOURCES[part])
-            self.write_state(part, self.compute_key(part))
+    def set_up(self, words: Sequence[str], is_applied: bool) -> None:
+        """Make the parts that a command needs and that are not current; SetupError if that fails."""
+        if not (self.wheel and os.path.exists(needs.TOOLKIT)):
+            what = f"{needs.TOOLKIT}: not found"
+            raise SetupError(f"{what}; run this in the folder of a generated project")
+        with open(needs.TOOLKIT, "rb") as file:
+            if fcntl:  # of several commands the others wait, and find what the first has made
+                with suppress(OSError):  # not every file system has locks
+                    fcntl.flock(file, fcntl.LOCK_EX)
+            self.state = needs.read_state(os.path.join(self.folder, STATE))
+            self._make()
+            for part in self.list_outdated(self._list_parts(words, is_applied)):
+                self._install_part(part, needs.SOURCES[part])
+                self.write_state({part: self.compute_key(part)})
+
+    def _list_parts(self, words: Sequence[str], is_applied: bool) -> list[str]:
+        """Return the parts that have to be current, of an environment that perhaps has older ones."""
+        if words[0] not in needs.EARLY or is_applied or "packages" not in self.state:
+            return needs.list_parts(words, os.environ)
+        is_enough = needs.is_undo(words, os.environ) and "toolkit" in self.state
+        return [] if is_enough else ["toolkit"]
 
     def list_outdated(self, parts: Sequence[str]) -> list[str]:
         """Return the parts that were installed from anything else than the project has now."""
@@ -112,22 +103,22 @@ class Environment:
 
     def compute_key(self, part: str) -> str:
         """Return a hash of all that decides what a part has; empty if the project lacks it."""
-        if not os.path.exists(SOURCES[part]):
+        if not os.path.exists(needs.SOURCES[part]):
             return ""
-        contents = [b"" if part == "tir" else Path(SOURCES[part]).read_bytes()]
+        contents = [b"" if part == "tir" else Path(needs.SOURCES[part]).read_bytes()]
         if part == "toolkit":
             chosen = os.environ.get("TOOLKIT", "").encode()
             contents += [Path(self.wheel).read_bytes(), chosen, os.getcwdb()]
         if part == "packages":
-            packages = read_state(FACTS).get("packages")
-            contents.append(f"{packages} {read_torch_index(os.environ)}".encode())
+            packages = needs.read_state(needs.FACTS).get("packages")
+            contents.append(f"{packages} {needs.read_torch_index(os.environ)}".encode())
         return hashlib.sha256(b"\0".join(contents)).hexdigest()
 
     def enter(self, words: Sequence[str]) -> NoReturn:
         """Run a command inside of the environment, in place of this process if the system can do that."""
         command, variables = words[0], {**os.environ, LAUNCHED: "1"}
         if command in ("gateway", "ray", "ray-test"):  # their processes need it too
-            variables = _add_path(variables, os.path.join(self.folder, BESIDE[command]))
+            variables = _add_path(variables, os.path.join(self.folder, needs.BESIDE[command]))
         inside = [self.python, "-m", "triton_ensemble", *words]
         if command in ("lock", "update"):
             variables = {**self._get_settings(), LAUNCHED: "1"}
@@ -138,21 +129,26 @@ class Environment:
             sys.exit(subprocess.run(inside, env=variables).returncode)
         os.execve(self.python, inside, variables)
 
-    def write_state(self, part: str, key: str) -> None:
-        """Write down what a part was made from."""
-        self.state = {**self.state, "root": os.getcwd(), part: key}
+    def write_state(self, keys: Mapping[str, str]) -> None:
+        """Write down what parts were made from."""
+        self.state = {**self.state, "root": os.getcwd(), **keys}
         new = Path(self.folder, f"{STATE}.new")
         new.write_text(json.dumps(self.state), encoding="utf-8")
         new.replace(Path(self.folder, STATE))
 
     def _make(self) -> None:
         """Make the environment if there is none, or if its Python is gone."""
-        known = self.state.get("python")
+        known, remedy = (
+            self.state.get("python"),
+            f"remove {self.folder}, or name another folder as VENV",
+        )
         if os.path.exists(self.python) and known in (None, os.path.realpath(self.python)):
             if not known:  # its owner has made it
-                _check(self.python, f"remove {self.folder}, or name another folder as VENV")
-                self.write_state("python", os.path.realpath(self.python))
+                _check(self.python, remedy)
+                self.write_state({"python": os.path.realpath(self.python)})
             return
+        if known and (MADE not in self.state or os.path.islink(self.folder)):
+            raise SetupError(f"{self.folder}: its Python has gone, or is another one; {remedy}")
         python = _find_python(self.uv)
         if known:
             shutil.rmtree(self.folder)
@@ -160,20 +156,23 @@ class Environment:
         print(f"Making the environment in {self.folder} ...", flush=True)
         uv = [self.uv, "venv", "--quiet", "--allow-existing", "--python", python or ">=3.10,<3.13"]
         _run(self.folder, [*(uv if self.uv else [python, "-m", "venv"]), self.folder], os.environ)
-        self.write_state("python", os.path.realpath(self.python))
+        self.write_state({"python": os.path.realpath(self.python), MADE: "by set-up"})
 
     def _install_part(self, part: str, source: str) -> None:
         print(f"Installing the packages of {source} ...", flush=True)
         if part == "packages":
             self._run_inside("triton_ensemble.environment.lock", "--set-up")
-            index = read_torch_index(os.environ)
+            index = needs.read_torch_index(os.environ)
             best = ["--index-strategy", "unsafe-best-match"] * bool(self.uv)
             options = ["--extra-index-url", index, *best] if index else []
             self._install(source, *options, "--requirement", source)
         elif part == "toolkit":
             if any(Path().glob(".make-update-*")):  # wheel and hash may be of two versions
                 self._run_inside("triton_ensemble.change.stage")
-            chosen = os.environ.get("TOOLKIT") or f"--require-hashes --requirement {TOOLKIT}"
+                if not os.path.exists(self.wheel):
+                    program = f"{Environment().wheel}/triton_ensemble"
+                    os.execv(sys.executable, [sys.executable, program, *sys.argv[1:]])
+            chosen = os.environ.get("TOOLKIT") or f"--require-hashes --requirement {needs.TOOLKIT}"
             self._install(source, "--force-reinstall", "--no-deps", *chosen.split())
             self._run_inside("triton_ensemble.environment.setup")
         elif part == "dev":
@@ -181,7 +180,7 @@ class Environment:
         else:
             folder = os.path.join(self.folder, part)
             shutil.rmtree(folder, ignore_errors=True)
-            locked = [TIR] if part == "tir" else ["--require-hashes", "--requirement", source]
+            locked = [needs.TIR] if part == "tir" else ["--require-hashes", "--requirement", source]
             self._install(source, "--target", folder, *locked)
 
     def _install(self, source: str, *options: str) -> None:

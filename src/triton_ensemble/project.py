@@ -80,7 +80,6 @@ class Facts:
     undeclared: dict[
         str, str
     ]  # config.pbtxt text of inputs and outputs that only the model file declares
-    torch_index: str  # the package index that PyTorch alone comes from; empty: the usual one
     release: str  # of Triton's container
     engines: dict[str, list[str]]  # flags of trtexec by the model whose engines it builds
     stages: tuple[str, ...]  # that pipeline.yml declares

@@ -238,7 +238,9 @@ class History:
         self.state = State(deepcopy(START), VERSIONS[0])
         self.text = (self.project / "pipeline.yml").read_bytes()  # as it was applied
         self.states = [self.state]  # of commits
-        self.last: tuple[Contents, State] | None = None  # before the last change
+        self.last: tuple[Contents, State, bool] | None = (
+            None  # before the last change; of an update
+        )
         self.touched: set[str] = set()  # edited since the last change
         self.lines = 0
         self.ever = {*self.owned()}  # owned at some time
@@ -330,7 +332,11 @@ class History:
         FIGURES[words[0]] += 1
         FIGURES["conflicts"] += said.count(f"merge {CONFLICTS}")
         if "files changed" in said:
-            self.last = before | {"pipeline.yml": self.text}, self.state
+            is_update = (
+                words[0] == "update"
+            )  # which leaves pipeline.yml as it is, and so does its undo
+            given = {} if is_update else {"pipeline.yml": self.text}
+            self.last = before | given, self.state, is_update
             self.touched = set()
         after = without_answers(managed(self.project))
         before = without_answers(before)
@@ -391,11 +397,14 @@ class History:
     def end_undo(self, after: Contents) -> None:
         """Check that the files are as before the last change, but for those that were edited since."""
         assert self.last is not None
-        before, self.state = self.last
+        before, self.state, is_update = self.last
         differ = {p for p in after.keys() | before.keys() if after.get(p) != before.get(p)}
         assert differ <= self.touched
         self.text, self.last = after["pipeline.yml"], None
         FIGURES["undos"] += 1
+        if is_update:  # its answers may not be applied
+            given = yaml.safe_load(self.text)
+            self.bring(State(given, self.state.version), "apply")
 
     def check(self) -> None:
         """Nothing is left to do or to undo, and no file is of older answers."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 import subprocess
 import sys
@@ -137,11 +136,11 @@ def test_torch_for_a_cpu(
     # Set-up and the image's build take it from there, by its hash.
     own = "\n\n".join(re.findall(r"^torch==.*(?:\n    --hash.*)+", lock, re.MULTILINE))
     (project / LOCK).write_text(f"{own}\n")
+    (project / "vendor/project.json").write_text('{"packages": {}, "gpu_count": 0}')
     cases = itertools.product(("", UV or ""), (("", False), (torch_index, True)))
     for number, (uv, (index, fits)) in enumerate(cases):
         venv = tmp_path / f"venv-{number}"
-        facts = {"packages": {}, "gpu_count": 0, "torch_index": index}
-        (project / "vendor/project.json").write_text(json.dumps(facts))
+        (project / "pipeline.yml").write_text(f"torch_index: {index}\n")
         done = set_up(project, venv, UV=uv, UV_NO_CACHE="1", COLUMNS="80")
         told = "name the index that has it as `torch_index` in pipeline.yml"
         assert (told in done.stderr) is not fits, done

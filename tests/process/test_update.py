@@ -217,6 +217,16 @@ def test_the_version_can_stay(origin: Path, copy: Copy) -> None:
     succeed(make_update(project, "--vcs-ref=:current:"))
     assert "max_batch_size: 4" in (project / "model_repository/one/config.pbtxt").read_text()
     assert "v1.1.0" not in (project / "src/step_types.py").read_text()
+    succeed(make_update(project, "--undo"))  # and leaves pipeline.yml, which was not applied before
+    assert project.changes() == ""
+
+
+@pytest.mark.slow
+def test_a_folder_with_a_colon(origin: Path, copy: Copy, tmp_path: Path) -> None:
+    project = Project(Path(shutil.move(copy(**answers(ONE, TWO)).path, tmp_path / "a:b")))
+    release(origin, "v1.1.0", managed="Makefile.jinja")
+    succeed(make_update(project))
+    assert (project / "Makefile").read_text().endswith("# v1.1.0\n")
 
 
 @pytest.mark.slow

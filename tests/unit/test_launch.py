@@ -16,13 +16,16 @@ from support import ROOT, Generate, Project, step
 
 from triton_ensemble.environment.help import GROUPS
 from triton_ensemble.environment.needs import BESIDE, DEV, STORED, list_parts
-from triton_ensemble.launch import Environment, explain
+from triton_ensemble.environment.remedies import explain
+from triton_ensemble.launch import Environment, main
 from triton_ensemble.targets import MAKE_OPTIONS, SHELL_OPTIONS, list_options, run_target
 
 PACKAGE = ROOT / "src/triton_ensemble"
 # The modules that any Python 3.9 or newer can run.
 EARLY = [PACKAGE / name for name in ("__init__.py", "__main__.py", "launch.py")]
-EARLY += sorted(PACKAGE / f"environment/{name}.py" for name in ("__init__", "help", "needs"))
+EARLY += sorted(
+    PACKAGE / f"environment/{name}.py" for name in ("__init__", "help", "needs", "remedies")
+)
 NEWER = re.compile(
     r"\bprivate\b|\.ONESHELL|!=|\$\(file\b|\bundefine\b|\$\(eval\b|^define\b|^ifn?eq\b", re.M
 )
@@ -43,8 +46,9 @@ def test_what_starts_a_command_is_valid_for_python_3_9(path: Path) -> None:
         )
     }
     foreign = {name for name in names if name.split(".")[0] not in sys.stdlib_module_names}
-    ours = {"triton_ensemble", "triton_ensemble.cli", "triton_ensemble.launch"}
-    assert foreign <= ours | {f"triton_ensemble.environment.{name}" for name in ("help", "needs")}
+    early = {f"triton_ensemble.environment.{name}" for name in ("help", "needs", "remedies")}
+    ours = {f"triton_ensemble{name}" for name in ("", ".cli", ".launch", ".environment")}
+    assert foreign <= ours | early
     assert len(path.read_text().splitlines()) <= 250
 
 
@@ -68,6 +72,27 @@ def test_a_command_has_the_packages_that_it_needs(
     command: str, variables: dict[str, str], parts: list[str]
 ) -> None:
     assert list_parts(command.split(), variables) == parts
+
+
+def test_an_undo_takes_the_toolkit_that_is_there() -> None:
+    """After an update whose toolkit needs a package that the lock lacks."""
+    made, environment = {"packages": "1", "toolkit": "1"}, Environment()
+    for words, state, parts in (
+        (["update", "--undo"], made, []),
+        (["update", "--undo"], {"packages": "1"}, ["toolkit"]),
+        (["update"], made, ["toolkit"]),
+        (["update", "--undo"], {}, ["packages", "toolkit"]),
+    ):
+        environment.state = state
+        assert environment._list_parts(words, is_applied=False) == parts
+
+
+def test_make_e_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAKEFLAGS", "e -- $(MAKEOVERRIDES)")
+    assert main(["apply"]) == 2
+    assert capsys.readouterr().err.startswith("make -e hides the variables")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -44,10 +45,14 @@ def test_an_update_lets_the_next_command_set_up(renewed: list[str]) -> None:
     assert Environment().compute_key("packages") != before
 
 
-def test_a_choice_is_taken(renewed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TORCH_INDEX", "https://host/cpu")
-    assert lock.main(["--lacking"]) == 0
+@pytest.mark.parametrize("text", ["", "torch_index: 'https://host/cpu' # mine\n"])
+def test_a_choice_is_taken(renewed: list[str], monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Also of a pipeline.yml that is not applied."""
+    Path("pipeline.yml").write_text(text)
+    monkeypatch.setenv("TORCH_INDEX", "" if text else "https://host/cpu")
+    assert lock.main(["--set-up"]) == 0
     assert renewed == ["renewed"]
+    assert lock.read_torch_index(os.environ) == "https://host/cpu"
 
 
 def test_damaged_facts_are_a_line(renewed: list[str], capsys: pytest.CaptureFixture[str]) -> None:

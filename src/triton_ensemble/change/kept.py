@@ -19,6 +19,7 @@ LAST = "last"  # the stage of the last change, from which it can be undone
 CONFLICTS = f"{FOLDER}/conflicts"  # rendered files, where the owner changed the same lines
 KEPT = f"{FOLDER}/kept"  # edited files as they were, and an undone pipeline.yml
 TEXT = "pipeline.yml"  # as it was last applied, with its comments
+LEFT = "left.yml"  # the same, beside an update: that leaves pipeline.yml as its owner has it, and so does its undo
 
 
 def prepare(root: Path) -> Path:
@@ -65,8 +66,8 @@ def list_conflicts(root: Path) -> Iterator[str]:
         yield path.relative_to(folder).as_posix()
 
 
-def keep_text(stage: Stage, root: Path, made: Answers, rendered: bytes) -> None:
-    """Write to a stage the text of pipeline.yml that is undone to.
+def keep_text(stage: Stage, root: Path, made: Answers, rendered: bytes, name: str) -> None:
+    """Write to a stage the text of pipeline.yml from which the files before the change were made, as TEXT or LEFT.
 
     That is the text that was applied last, with its comments; if it is not known, the rendered one.
     """
@@ -75,7 +76,7 @@ def keep_text(stage: Stage, root: Path, made: Answers, rendered: bytes) -> None:
             if not list_changed_answers(read_answers(path)[0], made):
                 rendered = path.read_bytes()
                 break
-    (stage.folder / TEXT).write_bytes(rendered)
+    (stage.folder / name).write_bytes(rendered)
 
 
 def keep_stage(stage: Stage, root: Path) -> None:
@@ -91,19 +92,19 @@ def undo(root: Path) -> None:
     If this is killed, the next command brings the files back, and applies the pipeline.yml that is there.
     """
     folder = root / FOLDER / LAST
-    if not (folder / TEXT).is_file():
+    if not (path := next(folder.glob("*.yml"), None)):
         raise ChangeError("there is nothing to undo: the last change is undone, or none was made")
     prepare(root)
-    text = (folder / TEXT).read_bytes().decode()
+    text = path.read_bytes().decode()
     Stage(folder).check(root, "then; undo that first")
-    is_changed = text.encode() != (mine := read_bytes(root / TEXT))
+    is_changed = path.name == TEXT and text.encode() != (mine := read_bytes(root / TEXT))
     if is_changed:
         keep_edits(root, {TEXT: mine})
     (root / FOLDER / TEXT).write_bytes(text.encode())  # for `keep_text`, if this is killed
     stage = Stage(folder.rename(root / f"{PREFIX}undo"))  # the next command undoes it
     count = stage.undo(root)
-    replace(root / TEXT, text)
+    if is_changed:
+        replace(root / TEXT, text)
     stage.remove()
-    remember(root)
     kept = f"; yours is {KEPT}/{TEXT}" if is_changed else ""
     print(f"{f'{TEXT} and ' * is_changed}{count} files are as they were{kept}")

@@ -15,6 +15,8 @@ from triton_ensemble.change.changes import Changes, Files, compare_renderings
 from triton_ensemble.change.git import list_skipped
 from triton_ensemble.change.kept import (
     CONFLICTS,
+    LEFT,
+    TEXT,
     keep_edits,
     keep_stage,
     keep_text,
@@ -127,7 +129,8 @@ class Change:
         root, contents = self.root, self.files.contents | self._update_conflicts()
         keep_edits(root, self.files.replaced)
         with make_stage(root) as stage:
-            keep_text(stage, root, self.made, self.old[PIPELINE].content)
+            name = LEFT if self.of.rules_of_update else TEXT
+            keep_text(stage, root, self.made, self.old[PIPELINE].content, name)
             with stage.write(root, contents):
                 keep_stage(stage, root)
         remember(root)

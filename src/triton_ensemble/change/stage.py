@@ -51,8 +51,13 @@ class Stage:
         """Give a project other contents of files, None for a file that goes; undo it if that or the block fails.
 
         They can be undone from then on, until the stage ends or is removed. A file that is replaced is missing at no
-        time: without its Makefile, a killed update could not be undone.
+        time, and a wheel, whose name is another in each version, goes last: without a Makefile and a wheel, a killed
+        update could not be undone.
         """
+        wheels_last = sorted(
+            contents, key=lambda path: contents[path] is None and path.endswith(".whl")
+        )
+        contents = {path: contents[path] for path in wheels_last}
         files = [
             (path, *self._prepare(root, number, path, content))
             for number, (path, content) in enumerate(contents.items())

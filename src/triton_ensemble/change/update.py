@@ -75,7 +75,9 @@ def _start(root: Path, chosen: argparse.Namespace) -> int:
             made = read_state(root).made
             template = Template.clone(stage.folder, made, root)
             old, new = _choose(template, str(made.get("_commit")), chosen)
-            paths = [*_unpack(template, new, stage.folder), os.environ.get("PYTHONPATH")]
+            # By paths from here: that of the project may have a colon, which ends a path.
+            paths = [os.path.relpath(path, root) for path in _unpack(template, new, stage.folder)]
+            paths.append(os.environ.get("PYTHONPATH", ""))
             environment = {
                 "PYTHONPATH": os.pathsep.join(filter(None, paths)),
                 "PYTHONSAFEPATH": "1",

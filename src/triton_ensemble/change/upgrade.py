@@ -59,8 +59,8 @@ class Upgrade:
         """Start the toolkit of the project's version, which renders the answers of that time."""
         self._template.unpack(self._old_wheel, self._work / "old-toolkit")
         mine = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        paths = [each for each in mine if not each.startswith(str(self._work))]
-        paths.insert(0, str(self._work / "old-toolkit"))
+        paths = [each for each in mine if self._work.name not in each]
+        paths.insert(0, "../old-toolkit")  # a path may have a colon, which would end it
         answers, target = self._state.root / FILE, self._work / "old-files"
         words = ["render", "--answers", str(answers), "--into", str(target)]
         return subprocess.Popen(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from triton_ensemble.environment.needs import read_torch_index
 from triton_ensemble.project import Project, ProjectError
 
 LOCK = Path("deploy/images.lock")
@@ -55,7 +56,7 @@ class Settings:
             models=_check_models(project.root, given.get("MODELS") or "copied"),
             docker=shlex.split(given.get("DOCKER") or "docker"),
             docker_options=_split_options(given.get("DOCKER_OPTIONS", "")),
-            torch_index=given.get("TORCH_INDEX") or project.torch_index,
+            torch_index=read_torch_index(given),
             build_secrets={id: path for id, path in build_secrets.items() if path},
             key_files={n: str(project.root / path) if path else "" for n, path in files.items()},
             has_gpus=given.get("GPUS") != "0",

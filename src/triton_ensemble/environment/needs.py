@@ -43,16 +43,28 @@ def read_given(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_torch_index(variables: Mapping[str, str]) -> str:
-    """Return the address of the index that PyTorch alone comes from: `torch_index`, unless a variable names another."""
-    return variables.get("TORCH_INDEX") or read_state(FACTS).get("torch_index", "")
+    """Return the address of the index that PyTorch alone comes from: `torch_index`, unless a variable names another.
+
+    The line of pipeline.yml counts before it is applied: without PyTorch there is no environment to apply it in.
+    """
+    path = Path("pipeline.yml")
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    found = re.search(r"""^torch_index: *["']?(https?://[^\s"'#]+)""", text, re.MULTILINE)
+    return variables.get("TORCH_INDEX") or (found[1] if found else "")
 
 
 def read_state(path: str | Path) -> dict[str, str]:
     """Return what a file of JSON has; nothing if it can't be read."""
     try:
         return dict(json.loads(Path(path).read_bytes()))
-    except (OSError, ValueError):
+    except (OSError, TypeError, ValueError):
         return {}
+
+
+def is_undo(words: Sequence[str], variables: Mapping[str, str]) -> bool:
+    """Return whether a command takes a change back, by whatever toolkit the environment has."""
+    undo = "--undo" in words or read_given(variables).get("UNDO")
+    return words[0] in ("apply", "update") and bool(undo)
 
 
 def list_parts(words: Sequence[str], variables: Mapping[str, str]) -> list[str]:
