@@ -27,7 +27,7 @@ from check_support import (
 )
 from gatekeeper import Gatekeeper
 from support import ROOT, Generate
-from wiring_support import WIRINGS
+from wiring_support import REFUSED, WIRINGS
 
 from triton_ensemble import catalog
 from triton_ensemble.check.engine import check
@@ -206,12 +206,15 @@ def test_the_check_finds_what_the_prompts_refuse_and_no_more(
     keeper: Gatekeeper, tmp_path: Path, name: str
 ) -> None:
     """The configs are those that the template would write if it refused nothing."""
-    answers, line = WIRINGS[name]
+    answers, refused = WIRINGS[name], REFUSED.get(name)
     saved = {"ensemble_name": "p", "triton_release": LOCAL, **answers}
     (tmp_path / ".copier-answers.yml").write_text(yaml.safe_dump(saved))
     repository = written(tmp_path / "model_repository", keeper.configs(answers))
     found = [each for each in places(repository) if not each.endswith(": steps-together")]
-    assert bool(found) == bool(line), (line, found)  # a warning of the release, not of the wiring
+    assert bool(found) == bool(refused), (
+        refused,
+        found,
+    )  # a warning of the release, not of the wiring
 
 
 ANY_FILE = ("model.py", "model.onnx", "model.pt", "model.plan")

@@ -44,14 +44,6 @@ def inner(*given: dict[str, Any], **more: Any) -> dict[str, Any]:
     return step("inner", ["A"], ["B"], "ensemble", tensors=tensors, steps=list(given), **more)
 
 
-CONTROL, CORRELATION_ID = ["sequence", "control_input", "S"], "CONTROL_SEQUENCE_CORRID"
-
-
-def controlled(name: str, control: dict[str, Any], **given: Any) -> dict[str, Any]:
-    sequence = {"control_input": [{"name": "S", "control": [control]}]}
-    return step(name, **given, sequence=sequence)
-
-
 ONE_READS_A = step("one", ["A"], ["B"])
 CASES: dict[str, tuple[Answers, list[Record]]] = {
     "nothing": (steps(ONE_READS_A, step("two", ["B"], ["C"])), []),
@@ -77,22 +69,6 @@ CASES: dict[str, tuple[Answers, list[Record]]] = {
         [
             ("form", [*ONE, "batching", "preferred_batch_size", 1], {"kind": "batch size", "json": "0"}),
             ("form", [*ONE, "gpus", 0], {"kind": "listed natural", "json": '"x"'}),
-        ],
-    ),
-    "a form that hides how a step hangs together, and not how others do": (
-        steps(
-            step("one", ["A"], ["nowhere"], instances=-1),
-            step("two", ["A"], ["B"], batching={"preferred_batch_size": [8, 99]}),
-            step("three", ["A"], ["C"], device="gpu"),
-        ),
-        [
-            ("form", [*ONE, "instances"], {"kind": "positive", "json": "-1"}),
-            (
-                "preferred-size",
-                ["steps", "two", "batching", "preferred_batch_size", 1],
-                {"size": 99, "max_batch_size": 8},
-            ),
-            ("no-gpu", ["steps", "three", "device"], {}),
         ],
     ),
     "a step that needs one without its form": (
@@ -122,52 +98,12 @@ CASES: dict[str, tuple[Answers, list[Record]]] = {
             ("data-type", ["tensors", "A"], {"given": "FP33"}),
         ],
     ),
-    "a tag of metrics": (
-        steps(step("one", ["A"], ["B"], metric_tags={"team": "a", "_x": 1}), step("two", ["B"], ["C"])),
-        [("metric-tag", [*ONE, "metric_tags", "_x"], {"name": "_x"})],
-    ),
-    "controls of sequences": (
-        steps(
-            controlled("one", {"kind": "CONTROL_SEQUENCE_END"}, inputs=["A"], outputs=["B"]),
-            controlled("two", {"int32_false_true": [0]}, inputs=["B"], outputs=["C"]),
-            controlled("three", {"kind": CORRELATION_ID, "bool_false_true": [False, True]}, inputs=["B"], outputs=["D"]),
-            controlled("four", {"kind": CORRELATION_ID, "data_type": "TYPE_FP32"}, inputs=["B"], outputs=["E"]),
-            D="FP32[4]",
-            E="FP32[4]",
-        ),
-        [
-            ("control-values", [*ONE, *CONTROL], {"kind": "CONTROL_SEQUENCE_END"}),
-            ("control-values", ["steps", "two", *CONTROL], {"kind": "CONTROL_SEQUENCE_START"}),
-            ("control-id", ["steps", "three", *CONTROL], {"kind": CORRELATION_ID}),
-            ("correlation-type", ["steps", "four", *CONTROL], {"type": "TYPE_FP32"}),
-        ],
-    ),
-    "a reshape of the ensemble, which hides what steps have": (
-        {**steps(ONE_READS_A, step("two", ["B"], ["C"])), "outputs": {"C": {"reshape": [5]}}},
-        [("reshape-values", ["outputs", "C", "reshape"], {"name": "C", "dims": [4], "reshape": [5]})],
-    ),
-    "unused tensors": (
-        steps(ONE_READS_A),
-        [("tensor-unused", ["tensors", "C"], {"name": "C"})],
-    ),
     "an output that is none, and a tensor that is none in an ensemble inside": (
         {**steps(inner(step("one", ["X"], ["B"])), step("out", ["B"], ["C"])), "outputs": ["Z"]},
         [
             ("output-unknown", ["outputs", "Z"], {"name": "Z"}),
             ("no-tensor", ["steps", "inner", "steps", "one", "inputs", "X"], {"verb": "reads", "tensor": "X"}),
         ],
-    ),
-    "one row that is read, and two that others have": (
-        {
-            **steps(
-                step("one", ["A"], ["B"], max_batch_size=2),
-                step("two", {"x": {"tensor": "B", "dims": [2, 4]}}, ["C"]),
-            ),
-            "max_batch_size": 0,
-        },
-        [("rows-kept", [*ONE, "outputs", "B"], {
-            "tensor": "B", "rows": 1, "who": "step two reads", "other": "FP32[2, 4]",
-        })],
     ),
     "a model that is no step's": (
         steps(
@@ -209,10 +145,6 @@ CASES: dict[str, tuple[Answers, list[Record]]] = {
             ("choice", ["steps", "inner", *ONE, "device"], {"given": '"tpu"'}),
             ("no-gpu", ["steps", "out", "device"], {}),
         ],
-    ),
-    "an answer that the others hang on": (
-        steps(step("one", ["A"], ["B"], batching={"preferred_batch_size": [99]})) | {"max_batch_size": -1},
-        [("form", ["max_batch_size"], {"kind": "natural", "json": "-1"})],
     ),
     "the text of a pipeline": (
         {"flow": "one python: A FP32[1] -> B\ntwo pythom: B -> C FP32[1]"},

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from gatekeeper import Gatekeeper
-from wiring_support import WIRINGS, batched
+import yaml
+from gatekeeper import DEFAULTS, Gatekeeper
+from wiring_support import REFUSED, WIRINGS, batched
+
+from triton_ensemble.check.pipeline.check import check_answers
 
 
 @pytest.fixture(scope="module")
@@ -15,16 +17,17 @@ def keeper(template: Path) -> Gatekeeper:
     return Gatekeeper(template)
 
 
-@pytest.mark.parametrize(("answers", "line"), WIRINGS.values(), ids=WIRINGS)
-def test_a_wiring_is_accepted_or_refused_with_a_line(
-    keeper: Gatekeeper, answers: dict[str, Any], line: str
-) -> None:
-    assert keeper.line(answers) == line
+@pytest.mark.parametrize("name", WIRINGS)
+def test_a_wiring_is_accepted_or_refused_at_a_line(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yml"
+    path.write_text(yaml.safe_dump(DEFAULTS | WIRINGS[name], sort_keys=False))
+    found = [f"{each.line} {each.rule}: {each.words}" for each in check_answers(path)]
+    assert found == REFUSED.get(name, [])
 
 
 def test_a_step_that_depends_on_all_inputs_is_listed_first(keeper: Gatekeeper) -> None:
     def models(name: str) -> list[str]:
-        answers = WIRINGS[name][0]
+        answers = WIRINGS[name]
         unfused = {**answers, "steps": [{**given, "fuse": False} for given in answers["steps"]]}
         return [step["model"] for step in keeper.graph(unfused)["ensembles"][0]["scheduling"]]
 
