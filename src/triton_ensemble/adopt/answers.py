@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -107,11 +107,12 @@ def _pipeline(ensemble: Model, adoption: Adoption) -> Fields:
     """Return `tensors` and `steps` of one ensemble."""
     steps = steps_of(ensemble, adoption.models)
     table = _tensors(ensemble, steps)
-    fields = [_step(step, table, adoption) for step in steps]
-    for caller in fields:  # which grows by what each calls
+    fields, waiting = list[Fields](), deque(_step(step, table, adoption) for step in steps)
+    while waiting:
+        caller = waiting.popleft()
         called = adoption.calls.get(caller["name"], ())
-        caller |= {"calls": [*called]} if called else {}
-        fields += [_step(only_called(adoption.models[name]), table, adoption) for name in called]
+        fields.append(caller | ({"calls": [*called]} if called else {}))
+        waiting += [_step(only_called(adoption.models[name]), table, adoption) for name in called]
     return {"tensors": {name: _short(entry) for name, entry in table.items()}, "steps": fields}
 
 
