@@ -518,6 +518,9 @@ WIRINGS: dict[str, dict[str, Any]] = {
     "a call of a step of sequences": wired(
         step("a", ["A"], ["M"], calls=["b"]), step("b", ["M"], ["X"], sequence={"direct": {}})
     ),
+}
+# The same of single fields, a case of each rule that is not above.
+MISTAKES: dict[str, dict[str, Any]] = {
     "batches without rows": alone(max_batch_size=0, batching=True) | {"max_batch_size": 0},
     "batches of sequences": alone(sequence={"direct": {}}, batching=True),
     "a size above the batches": batched(preferred_batch_size=[4, 99, 8]),
@@ -552,12 +555,17 @@ WIRINGS: dict[str, dict[str, Any]] = {
             ]
         }
     ),
+    "a file of an adopted step that Python cannot import": alone(adopted=True, file="model.1.py"),
     "a tag that ends Triton": alone(metric_tags={"team": "a", "_x": "1"}),
     "a GPU where there is none": alone(device="gpu"),
     "a GPU where there is none, of an instance": alone(
         instances=[{"device": "cpu"}, {"device": "gpu"}]
     ),
     "a GPU above the count": {**alone(device="gpu", gpus=[0, 2]), "gpu_count": 1},
+    "a GPU above the count, of an instance": {
+        **alone(instances=[{"device": "gpu", "gpus": [1]}]),
+        "gpu_count": 1,
+    },
     "GPUs of a step on the CPU": {**alone(device="cpu", gpus=[0]), "gpu_count": 1},
     "GPUs beside groups": {
         **alone(device="gpu", gpus=[0], instances=[{"device": "gpu"}]),

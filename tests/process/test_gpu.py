@@ -266,37 +266,6 @@ def test_each_step_is_placed_as_it_says(generate: Generate) -> None:
         assert placed(config, 3) == want, name
 
 
-REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"device": "gpu", "gpus": [3]}, "uses GPU 3, but `gpu_count` is 3; they are numbered from 0"),
-    (
-        {"gpus": [0], "device": "cpu"},
-        "names `gpus`, but runs on the device cpu; write `device: gpu` or drop them",
-    ),
-    (
-        {"gpus": [0], "instances": [{"gpus": [1]}]},
-        "names `gpus` beside a list of `instances`; write them in the groups of the list",
-    ),
-    (
-        {"gpus": [0], "instances": "none"},
-        "names `gpus` beside `instances: none`; drop one",
-    ),
-    (
-        {"instances": [{"device": "gpu", "gpus": [3]}]},
-        "uses GPU 3, but `gpu_count` is 3; they are numbered from 0",
-    ),
-]
-
-
-@pytest.mark.parametrize(("fields", "line"), REFUSED)
-def test_a_place_that_is_not_there_is_refused(
-    template: Path, fields: dict[str, Any], line: str
-) -> None:
-    steps = [step("one", {"x": "A"}, {"y": "B"}, "onnxruntime", **fields)]
-    tensors = {"A": "FP32[4]", "B": "FP32[4]"}
-    answers = {"gpu_count": 3, "max_batch_size": 8, "tensors": tensors, "steps": steps}
-    assert Gatekeeper(template).line(answers) == f"step one: {line}"
-
-
 def test_the_example_of_the_page_is_placed_as_it_says(generate: Generate) -> None:
     page = (ROOT / "docs/gpu.md").read_text()
     example, *_ = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)

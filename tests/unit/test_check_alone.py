@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from model_bytes import ONNX_FILE, SMALLEST
 
 from triton_ensemble.check.engine import check
@@ -21,10 +20,9 @@ from triton_ensemble.check.examples import (
     write,
 )
 from triton_ensemble.check.finding import Finding
-from triton_ensemble.check.pipeline.lines import PipelineLines
+from triton_ensemble.check.pipeline.places import find_place
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rules.ensembles import CHAIN
-from triton_ensemble.config import Field
 from triton_ensemble.terminal import shorten
 
 ANSWERS = ".copier-answers.yml"
@@ -448,7 +446,6 @@ FIELDS = {
     "default_model_filename": "file",
     "dynamic_batching": "batching",
     "input": "inputs",
-    "instance_group": "instances",
     "kind": "device",
     "label_filename": "labels",
     "max_batch_size": "max_batch_size",
@@ -466,10 +463,9 @@ FIELDS = {
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_the_answer_that_a_field_comes_from(field: str) -> None:
-    answers = ["name: m", *(f"  {answer}: 1" for answer in FIELDS.values())]
-    root = yaml.compose("steps:\n- " + "\n".join(answers))
-    line = PipelineLines(root).find_config_line(["m"], [Field(field, 1)])
-    assert line == 3 + list(FIELDS).index(field)
+    step = {"name": "m", **dict.fromkeys(FIELDS.values(), 1)}
+    answered = {"steps": [step], "graph": {"models": []}}
+    assert find_place(answered, "m", f"{field}: 1\n", 1) == ["steps", "m", FIELDS[field]]
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,6 @@ REFUSED = {
         9,
         "ensemble: has in `config` platform",
     ),
-    "a rule on a field": ("level: 1", "level: 3", 23, "`default_priority_level` from 1 to 2"),
 }
 
 
@@ -92,17 +91,23 @@ def test_what_the_template_refuses(name: str, tmp_path: Path) -> None:
 
 # The same for what only the check of the configs says, with the model and the field.
 FINDINGS = {
+    "a rule on a field": (
+        "level: 1",
+        "level: 3",
+        23,
+        "batching-priority: step two: batching.default_priority_level: ",
+    ),
     "`config` on one line": (
         "    max_batch_size: 8\n",
         "    max_batch_size: 8\n    config: 'runtime: \"x\"'\n",
         21,
-        "backend: model two, runtime: unable to find backend library 'x'",
+        "backend: step two: config: unable to find backend library 'x'",
     ),
     "a field of `config`": (
         "      default_priority_level: 1\n",
         "      default_priority_level: 1\n    config: |\n      # its own\n      instance_group { kind: 9 }\n",
         26,
-        "instance-kind: model two, instance_group.kind",
+        "instance-kind: step two: config: instance group two_1 ",
     ),
 }
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from answers_support import GOOD, one
-from support import step
+from support import ROOT, step
 
+from triton_ensemble import catalog
 from triton_ensemble.check.formats import format_text
+from triton_ensemble.check.pipeline import check
 from triton_ensemble.check.pipeline.check import check_pipeline
 from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.check.pipeline.problems import list_problems
@@ -159,6 +162,14 @@ def test_the_records_of_answers(name: str) -> None:
     assert records(given) == expected
 
 
+def test_each_rule_that_stays_on_answers_has_its_reason() -> None:
+    code = "".join(path.read_text() for path in Path(check.__file__).parent.glob("rules/*.py"))
+    words = set(re.findall(r'"([a-z]+(?:-[a-z]+)*)"', code)) & catalog.table("problems").keys()
+    page = (ROOT / "docs/decisions/jinja.md").read_text().partition("| Reason ")[2]
+    listed = set(re.findall("`([a-z-]+)`", page))
+    assert words == listed, "change the table in docs/decisions/jinja.md"
+
+
 def test_the_records_of_a_text() -> None:
     text = "one python: A FP32[1] -> B FP32[1]\ntwo pythom: B -> C FP33[1]\n"
     found = list_problems({"starting_pipeline": "my-own", "flow": text}, rules())
@@ -188,7 +199,11 @@ def test_a_name_that_begins_as_another_or_has_a_blank(name: str, tmp_path: Path)
     path.write_text(SPACES.format(name=name))
     assert [(each.line, each.what) for each in check_pipeline(path)] == [
         (5, f"tensor {name}: has the type FLOAT"),
-        (9, "step one: prefers batches of 99, but its `max_batch_size` is 8"),
+        (
+            9,
+            "step one: batching.preferred_batch_size: dynamic batching preferred size "
+            "must be <= max batch size for one",
+        ),
     ]
 
 

@@ -51,7 +51,7 @@ def test_what_differs_may_be_nothing_of_the_models() -> None:
         ),
         (
             {"prod": {"steps": {"one": {"instances": [{"device": "gpu", "gpus": [1]}]}}}},
-            "stage prod: step one: uses GPU 1, but `gpu_count` is 1; they are numbered from 0",
+            "stage prod: step one: instances.gpus: instance group one_0 of model one wants a GPU that the server has not: ",
         ),
         ({"prod": {}}, "stages prod: is {}; write a mapping"),
         ({"Prod": {"replicas": 2}}, 'stages has the name "Prod"; write one of at most 30 small '),

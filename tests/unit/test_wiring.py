@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from gatekeeper import DEFAULTS, Gatekeeper
-from wiring_support import REFUSED, WIRINGS, batched
+from wiring_support import MISTAKES, REFUSED, WIRINGS, batched
 
 from triton_ensemble.check.pipeline.check import check_answers
 
@@ -17,10 +17,10 @@ def keeper(template: Path) -> Gatekeeper:
     return Gatekeeper(template)
 
 
-@pytest.mark.parametrize("name", WIRINGS)
+@pytest.mark.parametrize("name", WIRINGS | MISTAKES)
 def test_a_wiring_is_accepted_or_refused_at_a_line(name: str, tmp_path: Path) -> None:
     path = tmp_path / "pipeline.yml"
-    path.write_text(yaml.safe_dump(DEFAULTS | WIRINGS[name], sort_keys=False))
+    path.write_text(yaml.safe_dump(DEFAULTS | (WIRINGS | MISTAKES)[name], sort_keys=False))
     found = [f"{each.line} {each.rule}: {each.words}" for each in check_answers(path)]
     assert found == REFUSED.get(name, [])
 

@@ -6,16 +6,16 @@ The steps, samples and scripts beside the file are checked against it too.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from triton_ensemble.answers import LEFT_OUT, UnreadableAnswers, answers_of, read_answers
 from triton_ensemble.check.finding import Finding
-from triton_ensemble.check.pipeline.findings import findings_in, write_repository
+from triton_ensemble.check.pipeline.findings import find_in_configs
 from triton_ensemble.check.pipeline.lines import PipelineLines
+from triton_ensemble.check.pipeline.places import name_place
 from triton_ensemble.check.pipeline.problems import list_problems
-from triton_ensemble.config import Field, Model
 from triton_ensemble.pipeline.rules import Answers, Problem, Rules
 from triton_ensemble.pipeline.rules import rules as template_rules
 from triton_ensemble.project import is_stub_code
@@ -53,7 +53,8 @@ def check_answers(path: Path) -> list[Finding]:
 
 
 def _finding(path: Path, lines: PipelineLines, problem: Problem, rules: Rules) -> Finding:
-    return Finding(path, lines.find_line(problem.where), RULE, *rules.format_problem(problem))
+    rule = problem.args.get("id", RULE)
+    return Finding(path, lines.find_line(problem.where), rule, *rules.format_problem(problem))
 
 
 def read_saved_answers(path: Path, rules: Rules) -> Answers:
@@ -65,38 +66,10 @@ def read_saved_answers(path: Path, rules: Rules) -> Answers:
 def _check_configs(
     path: Path, answered: Answers, rules: Rules, lines: PipelineLines, is_own: bool
 ) -> Iterator[Finding]:
-    with TemporaryDirectory() as folder:
-        configs = rules.render_configs(answered)
-        repository = write_repository(Path(folder), answered, configs)
-        repository.project, repository.is_own = path.parent, is_own
-        for manifest, content in rules.manifests(answered).items():
-            (repository.folder / manifest).write_text(content, encoding="utf-8")
-        for each in findings_in(repository):
-            if not each.file.is_relative_to(folder):
-                if each.rule != "step-signature" or not is_stub_code(each.file):
-                    yield each  # a stub follows when the answers are applied
-                continue
-            name = each.file.parent.name
-            fields = _find_path(each.line, repository.models.get(name))
-            where = ".".join(field.name for field in fields)
-            line = lines.find_config_line(_step_names(name, answered["graph"]), fields)
-            what = f"model {name}{', ' * bool(where)}{where}: {each.what}"
-            yield Finding(path, line, each.rule, what, each.instead, each.severity)
-
-
-def _find_path(line: int, model: Model | None) -> list[Field]:
-    """Return the fields around a line of a model's config, from the outermost on."""
-    path: list[Field] = []
-    inside = model.fields.inside if model else []
-    while before := [field for field in inside if field.line <= line]:
-        path.append(before[-1])
-        inside = before[-1].inside
-    return path
-
-
-def _step_names(model: str, graph: Answers) -> Iterator[str]:
-    """Iterate over the steps from which a model may come: its own, the steps that share it, or the step of a copied tensor."""
-    yield model
-    for each in graph["models"]:
-        if each["name"] == model:
-            yield from (step["name"] for step in each.get("steps", []))
+    for each, where in find_in_configs(answered, rules, path.parent, is_own):
+        if where is not None:
+            owner, field = name_place(where)
+            what = f"{''.join(owner)}{field}{': ' * bool(field)}{each.what}"
+            yield replace(each, file=path, line=lines.find_line(where), what=what)
+        elif each.rule != "step-signature" or not is_stub_code(each.file):
+            yield each  # a stub follows when the answers are applied

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from triton_ensemble.check import engine
 from triton_ensemble.check.finding import Finding
+from triton_ensemble.check.pipeline.places import Where, find_place, split_lists
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.config import read_models
-from triton_ensemble.pipeline.rules import Answers
+from triton_ensemble.pipeline.rules import Answers, Rules
 
 # Rules on the text of a model.py.
 CODE_RULES = ("arguments", "class", "execute", "import", "syntax", "version")
@@ -33,6 +35,30 @@ def write_repository(folder: Path, answered: Answers, configs: dict[str, str]) -
             (folder / name / str(version)).mkdir(parents=True, exist_ok=True)
         (folder / name / "config.pbtxt").write_text(config, encoding="utf-8")
     return Repository(folder, read_models(folder), answered, answered["triton_release"])
+
+
+def find_in_configs(
+    answered: Answers, rules: Rules, project: Path | None = None, is_own: bool = False
+) -> Iterator[tuple[Finding, Where | None]]:
+    """Iterate over the findings in the configs of answers, with the places that they come from.
+
+    A finding in a file of the `project` has no place. If it `is_own`, rules of its team may run.
+    """
+    rendered = rules.render_configs(answered).items()
+    configs = {name: split_lists(config) for name, config in rendered}
+    with TemporaryDirectory() as folder:
+        repository = write_repository(Path(folder), answered, configs)
+        repository.project, repository.is_own = project or Path(folder, ".none"), is_own
+        if project:
+            for manifest, content in rules.manifests(answered).items():
+                (repository.folder / manifest).write_text(content, encoding="utf-8")
+        for each in findings_in(repository):
+            name = each.file.parent.name
+            inside = each.file.is_relative_to(folder)
+            if inside:
+                yield each, find_place(answered, name, configs.get(name, ""), each.line)
+            else:
+                yield each, None
 
 
 def findings_in(repository: Repository) -> list[Finding]:

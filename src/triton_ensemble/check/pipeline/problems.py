@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from itertools import count
+from operator import itemgetter
 from typing import Any
 
 import yaml
 
+from triton_ensemble.check.finding import Finding
+from triton_ensemble.check.pipeline.findings import find_in_configs
+from triton_ensemble.check.pipeline.places import Where, name_place, put_in_words_of_answers
 from triton_ensemble.check.pipeline.rules import problems_of_ensemble, problems_of_file
 from triton_ensemble.check.pipeline.rules.openai import openai
 from triton_ensemble.check.pipeline.rules.stages import stages
@@ -18,6 +22,7 @@ from triton_ensemble.pipeline.rules import Answers, Problem, Rules
 Place = tuple[str | int, ...]
 TABLES = {"tensors", "steps"}  # answers of which a part may be wrong, while the rest hangs together
 # Answers without which it can't be said how anything hangs together.
+SIDES = {"inputs", "outputs"}
 NEEDED = TABLES | {"ensemble", "flow", "gpu_count", "max_batch_size", "triton_release"}
 
 
@@ -45,11 +50,43 @@ def _check_wiring(answers: Answers, rules: Rules, whole: bool) -> Iterator[Probl
     refused = {_step(each) for each in found}
     for each in problems_of_file(graph, answers, whole and not found):
         if _step(each) not in refused:
+            found = [*found, each]
             yield each
+    for each in _check_configs(answers, rules, {_step(each) for each in found}, whole):
+        found.append(each)
+        yield each
     if whole and not found:
         yield from openai(graph, answers)
         yield from stages(graph, answers)
         yield from _check_stages(answers, rules)
+
+
+def _check_configs(
+    answers: Answers, rules: Rules, refused: set[Place], whole: bool
+) -> Iterator[Problem]:
+    """Yield the first error of each step and ensemble that the check of the configs finds, unless it is refused anyway."""
+    ensembles = {each["name"] for each in answers["graph"]["ensembles"]}
+    errors = [
+        (each.file.parent.name in ensembles, each, where)
+        for each, where in find_in_configs(answers, rules)
+        if each.severity == "error" and where is not None
+    ]
+    for is_ensemble, each, where in sorted(errors, key=itemgetter(0)):
+        # The rules on answers know better how steps hang together, also where code adds tensors.
+        own = "ensemble" in where or (whole and not refused and SIDES & set(where))
+        if _step_at(where) not in refused and (own or not is_ensemble):
+            refused = {*refused, _step_at(where)}
+            yield _make_problem(each, where)
+
+
+def _make_problem(finding: Finding, where: Where) -> Problem:
+    """Return what the check finds in a config in the words of pipeline.yml."""
+    place, field = name_place(where)
+    instead = finding.instead
+    if "config" not in where:
+        instead = put_in_words_of_answers(instead)
+    words = {"what": f"{field}{': ' * bool(field)}{finding.what}", "instead": instead}
+    return Problem("in-config", where, {**words, "id": finding.rule}, "", place)
 
 
 def _check_stages(answers: Answers, rules: Rules) -> Iterator[Problem]:
@@ -63,8 +100,12 @@ def _check_stages(answers: Answers, rules: Rules) -> Iterator[Problem]:
 
 def _step(problem: Problem) -> Place:
     """Return the place of the step that a problem is in."""
-    depth = next(i for i in count(0, 2) if problem.where[i : i + 1] != ["steps"])
-    return tuple(problem.where[:depth])
+    return _step_at(problem.where)
+
+
+def _step_at(where: Where) -> Place:
+    depth = next(i for i in count(0, 2) if where[i : i + 1] != ["steps"])
+    return tuple(where[:depth])
 
 
 def _drop_places(gone: set[Place], answers: Answers) -> Answers:

@@ -78,12 +78,12 @@ def batching_lost(ensemble: Ensemble) -> Iterator[Problem]:
 def batching_size(model: Model) -> Iterator[Problem]:
     """Preferred batch sizes are from 1 to max_batch_size."""
     most = model.config.max_batch_size
-    for size in model.config.dynamic_batching.preferred_batch_size:
+    for i, size in enumerate(model.config.dynamic_batching.preferred_batch_size):
         if not 0 < size <= most:
             must = "positive" if size <= 0 else "<= max batch size"
             what = f"dynamic batching preferred size must be {must} for {model.name}"
             instead = f"it is {size}, max_batch_size {most}; drop it or raise that"
-            yield model.problem(what, instead, BATCHING, "preferred_batch_size")
+            yield model.problem(what, instead, BATCHING, ("preferred_batch_size", i))
 
 
 @warning(
@@ -194,7 +194,7 @@ def batching_priority(model: Model) -> Iterator[Problem]:
                 f"in range [1, {levels}] for {model.name}"
             )
             place = (BATCHING, ("priority_queue_policy", str(level)))
-            yield model.problem(what, f"it has {level}", *place)
+            yield model.problem(what, f"it has {level}; drop it, or raise priority_levels", *place)
 
 
 @error(
@@ -306,7 +306,7 @@ def metric_tags(model: Model) -> Iterator[Problem]:
     for tag in model.config.metric_tags:
         if not re.fullmatch("([A-Za-z0-9][A-Za-z0-9_]*)?", tag):
             what = f"Invalid label name: {tag!r} among the metric_tags ends Triton"
-            yield model.problem(what, "write letters, digits and _", "metric_tags")
+            yield model.problem(what, "write letters, digits and _", ("metric_tags", tag))
 
 
 def _iter_groups(model: Model) -> Iterator[tuple[int, Any, str]]:

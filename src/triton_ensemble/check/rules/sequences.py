@@ -42,12 +42,12 @@ def _sequence(content: str) -> str:
 def sequence_batching(model: Model) -> Iterator[Problem]:
     """Preferred batch sizes and candidates are within their limits, and the slot utilization is a fraction."""
     given, most = model.config.sequence_batching, model.config.max_batch_size
-    for size in given.oldest.preferred_batch_size:
+    for i, size in enumerate(given.oldest.preferred_batch_size):
         if not 0 < size <= most:
             must = "positive" if size <= 0 else "<= max batch size"
             what = f"sequence batching preferred batch size must be {must} for {model.name}"
-            instead = f"it is {size}, max_batch_size {most}"
-            yield model.problem(what, instead, SEQUENCE, "oldest", "preferred_batch_size")
+            instead = f"it is {size}, max_batch_size {most}; drop it or raise that"
+            yield model.problem(what, instead, SEQUENCE, "oldest", ("preferred_batch_size", i))
     if given.oldest.max_candidate_sequences > MOST_CANDIDATES:
         what = f"{model.name} sets memory aside for each candidate sequence, 0.7 GB for a million"
         instead = f"write {MOST_CANDIDATES} or less"
@@ -91,7 +91,11 @@ def sequence_control(model: Model) -> Iterator[Problem]:
 
 
 def _check_control(model: Model, why: str, *place: Part) -> Problem:
-    instead = "see ModelSequenceBatching in Triton's model_config.proto"
+    instead = "write two values once, like fp32_false_true: [0, 1]"
+    if CORRELATION_ID in why:
+        instead = "write data_type: TYPE_UINT64 alone"
+    if "multiple" in why or "must have a name" in why:
+        instead = "give each kind a control_input with a name of its own"
     return model.problem(f"{why} for {model.name}", instead, *place)
 
 

@@ -284,5 +284,6 @@ def instance_gpu_count(served: Served) -> Iterator[Problem]:
             who = f"instance group {group.name or f'{model.name}_{i}'} of model {model.name}"
             what = f"{who} wants a GPU that the server has not: it has {count}"
             place: Part = ("instance_group", i)
-            instead = "write KIND_CPU, or raise gpu_count in pipeline.yml"
-            yield model.problem(what, instead, place, "kind")
+            lower = "number them from 0" if group.gpus else "write KIND_CPU"
+            part = "gpus" if group.gpus else "kind"
+            yield model.problem(what, f"{lower}, or raise gpu_count in pipeline.yml", place, part)

@@ -15,12 +15,7 @@ from triton_ensemble.check.pipeline.rules.calls import calls
 from triton_ensemble.check.pipeline.rules.config_text import config, config_of_ensemble
 from triton_ensemble.check.pipeline.rules.devices import devices, engine
 from triton_ensemble.check.pipeline.rules.rows import rows
-from triton_ensemble.check.pipeline.rules.settings import (
-    release,
-    settings,
-    settings_of_ensemble,
-    use,
-)
+from triton_ensemble.check.pipeline.rules.settings import release, settings, use
 from triton_ensemble.check.pipeline.rules.tensors import tensors
 from triton_ensemble.check.pipeline.rules.warmups import warmup
 from triton_ensemble.pipeline.rules import Answers, Problem
@@ -39,7 +34,7 @@ OF_MODELS: tuple[Rule, ...] = (
     devices,
     tensors,
 )
-OF_ENSEMBLES: tuple[Rule, ...] = (settings_of_ensemble, config_of_ensemble)
+OF_ENSEMBLES: tuple[Rule, ...] = (config_of_ensemble,)
 OF_PIPELINES = (wiring.interface, wiring.tensors, wiring.decoupled, wiring.fused, rows)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from triton_ensemble import catalog
-from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
+from triton_ensemble.pipeline.rules import Answers, Problem, problem
 
 TEXT_OR_COMMENT = re.compile(r"\"(\\.|[^\"\\])*\"|'(\\.|[^'\\])*'|#[^\n]*")
 INNERMOST_BLOCK = re.compile(r"[{<\[][^{}<>\[\]]*[}>\]]")
@@ -34,23 +34,14 @@ def _problems(text: str, written: Sequence[str]) -> Iterator[Problem]:
     known, text = catalog.table("config"), TEXT_OR_COMMENT.sub(" 0 ", text)
     while INNERMOST_BLOCK.search(text):
         text = INNERMOST_BLOCK.sub(" : ", text)
-    if sign := re.search(r"[{}<>\[\]\"']", text):
-        yield problem("config-open", "config", sign=sign[0])
     fields = re.findall(r"([A-Za-z_]\w*)\s*:", text)
     for i, field in enumerate(fields):
         single, before = known["fields"].get(field) == "single", fields[:i]
         others = [each for each in (*written, *before) if each in known["schedulers"]]
-        if field not in known["fields"]:
-            near = nearest(field, known["fields"])
-            yield problem("config-unknown", "config", near=near, field=field)
         if field in known["answers"]:
             yield problem("config-answer", "config", field=field, answer=known["answers"][field])
-        if field in known["not_of_ensemble"] and "ensemble_scheduling" in written:
-            yield problem("config-not-of-ensemble", "config", field=field)
         if single and field in written:
             yield problem("config-written", "config", field=field)
-        if single and field in before:
-            yield problem("config-twice", "config", field=field)
         if field in known["schedulers"] and others:
             batches, words = "dynamic_batching" in written, {"field": field, "other": others[0]}
             yield problem("config-batching" if batches else "config-schedulers", "config", **words)

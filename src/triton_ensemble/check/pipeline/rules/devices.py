@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble import catalog
 from triton_ensemble.check.dims import is_same_dims
 from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
 
-# Those whose processes start with the server, as TensorRT-LLM's do, find the GPUs themselves.
-GPU_ALONE = {name for name, row in catalog.backends().items() if row.gpu and not row.device}
-
 
 def devices(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
-    """Instances are on GPUs that there are."""
-    groups, gpus, count = step["groups"], step.get("gpus", []), answers["gpu_count"]
+    """There are GPUs for a step that asks for them, and the config has those that it names."""
+    groups, gpus = step["groups"], step.get("gpus", [])
     if gpus and groups:
         yield problem("gpus-of-groups", "gpus")
     if gpus and step.get("instances") == "none":
         yield problem("gpus-of-none", "gpus")
-    for i, group in enumerate(groups or [{"gpus": gpus}]):
+    for i, group in enumerate(groups or [{}]):
         place: list[str | int] = ["instances", i] if groups else []
-        device, gpus = group.get("device", step["device"]), group.get("gpus", [])
-        if device == "gpu" and not count:
+        if group.get("device", step["device"]) == "gpu" and not answers["gpu_count"]:
             yield problem("no-gpu", *place, "device")
-        if device == "cpu" and step["engine"] in GPU_ALONE:
-            yield problem("gpu-backend-cpu", *place, "device", engine=step["engine"])
-        if gpus and device in ("cpu", "model"):
-            yield problem("gpus-elsewhere", *place, "gpus", device=device)
-        if gpus and max(gpus) >= count:
-            yield problem("gpu-number", *place, "gpus", gpu=max(gpus), count=count)
 
 
 def engine(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:

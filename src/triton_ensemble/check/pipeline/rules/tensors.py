@@ -12,7 +12,7 @@ OTHER = {"inputs": "outputs", "outputs": "inputs"}
 
 
 def tensors(owner: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
-    """A tensor has the fields of its side; a reshape keeps the values, labels lie beside the config, a format is of three dims."""
+    """A tensor has the fields of its side; a reshape keeps the values, labels lie beside the config."""
     fields = catalog.table("bindings")
     for at, each in ((side, each) for side in OTHER for each in owner[side]):
         name, dims, reshape = each["name"], each["dims"], each["reshape"]
@@ -30,9 +30,6 @@ def tensors(owner: Answers, graph: Answers, answers: Answers) -> Iterator[Proble
             yield problem("reshape-scalar", at, name, "reshape", name=name)
         if "/" in each.get("labels", "") and not owner["adopted"]:
             yield problem("labels-folder", at, name, "labels", labels=each["labels"])
-        if "format" in each and len(dims) != 3:
-            words = {"name": name, "format": each["format"], "count": len(dims)}
-            yield problem("format-dims", at, name, "format", **words)
 
 
 def _is_optional(tensor: str | None, graph: Answers) -> bool:

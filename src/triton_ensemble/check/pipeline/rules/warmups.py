@@ -9,19 +9,15 @@ from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
 
 
 def warmup(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
-    """A warmup has the inputs of the model, with its dims, and rows that it takes."""
-    names, most = [each["name"] for each in step["inputs"]], step["max_batch_size"]
+    """A warmup has the inputs of the model, with its dims, also where the config leaves them out."""
+    names = [each["name"] for each in step["inputs"]]
     for i, each in enumerate(step.get("warmup", [])):
         given = {str(name): value for name, value in each["inputs"].items()}
         place: list[str | int] = ["warmup", i]
-        rows = each.get("batch_size", 1)
         for name in given:
             if name not in names:
                 words = {"near": nearest(name, names), "name": name, "names": ", ".join(names)}
                 yield problem("warmup-unknown", *place, "inputs", name, **words)
-        if rows > max(most, 1):
-            words = {"rows": rows, "max_batch_size": most}
-            yield problem("warmup-rows", *place, "batch_size", **words)
         for own in step["inputs"]:
             name, said = own["name"], given.get(own["name"], {})
             dims = said.get("dims", []) if isinstance(said, dict) else []
