@@ -22,6 +22,7 @@ import yaml
 from click.testing import CliRunner
 from copier.errors import UserMessageError
 
+from triton_ensemble import catalog
 from triton_ensemble.cli import main
 from triton_ensemble.launch import Environment
 from triton_ensemble.repository.sources import iter_adapter_files
@@ -255,7 +256,8 @@ def step(
 
 
 NAMED = yaml.safe_load(Path(__file__).with_name("named_pipelines.yml").read_text("utf-8"))
-PIPELINES: dict[str, dict[str, Any]] = NAMED["pipelines"]
+EXAMPLES = {n.replace("-", " "): {"starting_pipeline": n} for n in catalog.table("examples")}
+PIPELINES: dict[str, dict[str, Any]] = EXAMPLES | NAMED["pipelines"]
 UNUSUAL: dict[str, dict[str, Any]] = NAMED["unusual"]
 OPEN_DIMS: dict[str, Any] = NAMED["open dims"]
 

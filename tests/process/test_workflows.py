@@ -282,15 +282,11 @@ def test_each_image_of_the_server_is_tested_and_all_are_signed(
     assert (process.returncode, process.stderr) == (2, line)
 
 
-EXAMPLES = sorted(path.parent.name for path in ROOT.glob("examples/*/pipeline.yml"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["test", "gpu"])
-def test_our_own_try_each_example(name: str, git_template: Path, tmp_path: Path) -> None:
+def test_our_own_try_an_example(name: str, git_template: Path, tmp_path: Path) -> None:
     """The command that generates it runs as it stands."""
     job = read(ROOT / f".github/workflows/{name}.yml")["jobs"]["example"]
-    assert sorted(job["strategy"]["matrix"]["example"]) == EXAMPLES
     [command] = [step["run"] for step in job["steps"] if "copier copy" in step.get("run", "")]
     command = command.replace('"$EXAMPLE"', "my-own")
     words = [str(tmp_path / "p") if word == "build/example" else word for word in command.split()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import sys
 from typing import Any
 
@@ -16,29 +17,16 @@ from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, serve, slow_but
 pytestmark = pytest.mark.slow
 
 HTTP, GRPC = "http://127.0.0.1:8000", "grpc://127.0.0.1:8001"
+LISTS = runpy.run_path(str(ROOT / "scripts/lists.py"))
 # The project of each page with a client, what stands before its block, and a pattern of what it prints.
 CLIENTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "docs/client.md": ({}, "images = [[open('samples/digit-7.jpg', 'rb').read()]]\n", r"\[\['7'"),
     "docs/llm.md": ({}, "", r" \w+ \w+"),
-    "examples/object-detection/README.md": (
-        {"starting_pipeline": "object-detection"},
-        "",
-        r"table 394.0 380.0 709.0 529.0",
-    ),
-    "examples/ocr/README.md": ({"starting_pipeline": "ocr"}, "", r"48213"),
-    "examples/retrieval/README.md": ({"starting_pipeline": "retrieval"}, "", r"Triton joins"),
-    "examples/speech-activity/README.md": (
-        {"starting_pipeline": "speech-activity"},
-        "",
-        r"start 0.482\nend 2.302\nstart 3.01\nend 5.76\n",
-    ),
-    "examples/tabular/README.md": (
-        {"starting_pipeline": "tabular"},
-        "",
-        r"^Gentoo 0\.99\d* False$",
-    ),
-    "examples/text-embedding/README.md": ({"starting_pipeline": "text-embedding"}, "", r"\[\[1\."),
-    "examples/text-to-image/README.md": ({"starting_pipeline": "text-to-image"}, "", ""),
+    **{
+        f"examples/{name}/README.md": ({"starting_pipeline": name}, "", about["client"])
+        for name, about in LISTS["read_examples"]().items()
+        if "client" in about
+    },
 }
 
 

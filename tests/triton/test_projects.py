@@ -33,15 +33,11 @@ from support import (
 from triton_ensemble import catalog
 
 PROTOCOLS = ("http", "grpc")
-EXAMPLES = {name for name, row in catalog.table("examples").items() if row.get("code")}
-# They lack test_accuracy.py, and other files test them.
-SEPARATE = {
-    "image-classification",
-    "object-detection",
-    "ocr",
-    "speech-activity",
-    "text-embedding",
-    "text-to-image",
+# The default is tested below, and other files test those that lack test_accuracy.py.
+ACCURATE = {
+    name
+    for name, row in catalog.table("examples").items()
+    if "tests/test_accuracy.py" in row.get("files", [])
 }
 
 
@@ -164,7 +160,7 @@ def test_text_embedding_passes_its_own_tests(generate: Generate) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(EXAMPLES - SEPARATE))
+@pytest.mark.parametrize("name", sorted(ACCURATE - {"image-classification"}))
 def test_each_starting_pipeline_passes_its_own_tests(generate: Generate, name: str) -> None:
     """Nothing of it is a stub."""
     printed = succeed(generate(starting_pipeline=name).make("test", "STRICT=1"))

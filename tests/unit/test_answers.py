@@ -13,6 +13,7 @@ from copier.errors import UserMessageError
 from gatekeeper import Gatekeeper
 from support import Generate, Project, problem, step
 
+from triton_ensemble import catalog
 from triton_ensemble.change.apply import apply_first
 
 FOUR = dict.fromkeys("ABCD", "FP32[1]")
@@ -72,7 +73,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"starting_pipeline": "x"},
-        'starting_pipeline is "x"; write one of image-classification, torchscript-classification, text-embedding, retrieval, text-to-image, object-detection, ocr, speech-activity, tabular, text-classification, digit-screening, second-opinion, my-own',
+        f'starting_pipeline is "x"; write one of {", ".join(catalog.table("examples"))}',
     ),
     ({"triton_release": "26.99"}, "triton_release is 26.99; write one from 24.10 to 26.11"),
     ({"stepz": []}, "stepz: is not a question; did you mean steps?"),

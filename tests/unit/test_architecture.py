@@ -110,9 +110,3 @@ def test_the_files_that_a_page_names_exist(page: str) -> None:
         ):
             missing.append(f"{path}::{test}" if test else path)
     assert missing == []
-
-
-def test_the_wheel_has_each_starting_pipeline() -> None:
-    listed = (ROOT / "pyproject.toml").read_text()
-    paths = [str(path.relative_to(ROOT)) for path in ROOT.glob("examples/*/pipeline.yml")]
-    assert [path for path in paths if f'"{path}" = "triton_ensemble/{path}"' not in listed] == []

@@ -15,6 +15,7 @@ from support import ROOT
 from triton_ensemble import catalog
 
 FIELDS_PAGE = runpy.run_path(str(ROOT / "scripts/fields_page.py"))
+LISTS = runpy.run_path(str(ROOT / "scripts/lists.py"))
 REFERENCE = runpy.run_path(str(ROOT / "scripts/reference.py"))
 SECTIONS: dict[str, dict[str, Any]] = FIELDS_PAGE["GIVEN"]["sections"]
 FIELDS = {name: of for name, of in catalog.table("fields").items() if name != "prompt"}
@@ -34,12 +35,13 @@ DEFAULTS = [
 
 
 def test_pages_are_what_the_scripts_write() -> None:
-    """`PYTHONPATH=src .venv/bin/python scripts/fields_page.py` and `scripts/reference.py` write them.
+    """`PYTHONPATH=src .venv/bin/python scripts/fields_page.py`, `scripts/lists.py` and `scripts/reference.py` write them.
 
     Since Python 3.13, argparse indents a list of commands differently. Only the words are compared there.
     """
     pages: dict[Path, str] = {
         ROOT / "docs/fields.md": FIELDS_PAGE["text"](),
+        **LISTS["pages"](),
         **REFERENCE["pages"](),
     }
     for path, expected in pages.items():

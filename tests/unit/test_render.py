@@ -14,6 +14,7 @@ import copier
 import pytest
 import yaml
 from grammar import some_answers
+from hatchling.builders.wheel import WheelBuilder
 from jinja2 import Environment
 from jinja2.sandbox import SandboxedEnvironment
 from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, slow_but
@@ -24,11 +25,6 @@ from triton_ensemble.pipeline import environment
 from triton_ensemble.pipeline.environment import TrustedEnvironment
 from triton_ensemble.pipeline.render import list_templates, render
 from triton_ensemble.pipeline.rules import Rules
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 # More, and others: DRAWN=300 SEED=7 python -m pytest tests/unit/test_render.py -k drawn
 DRAWN = int(os.environ.get("DRAWN", "4"))
@@ -106,18 +102,12 @@ def test_so_are_drawn_answers(rules: Rules, template: Path, tmp_path: Path) -> N
         shutil.rmtree(folder)
 
 
-def test_the_wheel_has_each_template_that_is_rendered() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    build = settings["tool"]["hatch"]["build"]["targets"]["wheel"]
-    included = {
-        Path(source): Path(target)
-        for source, target in build["force-include"].items()
-        if source.startswith("template/")
-    }
-    assert all(target == "triton_ensemble" / source for source, target in included.items())
-    templates = [Path("template", path) for path in list_templates(ROOT / "template")]
-    assert [path for path in templates if not included.keys() & {path, *path.parents}] == []
-    assert [path for path in included if not (ROOT / path).exists()] == []
+def test_the_wheel_has_what_is_rendered_and_no_other_file_of_the_template() -> None:
+    files = WheelBuilder(str(ROOT)).recurse_included_files()
+    carried = {file.distribution_path.partition("/")[2] for file in files}
+    pipelines = {str(path.relative_to(ROOT)) for path in ROOT.glob("examples/*/pipeline.yml")}
+    templates = {f"template/{path}" for path in list_templates(ROOT / "template")}
+    assert {p for p in carried if p.startswith(("examples/", "template/"))} == templates | pipelines
 
 
 def test_no_template_that_is_rendered_is_executable() -> None:

@@ -127,17 +127,6 @@ INVENTORIES = {
         "models/classify.py",
     ],
     "torchscript": [*example("torchscript"), *CLASSIFICATION],
-    "text embedding": [
-        *example("text_embedding"),
-        *python_step("tokenize"),
-        "steps/tokenize/tokenizer.json",
-        *model("embed"),
-        "models/package.py",
-        *python_step("pool"),
-        *(f"samples/{name}.json" for name in ("sentence", "sentences", "too-long")),
-        "tests/reference/embeddings.json",
-        "tests/reference/original.py",
-    ],
     "my own": [
         *always("my_pipeline", "my_pipeline"),
         *python_step("prepare"),

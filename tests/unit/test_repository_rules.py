@@ -127,21 +127,11 @@ def has_template_syntax(path: Path) -> bool:
     return bool(re.search(rb"(?<!\$)\{\{|\{%|\{#", path.read_bytes()))
 
 
-def test_each_example_is_offered() -> None:
-    folders = {path.parent.name for path in ROOT.glob("examples/*/pipeline.yml")}
-    assert catalog("examples").keys() == folders
-
-
-def test_each_folder_of_an_example_is_a_link_of_the_template() -> None:
-    links = [path for path in (ROOT / "template").rglob("*") if path.is_symlink()]
-    expected = {ROOT / "template/vendor/{% if graph.team.given %}team{% endif %}": ROOT / "team"}
-    for name, row in catalog("examples").items():
-        for folder in map(Path, row.get("folders", [])):
-            conditional = f"{{% if graph.example == '{name}' %}}{folder.name}{{% endif %}}"
-            expected[ROOT / "template" / folder.parent / conditional] = (
-                ROOT / "examples" / name / folder
-            )
-    assert {path: path.resolve() for path in links} == expected
+def test_each_link_of_the_template_leads_to_the_folder_of_an_example() -> None:
+    lists = runpy.run_path(str(ROOT / "scripts/lists.py"))
+    links = {path: path.resolve() for path in (ROOT / "template").rglob("*") if path.is_symlink()}
+    assert links.pop(ROOT / "template/vendor/{% if graph.team.given %}team{% endif %}")
+    assert links == lists["links"](), "run: PYTHONPATH=src .venv/bin/python scripts/lists.py"
 
 
 def test_a_file_that_curl_sends_is_there() -> None:
