@@ -58,7 +58,7 @@ def test_what_reached_it_is_recorded_until_it_may_be_another(digits: Project, ed
     assert (
         again == "as recorded in build/steps/label.digit-7.json:\n" + first[first.index("step ") :]
     )
-    edit("label", 'b"7"', 'b"seven"')
+    edit("label", "LABELS[best]", 'LABELS[best] + b" seven"')
     changed = succeed(digits.make(*command))
     assert "seven" in changed
     assert "Starting" not in changed

@@ -168,7 +168,7 @@ def new_line(service: Service, before: int) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def server(generate: Generate) -> Iterator[Server]:
     project = generate.complete(extras=["gateway"], openai=OPENAI)
-    step = project / "steps/preprocess.py"
+    step = project / "steps/images.py"
     step.write_text(step.read_text().replace('"PNG")', '"PNG", "PPM")'))
     with serve(project) as server:
         yield server

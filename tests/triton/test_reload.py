@@ -114,9 +114,9 @@ def kill(serving: Serving, model: str, after: int = 0) -> None:
 
 
 def test_a_step_that_changes_answers_otherwise(reloading: Serving, change: Change) -> None:
-    printed = change("steps/label.py", '[b"0"', '[b"zero"')
-    change("steps/label.py", 'b"7"', 'b"seven"')
-    assert reloading.says(r"(.*) changed$", printed)[1] == "steps/label.py"
+    printed = change("steps/labels.py", '[b"0"', '[b"zero"')
+    change("steps/labels.py", 'b"7"', 'b"seven"')
+    assert reloading.says(r"(.*) changed$", printed)[1] == "steps/labels.py"
     assert re.fullmatch(r"label: reloaded in \d.\d s", reloading.says("^label: .*$", printed)[0])
     assert "LABEL: seven" in reloading.infer()
 

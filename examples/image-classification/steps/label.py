@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from step_types import LabelOutputs
+from steps.labels import LABELS
 from triton_step import Context
-
-LABELS = np.array([b"0", b"1", b"2", b"3", b"4", b"5", b"6", b"7", b"8", b"9"], dtype=np.object_)
 
 
 class Step:
-    """LOGITS FP32[batch, 10] -> LABEL STRING[batch, 1], SCORE FP32[batch, 1].
+    """LOGITS FP32[batch, n] -> LABEL STRING[batch, 1], SCORE FP32[batch, 1].
 
-    LABEL is the digit of the greatest logit, SCORE its softmax probability, 0.1 to 1.
+    LABEL is that of the greatest logit, SCORE its softmax probability, 1/n to 1.
+    The n labels are in steps/labels.py.
     Raises nothing: every row of logits has an answer.
     """
 

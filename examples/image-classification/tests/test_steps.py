@@ -96,7 +96,7 @@ def test_what_is_no_image_is_refused(data: bytes) -> None:
         preprocess(SEVEN, data)
 
 
-@pytest.mark.parametrize("limit", ["steps.preprocess.MAX_PIXELS", "PIL.Image.MAX_IMAGE_PIXELS"])
+@pytest.mark.parametrize("limit", ["steps.images.MAX_PIXELS", "PIL.Image.MAX_IMAGE_PIXELS"])
 def test_a_decompression_bomb_is_refused(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limit, 100)
     with pytest.raises(InvalidRequest, match=r"IMAGE, row 0: more than .* pixels; send a smaller"):

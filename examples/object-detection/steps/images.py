@@ -1,1 +1,1 @@
-../../ocr/steps/images.py
+../../image-classification/steps/images.py

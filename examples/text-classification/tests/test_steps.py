@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from steps.label import LABELS
 from steps.label import Step as Label
+from steps.labels import LABELS
 from steps.tokenize import Step as Tokenize
 from steps.words import LENGTH, VOCABULARY
 from triton_step import Context, InvalidRequest

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from steps.label import LABELS
 from steps.label import Step as Label
+from steps.labels import LABELS
 from steps.preprocess import SIZE
 from steps.preprocess import Step as Preprocess
 from triton_step import Context, InvalidRequest
