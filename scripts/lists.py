@@ -1,8 +1,9 @@
-"""Write what examples/*/about.yml say into the files that list starting pipelines, and link their folders in template/.
+"""Write what examples/*/about.yml and catalog/extras.yml say into the files that list starting pipelines and extras.
 
     PYTHONPATH=src python scripts/lists.py
 
-It also runs scripts/schema.py and scripts/reference.py, whose files list them too.
+It also links folders of starting pipelines in template/, and runs scripts/schema.py and scripts/reference.py, whose
+files list both too.
 
 about.yml has `help`, what the first question says; `order`, where it offers the pipeline; `takes`, `returns` and
 `note`, the row of docs/questions.md. It may have `openai`, the answer of that name in a project with the gateway;
@@ -17,15 +18,17 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from triton_ensemble import catalog
+
 ROOT = Path(__file__).resolve().parents[1]
 CATALOG = ROOT / "src/triton_ensemble/catalog/examples.yml"
-WORKFLOWS = [ROOT / f".github/workflows/{name}.yml" for name in ("test", "gpu")]
+EXTRAS: dict[str, dict[str, Any]] = catalog.table("extras")
 HEAD = """\
 # Written by scripts/lists.py, which explains about.yml: the starting pipelines, in the order in which they are offered.
 # code: it has steps/, models/ and tests/ for all of its steps, written for tensors with a batch dimension; otherwise they are
@@ -82,24 +85,57 @@ def write_catalog() -> str:
     )
 
 
-def write_rows() -> str:
-    """Return the rows of the table in docs/questions.md."""
-    rows = (
+def write_questions(text: str) -> str:
+    """Return the page of questions with a row for each starting pipeline and each extra."""
+    examples = (
         [f"[`{name}`](../examples/{name}/README.md)", *(about.get(key) for key in COLUMNS)]
         for name, about in read_examples().items()
     )
-    return "".join(f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in row)}|\n" for row in rows)
+    extras = ([f"`{name}`", row["adds"]] for name, row in EXTRAS.items())
+    text = re.sub(r"(?<=\n)(\| \[`.*\n)+", lambda _: as_rows(examples), text)
+    return re.sub(r"(?<=\| adds \|\n\|---\|---\|\n)(\|.*\n)+", lambda _: as_rows(extras), text)
+
+
+def as_rows(cells: Iterable[list[str | None]]) -> str:
+    return "".join(f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in row)}|\n" for row in cells)
+
+
+def write_copier(text: str) -> str:
+    """Return copier.yml, which keeps what projects own of the extras."""
+    kept = [
+        path for row in EXTRAS.values() for path in [*row.get("kept", []), *row.get("owned", [])]
+    ]
+    last = ", ".join(f"/{path}" for path in dict.fromkeys(kept))
+    return re.sub(r"(?<=/requirements-dev.lock, ).*(?=\]\n_message_after_copy)", last, text)
+
+
+def write_packages(text: str) -> str:
+    """Return pyproject.toml with the packages of each extra."""
+    for name, row in EXTRAS.items():
+        text = re.sub(
+            rf"(?m)^({name} = )\[.*?\](?=$| #)", rf"\1{json.dumps(row.get('packages'))}", text
+        )
+    return text
+
+
+def write_matrix(text: str) -> str:
+    """Return a workflow that tries each starting pipeline."""
+    return re.sub(r"\bexample: \[.*\]", f"example: [{', '.join(read_examples())}]", text)
+
+
+WRITERS = {
+    "docs/questions.md": write_questions,
+    "copier.yml": write_copier,
+    "pyproject.toml": write_packages,
+    ".github/workflows/test.yml": write_matrix,
+    ".github/workflows/gpu.yml": write_matrix,
+}
 
 
 def pages() -> dict[Path, str]:
     """Return the text of each file."""
-    matrix = f"example: [{', '.join(read_examples())}]"
-    page, rows = ROOT / "docs/questions.md", write_rows()
-    return {
-        CATALOG: write_catalog(),
-        page: re.sub(r"(?<=\n)(\| \[`.*\n)+", lambda _: rows, page.read_text(encoding="utf-8")),
-        **{path: re.sub(r"\bexample: \[.*\]", matrix, path.read_text()) for path in WORKFLOWS},
-    }
+    written = {ROOT / name: write((ROOT / name).read_text()) for name, write in WRITERS.items()}
+    return {CATALOG: write_catalog(), **written}
 
 
 def links() -> dict[Path, Path]:

@@ -23,7 +23,7 @@ from triton_ensemble import catalog
 SCHEMA = Path(__file__).resolve().parents[1] / "template" / "vendor" / "pipeline.schema.json"
 TABLES = {
     name: catalog.table(name)
-    for name in ("backends", "examples", "fields", "kinds", "releases", "types")
+    for name in ("backends", "examples", "extras", "fields", "kinds", "releases", "types")
 }
 FIELDS, KINDS, TYPES = TABLES["fields"], TABLES["kinds"], list(TABLES["types"])
 TYPE_NAMES = {
@@ -122,6 +122,7 @@ SPECIAL: dict[str, Schema] = {
     "backend": {"anyOf": [{"enum": list(TABLES["backends"])}, {"type": "string", "pattern": r"^([A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}|\$\{\w+\})$"}]},
     "binding": {"type": "object", **mapping("binding", []), "anyOf": BOUND},
     "config type": {"enum": [f"TYPE_{type}" for type in TYPES]},
+    "extra": {"enum": list(TABLES["extras"])},
     "release": {"enum": list(TABLES["releases"])},
     "starting pipeline": {"enum": [*TABLES["examples"]]},
     "tensor text": {"type": "string", "pattern": rf"^\s*({'|'.join(TYPES)})\s*\[\s*{(size := '(-1|[1-9][0-9]*)')}(\s*,\s*{size})*\s*\]\s*$"},

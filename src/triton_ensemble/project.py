@@ -14,8 +14,6 @@ from triton_ensemble.reading import MODEL_BYTES, is_outside, read_bytes, read_js
 from triton_ensemble.terminal import OneLine
 
 FILE = Path("vendor", "project.json")
-# What shows that the project has an extra.
-EXTRAS = {"gateway": "deploy/gateway.Dockerfile", "ray": "deploy/ray", "tir": "deploy/tir"}
 STAGE = "STAGE"  # the environment variable that names a stage of the pipeline, for commands and in the container
 PROBE = "probe"  # the sample that health checks send, if there is one
 STUB = "stub"  # the key of a sample that the template made up
@@ -153,7 +151,10 @@ class Project(Facts):
 
     def check_extra(self, name: str) -> None:
         """Raise ProjectError if `extras` does not have one that a command needs."""
-        if name in EXTRAS and not (self.root / EXTRAS[name]).exists():
+        from triton_ensemble import catalog
+
+        extra = catalog.table("extras").get(name)
+        if extra and not (self.root / extra["paths"][0]).exists():
             what = f"extras does not have {name}; add it, and run the command again"
             raise ProjectError(f"pipeline.yml: {what}")
 

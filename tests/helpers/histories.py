@@ -24,6 +24,7 @@ from support import Project, Said, call, run, step, succeed
 from update_support import managed
 from wheels import pack_wheel
 
+from triton_ensemble import catalog
 from triton_ensemble.change.owned import FOLLOWS
 from triton_ensemble.change.stage import PREFIX, alone
 from triton_ensemble.reading import iter_files
@@ -39,7 +40,7 @@ KILL, FAIL = (
 )
 # What a broken command may leave: edits that are kept twice, and the text that was applied.
 ASIDE = (".apply/kept/", ".apply/last/", ".apply/pipeline.yml", ".apply/.gitignore")
-EXTRAS = ["gateway", "kubernetes", "kserve", "monitoring", "shared-memory", "tir"]
+EXTRAS = sorted(catalog.table("extras").keys() - {"ray"})
 Answers = dict[str, Any]
 Contents = dict[str, bytes]
 FIGURES: Counter[str] = Counter()

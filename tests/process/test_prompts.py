@@ -162,7 +162,8 @@ def test_questions_and_choices_fit_80_columns() -> None:
             first, *others = asked["help"].splitlines()
             assert [t for t in [first, *asked.get("choices", ())] if len(t) > 77] == []
             assert [line for line in others if len(line) > 80] == []
-    offered = [*catalog.table("prompts")["extra"], *catalog.table("prompts")["ci"]]
+    offered = [row["help"] for row in catalog.table("extras").values()]
+    offered += catalog.table("prompts")["ci"]
     assert [text for text in offered if len(text) > 77] == []
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from docs_blocks import PAGES, read_blocks
 from support import ROOT, Generate, step
 
+from triton_ensemble import catalog
+
 
 def read_targets(makefile: Path) -> set[str]:
     """Return what `make` can be asked for."""
@@ -29,7 +31,7 @@ def test_each_target_that_a_page_names_is_in_a_makefile(generate: Generate) -> N
     """It is in the Makefile of this repository, or of a project with all extras and engines to build."""
     everything = generate(
         gpu_count=1,
-        extras=["monitoring", "gateway", "kubernetes", "kserve", "tir", "ray", "shared-memory"],
+        extras=list(catalog.table("extras")),
         tensors={"A": "FP32[4]", "B": "FP32[4]"},
         steps=[step("net", {"a": "A"}, {"b": "B"}, "tensorrt", trtexec=True)],
     )

@@ -149,7 +149,7 @@ def test_an_output_that_the_pipeline_drops(graph: Graph) -> None:
     ("extras", "suffixes"),
     [
         ([], [""]),
-        (["gateway", "tir"], ["", "-gateway"]),
+        (["gateway"], ["", "-gateway"]),
         (["kserve"], ["", "-mounted"]),
         (["ray"], ["", "-ray"]),
         (["kubernetes", "ray"], ["", "-mounted", "-models", "-ray"]),

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from support import ROOT, Generate, Project, step
 
+from triton_ensemble import catalog
 from triton_ensemble.environment.help import GROUPS
 from triton_ensemble.environment.needs import BESIDE, DEV, STORED, list_parts
 from triton_ensemble.environment.remedies import explain
@@ -213,11 +214,11 @@ def test_a_target_is_a_list_of_commands(
 
 EVERYTHING: dict[str, Any] = {
     "gpu_count": 1,
-    "extras": ["monitoring", "gateway", "kubernetes", "kserve", "tir", "ray"],
+    "extras": list(catalog.table("extras")),
     "tensors": {"A": "FP32[4]", "B": "FP32[4]"},
     "steps": [step("net", {"a": "A"}, {"b": "B"}, "tensorrt", trtexec=True)],
 }
-OF_EXTRAS = {"gateway", "gateway-image", "ray", "ray-image", "ray-test", "tir", "engines"}
+OF_EXTRAS = {"engines"}.union(*(row.get("targets", []) for row in catalog.table("extras").values()))
 
 
 @pytest.mark.parametrize(

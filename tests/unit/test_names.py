@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from support import step
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
+from triton_ensemble import catalog
 from triton_ensemble.pipeline.render import render
 from triton_ensemble.pipeline.rules import Rules
 
@@ -30,7 +31,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-EXTRAS = ["monitoring", "gateway", "kubernetes", "kserve", "tir", "ray", "shared-memory"]
+EXTRAS = list(catalog.table("extras"))
 REPORTED = 'x"""; __import__("os").system("touch /tmp/RAN"); """'
 PARTS = [*map(chr, range(32, 127)), *(c * 3 for c in "\"'`"), "{{", "{%", "{#", "-->", "%%{init: {}}%%", "$(touch RAN)",
          "\\n", "\\u000a", "\\x41", "%(a)s", "\ud7ff", "é", "名", "😀", "</script>", "&lt;"]  # fmt: skip

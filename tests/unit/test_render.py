@@ -18,7 +18,7 @@ from jinja2 import Environment
 from jinja2.sandbox import SandboxedEnvironment
 from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, slow_but
 
-from triton_ensemble import __version__
+from triton_ensemble import __version__, catalog
 from triton_ensemble.answers import FILE, read_answers
 from triton_ensemble.pipeline import environment
 from triton_ensemble.pipeline.environment import TrustedEnvironment
@@ -31,7 +31,7 @@ SEED = int(os.environ.get("SEED", "0"))
 EACH = PIPELINES | UNUSUAL
 MORE: dict[str, dict[str, Any]] = {
     "all extras": {
-        "extras": ["monitoring", "gateway", "kubernetes", "kserve", "tir", "ray", "shared-memory"],
+        "extras": list(catalog.table("extras")),
         "gpu_count": 2,
         "ci": "gitlab",
     },

@@ -178,8 +178,8 @@ def of_team(folder: Path, text: str) -> Rules:
         ({"triton_release": "26.09"}, 'triton_release is "26.09"; did you mean 26.07?'),
         ({"ci": "none"}, 'ci is "none"; write one of github, gitlab'),
         (
-            {"extras": ["tir"]},
-            'extras 1 is "tir"; write one of monitoring, gateway, kubernetes, kserve, ray',
+            {"extras": ["shared-memory"]},
+            'extras 1 is "shared-memory"; write one of monitoring, gateway, kubernetes, kserve, ray',
         ),
         (
             {"starting_pipeline": "my-own", "flow": "a vllm: A FP32[1] -> B FP32[1]"},
@@ -196,7 +196,7 @@ def test_an_answer_that_the_team_does_not_offer_is_refused(
 def test_a_default_of_ours_that_the_team_does_not_offer_becomes_one_that_it_does(
     tmp_path: Path,
 ) -> None:
-    answers = of_team(tmp_path, "choices: {ci: [gitlab], extras: [tir]}\n").answer({})
+    answers = of_team(tmp_path, "choices: {ci: [gitlab], extras: [kserve]}\n").answer({})
     assert (answers["ci"], answers["extras"]) == ("gitlab", [])
 
 
@@ -233,7 +233,7 @@ def test_a_default_of_ours_that_the_team_does_not_offer_becomes_one_that_it_does
             "settings:\n  update_workflow: a/b\n",
             '2: settings update_workflow is "a/b"; write PROJECT@REF, like your-team/triton-ensemble-template@main',
         ),
-        ("choices:\n  extras: [tirr]\n", '2: choices extras 1 is "tirr"; did you mean tir?'),
+        ("choices:\n  extras: [kserv]\n", '2: choices extras 1 is "kserv"; did you mean kserve?'),
         (
             "files: [../a]\n",
             '1: files has "../a"; write a path in team/files, like .github/CODEOWNERS',
