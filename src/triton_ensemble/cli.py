@@ -67,7 +67,7 @@ COMMANDS = {
     "digests": ("container.digests", "pin the images of others by digest"),
     "engines": ("container.engines", "build the TensorRT engines of changed models"),
     "pin": ("container.pin", "write the project's images by digest into deploy/"),
-    "promote": ("versions.promote", "give a stage the images of another, by digest"),
+    "promote": ("container.promote", "give a stage the images of another, by digest"),
     "tir": ("tir.command", "make the model endpoint of deploy/tir/endpoint.yml"),
     "update": (
         "change.update",
