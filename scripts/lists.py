@@ -20,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from pprint import pformat
 from typing import Any
 
 import yaml
@@ -35,6 +36,19 @@ HEAD = """\
 # stubs. files: what else of text the project owns. folders: of any files, each a link in template/.
 """
 COLUMNS = ("takes", "returns", "note")
+REGISTERED = ROOT / "src/triton_ensemble/environment/extras.py"
+COMMANDS = """\
+\"""The commands of extras, and the parts of an environment that they need. Written by scripts/lists.py.\"\"\"
+
+# fmt: off
+from __future__ import annotations
+
+from typing import Any
+
+COMMANDS: dict[str, dict[str, Any]] = {}
+PARTS: dict[str, str] = {}
+PINNED: dict[str, list[str]] = {}
+"""
 # Templates of their own write these tests.
 TESTS = {"tests/test_reference.py", "tests/test_steps.py"}
 
@@ -132,10 +146,26 @@ WRITERS = {
 }
 
 
+def write_commands() -> str:
+    """Return the module that has the commands of extras, since no YAML can be read before there is an environment."""
+    commands = {
+        name: row for extra in EXTRAS.values() for name, row in extra.get("commands", {}).items()
+    }
+    parts = {
+        name: path for extra in EXTRAS.values() for name, path in extra.get("parts", {}).items()
+    }
+    pinned = {
+        name: EXTRAS[name]["packages"]
+        for name, path in parts.items()
+        if not path.startswith("vendor/")
+    }
+    return COMMANDS.format(pformat(commands, width=120, sort_dicts=False), parts, pinned)
+
+
 def pages() -> dict[Path, str]:
     """Return the text of each file."""
     written = {ROOT / name: write((ROOT / name).read_text()) for name, write in WRITERS.items()}
-    return {CATALOG: write_catalog(), **written}
+    return {CATALOG: write_catalog(), REGISTERED: write_commands(), **written}
 
 
 def links() -> dict[Path, Path]:

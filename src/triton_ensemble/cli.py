@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from triton_ensemble import LAUNCHED, __version__
+from triton_ensemble.environment.extras import COMMANDS as EXTRA
 from triton_ensemble.project import FILE, ProjectError
 from triton_ensemble.signals import ignore_signals
 from triton_ensemble.terminal import escape_streams
@@ -40,11 +41,6 @@ COMMANDS = {
     "lint": ("testing.lint", "run ruff and mypy over the project"),
     "format": ("testing.format", "format the project's code as `lint` expects it"),
     "golden": ("samples.golden", "record the responses to the sample requests"),
-    "gateway": ("gateway.command", "run the REST gateway before Triton, for JSON and files"),
-    "ray": (
-        "rayserve.command",
-        "serve the project with Ray Serve, with the settings of deploy/ray",
-    ),
     "bench": ("bench.command", "measure throughput, latency and the time of each model"),
     "tune": ("tune.command", "measure settings and write the best into pipeline.yml"),
     "publish": ("versions.publish", "freeze a step's code and model file as a version"),
@@ -59,8 +55,6 @@ COMMANDS = {
     "sizes": ("push.sizes", "print the memory and disk that a pod needs for the model files"),
     "ci": ("container.ci", "build, test, sign and tag images in a job of CI"),
     "image": ("container.images", "build the container image of Triton with the models"),
-    "gateway-image": ("container.images", "build the gateway's image"),
-    "ray-image": ("container.images", "build the image of a Ray node"),
     "up": ("container.up", "build the images and start the containers by compose"),
     "down": ("container.down", "stop the containers that `up` started"),
     "test-docker": ("container.try_out", "run the smoke tests on the container"),
@@ -68,20 +62,20 @@ COMMANDS = {
     "engines": ("container.engines", "build the TensorRT engines of changed models"),
     "pin": ("container.pin", "write the project's images by digest into deploy/"),
     "promote": ("container.promote", "give a stage the images of another, by digest"),
-    "tir": ("tir.command", "make the model endpoint of deploy/tir/endpoint.yml"),
     "update": (
         "change.update",
         "upgrade to the template's newest version, and apply pipeline.yml",
     ),
     "render": ("pipeline.command", "render the managed files of answers into a folder"),
     "fleet": ("fleet.command", "print how several projects stand: versions, edits, known faults"),
+    **{name: (row["module"], row["summary"]) for name, row in EXTRA.items() if "module" in row},
 }
 
 # Commands that first apply a changed pipeline.yml of the project that they are called in.
 APPLYING = (
-    "repository", "serve", "infer", "sample", "step", "golden", "gateway", "ray", "bench", "tune", "publish", "shift",
-    "rollback", "unload", "push", "sizes", "image", "gateway-image", "ray-image", "up",
-    "test-docker", "digests", "engines", "tir",
+    "repository", "serve", "infer", "sample", "step", "golden", "bench", "tune", "publish", "shift",
+    "rollback", "unload", "push", "sizes", "image", "up",
+    "test-docker", "digests", "engines", *EXTRA,
 )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from typing import NoReturn
 
 from triton_ensemble import LAUNCHED
 from triton_ensemble.environment import needs
+from triton_ensemble.environment.extras import COMMANDS, PINNED
 from triton_ensemble.environment.remedies import explain
 
 try:
@@ -105,7 +106,7 @@ class Environment:
         """Return a hash of all that decides what a part has; empty if the project lacks it."""
         if not os.path.exists(needs.SOURCES[part]):
             return ""
-        contents = [b"" if part == "tir" else Path(needs.SOURCES[part]).read_bytes()]
+        contents = [b"" if part in PINNED else Path(needs.SOURCES[part]).read_bytes()]
         if part == "toolkit":
             chosen = os.environ.get("TOOLKIT", "").encode()
             contents += [Path(self.wheel).read_bytes(), chosen, os.getcwdb()]
@@ -117,7 +118,7 @@ class Environment:
     def enter(self, words: Sequence[str]) -> NoReturn:
         """Run a command inside of the environment, in place of this process if the system can do that."""
         command, variables = words[0], {**os.environ, LAUNCHED: "1"}
-        if command in ("gateway", "ray", "ray-test"):  # their processes need it too
+        if COMMANDS.get(command, {}).get("spawns"):  # their processes need it too
             variables = _add_path(variables, os.path.join(self.folder, needs.BESIDE[command]))
         inside = [self.python, "-m", "triton_ensemble", *words]
         if command in ("lock", "update"):
@@ -180,7 +181,7 @@ class Environment:
         else:
             folder = os.path.join(self.folder, part)
             shutil.rmtree(folder, ignore_errors=True)
-            locked = [needs.TIR] if part == "tir" else ["--require-hashes", "--requirement", source]
+            locked = PINNED.get(part, ["--require-hashes", "--requirement", source])
             self._install(source, "--target", folder, *locked)
 
     def _install(self, source: str, *options: str) -> None:

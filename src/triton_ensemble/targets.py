@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from pathlib import Path
 
 from triton_ensemble import launch
+from triton_ensemble.environment.extras import COMMANDS as EXTRA
+from triton_ensemble.environment.extras import PARTS
 from triton_ensemble.environment.needs import BESIDE, COMPLETING, STORED, list_parts, read_given
 from triton_ensemble.project import STAGE, Project
 from triton_ensemble.repository import stubs
@@ -20,9 +22,9 @@ Call = Callable[[Sequence[str]], int]
 
 NAMING_STUBS = ("check", "infer", "test", "push")
 # A conflict that is open would be in what these deliver.
-DELIVERING = ("image", "ray-image", "up", "push")
+DELIVERING = ("image", "up", "push", *(name for name, row in EXTRA.items() if row.get("delivers")))
 # Words of a target, if they are not its name.
-WORDS = {"ray-test": ("ray", "--test", "--port=0")}
+WORDS = {name: row["words"] for name, row in EXTRA.items() if "words" in row}
 # The option of a command that a variable is; one with ! takes no value, and an empty one is a positional word.
 SHELL_OPTIONS = {
     "serve": {
@@ -30,9 +32,7 @@ SHELL_OPTIONS = {
         "GRPC_PORT": "--grpc-port",
         "METRICS_PORT": "--metrics-port",
     },
-    "gateway": {"GATEWAY_PORT": "--port", "WORKERS": "--workers"},
-    "ray": {"RAY_PORT": "--port", "RAY_REPLICAS": "--replicas"},
-    "ray-test": {"RAY_REPLICAS": "--replicas"},
+    **{name: row["shell"] for name, row in EXTRA.items() if "shell" in row},
 }
 # These variables count if make's command line has them, as a shell may have a NAME for another purpose.
 MAKE_OPTIONS = {
@@ -49,8 +49,8 @@ MAKE_OPTIONS = {
     "unload": {"NAME": "", "VERSION": "", "ROLL": "--roll"},
     "push": {"TO": "", "VERSION": "--version"},
     "promote": {"TO": "", "FROM": ""},
-    "tir": {"PRINT": "--print!"},
     "update": {"UNDO": "--undo!", "MARKERS": "--markers!"},
+    **{name: row["make"] for name, row in EXTRA.items() if "make" in row},
 }
 
 
@@ -124,7 +124,8 @@ def _list_steps(
 
 def _add_packages(command: str) -> None:
     """Put packages that only this process needs on its path."""
-    for part in set(list_parts([command], os.environ)) & {"push", "tir"}:
+    spawning = {row["part"] for row in EXTRA.values() if row.get("spawns")}  # launch.py adds these
+    for part in set(list_parts([command], os.environ)) & {"push", *PARTS} - spawning:
         sys.path.insert(0, os.path.join(sys.prefix, part))
 
 

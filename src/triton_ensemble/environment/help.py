@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from triton_ensemble.environment.extras import COMMANDS
+
 # Each target of the Makefile, with the variables that it takes.
 GROUPS = {
     "Serve and ask": {
@@ -12,8 +14,6 @@ GROUPS = {
         "serve": "run Triton in the foreground, until Ctrl-C; RELOAD=1 reloads what you change in steps/ and models/; CONTROL=explicit: see shift",
         "sample": 'record a request in samples/: ARGS="INPUT=@cat.jpg" or ARGS="INPUT=VALUE"; NAME=cat, OUTPUTS=1, REQUEST=body.json',
         "step": "run one Python step in the foreground; NAME=decode; SAMPLE=cat takes samples/cat.json; DEBUG=1 runs it in pdb",
-        "gateway": "run the REST gateway before Triton at GATEWAY_PORT (8080), until Ctrl-C; WORKERS=4",
-        "ray": "run Ray Serve on this machine at RAY_PORT (8090), until Ctrl-C; RAY_REPLICAS=2; RAY_ADDRESS=... uses that cluster",
     },
     "Change": {
         "add-step": "ask for one more step of the pipeline, and write it into pipeline.yml",
@@ -29,7 +29,6 @@ GROUPS = {
         "golden": "record the responses to the sample requests in tests/golden.json, for make test",
         "lint": "run ruff and mypy",
         "format": "format the code as `make lint` expects it",
-        "ray-test": "send the sample requests through Ray Serve, and check the answers",
         "test-docker": "run the smoke tests on the container, and test what happens when a part of it dies",
     },
     "Measure": {
@@ -45,18 +44,18 @@ GROUPS = {
     },
     "Deliver": {
         "image": "build the container image; TRITON_IMAGE=..., MODELS=mounted or alone, PIP_CONF=..., CA_BUNDLE=...",
-        "gateway-image": "build the gateway's image, GATEWAY_IMAGE; PYTHON_IMAGE=..., PIP_CONF=..., CA_BUNDLE=...",
-        "ray-image": "build the image of a Ray node, based on IMAGE; RAY_IMAGE=registry.example.com/name:1",
         "up": "start the containers by compose, until `make down`; TRITON_PORTS=1 publishes Triton's ports beside the gateway's",
         "down": "stop the containers, and keep the image and Prometheus' data; ARGS=--volumes removes the data",
         "engines": "build the TensorRT engines of changed model.onnx files on this machine's GPUs; TRITON_IMAGE=...",
         "push": "upload the model repository as a new version: TO=s3://bucket/prefix; VERSION=7",
-        "tir": "make the endpoint of deploy/tir/endpoint.yml on TIR; PRINT=1 only prints the request",
         "digests": "pin the images by digest, in deploy/images.lock",
         "promote": "give a stage the images of another, by digest: TO=prod FROM=staging; without FROM those of `make pin`",
         "pin": "write images by their digests into deploy/*/kustomization.yaml: IMAGE=NAME@sha256:..., and others that CI builds",
     },
 }
+for name, row in COMMANDS.items():
+    for group, words in row["target"].items():
+        GROUPS[group][name] = words
 
 
 def print_help() -> int:

@@ -7,28 +7,28 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from triton_ensemble.environment.extras import COMMANDS, PARTS
+
 FACTS = "vendor/project.json"
 TOOLKIT = "vendor/requirements.txt"
-# The file that decides what a part has. The last four have folders of their own, so that they can't conflict with the lock.
+# The file that decides what a part has. Those after `dev` have folders of their own, so that they can't conflict with the lock.
 SOURCES = {
     "packages": "requirements.lock",
     "toolkit": TOOLKIT,
     "dev": "requirements-dev.lock",
     "push": "vendor/push.txt",
-    "gateway": "vendor/gateway.txt",
-    "ray": "vendor/ray.txt",
-    "tir": "deploy/tir/endpoint.yml",
+    **PARTS,
 }
-TIR = "e2enetworks==1.4.9"
 DEV = ("lint", "format", "test", "test-docker", "tune", "add-step", "shift", "rollback")
 # These apply pipeline.yml and complete the model repository first.
 COMPLETING = (
-    "repository", "serve", "gateway", "ray", "ray-test", "infer", "sample", "step", "golden", "test", "bench", "tune",
-    "push", "sizes", "tir", "image", "ray-image", "engines", "up", "test-docker",
+    "repository", "serve", "infer", "sample", "step", "golden", "test", "bench", "tune",
+    "push", "sizes", "image", "engines", "up", "test-docker",
+    *(name for name, row in COMMANDS.items() if row.get("completes")),
 )  # fmt: skip
 # With STORE, these need the packages of `push`.
 STORED = (*COMPLETING, "check", "publish", "unload", "shift", "rollback")
-BESIDE = {"push": "push", "gateway": "gateway", "ray": "ray", "ray-test": "ray", "tir": "tir"}
+BESIDE = {"push": "push", **{name: row["part"] for name, row in COMMANDS.items() if "part" in row}}
 # Commands for which an environment is good whose packages are older: they need none, or apply pipeline.yml first.
 EARLY = (*COMPLETING, "apply", "check", "update")
 
@@ -74,7 +74,7 @@ def list_parts(words: Sequence[str], variables: Mapping[str, str]) -> list[str]:
     if command == "setup":
         return ["packages", "toolkit", *filter(SOURCES.get, more)]
     parts = ["packages", "toolkit", *["dev"] * (command in DEV)]
-    if command in BESIDE and not (command == "tir" and given.get("PRINT")):
+    if command in BESIDE and not given.get(COMMANDS.get(command, {}).get("unless", "")):
         parts.append(BESIDE[command])
     if command in STORED and variables.get("STORE"):
         parts.append("push")
