@@ -105,7 +105,7 @@ def example(package: str) -> list[str]:
 
 
 EXAMPLE = """
-models/digits.py steps/images.py steps/labels.py tests/test_accuracy.py
+models/digits.py steps/images.py steps/labels.py tests/test_accuracy.py tests/test_label.py
 samples/digit-2.jpg samples/digit-6.jpg samples/digit-7.jpg samples/digit-7.png
 samples/digit-7.json samples/digit-7-png.json samples/digits-2-6.json
 """

@@ -1,7 +1,7 @@
 # Yours: written once, never touched by `make update`.
 """Step label: the classifier's logits -> the most probable label and its probability.
 
-Tested without a server by tests/test_steps.py.
+Tested without a server by tests/test_label.py.
 """
 
 import numpy as np

@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from steps.label import Step as Label
 from steps.preprocess import Step as Preprocess
 from triton_step import Context, InvalidRequest
 
@@ -22,14 +21,6 @@ def preprocess(*images: bytes) -> NDArray[np.float32]:
     rows = np.array(images, dtype=np.object_).reshape(-1, 1)
     pixels: NDArray[np.float32] = Preprocess(Context())(IMAGE=rows)["PIXELS"]
     return pixels
-
-
-def label(*logits: list[float]) -> tuple[list[bytes], list[float]]:
-    rows = np.array(logits, dtype=np.float32).reshape(-1, 10)
-    outputs = Label(Context())(LOGITS=rows)
-    assert outputs["LABEL"].shape == outputs["SCORE"].shape == (len(rows), 1)
-    assert outputs["SCORE"].dtype == np.float32
-    return outputs["LABEL"][:, 0].tolist(), outputs["SCORE"][:, 0].tolist()
 
 
 def png(image: Image.Image, orientation: int = 1) -> bytes:
@@ -111,18 +102,3 @@ def test_a_batch_equals_its_rows_one_by_one() -> None:
 
 def test_no_rows() -> None:
     assert preprocess().shape == (0, 64)
-    assert label() == ([], [])
-
-
-def test_label_is_the_greatest_logit_and_score_its_probability() -> None:
-    nine_to_one = np.log([1.0] * 6 + [81] + [1] * 3)
-    labels, scores = label(nine_to_one.tolist(), [0.0] * 9 + [1.0])
-    assert labels == [b"6", b"9"]
-    assert scores == pytest.approx([0.9, np.e / (9 + np.e)])
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("offset", [-1e30, -1000, 1000, 1e30])
-def test_softmax_survives_logits_of_any_size(offset: float) -> None:
-    _, scores = label([offset] * 10)
-    assert scores == pytest.approx([0.1])

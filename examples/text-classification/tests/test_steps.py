@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from steps.label import Step as Label
-from steps.labels import LABELS
 from steps.tokenize import Step as Tokenize
 from steps.words import LENGTH, VOCABULARY
 from triton_step import Context, InvalidRequest
@@ -19,13 +17,6 @@ def tokenize(*texts: str | bytes) -> NDArray[np.int64]:
     assert ids.shape == (len(texts), LENGTH)
     assert ids.dtype == np.int64
     return ids
-
-
-def label(*logits: list[float]) -> tuple[list[bytes], list[float]]:
-    outputs = Label(Context())(LOGITS=np.array(logits, dtype=np.float32).reshape(-1, len(LABELS)))
-    assert outputs["LABEL"].shape == outputs["SCORE"].shape == (len(logits), 1)
-    assert outputs["SCORE"].dtype == np.float32
-    return outputs["LABEL"][:, 0].tolist(), outputs["SCORE"][:, 0].tolist()
 
 
 def test_words_have_the_same_numbers_wherever_they_stand() -> None:
@@ -71,18 +62,3 @@ def test_a_batch_equals_its_rows_one_by_one() -> None:
 
 def test_no_rows() -> None:
     assert tokenize().shape == (0, LENGTH)
-    assert label() == ([], [])
-
-
-def test_label_is_the_greatest_logit_and_score_its_probability() -> None:
-    logits = [0.0] * 7 + [np.log(11.0)] + [0.0] * 4
-    labels, scores = label(logits, [0.0] * 11 + [1.0])
-    assert labels == [b"signal", b"stats"]
-    assert scores == pytest.approx([0.5, np.e / (11 + np.e)])
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("offset", [-1e30, -1000, 1000, 1e30])
-def test_softmax_survives_logits_of_any_size(offset: float) -> None:
-    _, scores = label([offset] * 12)
-    assert scores == pytest.approx([1 / 12])

@@ -10,8 +10,6 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from steps.label import Step as Label
-from steps.labels import LABELS
 from steps.preprocess import SIZE
 from steps.preprocess import Step as Preprocess
 from triton_step import Context, InvalidRequest
@@ -113,19 +111,3 @@ def test_a_batch_equals_its_rows_one_by_one() -> None:
 
 def test_no_rows() -> None:
     assert len(preprocess()) == 0
-    assert len(Label(Context())(np.zeros((0, 5), dtype=np.float32))["LABEL"]) == 0
-
-
-def test_label_is_the_greatest_logit_and_score_its_probability() -> None:
-    logits = np.log(np.array([[1, 1, 6, 1, 1]], dtype=np.float32))
-    outputs = Label(Context())(LOGITS=logits)
-    assert outputs["LABEL"] == LABELS[2] == b"leaves"
-    assert outputs["SCORE"] == pytest.approx(0.6)
-    assert outputs["SCORE"].dtype == np.float32
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("offset", [-1e30, -1000, 1000, 1e30])
-def test_softmax_survives_logits_of_any_size(offset: float) -> None:
-    outputs = Label(Context())(LOGITS=np.full((1, 5), offset, dtype=np.float32))
-    assert outputs["SCORE"] == pytest.approx(0.2)

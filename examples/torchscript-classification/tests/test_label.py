@@ -1,0 +1,1 @@
+../../image-classification/tests/test_label.py
