@@ -2,11 +2,10 @@
 
     PYTHONPATH=src python scripts/lists.py
 
-It also links folders of starting pipelines in template/, and runs scripts/schema.py and scripts/reference.py, whose
-files list both too.
+It also links folders in template/, and runs scripts/schema.py and scripts/reference.py, whose files list both too.
 
-about.yml has `help`, what the first question says; `order`, where it offers the pipeline; `takes`, `returns` and
-`note`, the row of docs/questions.md. It may have `openai`, the answer of that name in a project with the gateway;
+about.yml has `help`, what the first question says; `order`, where it offers the pipeline; and `row`, what it takes, what
+it returns and a note, for docs/questions.md. It may have `openai`, the answer of that name in a project with the gateway;
 `curl`, the file whose bytes README.md sends if the one input is not text; and `client`, a pattern of what the Python
 client in the pipeline's README.md prints.
 """
@@ -35,7 +34,6 @@ HEAD = """\
 # code: it has steps/, models/ and tests/ for all of its steps, written for tensors with a batch dimension; otherwise they are
 # stubs. files: what else of text the project owns. folders: of any files, each a link in template/.
 """
-COLUMNS = ("takes", "returns", "note")
 REGISTERED = ROOT / "src/triton_ensemble/environment/extras.py"
 COMMANDS = """\
 \"""The commands of extras, and the parts of an environment that they need. Written by scripts/lists.py.\"\"\"
@@ -102,7 +100,7 @@ def write_catalog() -> str:
 def write_questions(text: str) -> str:
     """Return the page of questions with a row for each starting pipeline and each extra."""
     examples = (
-        [f"[`{name}`](../examples/{name}/README.md)", *(about.get(key) for key in COLUMNS)]
+        [f"[`{name}`](../examples/{name}/README.md)", *about["row"]]
         for name, about in read_examples().items()
     )
     extras = ([f"`{name}`", row["adds"]] for name, row in EXTRAS.items())
@@ -125,11 +123,9 @@ def write_copier(text: str) -> str:
 
 def write_packages(text: str) -> str:
     """Return pyproject.toml with the packages of each extra."""
-    for name, row in EXTRAS.items():
-        text = re.sub(
-            rf"(?m)^({name} = )\[.*?\](?=$| #)", rf"\1{json.dumps(row.get('packages'))}", text
-        )
-    return text
+    packages = {name: row["packages"] for name, row in EXTRAS.items() if "packages" in row}
+    lines = "".join(f"{name} = {json.dumps(names)}\n" for name, names in packages.items())
+    return re.sub(r"(?<=by scripts/lists.py\n)(.+\n)*", lambda _: lines, text)
 
 
 def write_matrix(text: str) -> str:

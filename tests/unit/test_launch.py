@@ -60,8 +60,6 @@ def test_what_starts_a_command_is_valid_for_python_3_9(path: Path) -> None:
         ("test", {}, ["packages", "toolkit", "dev"]),
         ("shift", {"STORE": "s3://b"}, ["packages", "toolkit", "dev", "push"]),
         ("infer", {"STORE": "s3://b"}, ["packages", "toolkit", "push"]),
-        ("ray-test", {}, ["packages", "toolkit", "ray"]),
-        ("tir", {}, ["packages", "toolkit", "tir"]),
         ("tir", {"PRINT": "1"}, ["packages", "toolkit", "tir"]),  # of a shell
         ("tir", {"PRINT": "1", "MAKEFLAGS": "PRINT=1"}, ["packages", "toolkit"]),
         ("lock", {}, []),
