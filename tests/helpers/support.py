@@ -140,8 +140,7 @@ def mark_ready(project: Project, venv: str | Path, *parts: str) -> None:
         patch.chdir(project.path)
         patch.setenv("VENV", str(venv))
         environment = Environment()
-        for part in parts:
-            environment.write_state(part, environment.compute_key(part))
+        environment.write_state({part: environment.compute_key(part) for part in parts})
 
 
 class Said(NamedTuple):

@@ -25,7 +25,8 @@ PACKAGE = ROOT / "src/triton_ensemble"
 # The modules that any Python 3.9 or newer can run.
 EARLY = [PACKAGE / name for name in ("__init__.py", "__main__.py", "launch.py")]
 EARLY += sorted(
-    PACKAGE / f"environment/{name}.py" for name in ("__init__", "extras", "help", "needs", "remedies")
+    PACKAGE / f"environment/{name}.py"
+    for name in ("__init__", "extras", "help", "needs", "remedies")
 )
 NEWER = re.compile(
     r"\bprivate\b|\.ONESHELL|!=|\$\(file\b|\bundefine\b|\$\(eval\b|^define\b|^ifn?eq\b", re.M
@@ -47,7 +48,9 @@ def test_what_starts_a_command_is_valid_for_python_3_9(path: Path) -> None:
         )
     }
     foreign = {name for name in names if name.split(".")[0] not in sys.stdlib_module_names}
-    early = {f"triton_ensemble.environment.{name}" for name in ("extras", "help", "needs", "remedies")}
+    early = {
+        f"triton_ensemble.environment.{name}" for name in ("extras", "help", "needs", "remedies")
+    }
     ours = {f"triton_ensemble{name}" for name in ("", ".cli", ".launch", ".environment")}
     assert foreign <= ours | early
     assert len(path.read_text().splitlines()) <= 250

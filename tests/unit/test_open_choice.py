@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from triton_ensemble.environment import lock
+from triton_ensemble.environment.needs import read_torch_index
 from triton_ensemble.launch import Environment
 
 CHOICE = "requirements.lock: lacks torch==2.13.0; for a CPU, name the index of its CPU wheels as `torch_index` in pipeline.yml, "
@@ -52,7 +53,7 @@ def test_a_choice_is_taken(renewed: list[str], monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("TORCH_INDEX", "" if text else "https://host/cpu")
     assert lock.main(["--set-up"]) == 0
     assert renewed == ["renewed"]
-    assert lock.read_torch_index(os.environ) == "https://host/cpu"
+    assert read_torch_index(os.environ) == "https://host/cpu"
 
 
 def test_damaged_facts_are_a_line(renewed: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""What to do about an error of a program that sets up. Python 3.9 reads this too, before there is an environment."""
+"""Remedies for what a program that sets up says. Python 3.9 reads this too, before there is an environment."""
 
 from __future__ import annotations
 
