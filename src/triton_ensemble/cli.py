@@ -7,8 +7,10 @@ docstring is the command's help. Only the module of the command that is called i
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -109,6 +111,8 @@ def _run_launched(words: Sequence[str]) -> int:
 def _run(words: Sequence[str]) -> int:
     chosen = next((word for word in words if word in COMMANDS), None)
     try:
+        if words and words[0] not in COMMANDS and words[0][:1] != "-":
+            raise ProjectError(_explain_unknown(words[0]))
         parsed = _parser(chosen).parse_args(words)
         _refuse_passwords()
         status = _apply_first(parsed) or int(parsed.run(parsed))
@@ -117,11 +121,39 @@ def _run(words: Sequence[str]) -> int:
     except ProjectError as error:
         print(error, file=sys.stderr)
         return 2
+    except ModuleNotFoundError as error:
+        if not (line := _explain_lost(error.name or "")):
+            raise
+        print(line, file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # a reader such as `head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return READER_LEFT
+
+
+def _explain_unknown(word: str) -> str:
+    """Say of a word that is no command which one is meant, or which page has an extra of that name."""
+    from triton_ensemble import catalog
+
+    if word in catalog.table("kinds")["extra"]["choice"]:
+        own = f"{word}.md says how to deploy" if word in catalog.table("owned") else ""
+        return f"{word} has no command; docs/{own or 'questions.md says what it adds'}"
+    near = [f"did you mean {each}? " for each in difflib.get_close_matches(word, COMMANDS, 1)]
+    return f"{word}: no such command; {''.join(near)}make lists them"
+
+
+def _explain_lost(module: str) -> str:
+    """Return a line on a package that the project's environment was made with and lacks now; empty for others."""
+    from triton_ensemble.launch import STATE
+
+    name, lock = re.escape(module.split(".")[0].replace("_", "-")), Path("requirements.lock")
+    is_made = Path(sys.prefix, STATE).is_file() and lock.is_file()
+    if not (is_made and re.search(rf"^[\w.-]*{name}", lock.read_text(), re.I | re.M)):
+        return ""
+    folder = sys.prefix.removeprefix(os.getcwd() + os.sep)
+    return f"{folder}: lacks {module}; remove {folder}, and run the command again"
 
 
 def _refuse_passwords() -> None:

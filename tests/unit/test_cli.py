@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import re
 import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from support import ROOT
 
 from triton_ensemble import __version__
 from triton_ensemble.cli import COMMANDS, main
@@ -42,7 +46,7 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
     assert printed(capsys, "--version") == (0, f"triton-ensemble {__version__}\n", "")
 
 
-@pytest.mark.parametrize("words", [["chek"], [], ["check", "--form"]])
+@pytest.mark.parametrize("words", [[], ["check", "--form"]])
 def test_a_wrong_line_is_answered_by_one(
     capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
@@ -50,6 +54,51 @@ def test_a_wrong_line_is_answered_by_one(
     assert (status, out) == (2, "")
     assert err.startswith("triton-ensemble")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("infr", "infr: no such command; did you mean infer? make lists them"),
+        ("zzz", "zzz: no such command; make lists them"),
+        ("kserve", "kserve has no command; docs/kserve.md says how to deploy"),
+        ("monitoring", "monitoring has no command; docs/questions.md says what it adds"),
+    ],
+)
+def test_a_word_that_is_no_command(
+    capsys: pytest.CaptureFixture[str], word: str, line: str
+) -> None:
+    assert main([word]) == 2
+    assert capsys.readouterr().err == f"{line}\n"
+    pages = re.findall(r"docs/\S+\.md", line)
+    assert [page for page in pages if not (ROOT / page).is_file()] == []
+
+
+@pytest.mark.parametrize("package", ["yaml", "tritonclient", "nowhere"])
+def test_a_package_that_the_environment_has_lost(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    package: str,
+) -> None:
+    """The owner's code may import another that is not there: its traceback says where."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "prefix", f"{tmp_path}/.venv")
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv/ready.json").touch()
+    (tmp_path / "requirements.lock").write_text("pyyaml==6 \\\ntritonclient[grpc]==2\n")
+
+    def fail(_: str) -> None:
+        raise ModuleNotFoundError(name=f"{package}.x")
+
+    monkeypatch.setattr(importlib, "import_module", fail)
+    if package == "nowhere":
+        with pytest.raises(ModuleNotFoundError):
+            main(["check"])
+    else:
+        assert main(["check"]) == 2
+        line = f".venv: lacks {package}.x; remove .venv, and run the command again\n"
+        assert capsys.readouterr().err == line
 
 
 @pytest.mark.parametrize("variable", ["TRITON_URL", "TRITON_GRPC_URL", "TRITON_METRICS_URL"])
