@@ -78,6 +78,24 @@ def test_uv_finds_a_python_behind_one_that_does_not_fit(
     assert succeed(project.run(".venv/bin/python", "-c", FITS)) == "True\n"
 
 
+def test_a_line_says_that_the_wheel_is_gone(project: Project) -> None:
+    shutil.move(next((project / "vendor").glob("*.whl")), project.path.parent)
+    said = project.run("make", "check")
+    line = "vendor/: lacks triton_ensemble-*.whl; restore it: git checkout vendor"
+    assert re.fullmatch(rf"Makefile:\d+: \*\*\* {re.escape(line)}\.  Stop\.\n", said.stderr)
+
+
+def test_a_folder_named_as_a_command_is_not_up_to_date(project: Project) -> None:
+    """Neither that of an extra which the project lacks, nor a folder of each project."""
+    (project / "gateway").mkdir(exist_ok=True)
+    lacking = "pipeline.yml: extras does not have gateway; add it, and run the command again"
+    near = "tests: no such command; did you mean test? make lists them"
+    for word, line in {"gateway": lacking, "tests": near}.items():
+        said = project.make(word)
+        assert said.returncode
+        assert line in said.stderr.splitlines()
+
+
 def test_a_line_says_how_to_get_a_python(project: Project, path: str) -> None:
     assert line(project.run("make", "infer", PATH=path)) == NO_PYTHON
     assert not (project / ".venv").exists()

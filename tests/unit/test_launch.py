@@ -236,8 +236,11 @@ def test_the_makefile_is_a_list_that_any_make_reads(
     assert len(makefile.splitlines()) <= lines
     targets = re.findall(r"^([a-z-]+): ; @\$\(RUN\) \$@$", makefile, re.M)
     assert {*targets} == {"help"} | {name for group in GROUPS.values() for name in group} - absent
-    assert re.findall(r"^\.PHONY: (.*)", makefile, re.M)[0].split() == targets
-    assert len(re.findall(r"^\S+?:(?!=)", makefile, re.M)) == len(targets) + 2  # .PHONY, .DEFAULT
+    phony = re.findall(r"^\.PHONY: (.*)", makefile, re.M)[0].split()
+    [folders] = re.findall(r"^\.DEFAULT (.*): ; @\$\(RUN\) \$@$", makefile, re.M)
+    assert phony == targets + folders.split()
+    assert {"gateway", "tests"} <= {*phony}
+    assert len(re.findall(r"^\S+?:(?!=)", makefile, re.M)) == len(targets) + 1  # .PHONY
     if not absent:
         assert {*MAKE_OPTIONS, *SHELL_OPTIONS, *BESIDE, *DEV, *STORED} <= {*targets}
 

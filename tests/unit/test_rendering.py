@@ -25,8 +25,10 @@ from support import (
     UNUSUAL,
     Generate,
     Project,
+    run,
     slow_but,
     step,
+    succeed,
 )
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
@@ -228,6 +230,15 @@ def test_a_project_has_the_files_of_its_example(generate: Generate, name: str) -
 def test_a_notebook_imports_what_stays(generate: Generate, protocol: str) -> None:
     text = (generate(extras=["kserve"]) / f"deploy/kserve/{protocol}.ipynb").read_text()
     assert IMPORT.findall(text) == ["testing.owned"]
+
+
+def test_git_has_the_wheel_whatever_its_owner_ignores(generate: Generate, tmp_path: Path) -> None:
+    (tmp_path / "ignored").write_text("*.whl\n")
+    git = ("git", "-c", f"core.excludesFile={tmp_path}/ignored")
+    folder = generate().path
+    for words in ("init -q", "add --all"):
+        succeed(run(*git, *words.split(), cwd=folder))
+    assert ".whl\n" in succeed(run(*git, "ls-files", "vendor", cwd=folder))
 
 
 def test_no_empty_folders(project: Project) -> None:
