@@ -205,3 +205,12 @@ def test_pytest_alone_tests_the_code_as_it_is_now(generate: Generate) -> None:
     done = project.run(*tests)
     assert f"ERROR: {code.relative_to(project.path)}: is missing, and " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "infer"])
+def test_a_stage_that_there_is_not_is_refused_at_once(made: Project, command: str) -> None:
+    said = made.make(command, "ENV=prod")
+    line = "pipeline.yml has no stage prod; declare it in `stages`"
+    assert said.returncode
+    assert said.stderr.startswith(f"{line}\n")
+    assert "Triton" not in said.stdout

@@ -7,11 +7,12 @@ are deleted, so that the folder has exactly what Triton, an image or a bucket ne
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 from triton_ensemble.change.state import is_changed
-from triton_ensemble.project import Project
+from triton_ensemble.project import STAGE, Project
 from triton_ensemble.repository import RepositoryError, published
 from triton_ensemble.repository.complete import complete
 from triton_ensemble.repository.sources import list_tree_sources
@@ -28,6 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     project = Project.load(Path.cwd())
     if arguments.if_applied and is_changed(project.root):
         return 0
+    project.check_stage(os.environ.get(STAGE, ""))
     try:
         complete(project, lambda line: print(line, flush=True))
         notes = [*published.notes(project, list_tree_sources(project))]
