@@ -62,6 +62,9 @@ These variables of the shell count, and `make` takes them in its command line to
 The other variables of `make` are options of one command. They count in make's command line alone, because a shell may
 have a `NAME` for another purpose. `ARGS` has words that the command takes as they are. `ENV` is `STAGE`.
 
+`STRICT`, `TRITON_PORTS`, and the variables that are options without a value, such as `UNDO`, mean no if they are empty,
+`0`, `no` or `false`. Any other text means yes.
+
 | command | variables |
 |---|---|
 """

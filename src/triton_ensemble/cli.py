@@ -137,8 +137,8 @@ def _explain_unknown(word: str) -> str:
     """Say of a word that is no command which one is meant, or which page has an extra of that name."""
     from triton_ensemble import catalog
 
-    if word in catalog.table("kinds")["extra"]["choice"]:
-        own = f"{word}.md says how to deploy" if word in catalog.table("owned") else ""
+    if extra := catalog.table("extras").get(word):
+        own = f"{word}.md says how to deploy" if "owned" in extra else ""
         return f"{word} has no command; docs/{own or 'questions.md says what it adds'}"
     near = [f"did you mean {each}? " for each in difflib.get_close_matches(word, COMMANDS, 1)]
     return f"{word}: no such command; {''.join(near)}make lists them"

@@ -6,7 +6,6 @@ Without make, the same commands start from the wheel: `python3 vendor/NAME.whl/t
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from triton_ensemble.environment.extras import PARTS
 from triton_ensemble.environment.needs import BESIDE, COMPLETING, STORED, list_parts, read_given
 from triton_ensemble.project import STAGE, Project
 from triton_ensemble.repository import stubs
+from triton_ensemble.variables import is_on, read_port, split_words
 
 Call = Callable[[Sequence[str]], int]
 
@@ -25,7 +25,7 @@ NAMING_STUBS = ("check", "infer", "test", "push")
 DELIVERING = ("image", "up", "push", *(name for name, row in EXTRA.items() if row.get("delivers")))
 # Words of a target, if they are not its name.
 WORDS = {name: row["words"] for name, row in EXTRA.items() if "words" in row}
-# The option of a command that a variable is; one with ! takes no value, and an empty one is a positional word.
+# The option of a command that a variable is; one with ! is yes or no, and an empty one is a positional word.
 SHELL_OPTIONS = {
     "serve": {
         "HTTP_PORT": "--http-port",
@@ -34,6 +34,7 @@ SHELL_OPTIONS = {
     },
     **{name: row["shell"] for name, row in EXTRA.items() if "shell" in row},
 }
+ASKED = ("HTTP_PORT", "GRPC_PORT")  # of a server that commands ask
 # These variables count if make's command line has them, as a shell may have a NAME for another purpose.
 MAKE_OPTIONS = {
     "apply": {"UNDO": "--undo!"},
@@ -59,7 +60,8 @@ Step = Callable[[], int]
 
 def run_target(words: Sequence[str], call: Call) -> int:
     """Run a target of the Makefile, which the wheel has started, until a part of it fails; return its exit status."""
-    given, command = dict(os.environ), words[0]
+    command = words[0]
+    given = {n: text for n, text in os.environ.items() if n != "PRINT" or is_on(text)}
     options = list_options(words, os.environ)
     _add_packages(command)
     chosen = [*WORDS.get(command, [command]), *options, *words[1:]]
@@ -71,7 +73,11 @@ def run_target(words: Sequence[str], call: Call) -> int:
 
 def list_options(words: Sequence[str], environment: MutableMapping[str, str]) -> list[str]:
     """Return the words that variables stand for, and remove what make's command line gave to this command alone."""
-    options = _make_words(SHELL_OPTIONS.get(words[0], {}), environment)
+    table = SHELL_OPTIONS.get(words[0], {})
+    for name in {*table, *(ASKED if words[0] in COMPLETING else ())}:
+        if name.endswith("_PORT"):
+            read_port(name, 0, environment)
+    options = _make_words(table, environment)
     if words[1:]:  # make names a command alone
         return options
     given, table = read_given(environment), MAKE_OPTIONS.get(words[0], {})
@@ -79,7 +85,7 @@ def list_options(words: Sequence[str], environment: MutableMapping[str, str]) ->
         environment.pop(name, None)
     if "ENV" in given:
         environment[STAGE] = given["ENV"]
-    return [*options, *_make_words(table, given), *shlex.split(given.get("ARGS", ""))]
+    return [*options, *_make_words(table, given), *split_words("ARGS", given.get("ARGS", ""))]
 
 
 def _make_words(table: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
@@ -89,8 +95,10 @@ def _make_words(table: Mapping[str, str], variables: Mapping[str, str]) -> list[
         text = variables.get(name, "")
         if not option and (text or positional > 1):
             words.append(text)
+        elif option.endswith("!"):
+            options += [option[:-1]] * is_on(text)
         elif option and text:
-            options.append(option[:-1] if option.endswith("!") else f"{option}={text}")
+            options.append(f"{option}={text}")
     return [*options, *words]
 
 

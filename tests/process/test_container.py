@@ -83,3 +83,28 @@ def test_make_passes_on_what_its_command_line_names(default_project: Project) ->
 def test_down_can_remove_the_data(default_project: Project) -> None:
     printed = succeed(default_project.make("down", "DOCKER=echo", "ARGS=--volumes"))
     assert printed.endswith(" down --remove-orphans --volumes\n")
+
+
+# An engine that runs Triton, which has no health check.
+ENGINE = """#!/bin/sh
+case "$*" in
+*" ps --quiet triton") echo 1234 ;;
+inspect*) echo '[{"State": {"Status": "running"}, "Config": {"Labels": {"com.docker.compose.project": "p"}},'
+  echo '"HostConfig": {"PortBindings": {"8000": 1}}}]' ;;
+port*) echo 127.0.0.1:8000 ;;
+esac
+"""
+
+
+def test_up_takes_docker_as_words(default_project: Project, tmp_path: Path) -> None:
+    """Such as `sudo docker`, from the build to the addresses."""
+    (tmp_path / "engine").write_text(ENGINE)
+    (tmp_path / "engine").chmod(0o755)
+    command = ("up", f"DOCKER=env {tmp_path}/engine", "COMPOSE_PROFILES=", "IMAGE=m@sha256:1")
+    assert "http://127.0.0.1:8000\n" in succeed(default_project.make(*command))
+
+
+def test_up_refuses_a_wrong_port_before_it_builds(default_project: Project) -> None:
+    said = default_project.make("up", "DOCKER=echo", "GRAFANA_PORT=abc")
+    assert "GRAFANA_PORT is abc; write a port, 1 to 65535, or 0 for a free one\n" in said.stderr
+    assert "build" not in said.stdout

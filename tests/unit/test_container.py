@@ -251,6 +251,7 @@ OF_BUILDS: dict[str, tuple[str, dict[str, str], str]] = {
     "alone": ("IMAGE", {"MODELS": "alone"}, "--target alone "),
     "published": ("IMAGE", {"IMAGE": "m@sha256:1"}, "docker pull --quiet m@sha256:1"),
     "program": ("IMAGE", {"DOCKER": "docker buildx"}, "docker buildx build --file deploy/Dockerfile"),
+    "no program": ("IMAGE", {"DOCKER": " "}, "docker build --file deploy/Dockerfile"),
     "gateway": ("GATEWAY_IMAGE", {}, "deploy/gateway.Dockerfile --tag image-classification-gateway:"),
     "gateway's base": ("GATEWAY_IMAGE", {}, "--build-arg PYTHON_IMAGE=python:3.12-slim ."),
     "ray": ("RAY_IMAGE", {"IMAGE": "m:1"}, "--build-arg IMAGE=m:1 ."),
@@ -269,6 +270,7 @@ def test_variables_say_how_an_image_is_built(large: Generated, case: str) -> Non
         ({}, ["", ".gpu"]),
         ({"GPUS": "0"}, [""]),
         ({"GPUS": "0", "TRITON_PORTS": "1"}, ["", ".ports"]),
+        ({"GPUS": "0", "TRITON_PORTS": "0"}, [""]),
         ({"GPUS": "0", "MODELS": "mounted"}, ["", ".mounted"]),
     ],
 )
@@ -302,7 +304,10 @@ def test_compose_gets_defaults_and_absolute_paths(large: Generated, tmp_path: Pa
     ("given", "line"),
     [
         ({"MODELS": "none"}, "MODELS is copied, mounted or alone, not none"),
-        ({"DOCKER_OPTIONS": "--label 'a"}, "DOCKER_OPTIONS: No closing quotation; write .* closed"),
+        *(
+            ({name: "x 'a"}, f"{name}: No closing quotation; write x 'a with its quotes closed")
+            for name in ("DOCKER_OPTIONS", "DOCKER", "COMPOSE")
+        ),
     ],
 )
 def test_a_variable_that_is_wrong(large: Generated, given: dict[str, str], line: str) -> None:

@@ -19,6 +19,8 @@ from triton_ensemble.environment.help import GROUPS
 from triton_ensemble.environment.needs import BESIDE, DEV, STORED, list_parts
 from triton_ensemble.environment.remedies import explain
 from triton_ensemble.launch import Environment, main
+from triton_ensemble.project import ProjectError
+from triton_ensemble.repository.stubs import is_strict
 from triton_ensemble.targets import MAKE_OPTIONS, SHELL_OPTIONS, list_options, run_target
 
 PACKAGE = ROOT / "src/triton_ensemble"
@@ -151,6 +153,10 @@ def test_an_error_without_a_remedy_is_shown_whole() -> None:
         ("push", {"TO": "s3://b", "VERSION": "7"}, "--version=7 s3://b"),
         ("serve", {"RELOAD": "1", "HTTP_PORT": "1"}, "--http-port=1 --reload"),
         ("step", {"NAME": "a", "DEBUG": "1"}, "--debug a"),
+        ("step", {"NAME": "a", "DEBUG": "0"}, "a"),
+        ("apply", {"UNDO": "No"}, ""),
+        ("sample", {"OUTPUTS": "false"}, ""),
+        ("update", {"MARKERS": "on", "UNDO": ""}, "--markers"),
     ],
 )
 def test_variables_of_make_are_options(command: str, variables: dict[str, str], words: str) -> None:
@@ -158,6 +164,45 @@ def test_variables_of_make_are_options(command: str, variables: dict[str, str], 
     assert list_options([command], environment) == shlex.split(words)
     # What the command starts does not see the others.
     assert {*environment} <= {"HTTP_PORT", "MAKEFLAGS"}
+
+
+PORT = "; write a port, 1 to 65535, or 0 for a free one"
+
+
+@pytest.mark.parametrize(
+    ("command", "variable", "line"),
+    [
+        ("check", "ARGS=it's", "ARGS: No closing quotation; write it's with its quotes closed"),
+        ("infer", "HTTP_PORT=abc", f"HTTP_PORT is abc{PORT}"),
+        ("gateway", "GATEWAY_PORT=99999", f"GATEWAY_PORT is 99999{PORT}"),
+        ("serve", "METRICS_PORT=-1", f"METRICS_PORT is -1{PORT}"),
+    ],
+)
+def test_a_line_names_the_variable_that_is_wrong(command: str, variable: str, line: str) -> None:
+    name, _, text = variable.partition("=")
+    with pytest.raises(ProjectError) as refused:
+        list_options([command], {name: text, "MAKEFLAGS": variable})
+    assert str(refused.value) == line
+
+
+@pytest.mark.parametrize(("text", "is_on"), [("0", False), ("No", False), ("", False), ("1", True)])
+def test_strict_can_mean_no(monkeypatch: pytest.MonkeyPatch, text: str, is_on: bool) -> None:
+    monkeypatch.setenv("STRICT", text)
+    assert is_strict() is is_on
+
+
+def test_print_that_means_no_installs_what_tir_needs(
+    default_project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.chdir(default_project.path)
+    monkeypatch.setattr(Environment, "list_outdated", lambda _, parts: asked.append(parts))
+    for name, value in {"MAKEFLAGS": "PRINT=0", "PRINT": "0"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SETUP", raising=False)
+    with pytest.raises(ProjectError, match="extras does not have tir"):
+        run_target(["tir"], lambda words: 0)
+    assert asked == [["packages", "toolkit", "tir"]]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from triton_ensemble.config.message import ModelConfig
 from triton_ensemble.config.repository import list_called_models, model_config
 from triton_ensemble.project import Project
 from triton_ensemble.server.local_triton import LocalTriton, get
-from triton_ensemble.server.ports import not_asked
+from triton_ensemble.server.ports import not_asked, usual
 
 TIMEOUT_S = 10
 
@@ -85,7 +85,7 @@ def target(url: str) -> str:
         raise RuntimeError(f"{url} is not a server; write grpc://host:port")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     over_grpc = parts.scheme.startswith("grpc")
-    return f"{host}:{(parts.port if over_grpc else None) or os.environ.get('GRPC_PORT', 8001)}"
+    return f"{host}:{(parts.port if over_grpc else None) or usual('grpc')}"
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -16,8 +17,8 @@ from triton_ensemble.container.settings import Settings
 from triton_ensemble.project import Project, ProjectError
 from triton_ensemble.server import log as server_log
 from triton_ensemble.server.ports import describe_taken
+from triton_ensemble.variables import read_docker, read_port
 
-DOCKER = os.environ.get("DOCKER", "docker")
 TIMEOUT_S = 600  # large models load for minutes
 PATIENCE_S = 20  # then what the health check prints is shown
 PORTS = {"http": "8000", "grpc": "8001", "metrics": "8002"}
@@ -71,11 +72,15 @@ def remedies(text: str) -> list[str]:
 
 def _describe_taken() -> str:
     """Return which ports that compose publishes are in use, and by what, other than containers of this folder."""
-    settings = Settings.read(Project.load(Path()))
+    ports = read_ports(Settings.read(Project.load(Path())))
+    return describe_taken(ports, ours=str(Path("deploy").resolve()))
+
+
+def read_ports(settings: Settings) -> dict[str, int]:
+    """Return the ports that compose publishes; ProjectError if a variable names none."""
     tritons = settings.publishes_triton or not settings.has_gateway
     usual = (PORTS if tritons else {}) | list_beside(settings)
-    ports = {api: int(os.environ.get(f"{api.upper()}_PORT") or usual[api]) for api in usual}
-    return describe_taken(ports, ours=str(Path("deploy").resolve()))
+    return {api: read_port(f"{api.upper()}_PORT", int(usual[api])) for api in usual}
 
 
 def list_beside(settings: Settings) -> dict[str, str]:
@@ -93,7 +98,7 @@ class Container:
 
     def inspect(self) -> dict[str, Any]:
         """Return what `docker inspect` knows of it."""
-        return dict(json.loads(output(DOCKER, "inspect", self.id))[0])
+        return dict(json.loads(output(*read_docker(), "inspect", self.id))[0])
 
     def state(self) -> tuple[str, str]:
         """Return Docker's words for it: running, restarting, exited ...; and starting, healthy, unhealthy."""
@@ -102,13 +107,13 @@ class Container:
 
     def log(self) -> str:
         """Return all that it printed."""
-        command = [DOCKER, "logs", self.id]
+        command = [*read_docker(), "logs", self.id]
         run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         return run.stdout
 
     def address(self, api: str) -> str:
         """Return host and port of http, grpc or metrics; a restart may change the port."""
-        return output(DOCKER, "port", self.id, PORTS[api]).split()[0]
+        return output(*read_docker(), "port", self.id, PORTS[api]).split()[0]
 
     def wait(self, *, timeout: float = TIMEOUT_S, starting: bool = False) -> None:
         """Wait until a service is healthy, or runs if it does not have a health check.
@@ -140,7 +145,7 @@ class Container:
     def _why(self, state: tuple[str, str]) -> str:
         """Return the service, its state, the reason and what to write instead, in one line."""
         reason = self._reason(running=state[0] == "running")
-        parts = [reason, *remedies(reason), f"log: {DOCKER} logs {self.id[:12]}"]
+        parts = [reason, *remedies(reason), f"log: {shlex.join(read_docker())} logs {self.id[:12]}"]
         return f"{self.service} is {' and '.join(filter(None, state))}: {'; '.join(parts)}"
 
     def _reason(self, *, running: bool) -> str:
@@ -164,7 +169,7 @@ def others(triton: Container) -> list[Container]:
     """Return the containers that run, or are started again, beside Triton's in its compose project."""
     project = triton.inspect()["Config"]["Labels"][PROJECT]
     of_project, form = f"label={PROJECT}={project}", f'{{{{.ID}}}} {{{{.Label "{SERVICE}"}}}}'
-    listed = output(DOCKER, "ps", "--filter", of_project, "--format", form).splitlines()
+    listed = output(*read_docker(), "ps", "--filter", of_project, "--format", form).splitlines()
     containers = [Container(*line.split()) for line in listed]
     return [container for container in containers if container.service != triton.service]
 
@@ -177,7 +182,7 @@ def start_services(compose: Sequence[str], *services: str) -> Container:
     output(*compose, "up", "--detach", *services)
     triton = find(compose)
     if pids := os.environ.get("PIDS"):
-        output(DOCKER, "update", "--pids-limit", pids, triton.id)
+        output(*read_docker(), "update", "--pids-limit", pids, triton.id)
     problems = []
     for container in [triton, *others(triton)]:
         try:

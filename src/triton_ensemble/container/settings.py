@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import zlib
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from triton_ensemble.environment.needs import read_torch_index
 from triton_ensemble.project import Project, ProjectError
+from triton_ensemble.variables import is_on, read_docker, split_words
 
 LOCK = Path("deploy/images.lock")
 MEMINFO = Path("/proc/meminfo")
@@ -41,29 +41,30 @@ class Settings:
     publishes_triton: bool
     profiles: str  # of compose
     memory: str  # limit of Triton's container
-    compose_program: str  # empty: docker's, else the older one
+    compose_program: list[str]  # empty: docker's, else the older one
 
     @classmethod
     def read(cls, project: Project, given: Mapping[str, str] = os.environ) -> Settings:
         """Read the variables; ProjectError for models that no image of the project has."""
         files = {name: given.get(name, "") for name in KEY_FILES}
         build_secrets = {id: given.get(name, "") for name, id in BUILD_SECRETS.items()}
+        options = split_words("DOCKER_OPTIONS", given.get("DOCKER_OPTIONS", ""))
         name = f"{project.container_name}-{checkout_number(project.root)}"
         return cls(
             root=project.root,
             images={name: given.get(name) or image for name, image in list_images(project).items()},
             project_name=given.get("COMPOSE_PROJECT_NAME") or name,
             models=_check_models(project.root, given.get("MODELS") or "copied"),
-            docker=shlex.split(given.get("DOCKER") or "docker"),
-            docker_options=_split_options(given.get("DOCKER_OPTIONS", "")),
+            docker=read_docker(given),
+            docker_options=[os.path.expandvars(word) for word in options],
             torch_index=read_torch_index(given),
             build_secrets={id: path for id, path in build_secrets.items() if path},
             key_files={n: str(project.root / path) if path else "" for n, path in files.items()},
             has_gpus=given.get("GPUS") != "0",
-            publishes_triton=bool(given.get("TRITON_PORTS")),
+            publishes_triton=is_on(given.get("TRITON_PORTS", "")),
             profiles=given.get("COMPOSE_PROFILES", "monitoring"),
             memory=given.get("MEMORY", _default_memory()),
-            compose_program=given.get("COMPOSE", ""),
+            compose_program=split_words("COMPOSE", given.get("COMPOSE", "")),
         )
 
     @property
@@ -87,7 +88,7 @@ class Settings:
     def compose_command(self) -> list[str]:
         """The program: docker's plugin if there is one, else the older docker-compose."""
         if self.compose_program:
-            return shlex.split(self.compose_program)
+            return self.compose_program
         plugin = [*self.docker, "compose"]
         with suppress(OSError):
             if not subprocess.run([*plugin, "version"], capture_output=True).returncode:
@@ -137,16 +138,6 @@ def _check_models(root: Path, models: str) -> str:
     if models not in known:
         raise ProjectError(f"MODELS is {', '.join(known[:-1])} or {known[-1]}, not {models}")
     return models
-
-
-def _split_options(text: str) -> list[str]:
-    """Return the words of options as a shell reads them, with the variables that they name."""
-    try:
-        return [os.path.expandvars(word) for word in shlex.split(text)]
-    except ValueError as error:
-        raise ProjectError(
-            f"DOCKER_OPTIONS: {error}; write {text} with its quotes closed"
-        ) from None
 
 
 def _default_memory() -> str:

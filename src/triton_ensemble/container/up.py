@@ -24,7 +24,7 @@ import argparse
 import os
 from pathlib import Path
 
-from triton_ensemble.container.compose import list_addresses, start_services
+from triton_ensemble.container.compose import list_addresses, read_ports, start_services
 from triton_ensemble.container.images import build, build_with_models
 from triton_ensemble.container.settings import Settings
 from triton_ensemble.project import Project
@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Build and start; ContainerError with a line for each container that does not run."""
     settings = Settings.read(Project.load(Path.cwd()))
     os.environ.update(settings.variables)
+    read_ports(settings)  # before images are built
     status = build_with_models(settings)
     if not status and settings.has_gateway:
         status = build(settings, "GATEWAY_IMAGE")

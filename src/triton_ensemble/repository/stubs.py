@@ -14,6 +14,7 @@ from pathlib import Path
 
 from triton_ensemble.project import STUB_MARK, Project, is_stub_code
 from triton_ensemble.terminal import escape_streams
+from triton_ensemble.variables import is_on
 
 REFERENCE = "tests/test_reference.py"
 
@@ -41,7 +42,7 @@ def lines(project: Project) -> Iterator[str]:
 
 def is_strict() -> bool:
     """Return whether stubs are errors. Otherwise a skipped test names the stub of tests/test_reference.py."""
-    return bool(os.environ.get("STRICT"))
+    return is_on(os.environ.get("STRICT", ""))
 
 
 def main() -> int:

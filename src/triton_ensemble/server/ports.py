@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from triton_ensemble.server.process import ServerError
+from triton_ensemble.variables import read_docker, read_port
 
 HOST = "127.0.0.1"
 PROC = Path("/proc")
@@ -48,7 +49,7 @@ def is_taken(port: int) -> bool:
 
 def usual(api: str) -> int:
     """Return the port at which `make serve` serves an API: HTTP_PORT or GRPC_PORT of the environment, else Triton's own."""
-    return int(os.environ.get(f"{api.upper()}_PORT") or USUAL[api])
+    return read_port(f"{api.upper()}_PORT", USUAL[api])
 
 
 def not_asked(api: str) -> str:
@@ -96,7 +97,7 @@ def server_at(port: int) -> str:
 
 def _container(port: int) -> str:
     """Return the container that publishes a port, and its folder; empty where none does, or no engine answers."""
-    command = [os.environ.get("DOCKER", "docker"), "ps", "--filter", f"publish={port}"]
+    command = [*read_docker(), "ps", "--filter", f"publish={port}"]
     with suppress(OSError, subprocess.TimeoutExpired):
         options = [*command, "--format", PUBLISHED]
         run = subprocess.run(options, capture_output=True, text=True, timeout=DOCKER_S)

@@ -8,7 +8,6 @@ import shlex
 import pytest
 
 from triton_ensemble.container.compose import (
-    DOCKER,
     Container,
     ContainerError,
     find,
@@ -17,13 +16,14 @@ from triton_ensemble.container.compose import (
 )
 from triton_ensemble.container.settings import Settings
 from triton_ensemble.testing import under_test
+from triton_ensemble.variables import read_docker
 
 
 @pytest.fixture(scope="session", autouse=True)
 def engine() -> None:
     """Skip all tests where no engine answers; fail them where REQUIRE_DOCKER=1."""
     try:
-        output(DOCKER, "version")
+        output(*read_docker(), "version")
     except ContainerError as error:
         if os.environ.get("REQUIRE_DOCKER") == "1":
             pytest.fail(f"REQUIRE_DOCKER=1, and no engine answers: {error}")

@@ -15,7 +15,6 @@ import pytest
 
 from triton_ensemble.client import protocols
 from triton_ensemble.container.compose import (
-    DOCKER,
     Container,
     ContainerError,
     output,
@@ -23,6 +22,7 @@ from triton_ensemble.container.compose import (
 )
 from triton_ensemble.container.settings import Settings
 from triton_ensemble.testing.under_test import PROJECT, only_where
+from triton_ensemble.variables import read_docker
 
 PYTHON_STEPS = bool(PROJECT.step_modules)
 
@@ -38,7 +38,8 @@ for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
 
 def inside(container: Container, *command: str) -> subprocess.CompletedProcess[str]:
     """Run a command in the container."""
-    return subprocess.run([DOCKER, "exec", container.id, *command], capture_output=True, text=True)
+    words = [*read_docker(), "exec", container.id, *command]
+    return subprocess.run(words, capture_output=True, text=True)
 
 
 def python(*arguments: str, url: str) -> subprocess.CompletedProcess[str]:
@@ -141,6 +142,6 @@ def test_shared_memory_that_is_too_small_is_named(
 
 
 def test_stops_gently(triton: Container) -> None:
-    output(DOCKER, "stop", "--time", "40", triton.id)
+    output(*read_docker(), "stop", "--time", "40", triton.id)
     assert triton.inspect()["State"]["ExitCode"] == 0
-    output(DOCKER, "start", triton.id)
+    output(*read_docker(), "start", triton.id)
