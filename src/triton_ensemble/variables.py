@@ -6,9 +6,8 @@ import os
 import shlex
 from collections.abc import Mapping
 
+from triton_ensemble.environment.needs import NO
 from triton_ensemble.project import ProjectError
-
-NO = ("", "0", "no", "false")
 
 
 def is_on(text: str) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from triton_ensemble.environment.extras import COMMANDS, PARTS
 
+NO = ("", "0", "no", "false")  # of a variable that is yes or no
 FACTS = "vendor/project.json"
 TOOLKIT = "vendor/requirements.txt"
 # The file that decides what a part has. Those after `dev` have folders of their own, so that they can't conflict with the lock.
@@ -63,8 +64,8 @@ def read_state(path: str | Path) -> dict[str, str]:
 
 def is_undo(words: Sequence[str], variables: Mapping[str, str]) -> bool:
     """Return whether a command takes a change back, by whatever toolkit the environment has."""
-    undo = "--undo" in words or read_given(variables).get("UNDO")
-    return words[0] in ("apply", "update") and bool(undo)
+    undo = "--undo" in words or read_given(variables).get("UNDO", "").strip().lower() not in NO
+    return words[0] in ("apply", "update") and undo
 
 
 def list_parts(words: Sequence[str], variables: Mapping[str, str]) -> list[str]:
