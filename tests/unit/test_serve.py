@@ -53,6 +53,14 @@ def fill_disk(*_: object, **__: object) -> None:
             "needs numpy<2, not 2.1.0",
         ),
         ("triton_ensemble.server.environment.LIBPYTHON", "libnosuch.so", "has no libnosuch.so"),
+        *(
+            (
+                "tempfile.tempdir",
+                folder,
+                r"^'/dev/shm/.*': a blank, a letter .*; name another, such as TMPDIR=/tmp",
+            )
+            for folder in ("/dev/shm/a b", "/dev/shm/ö", "/dev/shm/$a")
+        ),
         ("subprocess.Popen", refuse, "Triton can't be started: "),
         (
             "shutil.copyfile",  # as copytree() calls it, which goes on and lists all errors

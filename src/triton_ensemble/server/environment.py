@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import shlex
 import shutil
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -38,6 +40,10 @@ def problems() -> Iterator[str]:
         yield f"the local Triton needs numpy<2, not {numpy}; run `pip install 'numpy<2'`"
     if not _find_libpython():
         yield f"{sys.base_prefix} has no {LIBPYTHON}; use the Python of uv, conda or Debian"
+    # Triton hands the path of a Python model, which is a link there, to a shell, and to a Python that reads ASCII.
+    if (folder := tempfile.gettempdir()) != shlex.quote(folder):
+        what = "a blank, a letter beyond ASCII or a special character in the path of its temporary folder stops Triton"
+        yield f"{folder!r}: {what}; name another, such as TMPDIR=/tmp"
 
 
 def _version(package: str) -> str:
