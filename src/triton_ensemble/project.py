@@ -15,6 +15,7 @@ from triton_ensemble.terminal import OneLine
 
 FILE = Path("vendor", "project.json")
 STAGE = "STAGE"  # the environment variable that names a stage of the pipeline, for commands and in the container
+CONFLICTS = ".apply/conflicts"  # rendered files whose owner changed the same lines
 PROBE = "probe"  # the sample that health checks send, if there is one
 STUB = "stub"  # the key of a sample that the template made up
 STUB_MARK = "# A stub: "  # begins a line of a step or a script that the template made up, until its owner deletes it

@@ -198,6 +198,14 @@ def test_unknown_flag(identity: Path) -> None:
     assert_refused(identity, r"unrecognized option '--nosuch=1'", server_args=["--nosuch=1"])
 
 
+def test_an_open_conflict_is_named(identity: Path) -> None:
+    conflict = Path(".apply/conflicts", identity.name, "a/config.pbtxt")
+    (identity.parent / conflict.parent).mkdir(parents=True)
+    (identity.parent / conflict).touch()
+    line = f"^  {identity.name}/a/config.pbtxt: merge {conflict} into it, then remove that file$"
+    assert_refused(identity, line, "unrecognized option", server_args=["--nosuch=1"])
+
+
 @pytest.mark.parametrize("api", ["http", "grpc", "metrics"])
 def test_port_in_use(identity: Path, served: LocalTriton, api: str) -> None:
     port = urlsplit(getattr(served, f"{api}_url")).port

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from urllib.request import ProxyHandler, build_opener
 
 from triton_ensemble.progress import Progress
-from triton_ensemble.project import Project
+from triton_ensemble.project import CONFLICTS, Project
 from triton_ensemble.server import environment, traces
 from triton_ensemble.server import log as server_log
 from triton_ensemble.server.files import raise_limit
@@ -212,7 +212,12 @@ class LocalTriton:
         return ours
 
     def _error(self, reasons: Sequence[str]) -> ServerError:
-        text = "\n  ".join([f"Triton can't serve {self.repository}", *reasons])
+        root = self.repository.parent
+        conflicts = [
+            f"{path.relative_to(root / CONFLICTS)}: merge {path.relative_to(root)} into it, then remove that file"
+            for path in sorted(root.glob(f"{CONFLICTS}/{self.repository.name}/*/config.pbtxt"))
+        ]
+        text = "\n  ".join([f"Triton can't serve {self.repository}", *conflicts, *reasons])
         text = self.ours(text)
         return ServerError(f"{text}\nlog: {self.log}" if self.log.exists() else text)
 

@@ -29,6 +29,7 @@ from triton_ensemble.check.rule import error, warning
 from triton_ensemble.check.rules.backends import find_wanted_file
 from triton_ensemble.config import Problem
 from triton_ensemble.model_formats import BY_ENDING, IR, ONNX, TORCH
+from triton_ensemble.project import CONFLICTS
 from triton_ensemble.reading import DATA_BYTES, read_bytes, read_text
 
 PROJECT: Files = {
@@ -38,7 +39,6 @@ PROJECT: Files = {
 }
 REQUIRING = "ensemble_name: m\nsteps:\n- {name: m, requirements: [regex]}\n"
 APPLY = "`make apply`, or any command that needs it, applies it"
-CONFLICTS = ".apply/conflicts"
 BACK = f"take it back: git checkout {FILE}"
 UNLOCKED: Files = {
     FILE: REQUIRING,
