@@ -88,6 +88,12 @@ def test_a_text_is_taken_as_it_is(texts: Project) -> None:
     assert recorded(texts, "odd") == {"inputs": {"TEXT": [[value]]}}
 
 
+def test_an_empty_text_is_recorded_with_a_warning(texts: Project) -> None:
+    line = "TEXT: has an empty text; write TEXT=@FILE for the content of a file\n"
+    assert call(texts, "sample", "TEXT=", "--name", "empty").err == line
+    assert recorded(texts, "empty") == {"inputs": {"TEXT": [[""]]}}
+
+
 @pytest.mark.slow
 def test_rows_and_answers(own: Project) -> None:
     rows = "INPUT=[1,2,3,4] INPUT=[5,6,7,8]"

@@ -171,6 +171,10 @@ def _report(
     shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in inputs.items())
     then = ", ".join(outputs) or "no outputs; OUTPUTS=1 records what is answered"
     print(f"samples/{path.name}: {shapes} -> {then}")
+    for name, array in inputs.items():
+        if array.dtype == object and not all(array.flat):
+            what = f"{name}: has an empty text; write {name}=@FILE for the content of a file"
+            print(escape_line(what), file=sys.stderr)
     for copy in copies:
         print(f"samples/{copy.name}: copied")
     for stub in project.sample_stubs():
