@@ -131,8 +131,8 @@ def test_a_rollback_that_fails_tests_is_done_and_names_them(project: Project) ->
         ("publish NAME=nothing VERSION=1", "nothing: is not a step; write NAME=one of net, one"),
         ("publish NAME=two_versions VERSION=1", "is the ensemble, which does not have versions"),
         ("publish NAME=net VERSION=2", "make publish NAME=net VERSION=1 FROM=HEAD"),
-        ("publish NAME=one VERSION=01", "'01' is no version; write VERSION=1, 2, 3 ..."),
-        ("publish NAME=one", "'' is no version; write VERSION=1, 2, 3 ..."),
+        ("publish NAME=one VERSION=01", "'01' is not a version number; write VERSION=1, 2, 3 ..."),
+        ("publish NAME=one", "VERSION: is missing; write VERSION=1, 2, 3 ..."),
         ("shift VERSION=2", "no NAME is given; write NAME=one of net, one"),
         ("publish NAME=one VERSION=3 FROM=HEAD FILE=x", "FROM and FILE: write one of them"),
         ("publish NAME=one VERSION=3 FROM=nowhere", "git: not a valid object name: nowhere"),
@@ -142,6 +142,7 @@ def test_a_rollback_that_fails_tests_is_done_and_names_them(project: Project) ->
         ("unload NAME=one VERSION=1", "the ensemble asks for version 1; shift it to another first"),
         ("unload NAME=one VERSION=3", "version 3 is not loaded (loaded: 1, 2)"),
         ("rollback", "no step was shifted yet; see `make shift`"),
+        ("rollback NAME=one", "no step was shifted yet; see `make shift`"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_line(second: Project, words: str, line: str) -> None:

@@ -106,7 +106,7 @@ def test_a_server_that_runs_is_asked(digits: Project) -> None:
         (["NAME=lable"], "lable: is not a step; NAME is one of preprocess, label"),
         (
             ["NAME=label", "SAMPLE=no"],
-            "samples/no.json: not found; SAMPLE is one of digit-7-png, digit-7, digits-2-6",
+            "SAMPLE=no: not found; write a file, or one of digit-7-png, digit-7, digits-2-6",
         ),
     ],
 )

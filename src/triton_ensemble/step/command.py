@@ -69,7 +69,7 @@ def _sample(project: Project, step: Served, name: str | None) -> Sample:
         return sample_of_file(project, step, Path(name))
     known = {sample.name: sample for sample in samples(project)}
     if name not in known:
-        raise StepError(f"samples/{name}.json: not found; SAMPLE is one of {', '.join(known)}")
+        raise StepError(f"SAMPLE={name}: not found; write a file, or one of {', '.join(known)}")
     return known[name]
 
 

@@ -18,7 +18,8 @@ from triton_ensemble.versions import VersionError
 def version(text: str) -> int:
     """Return the number of a version folder; ArgumentTypeError for what Triton takes for none."""
     if not text.isdecimal() or text != str(int(text)) or not 0 < int(text) < 2**63:
-        raise ArgumentTypeError(f"{text!r} is no version; write VERSION=1, 2, 3 ...")
+        what = f"{text!r} is not a version number" if text else "is missing"
+        raise ArgumentTypeError(f"{what}; write VERSION=1, 2, 3 ...")
     return int(text)
 
 

@@ -35,14 +35,12 @@ def run(arguments: Namespace) -> int:
 def _rollback(root: Path, name: str | None, roll: str) -> None:
     record = published.read(root)
     shifted = [model for model, entry in record.items() if "previous" in entry]
-    if not name and len(shifted) != 1:
-        which = f"several steps were shifted; write NAME=one of {', '.join(shifted)}"
-        raise VersionError(which if shifted else "no step was shifted yet; see `make shift`")
-    name = name or shifted[0]
+    if not shifted:
+        raise VersionError("no step was shifted yet; see `make shift`")
+    name = name or (shifted[0] if len(shifted) == 1 else "")
     if name not in shifted:
-        raise VersionError(
-            f"{name}: was not shifted; write NAME=one of {', '.join(shifted) or 'none'}"
-        )
+        what = f"{name}: was not shifted" if name else "several steps were shifted"
+        raise VersionError(f"{what}; write NAME=one of {', '.join(shifted)}")
     previous = record[name]["previous"]
     number, was = int(previous["version"]), Pipeline(root).find_served(name)
     shift(root, name, number, tested=False, more=_read_golden(root, previous), roll=roll)
