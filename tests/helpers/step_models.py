@@ -72,6 +72,8 @@ def __call__(self, IN):
     if 9 in codes: out = out[1:]
     if 10 in codes: IN[:] = 0
     if 11 in codes: return {"OUT": out.tolist()}
+    if 12 in codes: raise RuntimeError("pr\\udcc3")
+    if 13 in codes: raise InvalidRequest("pr\\udcc3 is refused")
     return {"OUT": out}
 """
 

@@ -33,6 +33,8 @@ ERRORS = {
     9: "step bad: returned the shape [0, 4] for OUT, not [1, 4]",
     10: "step bad failed; the server's log says why",
     11: "step bad: returned list for OUT; return a NumPy array",
+    12: "step bad failed; the server's log says why",
+    13: "step bad: pr\\udcc3 is refused",
 }
 
 
@@ -313,7 +315,17 @@ def test_a_step_that_cannot_be_called_is_not_loaded(tmp_path: Path, call: str) -
         Harness(version).__enter__()
 
 
-def test_triton_refuses_it_as_well(tmp_path: Path) -> None:
-    write_step(tmp_path, "a", "def call(self, IN): ...")
-    with pytest.raises(ServerError, match="class Step has no method __call__"):
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("def call(self, IN): ...", "class Step has no method __call__"),
+        (
+            "exec(compile('1 / 0', '/pr\\udcc3/library.py', 'exec'))",
+            "ZeroDivisionError: division by",
+        ),
+    ],
+)
+def test_triton_refuses_it_as_well(tmp_path: Path, code: str, text: str) -> None:
+    write_step(tmp_path, "a", code)
+    with pytest.raises(ServerError, match=text):
         LocalTriton(tmp_path, "a").__enter__()

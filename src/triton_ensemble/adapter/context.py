@@ -28,11 +28,16 @@ if isinstance(sys.stdout, TextIOWrapper):
     sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
+def printable(text: str) -> str:
+    """Return a text as Triton can take it: a path beyond ASCII has surrogates in a process whose locale is C."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 class TritonHandler(logging.Handler):
     """Hands log records to Triton's log."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        text, logger = self.format(record), pb_utils.Logger
+        text, logger = printable(self.format(record)), pb_utils.Logger
         if record.levelno >= logging.ERROR:
             logger.log_error(text)
         elif record.levelno >= logging.WARNING:

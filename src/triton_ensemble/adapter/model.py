@@ -23,7 +23,7 @@ from .calls import Answered, Waiting, position_of
 from .context import VERSION_FOLDER, device
 from .fused import FusedSteps
 from .pace import Pace
-from .refusal import EmptySlot, MissingInput, answer, failure, refusal
+from .refusal import EmptySlot, MissingInput, answer, failure, hide_foreign_paths, refusal
 from .seams import Array, ModelConfig, Request, Response, read_manifest
 from .user_step import Inputs, Returned, Served, UserStep, rows_of
 
@@ -46,7 +46,11 @@ class TritonPythonModel:
         steps, self._answered = manifest["steps"], Answered()
         self._arrays = LIBRARIES[manifest["arrays"]](device(args))
         made = args, config, self._arrays, self._answered
-        self._step: Served = FusedSteps(steps, *made) if shared else UserStep(steps[0], *made)
+        try:
+            self._step: Served = FusedSteps(steps, *made) if shared else UserStep(steps[0], *made)
+        except Exception as error:
+            hide_foreign_paths(error)
+            raise
         self._loop = asyncio.new_event_loop() if self._step.asynchronous else None
         self._max_rows = config["max_batch_size"]
         self._batched = self._max_rows > 0

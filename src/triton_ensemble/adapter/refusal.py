@@ -10,6 +10,7 @@ from triton_step import InvalidRequest
 
 from .arrays import StepError
 from .calls import NobodyWaitsError
+from .context import printable
 from .seams import Response, Tensor
 from .user_step import Served, StepFailure
 
@@ -51,5 +52,15 @@ def answer(tensors: list[Tensor]) -> Response:
 
 
 def failure(text: str, code: int) -> Response:
-    response: Response = pb_utils.InferenceResponse(error=pb_utils.TritonError(text, code))
+    error = pb_utils.TritonError(printable(text), code)
+    response: Response = pb_utils.InferenceResponse(error=error)
     return response
+
+
+def hide_foreign_paths(error: Exception) -> None:
+    """Cut a traceback at the first path beyond ASCII, which kills the process when Triton reads it."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        if not trace.tb_next.tb_frame.f_code.co_filename.isascii():
+            trace.tb_next = None
+        trace = trace.tb_next
