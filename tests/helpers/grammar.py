@@ -372,6 +372,7 @@ OF_KIND: dict[str, Value] = {
     "extras": lambda s: s.one([], ["monitoring"], ["x"], ["ray"]),
     "ci": lambda s: s.one("github", "gitlab", "none", "x"),
     "runner": lambda s: s.one("gpu", "self-hosted, gpu", ""),
+    "address of an index": lambda s: s.one("", "https://pypi.example.com/cpu", "cpu"),
     "tensors": Scene.tensors,
     "steps": lambda s: s.some(*s.answers["steps"], least=1, most=len(s.answers["steps"])),
     "interface": lambda s: s.interface(0),

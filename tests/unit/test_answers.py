@@ -410,7 +410,7 @@ SOME = [
 
 
 @pytest.mark.parametrize(
-    "backend", ["tensorrt_rtx", "pytorch2", "vllm2", "python_vision", "my_python", "openvino_2024"]
+    "backend", ["tensorrt_rtx", "pytorch2", "vllm2", "python_vision", "my_own", "openvino_2024"]
 )
 def test_a_backend_of_ones_own(template: Path, backend: str) -> None:
     assert Gatekeeper(template).line(GOOD | {"max_batch_size": 8} | one(backend=backend)) == ""

@@ -92,8 +92,8 @@ def test_each_answer_is_checked(questions: dict[str, dict[str, Any]]) -> None:
 def test_the_problems_of_the_table_are_those_that_rules_say() -> None:
     hooks = "".join(path.read_text() for path in sorted((ROOT / "hooks").rglob("*.jinja")))
     calls = re.findall(r"\b(?:say|because)\(([^,)]*)", hooks)
-    package = "".join(path.read_text() for path in FILE_RULES.glob("*.py"))
-    calls += re.findall(r"\bproblem\(([^,)]*)", package)
+    package = "".join(path.read_text() for path in FILE_RULES.parent.rglob("*.py"))
+    calls += re.findall(r"\b[Pp]roblem\(([^,)]*)", package)
     said = {rule for call in calls for rule in re.findall(r"['\"]([a-z-]+)['\"]", call)}
     said |= catalog("problems").keys() & {*re.findall(r"'([a-z-]+)'", hooks)}  # in a table
     assert said == catalog("problems").keys(), "make the rows of catalog/problems.yml the same"

@@ -114,7 +114,7 @@ def test_a_rule_of_the_team_refuses_a_change_before_it_is_applied(project: Proje
         said = call(project, command)
         assert said.status == 1
         assert (
-            "error: short-name: model long-long-name, name: the name long-long-name is longer than 12; shorten it"
+            "error: short-name: step long-long-name: the name long-long-name is longer than 12; shorten it"
             in (said.out + said.err)
         )
     assert project.changes() == before

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import quote
 from urllib.request import ProxyHandler, build_opener
@@ -207,7 +208,7 @@ class LocalTriton:
             ours = self._id in get(f"{self.http_url}/v2")
             get(f"{self.http_url}/v2/models/{quote(self.model)}/ready")
             get(self.metrics_url)
-        except OSError:
+        except (OSError, HTTPException):  # what has the port may speak another protocol
             return False
         return ours
 
