@@ -129,7 +129,7 @@ def test_a_changed_test_that_no_longer_fits_is_named(
     example = generate()
     answer(example, **changes_of_default(read(default_project))["another name of a tensor"])
     now = "steps/label.py takes DIGITS FP32[10] and returns LABEL STRING[1], SCORE FP32[1] now"
-    assert f"\ntests/test_steps.py: {now}; change its test\n" in apply(example)
+    assert f"\ntests/test_label.py: {now}; change its test\n" in apply(example)
 
 
 def test_a_model_script_of_another_backend_is_renewed_or_named(

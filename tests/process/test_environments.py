@@ -349,9 +349,9 @@ def test_the_wheel_is_not_on_the_path_of_what_runs_inside(project: Project, tmp_
 
 def test_the_wheel_runs_a_command_without_make(project: Project) -> None:
     [wheel] = (project / "vendor").glob("*.whl")
-    command = (sys.executable, f"vendor/{wheel.name}/triton_ensemble", "check", "--help")
+    command = (sys.executable, f"vendor/{wheel.name}/triton_ensemble", "render", "--help")
     printed = succeed(run(*command, cwd=project.path, VENV=str(VENV), SETUP=""))
-    assert printed.startswith("usage: triton-ensemble check ")
+    assert printed.startswith("usage: triton-ensemble render ")
 
 
 def test_make_test_begins_with_what_ruff_finds(project: Project) -> None:

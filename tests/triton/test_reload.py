@@ -98,7 +98,8 @@ def change(reloading: Serving) -> Iterator[Change]:
     for name, text in before.items():
         printed = len(reloading.output.read_text())
         (reloading.project / name).write_text(text)
-        reloading.says(": reloaded", printed)
+        # A module that steps share is in each model, of which label is the last.
+        reloading.says("label: reloaded" if name == "steps/labels.py" else ": reloaded", printed)
 
 
 def kill(serving: Serving, model: str, after: int = 0) -> None:
