@@ -153,7 +153,7 @@ def test_what_pipeline_yml_leaves_out_is_the_default_again(copy: Copy) -> None:
         ("max_batch_size: -1\n", "max_batch_size"),
         ("tensors: {A: 'FLOAT[1]'}\n", "tensor A: has the type FLOAT"),
         ("tensor: {}\n", "tensor: is not a question; did you mean tensors?"),
-        (yaml.safe_dump({"steps": [ONE | {"gpus": [7]}, TWO]}), "step one: names `gpus`"),
+        (yaml.safe_dump({"steps": [ONE | {"gpus": [7]}, TWO]}), "step one: gpus: instance group"),
     ],
 )
 def test_a_pipeline_yml_that_is_wrong_is_one_line(copy: Copy, text: str, line: str) -> None:
@@ -411,10 +411,10 @@ def test_changes_of_mind_about_the_example(copy: Copy) -> None:
     project.commit()
     assert "gone     model_repository/label/: 3 files" in (table := rows(project))
     assert table[-1] == (
-        "kept     steps/label.py: yours, but no step uses it now; tests/test_reference.py, "
-        "tests/test_steps.py import it, and LabelOutputs in it is gone"
+        "kept     steps/label.py: yours, but no step uses it now; tests/test_label.py, "
+        "tests/test_reference.py import it, and LabelOutputs in it is gone"
     )
-    said = project.run(sys.executable, "-m", "pytest", "tests/test_steps.py").stdout
+    said = project.run(sys.executable, "-m", "pytest", "tests/test_label.py").stdout
     assert (
         "steps/label.py is of no step in pipeline.yml, and LabelOutputs of src/step_types.py is gone; "
         "remove the file, and what imports it\n"
