@@ -39,7 +39,8 @@ def test_steps_are_imported_in_the_build(generate: Generate, name: str) -> None:
     check = (sys.executable, imports.__file__, "model_repository")
     assert succeed(project.run(*check)) == ""
     steps = sorted(project.path.glob("model_repository/*/1/steps/*.py"))
-    model = next(path for path in steps if path.stem not in ("images", "labels"))  # which steps share
+    shared = ("images", "labels")
+    model = next(path for path in steps if path.stem not in shared)
     model.write_text("import nowhere\n")
     run = project.run(*check)
     assert run.returncode == 1
