@@ -13,10 +13,17 @@ from pathlib import Path
 from triton_ensemble import launch
 from triton_ensemble.environment.extras import COMMANDS as EXTRA
 from triton_ensemble.environment.extras import PARTS
-from triton_ensemble.environment.needs import BESIDE, COMPLETING, STORED, list_parts, read_given
+from triton_ensemble.environment.needs import (
+    BESIDE,
+    COMPLETING,
+    STORED,
+    is_on,
+    list_parts,
+    read_given,
+)
 from triton_ensemble.project import STAGE, Project
 from triton_ensemble.repository import stubs
-from triton_ensemble.variables import is_on, read_port, split_words
+from triton_ensemble.variables import read_port, split_words
 
 Call = Callable[[Sequence[str]], int]
 
@@ -60,8 +67,7 @@ Step = Callable[[], int]
 
 def run_target(words: Sequence[str], call: Call) -> int:
     """Run a target of the Makefile, which the wheel has started, until a part of it fails; return its exit status."""
-    command = words[0]
-    given = {n: text for n, text in os.environ.items() if n != "PRINT" or is_on(text)}
+    given, command = dict(os.environ), words[0]
     options = list_options(words, os.environ)
     _add_packages(command)
     chosen = [*WORDS.get(command, [command]), *options, *words[1:]]

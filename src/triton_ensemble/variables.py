@@ -6,13 +6,7 @@ import os
 import shlex
 from collections.abc import Mapping
 
-from triton_ensemble.environment.needs import NO
 from triton_ensemble.project import ProjectError
-
-
-def is_on(text: str) -> bool:
-    """Return whether the text of a variable that is yes or no means yes."""
-    return text.strip().lower() not in NO
 
 
 def split_words(variable: str, text: str) -> list[str]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from triton_ensemble.environment.needs import read_torch_index
+from triton_ensemble.environment.needs import is_on, read_torch_index
 from triton_ensemble.project import Project, ProjectError
-from triton_ensemble.variables import is_on, read_docker, split_words
+from triton_ensemble.variables import read_docker, split_words
 
 LOCK = Path("deploy/images.lock")
 MEMINFO = Path("/proc/meminfo")

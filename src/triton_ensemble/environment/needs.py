@@ -9,7 +9,6 @@ from pathlib import Path
 
 from triton_ensemble.environment.extras import COMMANDS, PARTS
 
-NO = ("", "0", "no", "false")  # of a variable that is yes or no
 FACTS = "vendor/project.json"
 TOOLKIT = "vendor/requirements.txt"
 # The file that decides what a part has. Those after `dev` have folders of their own, so that they can't conflict with the lock.
@@ -36,9 +35,8 @@ EARLY = (*COMPLETING, "apply", "check", "update")
 
 def read_given(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of make's command line: a shell may have a NAME for another purpose."""
-    flags = variables.get("MAKEFLAGS", "").split("-- ", 1)[
-        -1
-    ]  # make writes them behind its options
+    # make writes them behind its options
+    flags = variables.get("MAKEFLAGS", "").split("-- ", 1)[-1]
     names = [re.match(r"(\w+)[:+?]*=", word) for word in re.split(r"(?<!\\)\s+", flags)]
     return {name[1]: variables.get(name[1], "") for name in names if name}
 
@@ -62,9 +60,14 @@ def read_state(path: str | Path) -> dict[str, str]:
         return {}
 
 
+def is_on(text: str) -> bool:
+    """Return whether the text of a variable that is yes or no means yes."""
+    return text.strip().lower() not in ("", "0", "no", "false")
+
+
 def is_undo(words: Sequence[str], variables: Mapping[str, str]) -> bool:
     """Return whether a command takes a change back, by whatever toolkit the environment has."""
-    undo = "--undo" in words or read_given(variables).get("UNDO", "").strip().lower() not in NO
+    undo = "--undo" in words or is_on(read_given(variables).get("UNDO", ""))
     return words[0] in ("apply", "update") and undo
 
 
@@ -75,7 +78,8 @@ def list_parts(words: Sequence[str], variables: Mapping[str, str]) -> list[str]:
     if command == "setup":
         return ["packages", "toolkit", *filter(SOURCES.get, more)]
     parts = ["packages", "toolkit", *["dev"] * (command in DEV)]
-    if command in BESIDE and not given.get(COMMANDS.get(command, {}).get("unless", "")):
+    unless = COMMANDS.get(command, {}).get("unless", "")
+    if command in BESIDE and not is_on(given.get(unless, "")):
         parts.append(BESIDE[command])
     if command in STORED and variables.get("STORE"):
         parts.append("push")

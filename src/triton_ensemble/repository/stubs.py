@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from triton_ensemble.environment.needs import is_on
 from triton_ensemble.project import STUB_MARK, Project, is_stub_code
 from triton_ensemble.terminal import escape_streams
-from triton_ensemble.variables import is_on
 
 REFERENCE = "tests/test_reference.py"
 

@@ -54,8 +54,7 @@ def find_in_configs(
                 (repository.folder / manifest).write_text(content, encoding="utf-8")
         for each in findings_in(repository):
             name = each.file.parent.name
-            inside = each.file.is_relative_to(folder)
-            if inside:
+            if each.file.is_relative_to(folder):
                 yield each, find_place(answered, name, configs.get(name, ""), each.line)
             else:
                 yield each, None
