@@ -84,7 +84,7 @@ FAULTS = """
 
 Triton has each fault from the release under "since" (empty: from 24.10 or earlier) until the release that fixes it. If
 several rows of one need concern a project, [`known-fault`](#known-fault) and the last message of a copy name the first.
-`server#8925` is a thread of triton-inference-server/server. The table is `src/triton_ensemble/catalog/faults.yml`;
+`server#8925` is a thread of triton-inference-server/server. The table is `hooks/catalog/faults.yml`;
 [security.md](security.md#what-a-client-can-do-at-tritons-ports) has more that a client can do.
 
 | a step that | since | Triton | thread | fixed by |

@@ -27,7 +27,7 @@ import yaml
 from triton_ensemble import catalog
 
 ROOT = Path(__file__).resolve().parents[1]
-CATALOG = ROOT / "src/triton_ensemble/catalog/examples.yml"
+CATALOG = ROOT / "hooks/catalog/examples.yml"
 EXTRAS: dict[str, dict[str, Any]] = catalog.table("extras")
 HEAD = """\
 # Written by scripts/lists.py, which explains about.yml: the starting pipelines, in the order in which they are offered.

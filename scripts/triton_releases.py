@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-TABLE = Path(__file__).parents[1] / "src/triton_ensemble/catalog/releases.yml"
+TABLE = Path(__file__).parents[1] / "hooks/catalog/releases.yml"
 VERSION = re.compile(r"\bv?([0-9]+)\.([0-9]+)\.([0-9]+)\b")
 
 

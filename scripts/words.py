@@ -126,9 +126,7 @@ KINDS = {
         ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md"), str, FIELD
     ),
     "docstrings": Kind(("src/**/*.py",), keep_docstrings, FIELD),
-    "messages": Kind(
-        ("src/triton_ensemble/catalog/problems.yml",), keep_messages, (0.4, 3.5, 0.1, 0)
-    ),
+    "messages": Kind(("hooks/catalog/problems.yml",), keep_messages, (0.4, 3.5, 0.1, 0)),
     "generated projects": Kind(
         ("template/**/*", "stubs/*", "hooks/configs/*"), keep_comments, FIELD
     ),

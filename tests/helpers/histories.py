@@ -151,7 +151,7 @@ def versions(template: Path, folder: Path) -> Path:
 # A question of the versions before the last: where it stands, and behind what.
 QUESTIONS = {
     "copier.yml": ("tensors:\n  type", "note: { type: str, default: old }\n\ntensors:\n  type"),
-    "src/triton_ensemble/catalog/fields.yml": ("answer:\n", "answer:\n  note: text\n"),
+    "hooks/catalog/fields.yml": ("answer:\n", "answer:\n  note: text\n"),
 }
 
 

@@ -84,7 +84,7 @@ def test_the_wheel_requires_three_packages_and_holds_the_rules() -> None:
     assert sorted(required) == ["numpy", "pyyaml", "tritonclient[grpc]"]
     assert {"triton_ensemble/py.typed", "triton_step/py.typed"} <= {*names}
     assert "triton_ensemble/hooks/answers.jinja" in names
-    assert "triton_ensemble/catalog/types.yml" in names
+    assert "triton_ensemble/hooks/catalog/types.yml" in names
 
 
 @pytest.mark.slow

@@ -255,7 +255,7 @@ def test_what_is_not_comparable_is_refused(ensemble: str, rows: int, said: str) 
 def test_the_settings_that_it_names_exist() -> None:
     """pipeline.yml has what the sentences say to try."""
     text = (ROOT / "src/triton_ensemble/bench/bottleneck.py").read_text()
-    known = (ROOT / "src/triton_ensemble/catalog/fields.yml").read_text()
+    known = (ROOT / "hooks/catalog/fields.yml").read_text()
     for setting in {"instances", "batching", "max_queue_delay_us"}:
         assert f"`{setting}" in text
         assert f" {setting}:" in known

@@ -34,7 +34,7 @@ def test_the_answers_that_are_made_hostile_use_all_of_the_grammar(keeper: Gateke
     def keys(value: Any) -> set[str]:
         return {str(key) for place in places(value) for key in place}
 
-    fields = yaml.safe_load((ROOT / "src/triton_ensemble/catalog/fields.yml").read_text())
+    fields = yaml.safe_load((ROOT / "hooks/catalog/fields.yml").read_text())
     del fields["prompt"]  # is not what a project has
     del fields["answer"][
         "openai"

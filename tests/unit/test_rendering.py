@@ -472,9 +472,7 @@ def test_the_package_hides_no_other(generate: Generate, name: str, package: str)
 
 
 def test_no_module_of_python_is_hidden() -> None:
-    modules = yaml.safe_load((ROOT / "src/triton_ensemble/catalog/modules.yml").read_text())[
-        "python"
-    ].split()
+    modules = yaml.safe_load((ROOT / "hooks/catalog/modules.yml").read_text())["python"].split()
     assert {name for name in sys.stdlib_module_names if name[0] != "_"} <= {*modules}
 
 

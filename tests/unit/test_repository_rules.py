@@ -56,7 +56,7 @@ def questions(copier_yml: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def catalog(name: str) -> dict[str, Any]:
-    return dict(yaml.safe_load((ROOT / f"src/triton_ensemble/catalog/{name}.yml").read_text()))
+    return dict(yaml.safe_load((ROOT / f"hooks/catalog/{name}.yml").read_text()))
 
 
 def test_copier_yml_has_only_settings_that_copier_knows_and_none_that_needs_trust(

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from triton_ensemble.pipeline.rules import template_root
+from triton_ensemble.catalog import template_root
 
 ADDRESS = "gh:org/triton-ensemble-template"
 

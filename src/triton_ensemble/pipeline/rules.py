@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
-from triton_ensemble.catalog import LOADER
+from triton_ensemble.catalog import LOADER, template_root
 from triton_ensemble.project import ProjectError
 from triton_ensemble.terminal import OneLine
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 Answers = dict[str, Any]
 
-PACKAGE = Path(__file__).parents[1]
 CHECKS = ("given", "graph", "team_files")  # questions that refuse
 # The template of a config by the list of `graph` whose items it is rendered for, and what it calls one.
 CONFIGS = {
@@ -61,12 +60,6 @@ class Problem(NamedTuple):
 
 class RefusedAnswers(OneLine):
     """Raised where the template refuses answers, with its line: where, what, what to write instead."""
-
-
-def template_root() -> Path:
-    """Return the folder of `copier.yml` and `hooks/`: the package's own in a wheel, else the clone's."""
-    clone = PACKAGE.parents[1]
-    return clone if (clone / "copier.yml").is_file() else PACKAGE
 
 
 class Rules:
@@ -227,7 +220,7 @@ class Rules:
     def _environment(self) -> TrustedEnvironment | TeamEnvironment:
         """Jinja as Copier sets it up for this template. The texts of a team are not the package's own, so they get a sandbox."""
         try:
-            from jinja2 import ChoiceLoader, FileSystemLoader, PrefixLoader, StrictUndefined
+            from jinja2 import FileSystemLoader, StrictUndefined
 
             from triton_ensemble.pipeline.environment import (
                 CompiledTemplates,
@@ -236,11 +229,8 @@ class Rules:
             )
 
             is_ours = self.root == template_root() and len(self._folders) == 1
-            package = PrefixLoader({"triton_ensemble": FileSystemLoader(PACKAGE)})
             return (TrustedEnvironment if is_ours else TeamEnvironment)(
-                loader=ChoiceLoader(
-                    [FileSystemLoader(self._folders), PrefixLoader({"src": package})]
-                ),
+                loader=FileSystemLoader(self._folders),
                 extensions=["jinja2_ansible_filters.AnsibleCoreFiltersExtension"],
                 **{**self._copier["_envops"], "undefined": StrictUndefined},
                 keep_trailing_newline=True,

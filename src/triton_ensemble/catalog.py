@@ -1,4 +1,4 @@
-"""Tables of facts about Triton and of the words of refusals, which the template's hooks read too: a YAML file each."""
+"""Tables of facts about Triton and of the words of refusals, which the template's hooks have: a YAML file each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-FOLDER = Path(__file__).parent
+PACKAGE = Path(__file__).parent
 # Platforms that no backend of pipeline.yml stands for: they are in `config`, and this machine has a stand-in for each.
 VERBATIM_PLATFORMS = ("tensorflow_graphdef", "torch_aoti")
 # Ten times as fast where there is libyaml.
@@ -53,10 +53,16 @@ class Release:
     flags: tuple[str, ...] = ()
 
 
+def template_root() -> Path:
+    """Return the folder of `copier.yml` and `hooks/`: the package's own in a wheel, else the clone's."""
+    clone = PACKAGE.parents[1]
+    return clone if (clone / "copier.yml").is_file() else PACKAGE
+
+
 @cache
 def table(name: str) -> dict[str, Any]:
     """Return the table of a file as it is written, by the file's name without `.yml`."""
-    text = (FOLDER / f"{name}.yml").read_text(encoding="utf-8")
+    text = (template_root() / f"hooks/catalog/{name}.yml").read_text(encoding="utf-8")
     rows: dict[str, Any] = yaml.load(text, LOADER)
     return rows
 
