@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from triton_ensemble import catalog
+from triton_ensemble.pipeline.render import render_configs
 from triton_ensemble.pipeline.rules import rules
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -60,7 +61,7 @@ def answers_with(example: str) -> Answers:
 
 def configs(answers: Answers) -> dict[str, str]:
     """Return each config.pbtxt by its model, as the template renders it."""
-    return rules().render_configs(rules().answer(answers))
+    return render_configs(rules(), rules().answer(answers))
 
 
 def _add_steps(steps: list[Answers], more: list[Answers]) -> None:

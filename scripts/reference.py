@@ -125,7 +125,7 @@ def alerts() -> str:
 
 
 def _alerts() -> Iterator[str]:
-    template = rules().template("template/deploy/monitoring/alerts.yml.jinja")
+    template = rules().templates.template("template/deploy/monitoring/alerts.yml.jinja")
     groups = yaml.safe_load(template.render(rules().answer(WATCHED)))["groups"]
     for rule in (rule for group in groups for rule in group["rules"]):
         name, expression = rule.get("alert") or rule["record"], rule["expr"].strip()
@@ -145,7 +145,7 @@ def _meaning(rule: dict[str, Any]) -> str:
 def drawn(readme: Path) -> str:
     """Return the README of an example with the drawing of its pipeline, above the table of its steps."""
     answered = rules().answer({"starting_pipeline": readme.parent.name})
-    drawing = rules().template("stubs/diagram.jinja").render(answered)
+    drawing = rules().templates.template("stubs/diagram.jinja").render(answered)
     written = DRAWN + r"```mermaid\nflowchart LR\n  in1\(.*?```\n\n"
     text = re.sub(written, "", readme.read_text(encoding="utf-8"), flags=re.DOTALL)
     if "```mermaid" in text:  # drawn by hand, with what the pipeline does not say

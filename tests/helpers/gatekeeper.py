@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_ensemble.check.pipeline.problems import list_problems
+from triton_ensemble.pipeline.render import render_configs
 from triton_ensemble.pipeline.rules import Rules
 
 DEFAULTS = {
@@ -37,4 +38,4 @@ class Gatekeeper:
 
     def configs(self, answers: dict[str, Any]) -> dict[str, str]:
         """Return the configs of answers whatever they are: those of a template that refused nothing."""
-        return self.rules.render_configs(self.rules.answer_unchecked(DEFAULTS | answers))
+        return render_configs(self.rules, self.rules.answer_unchecked(DEFAULTS | answers))

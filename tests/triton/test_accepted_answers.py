@@ -20,6 +20,7 @@ from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped
 from verdicts import Judge, errors
 
 from triton_ensemble.check.pipeline.problems import list_problems
+from triton_ensemble.pipeline.render import render_configs
 from triton_ensemble.pipeline.rules import Rules
 
 # More, and others: ANSWERS=500 SEED=7 python -m pytest -n 0 -s -m slow tests/triton/test_accepted_answers.py
@@ -94,7 +95,7 @@ def make_files(rules: Rules, answered: Answers) -> Files:
     graph, files = answered["graph"], Files()
     versions = {each["name"]: each["versions"] for each in graph["models"] + graph["ensembles"]}
     sizes = {each["name"]: known_sizes(each["outputs"]) for each in graph["models"]}
-    for name, text in rules.render_configs(answered).items():
+    for name, text in render_configs(rules, answered).items():
         config = text_format.Parse(text, model_config_pb2.ModelConfig())
         serve_here(config)
         files[f"{name}/config.pbtxt"] = text_format.MessageToString(config, as_utf8=True).encode()

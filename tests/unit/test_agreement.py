@@ -17,6 +17,7 @@ from pipelines import Answers
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import findings_in, write_repository
 from triton_ensemble.check.pipeline.problems import list_problems
+from triton_ensemble.pipeline.render import render_configs
 from triton_ensemble.pipeline.rules import Problem, Rules
 
 ALL = {(kind, field) for kind, fields in FIELDS.items() for field in fields}
@@ -92,7 +93,7 @@ def verdicts(rules: Rules, given: Answers) -> Verdicts | None:
     answered = rules.answer_unchecked(given)
     refusal = next(list_problems(given, rules), None)
     with TemporaryDirectory() as folder:
-        configs = rules.render_configs(answered)
+        configs = render_configs(rules, answered)
         findings = findings_in(write_repository(Path(folder), answered, configs))
     return Verdicts(given, refusal, findings, answered["graph"])
 

@@ -25,7 +25,7 @@ def check_pipeline(block: Example) -> str:
     """Check the answers of a pipeline.yml, or a team.yml."""
     given = yaml.safe_load(block.parsed)
     if given.keys() <= catalog.table("team")["fields"]["team"].keys():
-        return str(rules().macro("validate/schema", "schema_problem")("team", given))
+        return str(rules().templates.macro("validate/schema", "schema_problem")("team", given))
     return rules().problem(given)
 
 

@@ -28,7 +28,7 @@ START: dict[str, str] = catalog.table("prompts")["start"]
 COLUMNS = 80 - len("Validation error for question 'flow': ")
 EXAMPLE = yaml.safe_load((ROOT / "examples/image-classification/pipeline.yml").read_text())
 RULES = Rules(ROOT)
-parse: Callable[[str], str] = RULES.macro("flow", "flow_parts")
+parse: Callable[[str], str] = RULES.templates.macro("flow", "flow_parts")
 THREE = """\
 decode python: IMAGE STRING[1] -> PIXELS FP32[3,224,224]
 classify onnxruntime: PIXELS -> LOGITS FP32[1000]
@@ -181,7 +181,7 @@ WRONG: list[tuple[str, str]] = [
 def at_prompt(text: str) -> str:
     """Return what the prompt says of a text, once the questions before it are answered."""
     context = {**DEFAULTS, "topology": "other", "_copier_answers": DEFAULTS}
-    module: Any = RULES.template("hooks/questions.jinja").make_module(
+    module: Any = RULES.templates.template("hooks/questions.jinja").make_module(
         {**context, "_copier_conf": {"data": {}}}
     )
     return str(module.flow_at_prompt(text)).strip()

@@ -59,7 +59,7 @@ def test_the_faults_that_a_project_would_meet_are_named(
     assert sorted(each.what.rpartition("(")[2][:-1] for each in findings) == threads
     lines = {f"pipeline.yml:{len(text.splitlines())}" for _ in threads}
     assert {f"{each.file.name}:{each.line}" for each in findings} == lines
-    said = rules().macro("messages/faults", "faults")(steps, release).replace("\n", " ")
+    said = rules().templates.macro("messages/faults", "faults")(steps, release).replace("\n", " ")
     assert said.count("Triton ") == len(findings)
     for each in findings:
         assert f"{each.what[:1].upper()}{each.what[1:]}: {each.instead} into" in said

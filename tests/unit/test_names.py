@@ -159,7 +159,9 @@ def structures(
     ci = "gitlab" if make is with_a_stream else "github"
     answers = {"extras": EXTRAS, "ci": ci, "stages": {"prod": {"replicas": 2}}} | make(*names)
     assert not of.problem(answers)
-    exposed = "expose_" + of.macro("names", "identifier")(names[2])  # a model that copies it
+    exposed = "expose_" + of.templates.macro("names", "identifier")(
+        names[2]
+    )  # a model that copies it
     for name, file in render(of, answers, {"_src_path": "x"}).items():
         text, path = (each.replace(exposed, "exposed") for each in (file.content.decode(), name))
         try:
@@ -204,7 +206,7 @@ def test_a_name_is_shortened_where_people_and_assistants_read_it() -> None:
 def test_a_message_names_outputs_as_pipeline_yml_takes_them() -> None:
     names = ["a: b", "'", "#", "null", "x, y"]
     graph = {"inputs": [], "outputs": [], "writers": dict.fromkeys(names), "readers": {name: ["s"] for name in names}}  # fmt: skip
-    message = rules().template("hooks/messages/after_update.jinja")
+    message = rules().templates.template("hooks/messages/after_update.jinja")
     told = message.render(graph=graph, outputs=[], interface={"inputs": [], "outputs": names})
     lines = [line for line in told.splitlines() if line.startswith("  ")]
     assert [yaml.safe_load(line) for line in lines] == [{"outputs": names}] * len(names)

@@ -13,13 +13,14 @@ from answers_support import GOOD, one
 from support import ROOT, step
 
 from triton_ensemble import catalog
+from triton_ensemble.answers import Answers
 from triton_ensemble.check.formats import format_text
 from triton_ensemble.check.pipeline import check
 from triton_ensemble.check.pipeline.check import check_pipeline
 from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.cli import main
-from triton_ensemble.pipeline.rules import Answers, Problem, rules
+from triton_ensemble.pipeline.rules import Problem, rules
 
 Record = tuple[str, list[str | int], Answers]
 ONE = ["steps", "one"]

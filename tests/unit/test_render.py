@@ -131,7 +131,7 @@ def test_templates_are_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert list(folder.iterdir())
     with monkeypatch.context() as patch:
         patch.setattr(Environment, "compile", None)  # what is read is not compiled
-        assert Rules().macro("names", "package")("a-b") == "a_b"
+        assert Rules().templates.macro("names", "package")("a-b") == "a_b"
     for file in folder.iterdir():
         file.write_bytes(file.read_bytes()[:20])  # as a machine that crashes may leave it
     assert Rules().answer(answers) == expected

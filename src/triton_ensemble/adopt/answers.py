@@ -68,7 +68,7 @@ def answers_of(ensemble: Model, models: Models, calls: Mapping[str, Sequence[str
     rows = map(catalog.backends().get, map(find_backend, configs))
     if last := [row.until for row in rows if row and row.until]:
         answers["triton_release"] = min(last)
-    answers |= {n: v for n, v in asdict(defaults).items() if v != rules().default(n)}
+    answers |= {n: v for n, v in asdict(defaults).items() if v != rules().questions.default(n)}
     adoption = Adoption(models, defaults, calls, names={ensemble.name})
     answers |= _pipeline(ensemble, adoption)
     answers |= _interface(ensemble, steps_of(ensemble, models), answers["tensors"])
@@ -94,7 +94,11 @@ def usual_delay(configs: Collection[ModelConfig]) -> int:
         for config in configs
         if config.HasField("dynamic_batching")
     )
-    return delays.most_common(1)[0][0] if delays else int(rules().default("max_queue_delay_us"))
+    return (
+        delays.most_common(1)[0][0]
+        if delays
+        else int(rules().questions.default("max_queue_delay_us"))
+    )
 
 
 def _own_settings(ensemble: Model, defaults: Defaults) -> Fields:

@@ -30,10 +30,10 @@ from triton_ensemble.adopt.refusal import (
     warnings,
 )
 from triton_ensemble.adopt.written import pipeline_yml
+from triton_ensemble.answers import Answers
 from triton_ensemble.check.engine import findings_in
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.config import Model
-from triton_ensemble.pipeline.rules import Answers
 from triton_ensemble.terminal import escape_line
 
 

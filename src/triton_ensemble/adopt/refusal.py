@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 
+from triton_ensemble.answers import Answers
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import check_configs
 from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.config import Model, UnreadModel
-from triton_ensemble.pipeline.rules import Answers, rules
+from triton_ensemble.pipeline.rules import rules
 from triton_ensemble.reading import is_outside, read_text
 from triton_ensemble.terminal import escape_line
 

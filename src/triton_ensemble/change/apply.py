@@ -78,7 +78,7 @@ def _check_answers(root: Path) -> None:
     """Raise ChangeError for what Copier can't refuse of a file of answers; remember a text that has none of it."""
     from triton_ensemble.check.formats import format_text
     from triton_ensemble.check.pipeline.check import check_answers
-    from triton_ensemble.pipeline.rules import RulesError
+    from triton_ensemble.pipeline.templates import RulesError
 
     try:
         refused = check_answers(root / PIPELINE)

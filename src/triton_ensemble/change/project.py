@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from triton_ensemble.answers import FILE
+from triton_ensemble.answers import FILE, Answers
 from triton_ensemble.change import ChangeError
 from triton_ensemble.change.changes import Changes, Files, compare_renderings
 from triton_ensemble.change.git import list_skipped
@@ -29,7 +29,7 @@ from triton_ensemble.change.state import PIPELINE, State
 from triton_ensemble.check.formats import format_text
 from triton_ensemble.check.pipeline.check import check_pipeline, read_saved_answers
 from triton_ensemble.pipeline.render import File, render
-from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, Rules, rules
+from triton_ensemble.pipeline.rules import RefusedAnswers, Rules, rules
 from triton_ensemble.reading import DATA_BYTES, read_bytes
 
 
@@ -52,7 +52,7 @@ class ChangedProject:
 
     def render_made(self) -> dict[str, File]:
         """Return the files as the answers made them that they were made from."""
-        return self._render(self.rules.select_answers(self.state.made), FILE)
+        return self._render(self.rules.questions.select_answers(self.state.made), FILE)
 
     def change(self) -> Change:
         """Return what becomes of the files; ChangeError with the findings if pipeline.yml has errors."""

@@ -10,12 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from triton_ensemble.answers import Answers
 from triton_ensemble.change.kept import CONFLICTS, KEPT
 from triton_ensemble.change.owned import FOLLOWS, OwnedCode
 from triton_ensemble.change.project import Change
 from triton_ensemble.change.table import table
 from triton_ensemble.environment.lock import FACTS, LOCK, list_missing
-from triton_ensemble.pipeline.rules import Answers, RefusedAnswers
+from triton_ensemble.pipeline.rules import RefusedAnswers
 
 SPARSE = "some are outside your sparse checkout; to commit those too: git add --all --sparse"
 INTERFACE = "hooks/messages/after_update.jinja"
@@ -62,7 +63,7 @@ def _list_notes(change: Change, owned: OwnedCode) -> Iterator[str]:
     files, of = change.files, change.of
     yield from owned.suggest_renames()
     with suppress(RefusedAnswers):  # a newer version may refuse the former answers
-        given = of.rules.select_answers(change.made), of.answers
+        given = of.rules.questions.select_answers(change.made), of.answers
         before, now = (of.rules.answer(each)["graph"] for each in given)
         yield from _list_unfit_tests(change, owned, before, now)
         yield from _list_unfit_scripts(change, before, now)
@@ -92,7 +93,7 @@ def _list_skipped(change: Change) -> Iterator[str]:
 def _describe_interface(change: Change) -> str:
     rules = change.of.rules
     before = {name: change.made[name] for name in ("interface",) if name in change.made}
-    text = rules.template(INTERFACE).render({**rules.answer(change.of.answers), **before})
+    text = rules.templates.template(INTERFACE).render({**rules.answer(change.of.answers), **before})
     return re.sub(r"\n+", "\n", text).strip()
 
 

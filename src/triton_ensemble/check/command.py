@@ -124,7 +124,7 @@ def _check_pipeline(repository: Path, findings: list[Finding], is_own: bool) -> 
 
     The findings are empty if the package that renders the template's rules is not installed.
     """
-    from triton_ensemble.pipeline.rules import RulesError
+    from triton_ensemble.pipeline.templates import RulesError
 
     pipeline = repository.parent / "pipeline.yml"
     try:

@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
-from triton_ensemble.answers import load_yaml
+from triton_ensemble.answers import Answers, load_yaml
 from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.pipeline.file import bindings, tensors_of
 from triton_ensemble.pipeline.flow import format_flow
-from triton_ensemble.pipeline.rules import Answers, problems_in, rules
+from triton_ensemble.pipeline.rules import problems_in, rules
 from triton_ensemble.project import ProjectError
 from triton_ensemble.reading import read_bytes
 
@@ -169,7 +169,7 @@ def flow_parts(text: str, known: Answers | None = None) -> Answers:
 
     A text that goes on after `known` tensors is a single line.
     """
-    told: Answers = json.loads(rules().macro("flow", "flow_parts")(text, known or {}))
+    told: Answers = json.loads(rules().templates.macro("flow", "flow_parts")(text, known or {}))
     if problems := problems_in(told["problems"]):
         place = problems[0].place if known is None else []
         raise RefusedLine(rules().line(problems[0]._replace(place=place)))

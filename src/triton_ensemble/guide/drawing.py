@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Sequence
 from tempfile import TemporaryDirectory
 
+from triton_ensemble.answers import Answers
 from triton_ensemble.pipeline.file import tensors_of
-from triton_ensemble.pipeline.rules import Answers
 
 
 def draw_steps(steps: Sequence[Answers]) -> str:

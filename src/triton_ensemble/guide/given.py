@@ -10,10 +10,10 @@ from triton_ensemble import catalog
 from triton_ensemble.adopt.fields import Defaults, find_backend, read_fields, tensor_spec
 from triton_ensemble.adopt.files import files_of
 from triton_ensemble.adopt.refusal import Refused
+from triton_ensemble.answers import Answers
 from triton_ensemble.config import Model, read_model
 from triton_ensemble.guide import onnx_file, torchscript
 from triton_ensemble.guide.tensor import Tensor
-from triton_ensemble.pipeline.rules import Answers
 from triton_ensemble.project import ProjectError
 
 READERS = {".onnx": ("onnxruntime", onnx_file), ".pt": ("pytorch", torchscript)}

@@ -13,12 +13,14 @@ from questionary import Choice, Question
 
 from triton_ensemble import catalog
 from triton_ensemble.adopt.fields import Defaults
+from triton_ensemble.answers import Answers
 from triton_ensemble.guide.draft import Draft, type_of
 from triton_ensemble.guide.given import WHAT, GivenModel, models_in, read_given_model
 from triton_ensemble.guide.tensor import Tensor
 from triton_ensemble.pipeline.file import bindings, tensors_of
 from triton_ensemble.pipeline.flow import name as word
-from triton_ensemble.pipeline.rules import CHECKS, Answers, rules
+from triton_ensemble.pipeline.questions import CHECKS
+from triton_ensemble.pipeline.rules import rules
 from triton_ensemble.project import ProjectError
 
 Said = dict[str, Any]
@@ -74,7 +76,7 @@ def origin(said: Said) -> Path:
 
 def defaults(draft: Draft) -> Defaults:
     """Return what steps have that say nothing."""
-    answered = rules().values(draft.answers, CHECKS)
+    answered = rules().questions.values(draft.answers, CHECKS)
     return Defaults(
         answered["gpu_count"], answered["max_batch_size"], answered["max_queue_delay_us"]
     )

@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     path: Path = arguments.answers
     try:
         made, _ = read_answers(path)
-        files = render_project(rules(), rules().select_answers(made), made)
+        files = render_project(rules(), rules().questions.select_answers(made), made)
         write_files(files, arguments.into)
     except UnreadableAnswers as error:
         print(f"{path}:{error}", file=sys.stderr)

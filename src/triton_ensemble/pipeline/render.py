@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from triton_ensemble.pipeline.rules import Answers, Rules, RulesError
+from triton_ensemble.answers import Answers
+from triton_ensemble.pipeline.rules import Rules
+from triton_ensemble.pipeline.templates import RulesError
 from triton_ensemble.reading import iter_files
 
 SUFFIX = ".jinja"
@@ -21,6 +23,14 @@ LEFT_OUT = (
     "requirements*.lock.jinja",
     "*example_files*",
 )
+
+
+# The template of a config by the list of `graph` whose items it is rendered for, and what it calls one.
+CONFIGS = {
+    "copies": ("copy", "hooks/configs/copy.pbtxt.jinja"),
+    "models": ("model", "hooks/configs/model.pbtxt.jinja"),
+    "ensembles": ("this", "hooks/configs/ensemble.pbtxt.jinja"),
+}
 
 
 class File(NamedTuple):
@@ -39,12 +49,14 @@ def render(rules: Rules, answers: Answers, made_from: Answers) -> dict[str, File
     source = {name: made_from[name] for name in ("_commit", "_src_path") if name in made_from}
     context = {
         **answered,
-        "_copier_answers": source | rules.select_recorded(answered),
+        "_copier_answers": source | rules.questions.select_recorded(answered),
         "_copier_conf": {"answers_file": ".copier-answers.yml", "data": {}, "dst_path": "."},
         "_copier_operation": "copy",
     }
-    unneeded = rules.render("{% include 'hooks/exclude/unneeded.jinja' %}", context).split()
-    root = rules.root / "template"
+    unneeded = rules.templates.render(
+        "{% include 'hooks/exclude/unneeded.jinja' %}", context
+    ).split()
+    root = rules.templates.root / "template"
     return {
         path: File(_content(rules, root / name, inner), name)
         for name in list_templates(root)
@@ -56,13 +68,36 @@ def render(rules: Rules, answers: Answers, made_from: Answers) -> dict[str, File
 def render_project(rules: Rules, answers: Answers, made_from: Answers) -> dict[str, File]:
     """Return the same with the folder of the team, which Copier copies if the team says something."""
     files = render(rules, answers, made_from)
-    if not rules.vendor or not rules.answer(answers)["graph"]["team"]["given"]:
+    if not rules.templates.vendor or not rules.answer(answers)["graph"]["team"]["given"]:
         return files
-    paths = (path.relative_to(rules.vendor) for path in iter_files(rules.vendor / "team"))
+    paths = (
+        path.relative_to(rules.templates.vendor)
+        for path in iter_files(rules.templates.vendor / "team")
+    )
     team = {f"vendor/{path.as_posix()}": path for path in paths if _is_copied(path)}
     return files | {
-        name: File((rules.vendor / path).read_bytes(), f"vendor/{path.as_posix()}")
+        name: File((rules.templates.vendor / path).read_bytes(), f"vendor/{path.as_posix()}")
         for name, path in team.items()
+    }
+
+
+def render_configs(rules: Rules, answered: Answers) -> dict[str, str]:
+    """Return each config.pbtxt by its model's name, of answers with their `graph`."""
+    return {
+        item["name"]: rules.templates.template(template).render({**answered, word: item})
+        for part, (word, template) in CONFIGS.items()
+        for item in answered["graph"][part]
+    }
+
+
+def render_manifests(rules: Rules, answered: Answers) -> dict[str, str]:
+    """Return each step.json by its path in the model repository, of answers with their `graph`."""
+    [path] = rules.templates.root.glob("template/model_repository/*/*/step.json.jinja")
+    template = rules.templates.template(path.relative_to(rules.templates.root).as_posix())
+    return {
+        f"{model['name']}/{version}/step.json": template.render({**answered, "model": model})
+        for model in answered["graph"]["python_models"]
+        for version in model["versions"]
     }
 
 
@@ -97,7 +132,11 @@ def _content(rules: Rules, path: Path, context: Mapping[str, Any]) -> bytes:
     from jinja2 import TemplateError
 
     try:
-        return rules.template(path.relative_to(rules.root).as_posix()).render(context).encode()
+        return (
+            rules.templates.template(path.relative_to(rules.templates.root).as_posix())
+            .render(context)
+            .encode()
+        )
     except TemplateError as error:  # of the only texts that are not the package's own
         raise RulesError(f"vendor/team/files/: {error}; correct them") from error
 
@@ -119,11 +158,11 @@ def _names(
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if repeated := YIELD.fullmatch(part):
         before, variable, items, each, after = repeated.groups()
-        for item in rules.evaluate(items, context):
+        for item in rules.templates.evaluate(items, context):
             inner = {**context, variable: item}
-            yield rules.render(before + each + after, inner), inner
+            yield rules.templates.render(before + each + after, inner), inner
     else:
-        yield rules.render(part, context), context
+        yield rules.templates.render(part, context), context
 
 
 def _matches(path: str, patterns: Iterable[str]) -> bool:

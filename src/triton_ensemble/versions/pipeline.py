@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
-from triton_ensemble.answers import FILE, UnreadableAnswers, load_yaml, read_answers
+from triton_ensemble.answers import FILE, Answers, UnreadableAnswers, load_yaml, read_answers
 from triton_ensemble.check.pipeline.check import read_saved_answers
 from triton_ensemble.pipeline.file import Place, set_values, steps_of
 from triton_ensemble.pipeline.render import File, render
-from triton_ensemble.pipeline.rules import Answers, RefusedAnswers, rules
+from triton_ensemble.pipeline.rules import RefusedAnswers, rules
 from triton_ensemble.reading import read_bytes
 from triton_ensemble.versions import VersionError
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from triton_ensemble.answers import LEFT_OUT, UnreadableAnswers, answers_of, read_answers
+from triton_ensemble.answers import LEFT_OUT, Answers, UnreadableAnswers, answers_of, read_answers
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import find_in_configs
 from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.check.pipeline.places import name_place
 from triton_ensemble.check.pipeline.problems import list_problems
-from triton_ensemble.pipeline.rules import Answers, Problem, Rules
+from triton_ensemble.pipeline.rules import Problem, Rules
 from triton_ensemble.pipeline.rules import rules as template_rules
 from triton_ensemble.project import is_stub_code
 
@@ -59,7 +59,7 @@ def _finding(path: Path, lines: PipelineLines, problem: Problem, rules: Rules) -
 
 def read_saved_answers(path: Path, rules: Rules) -> Answers:
     """Return the answers that an update keeps where a pipeline.yml does not have them."""
-    kept = set(rules.questions()) - LEFT_OUT.keys()
+    kept = set(rules.questions.names) - LEFT_OUT.keys()
     return {name: value for name, value in answers_of(path).items() if name in kept}
 
 

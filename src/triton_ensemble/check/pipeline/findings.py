@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from triton_ensemble.answers import Answers
 from triton_ensemble.check import engine
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.places import Where, find_place, split_lists
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.config import read_models
-from triton_ensemble.pipeline.rules import Answers, Rules
+from triton_ensemble.pipeline.render import render_configs, render_manifests
+from triton_ensemble.pipeline.rules import Rules
 
 # Rules on the text of a model.py.
 CODE_RULES = ("arguments", "class", "execute", "import", "syntax", "version")
@@ -44,13 +46,13 @@ def find_in_configs(
 
     A finding in a file of the `project` has no place. If it `is_own`, rules of its team may run.
     """
-    rendered = rules.render_configs(answered).items()
+    rendered = render_configs(rules, answered).items()
     configs = {name: split_lists(config) for name, config in rendered}
     with TemporaryDirectory() as folder:
         repository = write_repository(Path(folder), answered, configs)
         repository.project, repository.is_own = project or Path(folder, ".none"), is_own
         if project:
-            for manifest, content in rules.manifests(answered).items():
+            for manifest, content in render_manifests(rules, answered).items():
                 (repository.folder / manifest).write_text(content, encoding="utf-8")
         for each in findings_in(repository):
             name = each.file.parent.name

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from triton_ensemble.answers import Answers
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import find_in_configs
 from triton_ensemble.check.pipeline.places import Where, name_place, put_in_words_of_answers
@@ -17,7 +18,7 @@ from triton_ensemble.check.pipeline.rules import problems_of_ensemble, problems_
 from triton_ensemble.check.pipeline.rules.openai import openai
 from triton_ensemble.check.pipeline.rules.stages import stages
 from triton_ensemble.pipeline.file import steps_of, tensors_of
-from triton_ensemble.pipeline.rules import Answers, Problem, Rules
+from triton_ensemble.pipeline.rules import Problem, Rules
 
 Place = tuple[str | int, ...]
 TABLES = {"tensors", "steps"}  # answers of which a part may be wrong, while the rest hangs together
@@ -95,7 +96,7 @@ def _check_stages(answers: Answers, rules: Rules) -> Iterator[Problem]:
     """Yield what is wrong with the pipeline as it is in each stage, and not anyway."""
     given = {name: value for name, value in answers.items() if name != "graph"}
     for name in answers.get("stages") or {}:
-        there = json.loads(rules.macro("stages", "answers_of_stage")(given, name))
+        there = json.loads(rules.templates.macro("stages", "answers_of_stage")(given, name))
         for each in _check_wiring(rules.answer_unchecked(there), rules, whole=True):
             yield each.move_into(["stages", name], f"stage {name}: ")
 

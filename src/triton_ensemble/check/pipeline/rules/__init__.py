@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 
+from triton_ensemble.answers import Answers
 from triton_ensemble.check.pipeline.rules import wiring
 from triton_ensemble.check.pipeline.rules.batching import batching, sequence
 from triton_ensemble.check.pipeline.rules.calls import calls
@@ -18,7 +19,7 @@ from triton_ensemble.check.pipeline.rules.rows import rows
 from triton_ensemble.check.pipeline.rules.settings import release, settings, use
 from triton_ensemble.check.pipeline.rules.tensors import tensors
 from triton_ensemble.check.pipeline.rules.warmups import warmup
-from triton_ensemble.pipeline.rules import Answers, Problem
+from triton_ensemble.pipeline.rules import Problem
 
 Rule = Callable[[Answers, Answers, Answers], Iterator[Problem]]
 OF_MODELS: tuple[Rule, ...] = (

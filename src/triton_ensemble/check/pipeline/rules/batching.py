@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble.pipeline.rules import Answers, Problem, problem
+from triton_ensemble.answers import Answers
+from triton_ensemble.pipeline.rules import Problem, problem
 
 
 def batching(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:

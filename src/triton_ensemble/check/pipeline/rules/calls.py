@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
+from triton_ensemble.answers import Answers
+from triton_ensemble.pipeline.rules import Problem, nearest, problem
 
 
 def calls(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from triton_ensemble import catalog
-from triton_ensemble.pipeline.rules import Answers, Problem, problem
+from triton_ensemble.answers import Answers
+from triton_ensemble.pipeline.rules import Problem, problem
 
 TEXT_OR_COMMENT = re.compile(r"\"(\\.|[^\"\\])*\"|'(\\.|[^'\\])*'|#[^\n]*")
 INNERMOST_BLOCK = re.compile(r"[{<\[][^{}<>\[\]]*[}>\]]")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
+from triton_ensemble.answers import Answers
+from triton_ensemble.pipeline.rules import Problem, nearest, problem
 
 
 class Role(NamedTuple):

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, permutations
 from typing import NamedTuple
 
+from triton_ensemble.answers import Answers
 from triton_ensemble.check.dims import is_same_dims
-from triton_ensemble.pipeline.rules import Answers, Problem, problem
+from triton_ensemble.pipeline.rules import Problem, problem
 
 USES = (("has", "inputs"), ("has", "outputs"), ("writes", "outputs"), ("reads", "inputs"))
 

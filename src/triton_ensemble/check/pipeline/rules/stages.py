@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from triton_ensemble.answers import Answers
 from triton_ensemble.pipeline.file import steps_of
-from triton_ensemble.pipeline.rules import Answers, Problem, nearest, problem
+from triton_ensemble.pipeline.rules import Problem, nearest, problem
 
 
 def stages(graph: Answers, answers: Answers) -> Iterator[Problem]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triton_ensemble import catalog
+from triton_ensemble.answers import Answers
 from triton_ensemble.check.dims import segments
-from triton_ensemble.pipeline.rules import Answers, Problem, problem
+from triton_ensemble.pipeline.rules import Problem, problem
 
 OTHER = {"inputs": "outputs", "outputs": "inputs"}
 
