@@ -6,32 +6,40 @@ import logging
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from triton_ensemble.container import serve
+from triton_ensemble.gateway.call import Call
 from triton_ensemble.gateway.keys import Keys
-from triton_ensemble.gateway.observe import Asked
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings, SettingsError
 
+NOTHING: Any = None
 UTF16 = "key\n".encode("utf-16")
+
+
+def make_call(key: str) -> Call:
+    headers = [(b"x-api-key", key.encode("latin-1"))]
+    scope = {"method": "POST", "path": "/predict", "headers": headers}
+    return Call(scope, NOTHING, NOTHING)
 
 
 def test_a_request_that_is_let_in_keeps_its_key_when_keys_change(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text("old\n")
     keys = Keys(Settings(api_keys_file=str(file)))
-    asked = Asked("POST", "/predict", {"x-api-key": "old"})
-    keys.check(asked)
+    call = make_call("old")
+    keys.check(call)
     file.write_text("new\n")
-    keys.check(asked)
+    keys.check(call)
     with pytest.raises(Refusal):
-        keys.check(Asked("POST", "/predict", {"x-api-key": "old"}))
+        keys.check(make_call("old"))
 
 
 def is_known(keys: Keys, key: str) -> bool:
-    return keys.are_in(Asked("POST", "/predict", {"x-api-key": key}))
+    return keys.are_in(make_call(key))
 
 
 def test_a_file_of_keys_as_editors_write_it(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,21 +14,27 @@ from starlette.responses import PlainTextResponse
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from triton_ensemble.gateway.exchange import Exchange
-from triton_ensemble.gateway.protocol import Protocol
+from triton_ensemble.gateway.api import Calls
+from triton_ensemble.gateway.connection import Connection
+from triton_ensemble.gateway.gateway import Gateway
 from triton_ensemble.gateway.settings import Settings
+from triton_ensemble.samples.files import Sample
 
+CLIENT: Any = SimpleNamespace(tensors=SimpleNamespace(INPUTS={}, SEQUENTIAL=False))
 ALIVE = PlainTextResponse("alive")
 OFFER = b"Connection: Upgrade\r\nUpgrade: h2c\r\n"
 
 
 @asynccontextmanager
 async def serving(app: Any, state: ServerState, **settings: float) -> AsyncIterator[Any]:
-    """Serve an application; yield the address."""
-    config, given = Config(app, log_config=None), Settings(**settings)  # type: ignore[arg-type]
+    """Serve an application below the gateway; yield the address."""
+    given = Settings(**settings)  # type: ignore[arg-type]
+    gateway = Gateway(CLIENT, given, Sample("one", {}, {}))
+    config = Config(Calls(app, gateway, {}, ""), log_config=None)
     config.load()
+    shared = {"settings": given, "admission": gateway.admission}
     server = await asyncio.get_running_loop().create_server(
-        lambda: Protocol(config, state, {"settings": given}), "127.0.0.1", 0
+        lambda: Connection(config, state, shared), "127.0.0.1", 0
     )
     async with server:
         yield server.sockets[0].getsockname()
@@ -122,21 +130,23 @@ def test_a_body_in_chunks_is_read() -> None:
     assert said(head + b"1\r\na\r\n0\r\n\r\n").startswith(b"HTTP/1.1 200")
 
 
-def test_chunks_of_a_byte_are_handed_over_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_of_a_byte_are_handed_over_together() -> None:
     """What a connection sends at once is read before others are answered: each part that is checked alone takes time."""
     parts: list[int] = []
-    on_body = Exchange.on_body
 
-    def count(self: Exchange, part: bytes) -> None:
-        parts.append(len(part))
-        on_body(self, part)
+    async def count(scope: Any, receive: Any, send: Any) -> None:
+        more = True
+        while more:
+            message = await receive()
+            parts.append(len(message["body"]))
+            more = message["more_body"]
+        await ALIVE(scope, receive, send)
 
-    monkeypatch.setattr(Exchange, "on_body", count)
     head = (
         b"POST /mine HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n"
     )
     chunks = b"1\r\na\r\n" * 100_000
-    answer = said(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
+    answer = said(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n", count)
     assert answer.startswith(b"HTTP/1.1 200")
     assert sum(parts) == 100_000
     assert len(parts) < 1000
@@ -149,3 +159,13 @@ def test_a_long_head_is_refused_however_it_comes(size: int, pause_s: float | Non
     head = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nA: %s\r\n\r\n" % (b"a" * size)
     status = b"200" if size < 64 << 10 else b"431"
     assert said(head, pause_s=pause_s).startswith(b"HTTP/1.1 " + status)
+
+
+@pytest.mark.parametrize(("level", "lines"), [(logging.INFO, 1), (logging.WARNING, 0)])
+def test_the_access_log_has_the_level_of_its_logger(
+    caplog: pytest.LogCaptureFixture, level: int, lines: int
+) -> None:
+    caplog.set_level(level, "gateway.access")
+    caplog.handler.setLevel(logging.INFO)
+    said(b"GET / HTTP/1.0\r\n\r\n")
+    assert len(caplog.messages) == lines

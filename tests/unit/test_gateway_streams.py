@@ -7,12 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from starlette.requests import Request
 
+from triton_ensemble.gateway.api import Calls
 from triton_ensemble.gateway.gateway import Gateway
-from triton_ensemble.gateway.observe import Asked
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.samples.files import Sample
+
+APP: Any = None
 
 
 def test_a_request_that_is_cancelled_while_it_comes_keeps_no_memory() -> None:
@@ -25,9 +26,9 @@ def test_a_request_that_is_cancelled_while_it_comes_keeps_no_memory() -> None:
         return parts.pop() if parts else await asyncio.Event().wait()  # type: ignore[return-value]
 
     async def main() -> None:
-        state = {"asked": Asked("POST", "/predict", {})}
-        request = Request({"type": "http", "headers": [], "state": state}, receive)
-        task = asyncio.ensure_future(gateway.stream(request))
+        scope = {"type": "http", "method": "POST", "path": "/predict", "headers": [], "state": {}}
+        calls = Calls(APP, gateway, {"/predict": gateway.stream}, "")
+        task = asyncio.ensure_future(calls(scope, receive, APP))
         while gateway.admission.held_bytes != 4:
             await asyncio.sleep(0)
         task.cancel()

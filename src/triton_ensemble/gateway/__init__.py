@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from triton_ensemble.gateway import counters
 
 if TYPE_CHECKING:
-    from triton_ensemble.gateway.api import Text, service
-    from triton_ensemble.gateway.depends import Key, Pipeline
+    from triton_ensemble.gateway.api import Key, Pipeline, Text, service
 
 __all__ = ["Key", "Pipeline", "Text", "service"]
 counters.reserve()  # before another module imports prometheus_client
@@ -18,6 +17,6 @@ def __getattr__(name: str) -> object:
     """Import what is asked for: the process that starts the workers needs none of it, nor the time that FastAPI takes."""
     if name not in __all__:
         raise AttributeError(name)
-    from triton_ensemble.gateway import api, depends
+    from triton_ensemble.gateway import api
 
-    return getattr(depends if name in ("Key", "Pipeline") else api, name)
+    return getattr(api, name)

@@ -34,8 +34,22 @@ class Unread(NamedTuple):
     since: float
 
 
+class Place:
+    """A place of a request at Triton, until it is left."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+
+    def __enter__(self) -> None:
+        observe.COMPUTING.inc()
+
+    def __exit__(self, *_: object) -> None:
+        observe.COMPUTING.dec()
+        self._admission.release()
+
+
 class Admission:
-    """The places of a worker, and the memory that its requests share; `async with` it a request has a place."""
+    """The places of a worker, and the memory that its requests share."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -50,14 +64,14 @@ class Admission:
         self.held_bytes = 0  # by requests that are read or computed, and answers that are not read
         self._unread: dict[asyncio.Transport, Unread] = {}
 
-    async def __aenter__(self) -> None:
-        """Take a place for a request to Triton; Refusal 429 if none is free in time."""
+    async def acquire(self) -> Place:
+        """Return a place for a request to Triton; Refusal 429 if none is free in time."""
         with observe.span("queue"):
             await (self._count_wait() if self._places.locked() else self._places.acquire())
-        observe.COMPUTING.inc()
+        return Place(self)
 
-    async def __aexit__(self, *_: object) -> None:
-        observe.COMPUTING.dec()
+    def release(self) -> None:
+        """Take back a place of a request that Triton has answered."""
         self._answered += 1
         self._withheld += 1
         self._release()

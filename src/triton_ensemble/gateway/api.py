@@ -1,33 +1,32 @@
-"""The application: routes that ask the pipeline, health, metrics, the page, and the description of it all."""
+"""The application: routes that ask the pipeline, health, metrics, the page, the owner's routes, and the description of it all."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, TypeAlias, cast
 
-from fastapi import FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.security import APIKeyHeader
+from numpy.typing import ArrayLike
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import WithJsonSchema
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from triton_ensemble.client import Package
+from triton_ensemble.client import Arrays, Package
 from triton_ensemble.gateway import describe, observe, page
-from triton_ensemble.gateway.depends import Key
-from triton_ensemble.gateway.exchange import Answering
-from triton_ensemble.gateway.gateway import Gateway
-from triton_ensemble.gateway.observe import Asked
-from triton_ensemble.gateway.openai import Route as OpenAi
-from triton_ensemble.gateway.ordinary import Ordinary
+from triton_ensemble.gateway.admission import Body
+from triton_ensemble.gateway.call import FAILED, Call
+from triton_ensemble.gateway.gateway import LOG, Gateway
+from triton_ensemble.gateway.openai import Route
 from triton_ensemble.gateway.refusal import Refusal, make_invalid
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.project import Project
@@ -35,9 +34,72 @@ from triton_ensemble.samples.files import choose_probe, samples
 
 BYTES = describe.make_object({"base64": describe.TEXT})  # that are not UTF-8
 Text: TypeAlias = Annotated[str | dict[str, str], WithJsonSchema({"anyOf": [describe.TEXT, BYTES]})]
+Answer: TypeAlias = Callable[[Call, Body], Awaitable[Response]]  # once the body is complete
 
 
-def service(module: ModuleType, inputs: type, answer: type, *routes: OpenAi) -> FastAPI:
+class Calls:
+    """ASGI middleware: each request from its head to its line in the log.
+
+    It answers those that ask the pipeline by itself, as what FastAPI would do takes as long again. All others
+    get to the application, once their body is complete.
+    """
+
+    def __init__(
+        self, app: ASGIApp, gateway: Gateway, answers: Mapping[str, Answer], root_path: str
+    ) -> None:
+        self._app, self._gateway, self._answers, self._root = app, gateway, answers, root_path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        call = Call(scope, receive, send)
+        scope.setdefault("state", {}).update(call=call, id=call.id)
+        path = scope["path"].removeprefix(self._root)
+        answer = self._answers.get(path) if call.method == "POST" else None
+        try:
+            await (self._answer(call, path, answer) if answer else self._pass_on(call))
+        except BaseException as error:
+            await _refuse(call, error)
+        finally:
+            route = path if answer else getattr(scope.get("route"), "path", "other")
+            call.end(route)
+
+    async def _answer(self, call: Call, path: str, answer: Answer) -> None:
+        observe.name_span(call.scope, path)
+        with closing(self._gateway.admit(call)) as body:
+            await self._gateway.read(call, body)
+            call.watch()
+            response = await answer(call, body)
+            await response(call.scope, call.receive, call.send)
+
+    async def _pass_on(self, call: Call) -> None:
+        """Let the application answer, to which the path has the root path that a proxy may have dropped."""
+        with closing(self._gateway.admit_other(call)) as body:
+            await self._gateway.read(call, body)
+            messages = [{"type": "http.request", "body": body.content(), "more_body": False}]
+
+            async def receive() -> Message:
+                return messages.pop() if messages else await call.receive()
+
+            if not f"{call.scope['path']}/".startswith(f"{self._root}/"):
+                call.scope["path"] = self._root + call.scope["path"]
+            await self._app(call.scope, receive, call.send)
+
+
+async def _refuse(call: Call, error: BaseException) -> None:
+    """Answer a request that gets no outputs, or that the gateway fails at; raise what is neither."""
+    refusal = error if isinstance(error, Refusal) else call.given_up
+    if refusal is None:
+        if not isinstance(error, Exception) or call.has_begun:
+            raise error
+        LOG.exception("%s: failed", call.id)
+        refusal = FAILED
+    if not call.has_begun:
+        await call.refuse(refusal)
+
+
+def service(module: ModuleType, inputs: type, answer: type, *routes: Route) -> FastAPI:
     """Return the REST service of a project's client, whose requests and answers have these types, with routes of OpenAI's API.
 
     The environment has its settings (see Settings) and the server's TRITON_URL. Raises SettingsError.
@@ -53,40 +115,40 @@ def service(module: ModuleType, inputs: type, answer: type, *routes: OpenAi) -> 
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # to whatever host a request names
-        telemetry=observe.TELEMETRY if observe.EXPORTED else None,
+        telemetry=observe.TELEMETRY,
     )
     app.state.gateway, app.state.settings = gateway, settings
     app.root_path = settings.root_path  # as an argument it is deprecated
     about = {"decoupled": project.decoupled, "keys": gateway.keys.are_asked}
-    described = [describe.predict(client, inputs, answer, requests, **about)]
-    answers: dict[str, Answering] = {"/predict": gateway.answer}
-    for one in routes:
-        described += [one.describe()] * len(one.paths)
-        answers |= dict.fromkeys(one.paths, partial(one.answer, gateway))
-    app.state.tensor_paths = {
-        f"{root}{path}" for path in answers for root in ("", settings.root_path)
+    described = {"/predict": describe.predict(client, inputs, answer, requests, **about)}
+    answers: dict[str, Answer] = {
+        "/predict": gateway.stream if project.decoupled else gateway.predict
     }
-    for (path, how), description in zip(answers.items(), described, strict=True):
+    for one in routes:
+        described |= dict.fromkeys(one.paths, one.describe())
+        answers |= dict.fromkeys(one.paths, partial(one.answer, gateway))
+    for path, description in described.items():
         app.router.add_api_route(
             path,
             name=path.rpartition("/")[2],
-            endpoint=gateway.stream if project.decoupled else partial(gateway.apply, how),
+            endpoint=_describe_only,
             methods=["POST"],
             response_model=None,
             response_class=Response,
             dependencies=[Key] if gateway.keys.are_asked else [],  # which describes it
             **description,
         )
-    if not observe.EXPORTED:  # spans and metrics have the names of routes that FastAPI itself finds
-        app.add_middleware(Asks, routes=cast(list[Route], app.router.routes[-len(answers) :]))
     if not gateway.keys.are_asked:
         describe_all = app.openapi
         app.openapi = lambda: describe.drop_keys(describe_all())  # type: ignore[method-assign]
     page.add(app, project, gateway.keys)
     _add_probes(app, gateway)
+    if routes:
+        app.include_router(models)
     for error in (Refusal, HTTPException, RequestValidationError):
         app.exception_handler(error)(_answer_error)
-    app.add_middleware(observe.Observed)
+    app.exception_handler(Exception)(_raise)
+    app.add_middleware(Calls, gateway=gateway, answers=answers, root_path=settings.root_path)
     if settings.cors:
         origins = [origin.strip() for origin in settings.cors.split(",")]
         app.add_middleware(
@@ -96,21 +158,19 @@ def service(module: ModuleType, inputs: type, answer: type, *routes: OpenAi) -> 
             allow_headers=["*"],
             expose_headers=["Retry-After", "X-Request-ID"],
         )
-    if settings.root_path:
-        app.add_middleware(Rooted, root_path=settings.root_path)
-    if not project.decoupled:
-        app.state.ordinary = Ordinary(app, gateway, answers, settings)
     return app
 
 
 @asynccontextmanager
 async def _run_application(app: FastAPI) -> AsyncIterator[dict[str, object]]:
-    """Run the gateway with its application, and yield what the protocol has of both."""
-    ordinary: Ordinary | None = getattr(app.state, "ordinary", None)
-    async with app.state.gateway.run():
-        is_whole = ordinary and ordinary.is_of(app)
-        state = {name: getattr(app.state, name) for name in ("gateway", "settings", "tensor_paths")}
-        yield {**state, "ordinary": ordinary if is_whole else None}
+    """Run the gateway with its application, and yield what a connection has of both."""
+    gateway: Gateway = app.state.gateway
+    async with gateway.run():
+        yield {"admission": gateway.admission, "settings": app.state.settings}
+
+
+async def _describe_only() -> None:
+    """Stand for a route that is answered before."""
 
 
 def _add_probes(app: FastAPI, gateway: Gateway) -> None:
@@ -129,40 +189,6 @@ def _add_probes(app: FastAPI, gateway: Gateway) -> None:
     app.get("/statistics.json", include_in_schema=False, response_model=None)(gateway.statistics)
 
 
-class Rooted:
-    """ASGI middleware: a path that a proxy has dropped the root path of has it again, or redirects would be without it."""
-
-    def __init__(self, app: ASGIApp, root_path: str) -> None:
-        self._app, self._root_path = app, root_path
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        root = self._root_path
-        if scope["type"] == "http" and not f"{scope['path']}/".startswith(f"{root}/"):
-            scope["path"] = root + scope["path"]
-        await self._app(scope, receive, send)
-
-
-class Asks:
-    """ASGI middleware: the endpoints of `routes` take their requests as they are, for what FastAPI would do takes as long again."""
-
-    def __init__(self, app: ASGIApp, routes: list[Route]) -> None:
-        self._app, self._routes = app, {route.path: route for route in routes}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_post = scope["type"] == "http" and scope["method"] == "POST"
-        path = scope["path"].removeprefix(scope.get("root_path", "")) if is_post else ""
-        if not (route := self._routes.get(path)):
-            await self._app(scope, receive, send)
-            return
-        scope["route"] = route
-        request = Request(scope, receive)
-        try:
-            response = await route.endpoint(request)
-        except Refusal as refusal:
-            response = await _answer_error(request, refusal)
-        await response(scope, receive, send)
-
-
 async def _alive() -> dict[str, str]:
     return {"status": "alive"}
 
@@ -171,14 +197,83 @@ async def _metrics() -> Response:
     return Response(observe.metrics(), media_type=CONTENT_TYPE_LATEST)
 
 
+async def _raise(_: Request, error: Exception) -> Response:
+    """Leave an error to Calls, which logs and answers it."""
+    raise error
+
+
 async def _answer_error(request: Request, error: Exception) -> Response:
-    """Answer a request that gets no outputs, that no route takes, or that an owner's route can't take or raises for."""
-    asked: Asked = request.state.asked
+    """Answer a request that no route takes, or that an owner's route can't take or raises for."""
+    call: Call = request.state.call
     if isinstance(error, RequestValidationError):
-        return asked.refuse(make_invalid(error.errors()))
+        return call.make_response(make_invalid(error.errors()))
     if isinstance(error, Refusal):
-        return asked.refuse(error)
+        return call.make_response(error)
     assert isinstance(error, HTTPException)
     refusal = Refusal(error.status_code, error.detail)
     refusal.headers.update(error.headers or {})
-    return asked.refuse(refusal)
+    return call.make_response(refusal)
+
+
+HEADER = APIKeyHeader(name="X-API-Key", scheme_name=describe.KEY, auto_error=False)  # describes it
+
+
+async def _require_key(request: Request, _: Annotated[str | None, Depends(HEADER)]) -> None:
+    request.app.state.gateway.keys.check(request.state.call)
+
+
+Key = Depends(_require_key)  # asks for one of the gateway's API keys, if there are any
+
+
+class OwnCalls:
+    """The pipeline as a request with a key asks it: its calls have its id and trace, places, and the time that each may take."""
+
+    def __init__(self, request: Request) -> None:
+        self._gateway: Gateway = request.app.state.gateway
+        self._call: Call = request.state.call
+
+    @property
+    def model(self) -> str:
+        """Its name."""
+        return str(self._gateway.tensors.MODEL)
+
+    async def __call__(
+        self, inputs: Mapping[str, ArrayLike] | None = None, /, **named: ArrayLike
+    ) -> Arrays:
+        """Return the outputs by name, arrays of shape [batch, *dims] with texts as bytes.
+
+        Raises Refusal, which answers the request as /predict would: one row that is refused refuses all.
+        """
+        return await self._gateway.outputs(self._call, {**(inputs or {}), **named})
+
+    def stream(
+        self, inputs: Mapping[str, ArrayLike] | None = None, /, **named: ArrayLike
+    ) -> AsyncGenerator[Arrays, None]:
+        """Yield the answers of a decoupled pipeline as they come; raises Refusal."""
+        return self._gateway.iter_answers(self._call, {**(inputs or {}), **named})
+
+    async def send_events(self, events: AsyncGenerator[bytes, None]) -> Response:
+        """Answer by server-sent events, which end if the client does not read them."""
+        return await self._gateway.send_events(self._call, events)
+
+
+def _make_pipeline(request: Request, _: Annotated[None, Key]) -> OwnCalls:
+    return OwnCalls(request)
+
+
+Pipeline = Annotated[OwnCalls, Depends(_make_pipeline)]
+models = APIRouter(responses=describe.OPENAI)
+
+
+@models.get("/v1/models", summary="The one model")
+async def list_models(pipeline: Pipeline) -> dict[str, object]:
+    """List the pipeline as a model."""
+    return {"object": "list", "data": [await get_model(pipeline.model, pipeline)]}
+
+
+@models.get("/v1/models/{name:path}", summary="The model of a name")
+async def get_model(name: str, pipeline: Pipeline) -> dict[str, object]:
+    """Return the pipeline as a model."""
+    if name != pipeline.model:
+        raise Refusal(404, f"there is no model {name}; write {pipeline.model}")
+    return {"id": name, "object": "model", "created": 0, "owned_by": "triton"}

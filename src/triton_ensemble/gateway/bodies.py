@@ -55,11 +55,6 @@ def check(headers: Mapping[str, str], raw: str | None) -> None:
         raise Refusal(415, f"{encoding} can't be read; send the request uncompressed")
 
 
-def cut() -> Refusal:
-    """Return the refusal of a request that ends before its end."""
-    return Refusal(400, "the request ended before its end")
-
-
 def inputs(headers: Mapping[str, str], body: Body, client: Package, max_rows: int) -> Given:
     """Return the values of a request by input, and what its rows are called; Refusal 400, 413 or 429."""
     gc.disable()  # it would walk through the lists while they are made, which takes twice as long as to make them

@@ -37,7 +37,7 @@ RELOAD: dict[str, Any] = {"reload": True, "reload_dirs": ["gateway"]}
 # Requests that are under way when it is told to stop have as long as Triton's.
 SERVING: dict[str, Any] = {
     "factory": True,
-    "http": "triton_ensemble.gateway.protocol:Protocol",
+    "http": "triton_ensemble.gateway.connection:Connection",
     "access_log": False,
     "timeout_keep_alive": 75,  # load balancers use idle connections for 60 s: to close one first would lose a request
     "timeout_graceful_shutdown": 30,

@@ -9,13 +9,13 @@ import os
 import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from functools import partial
 
 import anyio
 from opentelemetry import propagate
 from opentelemetry.context import Context
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
@@ -23,9 +23,8 @@ from tritonclient.utils import InferenceServerException  # type: ignore[import-u
 from triton_ensemble.client import Arrays, Options, Package
 from triton_ensemble.gateway import answers, bodies, observe
 from triton_ensemble.gateway.admission import Admission, Body
-from triton_ensemble.gateway.exchange import Answering
+from triton_ensemble.gateway.call import Call
 from triton_ensemble.gateway.keys import Keys
-from triton_ensemble.gateway.observe import Asked
 from triton_ensemble.gateway.predict import Answer, Predictor, count, grpc_connection
 from triton_ensemble.gateway.readiness import Readiness
 from triton_ensemble.gateway.refusal import Refusal, make_refusal
@@ -85,158 +84,145 @@ class Gateway:
 
     async def statistics(self, request: Request) -> Response:
         """Answer what Triton has counted of each model; Refusal 401, or 503 where it does not say."""
-        self.keys.check(request.state.asked)
+        self.keys.check(request.state.call)
         try:
             return JSONResponse(await count(self._counting))
         except InferenceServerException:
             raise Refusal(503, "Triton does not say what its models did") from None
 
-    async def apply(self, answer: Answering, request: Request) -> Response:
-        """Answer a request that comes by ASGI; Refusal where it gets no outputs."""
-        asked = request.state.asked
-        with closing(self.begin(asked)) as body:
-            await self._read(request, body)
-            with _unless_gone(request):
-                return await answer(asked, body)
-
-    def begin(self, asked: Asked) -> Body:
-        """Return what holds the body of a request; Refusal where its head alone says that it gets no outputs."""
+    def admit(self, call: Call) -> Body:
+        """Return what holds the body of a request to the pipeline; Refusal if its head alone gets no outputs."""
         self.admission.check()
-        self.keys.check(asked)
-        bodies.check(asked.headers, None if asked.is_openai else self._raw)
-        is_json = bodies.is_json(asked.headers)
-        return self.admission.body(asked.headers, is_json=is_json, is_typed=asked.is_openai)
+        self.keys.check(call)
+        bodies.check(call.headers, None if call.is_openai else self._raw)
+        is_json = bodies.is_json(call.headers)
+        return self.admission.body(call.headers, is_json=is_json, is_typed=call.is_openai)
 
-    async def answer(self, asked: Asked, body: Body) -> Response:
-        """Answer a request whose body is complete; Refusal where it gets no outputs."""
-        given, names = await self._inputs(asked, body)
-        answer = await self._answer(asked, given)
+    def admit_other(self, call: Call) -> Body:
+        """Return what holds the body of another request; Refusal 401 for a long one without a key, which its route may need."""
+        return self.admission.body(
+            call.headers,
+            is_json=bodies.is_json(call.headers),
+            is_typed=True,
+            is_own=True,
+            is_stranger=not self.keys.are_in(call),
+        )
+
+    async def read(self, call: Call, body: Body) -> None:
+        """Read the body of a request; Refusal 400, 408, 413 or 429 if not all of it comes."""
+        await call.read(body.add, self._settings.body_s, self.admission.late())
+
+    async def predict(self, call: Call, body: Body) -> Response:
+        """Answer a request whose body is complete; Refusal if it gets no outputs."""
+        given, names = await self._inputs(call, body)
+        answer = await self._answer(call, given)
         with observe.span("answer"):
-            if found := answers.image(answer, asked.headers.get("accept", "")):
+            if found := answers.image(answer, call.headers.get("accept", "")):
                 return Response(found.content, media_type=found.kind)
             write = partial(answers.format_json, answer, names)
             content = await answers.unless_large(answer.parts, write)
             return Response(content, media_type=answers.JSON)
 
-    async def outputs(self, asked: Asked, inputs: Mapping[str, object]) -> Arrays:
+    async def outputs(self, call: Call, inputs: Mapping[str, object]) -> Arrays:
         """Return the outputs for the inputs of an owner's route; Refusal if a row gets none."""
-        answer = await self._answer(asked, inputs)
-        with self._translate(asked):
+        answer = await self._answer(call, inputs)
+        with self._translate(call):
             for error in answer.errors.values():
                 raise error
             return self._predictor.join(answer.parts)
 
-    async def _answer(self, asked: Asked, inputs: Mapping[str, object]) -> Answer:
+    async def _answer(self, call: Call, inputs: Mapping[str, object]) -> Answer:
         """Return what Triton answers; Refusal where no row gets outputs."""
-        end = time.monotonic() + _read_timeout(asked, self._settings.timeout_s)
-        most = self._settings.openai_rows if asked.is_openai else self._max_rows
-        async with self.admission:
-            with observe.span("triton") as context, self._translate(asked):
-                options = _options(asked, context)
-                answer = await self._predictor.answer(inputs, most, end, options)
-                refused = len(answer.errors)
-                asked.seen = {"rows": answer.rows, "refused": refused}
-                observe.ANSWERED.inc(answer.rows - refused)
-                if refused:
-                    observe.REFUSED.inc(refused)
-                if not answer.parts:
-                    raise next(iter(answer.errors.values()))
-                return answer
+        end = time.monotonic() + _read_timeout(call, self._settings.timeout_s)
+        most = self._settings.openai_rows if call.is_openai else self._max_rows
+        place = await self.admission.acquire()
+        with place, observe.span("triton") as context, self._translate(call):
+            options = _options(call, context)
+            answer = await self._predictor.answer(inputs, most, end, options)
+            refused = len(answer.errors)
+            call.seen = {"rows": answer.rows, "refused": refused}
+            observe.ANSWERED.inc(answer.rows - refused)
+            if refused:
+                observe.REFUSED.inc(refused)
+            if not answer.parts:
+                raise next(iter(answer.errors.values()))
+            return answer
 
-    async def stream(self, request: Request) -> Response:
+    async def stream(self, call: Call, body: Body) -> Response:
         """Answer a request to a decoupled pipeline by server-sent events, one for each of its answers."""
-        asked = request.state.asked
-        body = self.begin(asked)
-        try:
-            await self._read(request, body)
-        except BaseException:
-            body.close()
-            raise
-        return await self.send_events(request, self._events(asked, body))
+        return await self.send_events(call, self._events(call, body))
 
-    async def send_events(self, request: Request, events: AsyncGenerator[bytes, None]) -> Response:
-        """Answer by server-sent events; Refusal where the first raises it, or the client leaves before it."""
-        with _unless_gone(request):
-            first = await anext(events, b"")  # a request that is refused has a status of its own
+    async def send_events(self, call: Call, events: AsyncGenerator[bytes, None]) -> Response:
+        """Answer by server-sent events; Refusal if the first raises it."""
+        call.watch()
+        first = await anext(events, b"")  # a request that is refused has a status of its own
         return _Events(first, events, self._settings.timeout_s)
 
-    async def _events(self, asked: Asked, body: Body) -> AsyncGenerator[bytes, None]:
+    async def _events(self, call: Call, body: Body) -> AsyncGenerator[bytes, None]:
         count = 0
-        with closing(body):
-            given, _ = await self._inputs(asked, body)
-            try:
-                async with aclosing(self.iter_answers(asked, given)) as stream:
-                    async for outputs in stream:
-                        count += 1
-                        write = partial(answers.outputs_as_json, outputs)
-                        content = await answers.unless_large([outputs], write)
-                        yield b"data: " + content + b"\n\n"
-            except Refusal as refusal:
-                if not count:
-                    raise
-                asked.failed = refusal.status
-                yield b"event: error\ndata: " + refusal.body(asked.id) + b"\n\n"
-            finally:
-                asked.seen["answers"] = count
+        given, _ = await self._inputs(call, body)
+        try:
+            async with aclosing(self.iter_answers(call, given)) as stream:
+                async for outputs in stream:
+                    count += 1
+                    write = partial(answers.outputs_as_json, outputs)
+                    content = await answers.unless_large([outputs], write)
+                    yield b"data: " + content + b"\n\n"
+        except Refusal as refusal:
+            if not count:
+                raise
+            call.failed = refusal.status
+            yield b"event: error\ndata: " + refusal.body(call.id) + b"\n\n"
+        finally:
+            call.seen["answers"] = count
 
     async def iter_answers(
-        self, asked: Asked, inputs: Mapping[str, object]
+        self, call: Call, inputs: Mapping[str, object]
     ) -> AsyncGenerator[Arrays, None]:
         """Yield the answers of a decoupled pipeline; Refusal where it fails."""
-        end = time.monotonic() + _read_timeout(asked, self._settings.timeout_s)
-        async with self.admission:
-            with observe.span("triton") as context, self._translate(asked):
-                options = _options(asked, context)
-                stream = self._predictor.stream(inputs, end - time.monotonic(), options)
-                async with aclosing(stream):
-                    async for outputs in stream:
-                        yield outputs
+        end = time.monotonic() + _read_timeout(call, self._settings.timeout_s)
+        place = await self.admission.acquire()
+        with place, observe.span("triton") as context, self._translate(call):
+            options = _options(call, context)
+            stream = self._predictor.stream(inputs, end - time.monotonic(), options)
+            async with aclosing(stream):
+                async for outputs in stream:
+                    yield outputs
 
-    async def _inputs(self, asked: Asked, body: Body) -> bodies.Given:
+    async def _inputs(self, call: Call, body: Body) -> bodies.Given:
         content = body.content()
-        given, names = bodies.inputs(asked.headers, body, self._client, self._max_rows)
+        given, names = bodies.inputs(call.headers, body, self._client, self._max_rows)
         if len(content) > bodies.SMALL_BYTES:
             await asyncio.sleep(0)  # others have their turn: to convert it takes as long again
         # NumPy takes true and false for numbers. Photographs are not searched for these words: that takes 1 us for each kB.
         if self._takes_numbers and (b"true" in content or b"false" in content):
-            with self._translate(asked):
+            with self._translate(call):
                 self._predictor.check(given)
         return given, names
 
-    async def _read(self, request: Request, body: Body) -> None:
-        """Read a request that comes by ASGI; Refusal 400, 408, 413 or 429 where not all of it comes."""
-        try:
-            with anyio.fail_after(self._settings.body_s):
-                async for part in request.stream():
-                    body.add(part)
-        except ClientDisconnect:
-            raise bodies.cut() from None
-        except TimeoutError:
-            raise self.admission.late() from None
-
     @contextmanager
-    def _translate(self, asked: Asked) -> Iterator[None]:
+    def _translate(self, call: Call) -> Iterator[None]:
         """Raise the client's errors as refusals; the log has the text of errors that the request did not cause."""
         try:
             yield
         except (self._client.InferenceError, TimeoutError) as error:
             if not isinstance(error, self._client.InvalidInput):
-                asked.seen["error"] = str(error)
+                call.seen["error"] = str(error)
             raise make_refusal(error, self._client) from None
 
 
-def _options(asked: Asked, context: Context | None) -> Options:
+def _options(call: Call, context: Context | None) -> Options:
     """Return what Triton learns of a request: its id, and the trace that it is a part of."""
-    given = {name: asked.headers[name] for name in TRACE if name in asked.headers}
+    given = {name: call.headers[name] for name in TRACE if name in call.headers}
     trace = {name: value for name, value in given.items() if TRACED.fullmatch(value)}
     if context is not None:  # spans are exported, and Triton's belong to that one
         propagate.inject(trace, context)
-    return {"request_id": asked.id, "headers": trace}
+    return {"request_id": call.id, "headers": trace}
 
 
-def _read_timeout(asked: Asked, most_s: float) -> float:
+def _read_timeout(call: Call, most_s: float) -> float:
     """Return the seconds that a request has, at most `most_s`; Refusal 400 if its X-Request-Timeout is not above 0."""
-    text = asked.headers.get("x-request-timeout", str(most_s))
+    text = call.headers.get("x-request-timeout", str(most_s))
     try:
         given_s = 0.0 if "_" in text else float(text)  # which Python takes, and no other
     except ValueError:
@@ -247,7 +233,7 @@ def _read_timeout(asked: Asked, most_s: float) -> float:
 
 
 class _Events(StreamingResponse):
-    """Server-sent events, which end where the client leaves, or does not read one in time: they hold a place."""
+    """Server-sent events, which end if the client does not read one in time: they hold a place."""
 
     def __init__(self, first: bytes, events: AsyncGenerator[bytes, None], read_s: float) -> None:
         super().__init__(_prepend(first, events), 200, UNBUFFERED, "text/event-stream")
@@ -260,7 +246,7 @@ class _Events(StreamingResponse):
 
         async with aclosing(self._events):
             # In Starlette's tasks, the events of a client that leaves stay in memory until the collector runs.
-            with _while_there(Request(scope, receive)), suppress(TimeoutError):
+            with suppress(TimeoutError):
                 await self.stream_response(in_time)
 
 
@@ -268,24 +254,3 @@ async def _prepend(first: bytes, events: AsyncIterator[bytes]) -> AsyncIterator[
     yield first
     async for event in events:
         yield event
-
-
-@contextmanager
-def _unless_gone(request: Request) -> Iterator[None]:
-    """As _while_there, and raise Refusal where who asked has left."""
-    with _while_there(request) as scope:
-        yield
-    if scope.cancelled_caught:
-        raise Refusal(observe.GONE, "who asked has left")
-
-
-@contextmanager
-def _while_there(request: Request) -> Iterator[anyio.CancelScope]:
-    """Cancel what is under way where who asked leaves, and Triton's request with it."""
-    with anyio.CancelScope() as scope:
-        gone = asyncio.ensure_future(request.receive())
-        gone.add_done_callback(lambda _: scope.cancel())
-        try:
-            yield scope
-        finally:
-            gone.cancel()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from triton_ensemble.gateway.observe import Asked
+from triton_ensemble.gateway.call import Call
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.server.key_file import explain, read_keys
@@ -32,16 +32,16 @@ class Keys:
         """Whether a request needs a key."""
         return bool(self._file or self._given)
 
-    def check(self, asked: Asked) -> None:
+    def check(self, call: Call) -> None:
         """Raise Refusal 401 if a request has none of the keys."""
-        if not self.are_in(asked):
+        if not self.are_in(call):
             raise Refusal(401, "no key, or none that is known; send it as X-API-Key")
 
-    def are_in(self, asked: Asked) -> bool:
+    def are_in(self, call: Call) -> bool:
         """Return whether a request has a key, in X-API-Key or as a Bearer token, or none is asked."""
-        if asked.has_key is None:
-            asked.has_key = not self.are_asked or self._is_known(asked.headers)
-        return asked.has_key
+        if call.has_key is None:
+            call.has_key = not self.are_asked or self._is_known(call.headers)
+        return call.has_key
 
     def _is_known(self, headers: Mapping[str, str]) -> bool:
         kind, _, token = headers.get("authorization", "").partition(" ")

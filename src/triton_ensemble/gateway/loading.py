@@ -15,7 +15,7 @@ from fastapi.routing import iter_route_contexts
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from triton_ensemble.gateway.observe import Observed
+from triton_ensemble.gateway.call import Call
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.server.process import ServerError
 
@@ -59,9 +59,11 @@ def make_reloaded() -> ASGIApp:
         refusal = Refusal(500, str(error))
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        await scope["state"]["asked"].refuse(refusal)(scope, receive, send)
+        call = Call(scope, receive, send)
+        await call.refuse(refusal)
+        call.end("other")
 
-    return Observed(answer)
+    return answer
 
 
 def _where(error: Exception) -> str:

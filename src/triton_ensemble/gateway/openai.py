@@ -1,20 +1,20 @@
-"""Routes in the form of OpenAI's API: `/v1/models`, `/v1/embeddings`, `/v1/rerank` (Cohere, Jina) and `/v1/classify` (vLLM).
+"""Routes in the form of OpenAI's API: models, embeddings, completions, rerank (Cohere, Jina) and classify (vLLM).
 
-`openai` in pipeline.yml names the tensors that each of them sends and returns; a text is one row.
+`openai` in pipeline.yml names the tensors that each of them sends and returns. A text is one row.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from annotated_types import Ge, MinLen
-from fastapi import APIRouter
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 from starlette.responses import Response
 
@@ -22,10 +22,9 @@ from triton_ensemble.client import Arrays
 from triton_ensemble.gateway import describe
 from triton_ensemble.gateway.admission import Body
 from triton_ensemble.gateway.answers import JSON, dump_json
-from triton_ensemble.gateway.depends import Pipeline
+from triton_ensemble.gateway.call import Call
 from triton_ensemble.gateway.describe import INTEGER, NUMBER, TEXT, Json, make_list, make_object
 from triton_ensemble.gateway.gateway import Gateway
-from triton_ensemble.gateway.observe import Asked
 from triton_ensemble.gateway.refusal import Refusal, make_invalid
 
 TEXTS = {"anyOf": [TEXT, make_list(TEXT) | {"minItems": 1}]}
@@ -33,10 +32,12 @@ DOCUMENT = make_object({"text": TEXT})
 VECTOR = {"object": TEXT, "index": INTEGER, "embedding": {"anyOf": [make_list(NUMBER), TEXT]}}
 RESULT = {"index": INTEGER, "relevance_score": NUMBER, "document": DOCUMENT}
 CLASS = {"index": INTEGER, "label": TEXT, "probs": make_list(NUMBER), "num_classes": INTEGER}
+HEAD = {"id": TEXT, "object": TEXT, "created": INTEGER}
 USAGE = make_object({"prompt_tokens": INTEGER, "total_tokens": INTEGER})
-Call: TypeAlias = Callable[[dict[str, object]], Awaitable[Arrays]]  # by inputs
-Reply: TypeAlias = tuple[Arrays, dict[str, object]]  # all outputs, and an answer's own fields
-models = APIRouter(responses=describe.OPENAI)
+NOT_SAMPLING = {"prompt", "model", "stream", "n"}
+DONE = b"data: [DONE]\n\n"
+CHOICE = {"index": INTEGER, "text": TEXT, "logprobs": {}, "finish_reason": {}}
+Reply: TypeAlias = Response | dict[str, object]
 
 
 def _list_texts(given: object) -> object:
@@ -84,33 +85,47 @@ class Classification(BaseModel):
     model: str = ""
 
 
+class Completion(BaseModel):
+    """Answer at once, or with `stream` piece by piece. The model decides what is not given."""
+
+    prompt: str
+    model: str = ""  # there is one
+    stream: bool = False
+    n: Literal[1] = 1
+    frequency_penalty: float | None = None
+    max_tokens: int | None = None
+    presence_penalty: float | None = None
+    seed: int | None = None
+    stop: str | Annotated[list[str], Field(fail_fast=True)] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+
+
 @dataclass(frozen=True)
 class Route:
-    """A route, which answers a `request` by the outputs that it `asks` for; its answer has `fields`, a model and usage."""
+    """A route, which answers a `request` as `ask` does, by these fields and the model."""
 
     paths: tuple[str, ...]
     summary: str
     request: type[BaseModel]
-    ask: Callable[[Any, Call, str], Awaitable[Reply]]
+    ask: Callable[[Any, Gateway, Call], Awaitable[Reply]]
     fields: Json
-    tokens: str
 
-    async def answer(self, gateway: Gateway, asked: Asked, body: Body) -> Response:
-        """Answer a request whose body is complete; Refusal where it gets no outputs."""
+    async def answer(self, gateway: Gateway, call: Call, body: Body) -> Response:
+        """Answer a request whose body is complete; Refusal if it gets no outputs."""
         try:
             given = self.request.model_validate_json(body.content())
         except ValidationError as error:
             raise make_invalid(error.errors(include_input=False)) from None
-        outputs, answer = await self.ask(given, partial(gateway.outputs, asked), asked.id)
-        count = int(outputs[self.tokens].sum()) if self.tokens else 0
-        usage = {"prompt_tokens": count, "total_tokens": count}
-        answer |= {"model": gateway.tensors.MODEL, "usage": usage}
-        return Response(dump_json(answer), media_type=JSON)
+        reply = await self.ask(given, gateway, call)
+        if isinstance(reply, Response):
+            return reply
+        return Response(dump_json({**reply, "model": gateway.tensors.MODEL}), media_type=JSON)
 
     def describe(self) -> Json:
         """Return what FastAPI takes to describe the route."""
         content = {JSON: {"schema": self.request.model_json_schema()}}
-        schema = make_object({**self.fields, "model": TEXT, "usage": USAGE})
+        schema = make_object({**self.fields, "model": TEXT})
         return {
             "summary": self.summary,
             "description": self.request.__doc__,
@@ -119,18 +134,9 @@ class Route:
         }
 
 
-@models.get("/v1/models", summary="The one model")
-async def list_models(pipeline: Pipeline) -> dict[str, object]:
-    """List the pipeline as a model."""
-    return {"object": "list", "data": [await get_model(pipeline.model, pipeline)]}
-
-
-@models.get("/v1/models/{name:path}", summary="The model of a name")
-async def get_model(name: str, pipeline: Pipeline) -> dict[str, object]:
-    """Return the pipeline as a model."""
-    if name != pipeline.model:
-        raise Refusal(404, f"there is no model {name}; write {pipeline.model}")
-    return {"id": name, "object": "model", "created": 0, "owned_by": "triton"}
+def _count_tokens(outputs: Arrays, tokens: str) -> dict[str, int]:
+    count = int(outputs[tokens].sum()) if tokens else 0
+    return {"prompt_tokens": count, "total_tokens": count}
 
 
 def embeddings(*, input: str, output: str, dimensions: str = "", tokens: str = "") -> Route:
@@ -142,21 +148,21 @@ def embeddings(*, input: str, output: str, dimensions: str = "", tokens: str = "
     tokens: the output that counts a text's tokens; without it, the usage is 0
     """
 
-    async def embed(given: Embedding, call: Call, _: str) -> Reply:
+    async def embed(given: Embedding, gateway: Gateway, call: Call) -> Reply:
         inputs: dict[str, object] = {input: [[text] for text in given.input]}
         if dimensions and given.dimensions:
             inputs[dimensions] = [[given.dimensions]] * len(given.input)
-        outputs = await call(inputs)
+        outputs = await gateway.outputs(call, inputs)
         vectors = np.ascontiguousarray(outputs[output], dtype="<f4")
         if given.dimensions not in (None, size := vectors.shape[1]):
             raise Refusal(400, f"dimensions: the vectors have {size}; write that, or leave it out")
         is_text = given.encoding_format == "base64"
         cells = [base64.b64encode(row).decode() for row in vectors] if is_text else vectors
         rows = [{"object": "embedding", "index": i, "embedding": c} for i, c in enumerate(cells)]
-        return outputs, {"object": "list", "data": rows}
+        return {"object": "list", "data": rows, "usage": _count_tokens(outputs, tokens)}
 
-    fields = {"object": TEXT, "data": make_list(make_object(VECTOR))}
-    return Route(("/v1/embeddings",), "The vectors of texts", Embedding, embed, fields, tokens)
+    fields = {"object": TEXT, "data": make_list(make_object(VECTOR)), "usage": USAGE}
+    return Route(("/v1/embeddings",), "The vectors of texts", Embedding, embed, fields)
 
 
 def rerank(*, query: str, document: str, score: str, tokens: str = "") -> Route:
@@ -167,20 +173,23 @@ def rerank(*, query: str, document: str, score: str, tokens: str = "") -> Route:
     tokens: the output that counts the tokens of both texts; without it, the usage is 0
     """
 
-    async def rank(given: Reranking, call: Call, id_: str) -> Reply:
+    async def rank(given: Reranking, gateway: Gateway, call: Call) -> Reply:
         texts = given.documents
-        outputs = await call({query: [[given.query]] * len(texts), document: [[t] for t in texts]})
+        inputs = {query: [[given.query]] * len(texts), document: [[text] for text in texts]}
+        outputs = await gateway.outputs(call, inputs)
         scores = outputs[score].reshape(-1)
         results = [
             {"index": i, "relevance_score": scores[i]}
             | ({"document": {"text": texts[i]}} if given.return_documents else {})
             for i in np.argsort(-scores, kind="stable")[: given.top_n].tolist()
         ]
-        return outputs, {"id": f"rerank-{id_}", "results": results}
+        usage = _count_tokens(outputs, tokens)
+        return {"id": f"rerank-{call.id}", "results": results, "usage": usage}
 
-    fields = {"id": TEXT, "results": make_list(make_object(RESULT, "document"))}
+    results = make_list(make_object(RESULT, "document"))
+    fields = {"id": TEXT, "results": results, "usage": USAGE}
     paths = ("/v1/rerank", "/v2/rerank")
-    return Route(paths, "Order documents by relevance", Reranking, rank, fields, tokens)
+    return Route(paths, "Order documents by relevance", Reranking, rank, fields)
 
 
 def classify(*, input: str, probabilities: str, label: str = "", tokens: str = "") -> Route:
@@ -192,8 +201,8 @@ def classify(*, input: str, probabilities: str, label: str = "", tokens: str = "
     tokens: the output that counts a text's tokens; without it, the usage is 0
     """
 
-    async def name(given: Classification, call: Call, id_: str) -> Reply:
-        outputs = await call({input: [[text] for text in given.input]})
+    async def name(given: Classification, gateway: Gateway, call: Call) -> Reply:
+        outputs = await gateway.outputs(call, {input: [[text] for text in given.input]})
         found = np.ascontiguousarray(outputs[probabilities], dtype=np.float32)
         names = found.argmax(axis=1).astype(str).tolist()
         if label:
@@ -202,9 +211,72 @@ def classify(*, input: str, probabilities: str, label: str = "", tokens: str = "
             {"index": i, "label": names[i], "probs": row, "num_classes": len(row)}
             for i, row in enumerate(found)
         ]
-        head = {"id": f"classify-{id_}", "object": "list", "created": int(time.time())}
-        return outputs, head | {"data": rows}
+        usage = _count_tokens(outputs, tokens)
+        return {**_make_head(call, "classify", "list"), "data": rows, "usage": usage}
 
-    head = {"id": TEXT, "object": TEXT, "created": INTEGER}
-    fields = {**head, "data": make_list(make_object(CLASS))}
-    return Route(("/v1/classify",), "The classes of texts", Classification, name, fields, tokens)
+    fields = {**HEAD, "data": make_list(make_object(CLASS)), "usage": USAGE}
+    return Route(("/v1/classify",), "The classes of texts", Classification, name, fields)
+
+
+def completions() -> Route:
+    """Return `POST /v1/completions` for a decoupled pipeline that takes `text_input` and answers `text_output`.
+
+    It also sends the other inputs of vLLM's backend that the pipeline has: `stream` and `sampling_parameters`.
+    """
+
+    async def complete(given: Completion, gateway: Gateway, call: Call) -> Reply:
+        pieces = _iter_pieces(given, gateway, call)
+        head = {**_make_head(call, "cmpl", "text_completion"), "model": gateway.tensors.MODEL}
+        if given.stream:
+            return await gateway.send_events(call, _iter_events(pieces, head, call))
+        async with aclosing(pieces) as texts:
+            text = "".join([text async for text in texts])
+        return head | _choose(text, "stop")
+
+    fields = {**HEAD, "choices": make_list(make_object(CHOICE))}
+    summary = "Complete a text, as OpenAI's API does"
+    return Route(("/v1/completions",), summary, Completion, complete, fields)
+
+
+async def _iter_pieces(
+    given: Completion, gateway: Gateway, call: Call
+) -> AsyncGenerator[str, None]:
+    """Yield the texts of the answers; a stream is without the prompt, as vLLM's other answers are not."""
+    sampling = json.dumps(given.model_dump(exclude=NOT_SAMPLING, exclude_none=True))
+    inputs: dict[str, str | bool] = {"text_input": given.prompt, "stream": True}
+    inputs["sampling_parameters"] = sampling
+    known = {name: [value] for name, value in inputs.items() if name in gateway.tensors.INPUTS}
+    async with aclosing(gateway.iter_answers(call, known)) as answers:
+        async for outputs in answers:
+            if "text_output" in outputs:
+                yield b"".join(map(bytes, outputs["text_output"].flat)).decode(errors="replace")
+
+
+async def _iter_events(
+    pieces: AsyncGenerator[str, None], head: dict[str, object], call: Call
+) -> AsyncGenerator[bytes, None]:
+    begun = False
+    async with aclosing(pieces) as texts:
+        try:
+            async for text in texts:
+                begun = True
+                yield _format_event(head | _choose(text, None))
+        except Refusal as refusal:
+            if not begun:
+                raise
+            yield b"data: " + refusal.body(call.id, as_openai=True) + b"\n\n"
+            return
+    yield _format_event(head | _choose("", "stop"))
+    yield DONE
+
+
+def _make_head(call: Call, prefix: str, kind: str) -> dict[str, object]:
+    return {"id": f"{prefix}-{call.id}", "object": kind, "created": int(time.time())}
+
+
+def _choose(text: str, reason: str | None) -> dict[str, object]:
+    return {"choices": [{"index": 0, "text": text, "logprobs": None, "finish_reason": reason}]}
+
+
+def _format_event(content: dict[str, object]) -> bytes:
+    return b"data: " + json.dumps(content).encode() + b"\n\n"

@@ -90,7 +90,7 @@ class Page:
 
     async def pipeline(self, request: Request) -> Response:
         """Answer the inputs, outputs and wiring, and the names of samples; Refusal 401, or 404 or 500 without them."""
-        self._keys.check(request.state.asked)
+        self._keys.check(request.state.call)
         try:
             facts = read_json(self._project.root / FACTS, Pipeline)
         except FileNotFoundError:
@@ -102,7 +102,7 @@ class Page:
 
     async def sample(self, request: Request, name: str) -> Response:
         """Answer a file of samples/, a request or what one names, as bytes to read; Refusal 401 or 404."""
-        self._keys.check(request.state.asked)
+        self._keys.check(request.state.call)
         samples = self._project.samples
         files = (each for each in iter_files(samples) if not is_outside(each, self._project.root))
         known = {path.relative_to(samples).as_posix() for path in files}

@@ -1,0 +1,127 @@
+"""A request from its head to its line in the log: how it is read, answered, given up, counted and logged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Callable
+from random import Random
+
+import orjson
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from triton_ensemble.gateway import observe
+from triton_ensemble.gateway.refusal import Refusal
+
+ID = re.compile(r"[\x21-\x7e]{1,128}")
+IDS = Random()  # its own: a route may seed the one of the module
+CUT = "the request ended before its end"
+FAILED = Refusal(500, "the gateway failed at this request; the log says why, by its id")
+GONE = 499  # the client left before the response, as nginx has it
+WATCH_S = 0.05  # most responses are written sooner: to watch for a client that leaves costs as much as to read its request
+ROUTES = ("classify", "completions", "embeddings", "models", "rerank")
+OPENAI = ("/v2/rerank", *(f"/v1/{route}" for route in ROUTES))  # whose errors have another form
+LOG = logging.getLogger("gateway.access")
+PATH_CHARS = 256  # of a path in the log
+
+
+class Call:
+    """A request: its headers, its id (X-Request-ID if it has one), and what becomes of it.
+
+    One that is given up is cancelled: its body is late, or its client has left.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope, self._receive, self._send = scope, receive, send
+        self.method, self.path = scope["method"], scope["path"][:PATH_CHARS]
+        # Of a header that is there twice the first counts, as it does to Starlette.
+        self.headers = {n.decode("latin-1"): v.decode("latin-1") for n, v in scope["headers"][::-1]}
+        is_model = self.method == "GET" and "/v1/models/" in self.path
+        self.is_openai = is_model or scope["path"].endswith(OPENAI)
+        given = self.headers.get("x-request-id", "")
+        self.id = given if ID.fullmatch(given) else f"{IDS.getrandbits(128):032x}"
+        self.seen: dict[str, object] = {}  # what else the log says of it
+        self.has_key: bool | None = None  # once its key has been compared
+        self.failed: int | None = None  # the status of a stream that failed after it began as a 200
+        self.given_up: Refusal | None = None
+        self._is_over = False
+        self.status, self._size = GONE, 0
+        self._task: asyncio.Task[object] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._watch: asyncio.Future[Message] | None = None
+        self._began = time.perf_counter()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the head of the response is written."""
+        return self.status != GONE
+
+    async def read(self, add: Callable[[bytes], None], seconds: float, late: Refusal) -> None:
+        """Add the parts of the body; Refusal 400 if not all of them come, and `late` if they take longer."""
+        self._task = asyncio.current_task()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._give_up, late)
+        more = True
+        while more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise Refusal(400, CUT)
+            if part := message.get("body", b""):
+                add(part)
+            more = message.get("more_body", False)
+        self._timer.cancel()
+
+    async def receive(self) -> Message:
+        """Return the next message of the server: that the client has left, once the body is read."""
+        return await self._receive()
+
+    def watch(self) -> None:
+        """Give the request up once its client leaves, and Triton's request with it."""
+        if self._watch is None:
+            self._timer = asyncio.get_running_loop().call_later(WATCH_S, self._begin_to_watch)
+
+    def _begin_to_watch(self) -> None:
+        self._watch = asyncio.ensure_future(self.receive())
+        self._watch.add_done_callback(lambda _: self._give_up(Refusal(GONE, "the client has left")))
+
+    def _give_up(self, refusal: Refusal) -> None:
+        if not self._is_over and self._task:
+            self.given_up = refusal
+            self._task.cancel()
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the response, whose head gets the request's id."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = [each for each in message.get("headers", ()) if each[0] != b"x-request-id"]
+            message["headers"] = [*headers, (b"x-request-id", self.id.encode())]
+        self._size += len(message.get("body", b""))
+        await self._send(message)
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Send what answers a request that gets no outputs."""
+        await self.make_response(refusal)(self.scope, self._receive, self.send)
+
+    def make_response(self, refusal: Refusal) -> Response:
+        """Return what answers a request that gets no outputs."""
+        body = refusal.body(self.id, as_openai=self.is_openai)
+        return Response(body, refusal.status, refusal.headers, media_type="application/json")
+
+    def end(self, route: str) -> None:
+        """Count the request, and log a line without its content: id, method, path, status, and what else was seen."""
+        self._is_over = True
+        if self._timer:
+            self._timer.cancel()
+        if self._watch:
+            self._watch.cancel()
+        seconds, status = time.perf_counter() - self._began, self.failed or self.status
+        observe.count(route, status, seconds)
+        if (route in observe.QUIET and status < 400) or not LOG.isEnabledFor(logging.INFO):
+            return
+        line = {"id": self.id, "method": self.method, "path": self.path, "status": status}
+        more = {"bytes": self._size, **self.seen, "ms": round(seconds * 1000, 1)}
+        text = orjson.dumps(line | more).decode()
+        # LOG.info would look for the line of code that logs, which takes as long as the rest.
+        LOG.handle(LOG.makeRecord(LOG.name, logging.INFO, "", 0, text, (), None))
