@@ -7,6 +7,7 @@ import importlib.util
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict
+from urllib.parse import SplitResult
 
 from numpy.typing import NDArray
 
@@ -63,14 +64,6 @@ class AsyncClient(Protocol):
         """Return the answers of a decoupled pipeline to one request as it is."""
 
 
-class Deadline(Protocol):
-    """The time that a call has."""
-
-    def left(self) -> float: ...
-    def left_us(self) -> int: ...
-    def make_timeout(self) -> Exception: ...
-
-
 class Tensor(Protocol):
     """The declaration of a tensor by the ensemble."""
 
@@ -97,11 +90,90 @@ class InvalidInput(Exception):
     row: int | None
 
 
+class Deadline(Protocol):
+    """The time that a call has."""
+
+    def left(self) -> float: ...
+    def left_us(self) -> int: ...
+    def make_timeout(self) -> Exception: ...
+
+
+class Batches(Protocol):
+    """The module `runtime.batches`: the arrays of a call, cut into requests and joined again."""
+
+    def arrays(self, inputs: Mapping[str, Any]) -> Arrays: ...
+    def split(self, given: Arrays) -> list[range]: ...
+    def part(self, given: Arrays, rows: range) -> Arrays: ...
+    def join_rows(self, answers: Sequence[Arrays]) -> Arrays: ...
+
+
+class Bodies(Protocol):
+    """The module `runtime.bodies`: requests and responses over HTTP as bytes."""
+
+    LENGTH: str
+
+    def encode(self, request: Any) -> list[Any]: ...
+    def decode(
+        self, content: bytes, length: str | int | None, outputs: Sequence[str], server: str
+    ) -> Arrays: ...
+    def read_error(self, content: bytes) -> str: ...
+
+
+class Errors(Protocol):
+    """The module `runtime.errors`."""
+
+    @property
+    def Unavailable(self) -> Callable[[str], Exception]: ...
+    @property
+    def ServerFailure(self) -> type[Exception]: ...
+    def make_error(self, status: str | None, text: str | None) -> Exception: ...
+    def shift_rows(self, error: Any, rows: range) -> Exception: ...
+
+
+class Positions(Protocol):
+    """The module `runtime.positions`: the position of a request in its sequence."""
+
+    def position(self, sequence: int, start: bool, end: bool) -> dict[str, Any]: ...
+    def split_sequence(self, given: Arrays) -> list[tuple[Arrays, bool, bool]]: ...
+
+
+class Transport(Protocol):
+    """The module `runtime.transport`: what all ways to a server share."""
+
+    @property
+    def Deadline(self) -> Callable[[float], Deadline]: ...
+    @property
+    def Request(self) -> Callable[..., Any]: ...
+    @property
+    def Tls(self) -> Callable[[], Any]: ...
+    def server(self, url: str, tls: Any) -> SplitResult: ...
+
+
+class GrpcTransport(Protocol):
+    """The module `runtime.grpc_transport`."""
+
+    in_process: dict[str, Any]
+
+    @property
+    def GrpcTransport(self) -> Callable[..., Any]: ...
+
+
+class Runtime(Protocol):
+    """The part of a client that is the same in all projects; only some pipelines need `positions`."""
+
+    batches: Batches
+    bodies: Bodies
+    errors: Errors
+    positions: Positions
+    transport: Transport
+    grpc_transport: GrpcTransport
+
+
 class Package(Protocol):
     """A project's client as a module, with what it is made of, and its errors."""
 
     tensors: Tensors
-    runtime: Any  # the same modules in all projects, but for those that only some pipelines need
+    runtime: Runtime
     AsyncClient: Callable[[str], AsyncClient]
     InferenceError: type[Exception]
     InvalidInput: type[InvalidInput]

@@ -469,6 +469,16 @@ NAMES = {
 }
 
 
+SEAM = """
+from PACKAGE.runtime import batches, bodies, errors, grpc_transport, transport
+from triton_ensemble import client
+
+SEAM: tuple[
+    client.Batches, client.Bodies, client.Errors, client.GrpcTransport, client.Transport
+] = (batches, bodies, errors, grpc_transport, transport)
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "answers", [{}, NAMES, UNUSUAL["decoupled"], {**NAMES, "max_batch_size": 0}]
@@ -477,6 +487,8 @@ def test_what_is_generated_is_clean(generate: Generate, answers: dict[str, Any])
     project = generate(**answers, extras=["gateway"])
     for tool in (["ruff", "check"], ["ruff", "format", "--check"], ["mypy"]):
         succeed(run(sys.executable, "-m", *tool, "gateway", cwd=project.path))
+    (project / "gateway/seam.py").write_text(SEAM.replace("PACKAGE", project.package))
+    succeed(run(sys.executable, "-m", "mypy", "gateway", cwd=project.path))
     assert not (generate(**answers) / "gateway").exists()
 
 

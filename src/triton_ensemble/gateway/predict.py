@@ -6,10 +6,9 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import cast
 
 from tritonclient.grpc import aio  # type: ignore[import-untyped]
 
@@ -51,7 +50,7 @@ class Predictor:
     ) -> None:
         self._client, self._connection = client, connection
         self._ending: set[asyncio.Task[None]] = set()
-        self.join: Callable[[Sequence[Arrays]], Arrays] = client.runtime.batches.join_rows
+        self.join = client.runtime.batches.join_rows
         batch = client.tensors.MAX_BATCH_SIZE
         refused = client.InvalidInput
         apart = client.tensors.SEQUENTIAL or hasattr(client.tensors, "REQUESTS_APART")
@@ -70,7 +69,7 @@ class Predictor:
         Raises InferenceError if it fails, TimeoutError when time.monotonic() is `end`, Refusal 413 for too many rows.
         """
         arrays = self._arrays(inputs)
-        requests: list[range] = self._client.runtime.batches.split(arrays)
+        requests = self._client.runtime.batches.split(arrays)
         count = requests[-1].stop
         check_rows(count, max_rows)
         if count and self._client.tensors.SEQUENTIAL:
@@ -162,7 +161,7 @@ class Predictor:
     def _arrays(self, inputs: Mapping[str, object]) -> Arrays:
         """Return the inputs as the ensemble takes them; InvalidInput says which row can't be one."""
         try:
-            return cast(Arrays, self._client.runtime.batches.arrays(inputs))
+            return self._client.runtime.batches.arrays(inputs)
         except self._client.InvalidInput:
             self.check(inputs)
             raise

@@ -72,8 +72,7 @@ class TritonHttp:
         more = {**(headers or {}), runtime.bodies.LENGTH: str(len(body[0]))}
         answer = await self._ask("POST", f"{self._model}/infer", deadline, more, *body)
         server = self._server.netloc
-        decoded: Arrays = runtime.bodies.decode(answer.content, answer.length, outputs, server)
-        return decoded
+        return runtime.bodies.decode(answer.content, answer.length, outputs, server)
 
     async def get_inference_statistics(
         self, *, client_timeout: float
