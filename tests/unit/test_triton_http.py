@@ -7,6 +7,7 @@ import importlib
 import json
 import struct
 import sys
+import time
 from collections import namedtuple
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext, suppress
@@ -19,6 +20,7 @@ from support import ROOT
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from triton_ensemble.client import Arrays
+from triton_ensemble.gateway.predict import Predictor
 from triton_ensemble.gateway.triton_http import TritonHttp, _Connection
 
 Reader: TypeAlias = asyncio.StreamReader
@@ -32,7 +34,7 @@ def runtime(name: str, **tensors: Any) -> Any:
     package.__path__ = [str(ROOT / "template/src/{{ package }}")]
     vars(own).update(tensors)
     sys.modules.update({name: package, own.__name__: own})
-    for module in ("bodies", "errors", "transport"):
+    for module in ("batches", "bodies", "errors", "transport"):
         importlib.import_module(f"{name}.runtime.{module}")
     return importlib.import_module(f"{name}.runtime")
 
@@ -282,5 +284,33 @@ def test_an_answer_that_nobody_waits_for_ends_its_connection(is_cancelled: bool)
                 await call
             await asyncio.wait_for(ended.wait(), 5)
             assert not connection._idle
+
+    asyncio.run(main())
+
+
+def test_rows_of_a_request_share_calls_by_the_length_of_their_texts() -> None:
+    """They come back in the order of the request, and an error names the row of the request."""
+    texts = {"TEXT": Tensor("BYTES", (1,), False)}
+    tensors = {**TENSORS, "INPUTS": texts, "OUTPUTS": texts}
+    parts = runtime("client_of_rows", **tensors)
+    client: Any = SimpleNamespace(
+        tensors=SimpleNamespace(**tensors), runtime=parts, InvalidInput=parts.errors.InvalidInput
+    )
+    sent: list[list[bytes]] = []
+
+    async def send(arrays: Arrays, **_: Any) -> Arrays:
+        cells = arrays["TEXT"].ravel().tolist()
+        sent.append(cells)
+        if b"!!" in cells:
+            raise client.InvalidInput("row 0: is refused" if len(cells) == 1 else "is refused")
+        return arrays
+
+    async def main() -> None:
+        predictor = Predictor(client, SimpleNamespace(send=send), shared=False)
+        rows = [b"a" * 9, b"b", b"!!", b"c" * 8, b"d" * 3]
+        answer = await predictor.answer({"TEXT": rows}, 9, time.monotonic() + 9, {})
+        assert sent == [[b"b", b"!!"], [b"ddd", b"c" * 8], [b"a" * 9], [b"b"], [b"!!"]]
+        assert predictor.join(answer.parts)["TEXT"].ravel().tolist() == [*rows[:2], *rows[3:]]
+        assert {row: str(error) for row, error in answer.errors.items()} == {2: "row 2: is refused"}
 
     asyncio.run(main())

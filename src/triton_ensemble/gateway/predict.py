@@ -6,9 +6,10 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tritonclient.grpc import aio  # type: ignore[import-untyped]
 
@@ -19,6 +20,7 @@ from triton_ensemble.gateway.shared import SharedCalls
 from triton_ensemble.gateway.triton_http import Statistics, TritonHttp
 from triton_ensemble.gateway.values import problem
 
+Rows: TypeAlias = range | list[int]  # of a request
 STATISTICS_S = 5.0
 END_S = 5.0  # for the end of a sequence that nobody waits for
 
@@ -37,9 +39,18 @@ class Answer:
 
 @dataclass
 class _Part:
-    rows: range
+    rows: Rows
     outputs: Arrays | None = None
     error: Exception | None = None
+
+    def split(self) -> Iterator[_Part]:
+        """Yield each row as a part, without copies."""
+        if self.outputs is None:
+            yield self
+            return
+        for at, row in enumerate(self.rows):
+            outputs = {name: array[at : at + 1] for name, array in self.outputs.items()}
+            yield _Part(range(row, row + 1), outputs)
 
 
 class Predictor:
@@ -69,28 +80,27 @@ class Predictor:
         Raises InferenceError if it fails, TimeoutError when time.monotonic() is `end`, Refusal 413 for too many rows.
         """
         arrays = self._arrays(inputs)
-        requests = self._client.runtime.batches.split(arrays)
-        count = requests[-1].stop
+        ranges = self._client.runtime.batches.split(arrays)
+        count = ranges[-1].stop
         check_rows(count, max_rows)
         if count and self._client.tensors.SEQUENTIAL:
             return await self._sequence(arrays, count, end, options)
-        parts = await self._parts(arrays, requests, end, options)
+        parts = await self._parts(arrays, _sort_by_length(arrays, ranges), end, options)
         if refused := [part for part in parts if part.error and len(part.rows) > 1]:
             alone = [range(row, row + 1) for part in refused for row in part.rows]
             parts = [part for part in parts if part not in refused]
             parts += await self._parts(arrays, alone, end, options)
-            parts.sort(key=lambda part: part.rows.start)
-        return _combine(parts)
+        return _combine(parts, count)
 
     async def _parts(
-        self, arrays: Arrays, requests: Sequence[range], end: float, options: Options
+        self, arrays: Arrays, requests: Sequence[Rows], end: float, options: Options
     ) -> list[_Part]:
         """Return what several requests are answered, in order; where one raises, the others end too."""
         if len(requests) == 1:
             return [await self._part(arrays, requests[0], end, options)]
         turns = asyncio.Semaphore(IN_FLIGHT)
 
-        async def sent(rows: range) -> _Part:
+        async def sent(rows: Rows) -> _Part:
             async with turns:
                 return await self._part(arrays, rows, end, options)
 
@@ -112,7 +122,7 @@ class Predictor:
                 parts.append(part := await self._part(arrays, range(row, row + 1), end, place))
                 if part.error:
                     return Answer([], count, {row: part.error})
-            return _combine(parts)
+            return _combine(parts, count)
         finally:
             if row < count - 1:
                 task = asyncio.ensure_future(self._end_sequence(arrays, sequence))
@@ -124,11 +134,16 @@ class Predictor:
         with suppress(self._client.InferenceError):
             await self._part(arrays, range(1), time.monotonic() + END_S, {**sequence, "end": True})
 
-    async def _part(self, arrays: Arrays, rows: range, end: float, options: Options) -> _Part:
-        part = self._client.runtime.batches.part(arrays, rows)
+    async def _part(self, arrays: Arrays, rows: Rows, end: float, options: Options) -> _Part:
+        if isinstance(rows, range):
+            part = self._client.runtime.batches.part(arrays, rows)
+        else:
+            part = {name: array[rows] for name, array in arrays.items()}
         try:
             return _Part(rows, await self._send(part, end, options))
         except self._client.InvalidInput as error:
+            if not isinstance(rows, range):
+                return _Part(rows, error=error)  # each of them is sent again, alone
             return _Part(rows, error=self._client.runtime.errors.shift_rows(error, rows))
 
     async def stream(
@@ -203,7 +218,25 @@ async def count(connection: Statistics) -> dict[str, dict[str, int]]:
     return {name: dict(counter) for name, counter in counted.items()}
 
 
-def _combine(parts: Sequence[_Part]) -> Answer:
-    errors = {part.rows.start: part.error for part in parts if part.error}
+def _sort_by_length(arrays: Arrays, ranges: Sequence[range]) -> Sequence[Rows]:
+    """Return the rows of several requests so that each has texts of about the same length: models pad all to the longest."""
+    texts = [array for array in arrays.values() if array.dtype == object]
+    if len(ranges) == 1 or not texts:
+        return ranges
+    sizes = [
+        sum(len(cell) for text in texts for cell in text[row].flat)
+        for row in range(ranges[-1].stop)
+    ]
+    order = sorted(range(len(sizes)), key=sizes.__getitem__)
+    parts = [order[rows.start : rows.stop] for rows in ranges]
+    return [range(part[0], part[0] + 1) if len(part) == 1 else part for part in parts]
+
+
+def _combine(parts: Sequence[_Part], count: int) -> Answer:
+    """Return the parts in the order of the request's rows."""
+    if any(isinstance(part.rows, list) for part in parts):
+        parts = [row for part in parts for row in part.split()]
+    parts = sorted(parts, key=lambda part: part.rows[0] if part.rows else 0)
+    errors = {part.rows[0]: part.error for part in parts if part.error}
     answered = [part.outputs for part in parts if part.outputs is not None]
-    return Answer(answered, parts[-1].rows.stop or 1, errors)
+    return Answer(answered, count or 1, errors)
