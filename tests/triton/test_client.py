@@ -387,10 +387,10 @@ def test_a_row_that_the_server_does_not_name_is_found(types: Served, transport: 
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        ({"I": [[0.5, 1]] * 3}, "I is INT64: float64 is none; convert it"),
+        ({"I": [[0.5, 1]] * 3}, "I is INT64: the values are float64; convert them"),
         ({"U": [[256]] * 3}, "U is UINT8: it holds 0 to 255"),
-        ({"B": [1, 0, 1]}, "B is BOOL: int64 is none; convert it"),
-        ({"H": ["x"] * 3}, "H is FP16: <U1 is none; convert it"),
+        ({"B": [1, 0, 1]}, "B is BOOL: the values are int64; convert them"),
+        ({"H": ["x"] * 3}, "H is FP16: the values are <U1; convert them"),
         ({"H": [1, 70000, 1]}, "H is FP16: 70000 is beyond its range"),
         ({"B": [True]}, "all inputs must have as many rows; B has 1, I has 3"),
     ],

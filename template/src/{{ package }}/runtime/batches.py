@@ -125,7 +125,7 @@ def _numbers(value: ArrayLike, datatype: str) -> NDArray[Any]:
         if int(given.min()) < limits.min or int(given.max()) > limits.max:
             raise ValueError(f"it holds {limits.min} to {limits.max}")
     elif given.size and not (is_rounded or np.can_cast(given.dtype, wanted)):
-        raise TypeError(f"{given.dtype} is none; convert it")
+        raise TypeError(f"the values are {given.dtype}; convert them")
     with np.errstate(over="ignore"):
         converted = given.astype(wanted)
     if is_rounded:
