@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from triton_ensemble.container import serve
-from triton_ensemble.gateway.call import Call
-from triton_ensemble.gateway.keys import Keys
+from triton_ensemble.gateway.call import Call, Keys
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings, SettingsError
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from triton_ensemble.gateway.limit import Limit
+from triton_ensemble.gateway.admission import Limit
 
 WINDOW_S = 0.5
 Seconds = Callable[[int], float]  # what a request takes where so many are computed at once

@@ -11,7 +11,7 @@ import pytest
 
 from triton_ensemble.gateway.admission import ERROR_BYTES, OBJECT_BYTES, Admission, Body
 from triton_ensemble.gateway.bodies import is_json
-from triton_ensemble.gateway.recordings import read_rows
+from triton_ensemble.gateway.forms import read_rows
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
 

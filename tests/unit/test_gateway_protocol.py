@@ -15,8 +15,8 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from triton_ensemble.gateway.api import Calls
-from triton_ensemble.gateway.connection import Connection
 from triton_ensemble.gateway.gateway import Gateway
+from triton_ensemble.gateway.server import Connection
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.samples.files import Sample
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
-from triton_ensemble.gateway.readiness import Readiness
+from triton_ensemble.gateway.predict import Readiness
 
 
 class Late(Exception):

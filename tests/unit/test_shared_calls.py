@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from triton_ensemble.client import Arrays
-from triton_ensemble.gateway.shared import SharedCalls
+from triton_ensemble.gateway.predict import SharedCalls
 
 
 class Triton:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from triton_ensemble.gateway import counters
+from triton_ensemble.gateway import worker
 
 if TYPE_CHECKING:
     from triton_ensemble.gateway.api import Key, Pipeline, Text, service
 
 __all__ = ["Key", "Pipeline", "Text", "service"]
-counters.reserve()  # before another module imports prometheus_client
+worker.reserve()  # before another module imports prometheus_client
 
 
 def __getattr__(name: str) -> object:

@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 
 from triton_ensemble.client import Array, Arrays
-from triton_ensemble.gateway.bodies import BASE64, Names
+from triton_ensemble.gateway.forms import BASE64, Names
 from triton_ensemble.gateway.predict import Answer
 from triton_ensemble.samples.images import kind
 

@@ -12,19 +12,17 @@ from itertools import chain
 import orjson
 
 from triton_ensemble.client import Package, Tensor, Tensors
-from triton_ensemble.gateway import recordings
+from triton_ensemble.gateway import forms
 from triton_ensemble.gateway.admission import Body
-from triton_ensemble.gateway.forms import Part, parts
+from triton_ensemble.gateway.forms import BASE64, Names, Part, parts
 from triton_ensemble.gateway.refusal import Refusal, check_rows
 
-BASE64 = "base64"
 FORM = "multipart/form-data"
 RAW = re.compile(r"(audio|image|video)/.+|application/octet-stream|text/plain")
 SMALL_BYTES = 64 << 10  # of JSON that is soon converted, whatever it is
 ANY_DIMS = [-1] * 32  # as many as NumPy takes
 LIST_UNITS, TEXT_UNITS, NUMBER_UNITS = 6, 17, 2  # to convert one, as Body counts to read it
 SHOWN = 99  # characters of a name
-Names = list[str | None]  # of the files that are rows, for errors
 Given = tuple[Mapping[str, object], Names]
 
 
@@ -35,7 +33,7 @@ def raw_input(tensors: Tensors) -> str:
         return ""
     [name] = needed
     tensor = tensors.INPUTS[name]
-    return name if _is_text(tensor) or recordings.can_be(tensors, tensor) else ""
+    return name if _is_text(tensor) or forms.can_be(tensors, tensor) else ""
 
 
 def _is_text(tensor: Tensor) -> bool:
@@ -76,7 +74,7 @@ def _inputs(headers: Mapping[str, str], body: Body, client: Package, max_rows: i
         name, content = raw_input(client.tensors), body.content()
         tensor = client.tensors.INPUTS[name]
         if not _is_text(tensor):
-            return {name: recordings.read_rows(name, tensor, content)}, []
+            return {name: forms.read_rows(name, tensor, content)}, []
         return {name: [[content]] if client.tensors.MAX_BATCH_SIZE else content}, []
     return _read_json(body, client, max_rows), []
 
@@ -180,9 +178,9 @@ def _rows(part: Part, client: Package, body: Body) -> Sequence[object]:
     tensor = client.tensors.INPUTS.get(part.name)
     if tensor is None or _is_text(tensor):
         return [part.content]
-    may_be_sound = recordings.can_be(client.tensors, tensor)
-    if may_be_sound and part.content.startswith(recordings.BEGIN):
-        return recordings.read_rows(part.name, tensor, part.content)
+    may_be_sound = forms.can_be(client.tensors, tensor)
+    if may_be_sound and part.content.startswith(forms.BEGIN):
+        return forms.read_rows(part.name, tensor, part.content)
     body.count(part.content)
     sound = " and no WAV file" if may_be_sound else ""
     row = _parse(part.content, f"{part.name}: is no JSON{sound}")

@@ -21,9 +21,8 @@ from threading import Event
 from typing import Any
 
 from triton_ensemble.client import package, protocols
-from triton_ensemble.gateway.counters import FILE_BYTES, FOLDER, KINDS
-from triton_ensemble.gateway.log import CONFIG
 from triton_ensemble.gateway.settings import IN_FLIGHT, Settings, SettingsError
+from triton_ensemble.gateway.worker import CONFIG, FILE_BYTES, FOLDER, KINDS
 from triton_ensemble.project import Project, ProjectError
 from triton_ensemble.server.files import raise_limit
 from triton_ensemble.server.local_triton import BEHIND, LocalTriton
@@ -32,12 +31,12 @@ from triton_ensemble.server.process import ServerError
 
 OWN_FILES = 64  # of a worker: code, logs, its event loop, exporters of traces
 SHM = "/dev/shm"
-LOADING = "triton_ensemble.gateway.loading"
+LOADING = "triton_ensemble.gateway.server"
 RELOAD: dict[str, Any] = {"reload": True, "reload_dirs": ["gateway"]}
 # Requests that are under way when it is told to stop have as long as Triton's.
 SERVING: dict[str, Any] = {
     "factory": True,
-    "http": "triton_ensemble.gateway.connection:Connection",
+    "http": "triton_ensemble.gateway.server:Connection",
     "access_log": False,
     "timeout_keep_alive": 75,  # load balancers use idle connections for 60 s: to close one first would lose a request
     "timeout_graceful_shutdown": 30,
@@ -75,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     package(project)  # where it is not installed, the application finds it in src/ now
     try:
         if arguments.workers:
-            from triton_ensemble.gateway.loading import application
+            from triton_ensemble.gateway.server import application
 
             application()  # what is wrong with it is said before Triton is started, and once
         [port] = free_ports({"gateway": arguments.port}).values()

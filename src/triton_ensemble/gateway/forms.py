@@ -1,11 +1,20 @@
-"""The parts of a multipart form (RFC 7578) that is in memory as a whole: by far the quickest way to read small ones."""
+"""Files in requests: the parts of a multipart form (RFC 7578) that is in memory as a whole, and WAV files."""
 
 from __future__ import annotations
 
+import io
 import re
+import wave
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
+from triton_ensemble.client import Array, Tensor, Tensors
+from triton_ensemble.gateway.refusal import Refusal
+
+BASE64 = "base64"  # in JSON, the key of bytes that are not text
+Names = list[str | None]  # of the files that are rows, for errors
 BOUNDARY = re.compile(r';\s*boundary=(?:"([^"]+)"|([^;\s"]+))', re.IGNORECASE)
 DISPOSITION = re.compile(rb"(?:^|\r\n)content-disposition:([^\r\n]*)", re.IGNORECASE)
 PARAMETER = re.compile(
@@ -51,3 +60,32 @@ def _names(head: bytes) -> tuple[str, str]:
     if not given.get(b"name"):
         raise ValueError("a part has no name")
     return given[b"name"], given.get(b"filename", "")
+
+
+BEGIN = b"RIFF"
+WAV_HEAD_BYTES = 64 << 10  # before the samples: `wave` takes long for millions of other chunks
+
+
+def can_be(tensors: Tensors, tensor: Tensor) -> bool:
+    """Return whether a recording may be the rows of an input: rows of a number of INT16, in a pipeline of sequences."""
+    is_chunk = tensor.datatype == "INT16" and len(tensor.dims) == 1 and tensor.dims[0] > 0
+    return tensors.SEQUENTIAL and tensors.MAX_BATCH_SIZE > 0 and is_chunk
+
+
+def read_rows(name: str, tensor: Tensor, content: bytes) -> list[Array]:
+    """Return a recording's samples, shape [rows, *dims], with zeros after the last; Refusal 400 for another format."""
+    [size] = tensor.dims
+    try:
+        wave.open(io.BytesIO(content[:WAV_HEAD_BYTES])).close()
+        with wave.open(io.BytesIO(content)) as file:
+            channels, bits = file.getnchannels(), 8 * file.getsampwidth()
+            frames = file.readframes(file.getnframes())
+    except (EOFError, RuntimeError, wave.Error):  # as `wave` tells of chunks that are wrong
+        raise Refusal(400, f"{name}: is no WAV file of PCM samples") from None
+    if (channels, bits) != (1, 16):
+        found = f"channels: {channels}, bits a sample: {bits}"
+        raise Refusal(400, f"{name}: has {found}; send one channel of 16 bits")
+    samples = np.frombuffer(frames, "<i2", len(frames) // 2)
+    if not samples.size:
+        raise Refusal(400, f"{name}: the WAV file lacks samples")
+    return list(np.pad(samples, (0, -len(samples) % size)).reshape(-1, size))

@@ -23,10 +23,8 @@ from tritonclient.utils import InferenceServerException  # type: ignore[import-u
 from triton_ensemble.client import Arrays, Options, Package
 from triton_ensemble.gateway import answers, bodies, observe
 from triton_ensemble.gateway.admission import Admission, Body
-from triton_ensemble.gateway.call import Call
-from triton_ensemble.gateway.keys import Keys
-from triton_ensemble.gateway.predict import Answer, Predictor, count, grpc_connection
-from triton_ensemble.gateway.readiness import Readiness
+from triton_ensemble.gateway.call import Call, Keys
+from triton_ensemble.gateway.predict import Answer, Predictor, Readiness, count, grpc_connection
 from triton_ensemble.gateway.refusal import Refusal, make_refusal
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.gateway.triton_http import TritonHttp

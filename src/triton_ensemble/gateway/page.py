@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from triton_ensemble.adapter.typed import read_json
-from triton_ensemble.gateway.keys import Keys
+from triton_ensemble.gateway.call import Keys
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.project import Project
 from triton_ensemble.reading import is_outside, iter_files

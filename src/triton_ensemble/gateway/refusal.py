@@ -1,13 +1,17 @@
-"""The answer to a request that gets no outputs: a status, and one line of JSON."""
+"""The answer to a request that gets no outputs: a status, one line of JSON, and why nested lists are not a tensor."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from itertools import islice
-from typing import Any
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
-from triton_ensemble.client import Package
+import numpy as np
+import orjson
+from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
+
+from triton_ensemble.client import Package, Tensor
 
 MOST_ERRORS = 10  # that an answer tells
 
@@ -65,3 +69,108 @@ def make_refusal(error: Exception, client: Package) -> Refusal:
             503, "the models can't be reached or are too busy; try again", retry_after_s=1
         )
     return Refusal(500, "the models failed at this request; the log says why, by its id")
+
+
+SHOWN = 40  # characters of a value
+TEXT = 'text; write a text, or {"base64": TEXT}'
+TYPES = {
+    str,
+    bytes,
+    bool,
+    int,
+    float,
+    dict,
+    type(None),
+}  # of JSON; NumPy says what is wrong with its own
+Shape = tuple[int, ...]
+
+
+class Problem(NamedTuple):
+    """A fault of an input, and the row that has it."""
+
+    text: str
+    row: int | None
+
+
+def problem(name: str, tensor: Tensor, value: object, *, batch: bool) -> Problem | None:
+    """Return what is wrong with the lists that are given for a tensor; None where that is something else."""
+    rows = list(enumerate(value)) if batch and isinstance(value, list) else [(None, value)]
+    first: Shape | None = None
+    for row, content in rows:
+        where = name if row is None else f"{name}, row {row}"
+        shape, wrong = _look(content, tensor.datatype)
+        if wrong:
+            text = f"{where}: {_show(wrong[0])} is no {_describe_wanted(tensor.datatype)}"
+            return Problem(text, row)
+        if shape is None:
+            text = f"its lists are not of one length; write lists of shape {list(tensor.dims)}"
+            return Problem(f"{where}: {text}", row)
+        first = shape if first is None else first
+        if shape != first:
+            text = f"has shape {list(shape)}, and row 0 {list(first)}; send rows of other shapes by themselves"
+            return Problem(f"{where}: {text}", row)
+    return None
+
+
+def _look(value: object, datatype: str) -> tuple[Shape | None, list[object]]:
+    """Return the shape of nested lists, None where lists of one depth differ, and a list of a cell that does not fit.
+
+    It goes by depth instead of by list: millions of cells take a tenth of a second, and no depth is too deep.
+    """
+    shape: Shape | None = ()
+    level = [value]
+    while True:
+        lists = [item for item in level if isinstance(item, list)]
+        cells = [item for item in level if not isinstance(item, list)] if lists else level
+        if wrong := _find_wrong(cells, datatype):
+            return shape, wrong
+        if not lists:
+            return shape, []
+        is_even = not cells and len(set(map(len, lists))) == 1
+        shape = (*shape, len(lists[0])) if is_even and shape is not None else None
+        level = list(chain.from_iterable(lists))
+
+
+def _find_wrong(cells: list[Any], datatype: str) -> list[object]:
+    """Return the first cell that is of another type or out of range, as a list; empty where all fit."""
+    fitting = _find_types(datatype)
+    kinds = list(map(type, cells))
+    if other := (found := set(kinds)) & TYPES - fitting:
+        return [cells[min(map(kinds.index, other))]]
+    if found == {int} == fitting:
+        least, most = _limits(datatype)
+        return [cell for cell in (min(cells), max(cells)) if not least <= cell <= most][:1]
+    return []
+
+
+def _find_types(datatype: str) -> set[type]:
+    if datatype == "BYTES":
+        return {str, bytes}
+    if datatype == "BOOL":
+        return {bool}
+    return {int} if "INT" in datatype else {int, float}
+
+
+def _describe_wanted(datatype: str) -> str:
+    """Return what a cell must be, and what to write."""
+    if datatype == "BYTES":
+        return TEXT
+    if datatype == "BOOL":
+        return "BOOL; write true or false"
+    if "INT" in datatype:
+        least, most = _limits(datatype)
+        return f"{datatype}; write a whole number from {least} to {most}"
+    return f"{datatype}; write a number"
+
+
+def _limits(datatype: str) -> tuple[int, int]:
+    info = np.iinfo(triton_to_np_dtype(datatype))
+    return info.min, info.max
+
+
+def _show(cell: object) -> str:
+    try:
+        text = orjson.dumps(cell, default=str).decode()
+    except orjson.JSONEncodeError:  # of what is nested
+        text = "what is nested so deep"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -12,7 +12,7 @@ from socket import socket
 import uvicorn
 from uvicorn.supervisors import ChangeReload, Multiprocess
 
-from triton_ensemble.gateway.counters import FOLDER
+from triton_ensemble.gateway.worker import FOLDER
 
 LOG = logging.getLogger("gateway")
 

@@ -17,9 +17,8 @@ from ray import serve
 
 from triton_ensemble.client import package
 from triton_ensemble.container.inference import count_answers
-from triton_ensemble.gateway.log import CONFIG
-from triton_ensemble.gateway.predict import Predictor
-from triton_ensemble.gateway.readiness import Readiness
+from triton_ensemble.gateway.predict import Predictor, Readiness
+from triton_ensemble.gateway.worker import CONFIG
 from triton_ensemble.project import Project
 from triton_ensemble.rayserve import triton
 from triton_ensemble.rayserve.metrics import Exporter

@@ -1,17 +1,40 @@
-"""The lines that a process of the gateway prints: its own lines as they are, one for each request, and warnings of uvicorn."""
+"""What each process of the gateway does before it serves: room for the counters that workers share, and the lines of its log."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
+from pathlib import Path
 
 from triton_ensemble.terminal import escape
+
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+KINDS = ("counter", "gauge_livesum", "histogram")  # each is a file of a worker
+FILE_BYTES = 256 << 10  # of about a hundred routes
+
+
+def reserve() -> None:
+    """Reserve this worker's files, before prometheus_client maps them; without room, it counts for itself."""
+    if not (folder := os.environ.get(FOLDER)):
+        return
+    files = [Path(folder, f"{kind}_{os.getpid()}.db") for kind in KINDS]
+    try:
+        for file in files:
+            file.write_bytes(bytes(FILE_BYTES))
+    except OSError as error:
+        for file in files:
+            file.unlink(missing_ok=True)
+        del os.environ[FOLDER]
+        what = f"has no room for the counters of a worker ({error.strerror})"
+        print(f"{Path(folder).parent} {what}: /metrics lacks them", file=sys.stderr, flush=True)
+
 
 CONFIG: dict[str, object] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "handlers": {"stdout": {"class": "triton_ensemble.gateway.log.Lines"}},
+    "handlers": {"stdout": {"class": "triton_ensemble.gateway.worker.Lines"}},
     "loggers": {
         "gateway": {"handlers": ["stdout"], "level": "INFO"},
         "uvicorn.error": {"handlers": ["stdout"], "level": "WARNING"},
