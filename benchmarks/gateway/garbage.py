@@ -1,11 +1,22 @@
-"""Pipelines that are attacked, and garbage for their routes."""
+"""Pipelines that are attacked, garbage for their routes, and what a gateway does meanwhile.
+
+`pytest -s tests/triton/test_gateway_attacks.py` sends it and prints a row for each kind.
+"""
 
 from __future__ import annotations
 
 import gzip
+import http.client
 import random
-from collections.abc import Callable
+import re
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 from benchmarks.generation import step
@@ -157,13 +168,8 @@ def nest(begin: bytes, end: bytes, depth: int) -> bytes:
 def garbage(path: str, around: bytes) -> dict[str, Callable[[], bytes]]:
     """Return what makes a request of each small kind of garbage for a route."""
     json_, draw = f"Content-Type: {JSON}", random.Random(0)
-    parts = [
-        b"--x\r\n",
-        b'Content-Disposition: form-data; name="TEXT"\r\n',
-        b"\r\n",
-        b"a",
-        b"--x--",
-    ]
+    head = b'Content-Disposition: form-data; name="TEXT"\r\n'
+    parts = [b"--x\r\n", head, b"\r\n", b"a", b"--x--"]
     values = [
         b"null",
         b"true",
@@ -270,3 +276,69 @@ def heavy(path: str, around: bytes) -> dict[str, Callable[[], bytes]]:
         "a form of a text to escape, 60 MB": lambda: form(path, text=b"\0" * 60_000_000),
         "a form of a million parts": lambda: form(path, *[b""] * 1_000_000),
     }
+
+
+def send(port: int, data: bytes) -> str:
+    """Send bytes and nothing more; return the status, or - if the connection ends without one."""
+    with suppress(ConnectionError), socket.create_connection(("127.0.0.1", port), timeout=90) as to:
+        with suppress(ConnectionError):
+            to.sendall(data)
+            if b"\r\n\r\n" not in data:
+                to.shutdown(socket.SHUT_WR)
+        answer = to.recv(12)
+        while to.recv(MIB):
+            pass
+        return answer[9:].decode() or "-"
+    return "-"
+
+
+@contextmanager
+def unread(port: int, requests: Iterable[bytes]) -> Iterator[Counter[str]]:
+    """Send requests and read the status of each answer, but no more; yield the statuses while the connections are open."""
+    with ExitStack() as stack:
+        seen: Counter[str] = Counter()
+        for data in requests:
+            to = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=90))
+            to.sendall(data)
+            seen[to.recv(12)[9:].decode() or "-"] += 1
+        yield seen
+
+
+def memory_mib(pid: int, field: str = "VmRSS") -> float:
+    """Return what a process holds; VmHWM is the most since it was reset."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(re.findall(rf"{field}:\s*(\d+)", status)[0]) / 1024
+
+
+class Wait(NamedTuple):
+    """The time of an answer of /healthz, and how much processor time the gateway took meanwhile."""
+
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+
+
+@contextmanager
+def watched(port: int, pid: int) -> Iterator[list[Wait]]:
+    """Ask /healthz of a gateway of one process each 20 ms; the list has how long each answer took.
+
+    The longest processor time is how long the loop stood still, also on a machine that is busy otherwise.
+    """
+    waits, end = [Wait()], Event()
+    clock = (~pid << 3) | 2  # of a process: CPUCLOCK_SCHED in linux/include/linux/posix-timers.h
+
+    def ask() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        while not end.wait(0.02):
+            began, cpu_s = time.perf_counter(), time.clock_gettime(clock)
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().read() == b'{"status":"alive"}'
+            waits.append(Wait(time.perf_counter() - began, time.clock_gettime(clock) - cpu_s))
+        connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(ask)
+        try:
+            yield waits
+        finally:
+            end.set()
+    asking.result()

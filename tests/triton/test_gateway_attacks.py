@@ -14,7 +14,6 @@ import pytest
 from gateway_service import Service, gateway, metric
 from support import Generate, first_fast, succeed
 
-from benchmarks.gateway.attack import memory_mib, send, unread, watched
 from benchmarks.gateway.garbage import (
     KEY,
     MIB,
@@ -24,7 +23,11 @@ from benchmarks.gateway.garbage import (
     floods,
     garbage,
     heavy,
+    memory_mib,
     post,
+    send,
+    unread,
+    watched,
 )
 from triton_ensemble.server.local_triton import LocalTriton
 
@@ -66,13 +69,16 @@ def attacked(request: pytest.FixtureRequest, generate: Generate) -> Iterator[Att
 
 
 @pytest.fixture(autouse=True)
-def _others_are_answered(attacked: Attacked) -> Iterator[None]:
-    """Fail where /healthz takes long, or a request fails by the gateway."""
+def _others_are_answered(attacked: Attacked, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail if /healthz takes long or the gateway fails at a request; print the longest wait, stall and most memory."""
     service = attacked.service
     Path(f"/proc/{service.process.pid}/clear_refs").write_text("5")  # the peak is what it has now
     with watched(service.port, service.process.pid) as waits:
         yield
     times, stalls = map(max, zip(*waits, strict=True))
+    most = memory_mib(service.process.pid, "VmHWM")
+    kind = request.node.name
+    print(f"| {kind} | {1000 * times:.0f} ms | {1000 * stalls:.0f} ms | {most:.0f} MiB |")
     assert times < 5
     assert stalls < STALL_S
     assert metric(service, "gateway_requests_total", status="500") == 0

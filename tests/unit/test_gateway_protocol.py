@@ -74,6 +74,29 @@ def test_an_offer_by_http_1_0_stays_one_answer() -> None:
     assert b"\r\nconnection: close\r\n" in said(b"GET / HTTP/1.0\r\n" + OFFER + b"\r\n")
 
 
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    message = await receive()
+    more = [name for name, _ in scope["headers"] if name == b"trailer-field"]
+    await PlainTextResponse(message["body"] + b"".join(more))(scope, receive, send)
+
+
+def test_an_offer_of_another_protocol_keeps_the_body() -> None:
+    """Java's client offers HTTP/2 with each request, and uvicorn alone loses its body."""
+    request = b"POST / HTTP/1.0\r\n" + OFFER + b"Content-Length: 4\r\n\r\nbody"
+    assert said(request, echo).endswith(b"\r\n\r\nbody")
+
+
+def test_fields_that_follow_a_body_are_not_headers() -> None:
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    body = b"4\r\nbody\r\n0\r\nTrailer-Field: a\r\n\r\n"
+    assert said(head + body, echo).endswith(b"\r\n\r\nbody")
+
+
+@pytest.mark.parametrize("hosts", [b"", b"Host: a\r\nHost: b\r\n"])
+def test_a_request_has_one_host(hosts: bytes) -> None:
+    assert said(b"GET / HTTP/1.1\r\n" + hosts + b"\r\n").startswith(b"HTTP/1.1 400")
+
+
 async def stream(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200})
     for more in (True, False):
