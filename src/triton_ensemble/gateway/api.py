@@ -34,7 +34,7 @@ from triton_ensemble.samples.files import choose_probe, samples
 
 BYTES = describe.make_object({"base64": describe.TEXT})  # that are not UTF-8
 Text: TypeAlias = Annotated[str | dict[str, str], WithJsonSchema({"anyOf": [describe.TEXT, BYTES]})]
-Answer: TypeAlias = Callable[[Call, Body], Awaitable[Response]]  # once the body is complete
+Handler: TypeAlias = Callable[[Call, Body], Awaitable[Response]]  # once the body is complete
 
 
 class Calls:
@@ -45,9 +45,9 @@ class Calls:
     """
 
     def __init__(
-        self, app: ASGIApp, gateway: Gateway, answers: Mapping[str, Answer], root_path: str
+        self, app: ASGIApp, gateway: Gateway, handlers: Mapping[str, Handler], root_path: str
     ) -> None:
-        self._app, self._gateway, self._answers, self._root = app, gateway, answers, root_path
+        self._app, self._gateway, self._handlers, self._root = app, gateway, handlers, root_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -56,21 +56,21 @@ class Calls:
         call = Call(scope, receive, send)
         scope.setdefault("state", {}).update(call=call, id=call.id)
         path = scope["path"].removeprefix(self._root)
-        answer = self._answers.get(path) if call.method == "POST" else None
+        handler = self._handlers.get(path) if call.method == "POST" else None
         try:
-            await (self._answer(call, path, answer) if answer else self._pass_on(call))
+            await (self._answer(call, path, handler) if handler else self._pass_on(call))
         except BaseException as error:
             await _refuse(call, error)
         finally:
-            route = path if answer else getattr(scope.get("route"), "path", "other")
+            route = path if handler else getattr(scope.get("route"), "path", "other")
             call.end(route)
 
-    async def _answer(self, call: Call, path: str, answer: Answer) -> None:
+    async def _answer(self, call: Call, path: str, handler: Handler) -> None:
         observe.name_span(call.scope, path)
         with closing(self._gateway.admit(call)) as body:
             await self._gateway.read(call, body)
             call.watch()
-            response = await answer(call, body)
+            response = await handler(call, body)
             await response(call.scope, call.receive, call.send)
 
     async def _pass_on(self, call: Call) -> None:
@@ -121,12 +121,12 @@ def service(module: ModuleType, inputs: type, answer: type, *routes: Route) -> F
     app.root_path = settings.root_path  # as an argument it is deprecated
     about = {"decoupled": project.decoupled, "keys": gateway.keys.are_asked}
     described = {"/predict": describe.predict(client, inputs, answer, requests, **about)}
-    answers: dict[str, Answer] = {
+    handlers: dict[str, Handler] = {
         "/predict": gateway.stream if project.decoupled else gateway.predict
     }
     for one in routes:
         described |= dict.fromkeys(one.paths, one.describe())
-        answers |= dict.fromkeys(one.paths, partial(one.answer, gateway))
+        handlers |= dict.fromkeys(one.paths, partial(one.answer, gateway))
     for path, description in described.items():
         app.router.add_api_route(
             path,
@@ -148,7 +148,7 @@ def service(module: ModuleType, inputs: type, answer: type, *routes: Route) -> F
     for error in (Refusal, HTTPException, RequestValidationError):
         app.exception_handler(error)(_answer_error)
     app.exception_handler(Exception)(_raise)
-    app.add_middleware(Calls, gateway=gateway, answers=answers, root_path=settings.root_path)
+    app.add_middleware(Calls, gateway=gateway, handlers=handlers, root_path=settings.root_path)
     if settings.cors:
         origins = [origin.strip() for origin in settings.cors.split(",")]
         app.add_middleware(
@@ -225,7 +225,7 @@ async def _require_key(request: Request, _: Annotated[str | None, Depends(HEADER
 Key = Depends(_require_key)  # asks for one of the gateway's API keys, if there are any
 
 
-class OwnCalls:
+class BoundPipeline:
     """The pipeline as a request with a key asks it: its calls have its id and trace, places, and the time that each may take."""
 
     def __init__(self, request: Request) -> None:
@@ -257,11 +257,11 @@ class OwnCalls:
         return await self._gateway.send_events(self._call, events)
 
 
-def _make_pipeline(request: Request, _: Annotated[None, Key]) -> OwnCalls:
-    return OwnCalls(request)
+def _make_pipeline(request: Request, _: Annotated[None, Key]) -> BoundPipeline:
+    return BoundPipeline(request)
 
 
-Pipeline = Annotated[OwnCalls, Depends(_make_pipeline)]
+Pipeline = Annotated[BoundPipeline, Depends(_make_pipeline)]
 models = APIRouter(responses=describe.OPENAI)
 
 

@@ -34,6 +34,7 @@ from triton_ensemble.server.process import ServerError
 HEAD_BYTES = 64 << 10
 CODING = b"transfer-encoding"
 INVALID = "Invalid HTTP request received."
+LONG = f"The headers have more than {HEAD_BYTES} bytes."
 STREAM_COPIES = 8  # in memory of an event that is not read: of gRPC, arrays, JSON and chunks, and those of the next
 
 
@@ -103,9 +104,12 @@ class Connection(HttpToolsProtocol):
             self._is_idle = False
             self._limit(self._body_s)
         self._head_bytes += len(data)
-        self._feed(data)
+        try:
+            self._feed(data)
+        except httptools.HttpParserError:
+            self._reject()
         if self._head_bytes > HEAD_BYTES:
-            self._reject(INVALID)
+            self._reject()
 
     def _feed(self, data: bytes) -> None:
         while data:
@@ -114,9 +118,6 @@ class Connection(HttpToolsProtocol):
                 return
             except httptools.HttpParserUpgrade as upgrade:
                 data = self._drop_offer(data[upgrade.args[0] :])
-            except httptools.HttpParserError:
-                self._reject(INVALID)
-                return
 
     def _drop_offer(self, rest: bytes) -> bytes:
         """Return a request that offers another protocol without the offer: the parser takes its body for that protocol.
@@ -124,15 +125,14 @@ class Connection(HttpToolsProtocol):
         Java's client and Spring's offer HTTP/2 with each request.
         """
         offered = [header for header in self.headers if header[0] != b"upgrade"]
-        if offered == self.headers:  # it is a CONNECT
-            self._reject(INVALID)
-            return b""
+        if offered == self.headers:
+            raise httptools.HttpParserError("it is a CONNECT")
         version = self.parser.get_http_version().encode()
         line = b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)
         self.parser = httptools.HttpRequestParser(self)
         return b"\r\n".join([line, *(b"%s: %s" % header for header in offered), b"", rest])
 
-    def _reject(self, text: str, status: int = 400) -> None:
+    def _reject(self) -> None:
         """Answer invalid HTTP and end the connection. If a request is under way, its answer ends the connection."""
         if self._is_last or self.transport.is_closing():
             return
@@ -140,9 +140,9 @@ class Connection(HttpToolsProtocol):
         if self.cycle and self._has_all and not self.cycle.response_complete:
             self.cycle.keep_alive = False
             return
-        if self._head_bytes > HEAD_BYTES:
-            text, status = f"The headers have more than {HEAD_BYTES} bytes.", 431
-        self.loop.call_soon(self._end, text, status)  # once the head before is refused, if it is
+        is_long = self._head_bytes > HEAD_BYTES
+        # A head that is refused has its answer first.
+        self.loop.call_soon(self._end, *((LONG, 431) if is_long else (INVALID, 400)))
 
     def _end(self, text: str, status: int) -> None:
         """Write the answer to invalid HTTP, unless its head has another, and read on for nobody.
