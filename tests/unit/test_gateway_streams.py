@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from triton_ensemble.gateway.api import Calls
+from triton_ensemble.gateway.call import WATCH_S, Call
 from triton_ensemble.gateway.gateway import Gateway
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.samples.files import Sample
@@ -37,3 +38,24 @@ def test_a_request_that_is_cancelled_while_it_comes_keeps_no_memory() -> None:
         assert gateway.admission.held_bytes == 0
 
     asyncio.run(main())
+
+
+def test_a_client_that_leaves_is_watched_for_once() -> None:
+    """Also by a stream, which is watched for its first event."""
+    received = 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal received
+        received += 1
+        await asyncio.sleep(0.01)
+        return {"type": "http.disconnect"}
+
+    async def main() -> None:
+        call = Call({"method": "POST", "path": "/predict", "headers": []}, receive, APP)
+        call.watch()
+        call.watch()
+        await asyncio.sleep(3 * WATCH_S)
+        call.end("/predict")
+
+    asyncio.run(main())
+    assert received == 1

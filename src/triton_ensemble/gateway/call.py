@@ -115,7 +115,7 @@ class Call:
         self.has_key: bool | None = None  # once its key has been compared
         self.failed: int | None = None  # the status of a stream that failed after it began as a 200
         self.given_up: Refusal | None = None
-        self._is_over = False
+        self._is_over = self._is_watched = False
         self.status, self._size = GONE, 0
         self._task: asyncio.Task[object] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -147,7 +147,8 @@ class Call:
 
     def watch(self) -> None:
         """Give the request up once its client leaves, and Triton's request with it."""
-        if self._watch is None:
+        if not self._is_watched:
+            self._is_watched = True
             self._timer = asyncio.get_running_loop().call_later(WATCH_S, self._begin_to_watch)
 
     def _begin_to_watch(self) -> None:
