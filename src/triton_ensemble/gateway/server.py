@@ -1,4 +1,4 @@
-"""What uvicorn serves in a worker: the project's application, by HTTP/1.1 with the limits that uvicorn lacks.
+"""The project's application as uvicorn serves it in a worker, by HTTP/1.1 with the limits that uvicorn lacks.
 
 They are of heads, of what follows a refusal, and of answers that nobody reads. An error in the project's code is one line.
 """

@@ -1,4 +1,4 @@
-"""What each process of the gateway does before it serves: room for the counters that workers share, and the lines of its log."""
+"""The set-up of each process of the gateway: room for the counters that workers share, and the lines of its log."""
 
 from __future__ import annotations
 
