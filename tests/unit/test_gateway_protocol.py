@@ -14,7 +14,8 @@ from starlette.responses import PlainTextResponse
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from triton_ensemble.gateway.api import Calls
+from triton_ensemble.gateway.admission import Body
+from triton_ensemble.gateway.api import Calls, Handlers
 from triton_ensemble.gateway.gateway import Gateway
 from triton_ensemble.gateway.server import Connection
 from triton_ensemble.gateway.settings import Settings
@@ -41,12 +42,17 @@ async def serving(app: Any, state: ServerState, **settings: float) -> AsyncItera
 
 
 def said(
-    data: bytes, app: Any = ALIVE, *, pause_s: float | None = None, **settings: float
+    data: bytes,
+    app: Any = ALIVE,
+    *,
+    pause_s: float | None = None,
+    around: Any = Handlers,
+    **settings: float,
 ) -> bytes:
     """Return all that a connection answers until it is closed; with `pause_s` between parts of what is sent."""
 
     async def main() -> bytes:
-        async with serving(app, ServerState(), **settings) as address:
+        async with serving(around(app), ServerState(), **settings) as address:
             reader, writer = await asyncio.open_connection(*address)
             parts = (
                 [data]
@@ -72,6 +78,23 @@ def test_many_offers_of_another_protocol_end_the_connection_as_one_does() -> Non
 
 def test_an_offer_by_http_1_0_stays_one_answer() -> None:
     assert b"\r\nconnection: close\r\n" in said(b"GET / HTTP/1.0\r\n" + OFFER + b"\r\n")
+
+
+def test_a_middleware_of_the_owner_reads_no_more_than_is_admitted() -> None:
+    read: list[int] = []
+
+    def own(app: Any) -> Any:
+        async def call(scope: Any, receive: Any, send: Any) -> None:
+            read.append(len((await receive())["body"]))
+            await Handlers(app)(scope, receive, send)
+
+        return call
+
+    body = b" " * 1000
+    head = b"POST / HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body)
+    assert said(head + body, around=own, max_bytes=999).startswith(b"HTTP/1.1 413")
+    assert said(head + body, around=own, max_bytes=1000).startswith(b"HTTP/1.1 200")
+    assert read == [0, 1000]
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
@@ -153,23 +176,21 @@ def test_a_body_in_chunks_is_read() -> None:
     assert said(head + b"1\r\na\r\n0\r\n\r\n").startswith(b"HTTP/1.1 200")
 
 
-def test_chunks_of_a_byte_are_handed_over_together() -> None:
+def test_chunks_of_a_byte_are_handed_over_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a connection sends at once is read before others are answered: each part that is checked alone takes time."""
     parts: list[int] = []
+    add = Body.add
 
-    async def count(scope: Any, receive: Any, send: Any) -> None:
-        more = True
-        while more:
-            message = await receive()
-            parts.append(len(message["body"]))
-            more = message["more_body"]
-        await ALIVE(scope, receive, send)
+    def count(self: Body, part: bytes) -> None:
+        parts.append(len(part))
+        add(self, part)
 
+    monkeypatch.setattr(Body, "add", count)
     head = (
         b"POST /mine HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n"
     )
     chunks = b"1\r\na\r\n" * 100_000
-    answer = said(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n", count)
+    answer = said(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200")
     assert sum(parts) == 100_000
     assert len(parts) < 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -38,10 +38,9 @@ Handler: TypeAlias = Callable[[Call, Body], Awaitable[Response]]  # once the bod
 
 
 class Calls:
-    """ASGI middleware: each request from its head to its line in the log.
+    """ASGI middleware before all others: it follows each request from its head to its line in the log.
 
-    It answers those that ask the pipeline by itself, as what FastAPI would do takes as long again. All others
-    get to the application, once their body is complete.
+    It reads the body, so what comes after it holds no more than is admitted.
     """
 
     def __init__(
@@ -57,34 +56,77 @@ class Calls:
         scope.setdefault("state", {}).update(call=call, id=call.id)
         path = scope["path"].removeprefix(self._root)
         handler = self._handlers.get(path) if call.method == "POST" else None
+        if handler:
+            observe.name_span(scope, path)
+        if not f"{scope['path']}/".startswith(f"{self._root}/"):  # a proxy may have dropped it
+            scope["path"] = self._root + scope["path"]
         try:
-            await (self._answer(call, path, handler) if handler else self._pass_on(call))
+            await self._follow(call, handler)
         except BaseException as error:
             await _refuse(call, error)
         finally:
-            route = path if handler else getattr(scope.get("route"), "path", "other")
-            call.end(route)
+            call.end(path if handler else getattr(scope.get("route"), "path", "other"))
 
-    async def _answer(self, call: Call, path: str, handler: Handler) -> None:
-        observe.name_span(call.scope, path)
-        with closing(self._gateway.admit(call)) as body:
-            await self._gateway.read(call, body)
-            call.watch()
-            response = await handler(call, body)
-            await response(call.scope, call.receive, call.send)
+    async def _follow(self, call: Call, handler: Handler | None) -> None:
+        gateway = self._gateway
+        messages: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
 
-    async def _pass_on(self, call: Call) -> None:
-        """Let the application answer, to which the path has the root path that a proxy may have dropped."""
-        with closing(self._gateway.admit_other(call)) as body:
-            await self._gateway.read(call, body)
-            messages = [{"type": "http.request", "body": body.content(), "more_body": False}]
+        async def receive() -> Message:
+            return messages.pop() if messages else await call.receive()
 
-            async def receive() -> Message:
-                return messages.pop() if messages else await call.receive()
-
-            if not f"{call.scope['path']}/".startswith(f"{self._root}/"):
-                call.scope["path"] = self._root + call.scope["path"]
+        with ExitStack() as stack:
+            try:
+                body = gateway.admit(call) if handler else gateway.admit_other(call)
+                stack.enter_context(closing(body))
+                await gateway.read(call, body)
+                messages[0]["body"] = body.content()
+                call.respond = partial(handler, call, body) if handler else None
+            except Refusal as refusal:  # which Handlers sends
+                call.refusal = refusal
             await self._app(call.scope, receive, call.send)
+
+
+class Handlers:
+    """ASGI middleware after all others: it answers requests to the pipeline, as what FastAPI would do takes as long again."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        call: Call | None = scope["state"]["call"] if scope["type"] == "http" else None
+        if call and call.refusal:
+            await call.make_response(call.refusal)(scope, receive, send)
+        elif call and call.respond:
+            response = await _respond(call, call.respond)
+            await response(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+async def _respond(call: Call, respond: Callable[[], Awaitable[Response]]) -> Response:
+    call.watch()
+    try:
+        return await respond()
+    except Refusal as refusal:
+        return call.make_response(refusal)
+
+
+class Service(FastAPI):
+    """FastAPI's application below Calls, whatever middleware its owner adds to it."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        settings: Settings = self.state.settings
+        stack = super().build_middleware_stack()
+        calls = Calls(stack, self.state.gateway, self.state.handlers, settings.root_path)
+        if not settings.cors:
+            return calls
+        return CORSMiddleware(
+            calls,
+            allow_origins=[origin.strip() for origin in settings.cors.split(",")],
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["Retry-After", "X-Request-ID"],
+        )
 
 
 async def _refuse(call: Call, error: BaseException) -> None:
@@ -108,7 +150,7 @@ def service(module: ModuleType, inputs: type, answer: type, *routes: Route) -> F
     project = Project.load(Path.cwd())
     requests = samples(project)
     gateway = Gateway(client, settings, choose_probe(requests))
-    app = FastAPI(
+    app = Service(
         title=client.tensors.MODEL,
         lifespan=_run_application,
         responses=describe.ANY,
@@ -148,16 +190,8 @@ def service(module: ModuleType, inputs: type, answer: type, *routes: Route) -> F
     for error in (Refusal, HTTPException, RequestValidationError):
         app.exception_handler(error)(_answer_error)
     app.exception_handler(Exception)(_raise)
-    app.add_middleware(Calls, gateway=gateway, handlers=handlers, root_path=settings.root_path)
-    if settings.cors:
-        origins = [origin.strip() for origin in settings.cors.split(",")]
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=origins,
-            allow_methods=["GET", "POST"],
-            allow_headers=["*"],
-            expose_headers=["Retry-After", "X-Request-ID"],
-        )
+    app.add_middleware(Handlers)
+    app.state.handlers = handlers
     return app
 
 

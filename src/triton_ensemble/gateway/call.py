@@ -7,7 +7,7 @@ import hmac
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from random import Random
 
@@ -114,6 +114,8 @@ class Call:
         self.seen: dict[str, object] = {}  # what else the log says of it
         self.has_key: bool | None = None  # once its key has been compared
         self.failed: int | None = None  # the status of a stream that failed after it began as a 200
+        self.refusal: Refusal | None = None  # of its head or its body
+        self.respond: Callable[[], Awaitable[Response]] | None = None  # if it asks the pipeline
         self.given_up: Refusal | None = None
         self._is_over = self._is_watched = False
         self.status, self._size = GONE, 0
