@@ -19,8 +19,8 @@ NOTHING: Any = None
 UTF16 = "key\n".encode("utf-16")
 
 
-def make_call(key: str) -> Call:
-    headers = [(b"x-api-key", key.encode("latin-1"))]
+def make_call(key: str, header: bytes = b"x-api-key") -> Call:
+    headers = [(header, key.encode("latin-1"))]
     scope = {"method": "POST", "path": "/predict", "headers": headers}
     return Call(scope, NOTHING, NOTHING)
 
@@ -35,6 +35,13 @@ def test_a_request_that_is_let_in_keeps_its_key_when_keys_change(tmp_path: Path)
     keys.check(call)
     with pytest.raises(Refusal):
         keys.check(make_call("old"))
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_the_scheme_of_a_key_is_read_in_any_case(scheme: str) -> None:
+    keys = Keys(Settings(api_keys="key"))
+    assert keys.are_in(make_call(f"{scheme} key", b"authorization"))
+    assert not keys.are_in(make_call("Basic key", b"authorization"))
 
 
 def is_known(keys: Keys, key: str) -> bool:

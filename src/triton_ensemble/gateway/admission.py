@@ -227,10 +227,6 @@ class Admission:
             body.check_length(int(length))
         return body
 
-    def late(self) -> Refusal:
-        """Return the refusal of a request that comes too slowly."""
-        return Refusal(408, f"the request did not come in {self._settings.body_s:g} s")
-
     def hold(self, more: int, size: int) -> None:
         """Count memory of a request that takes `size` with it; Refusal 413 where that is too much, 429 where all requests' is."""
         self.held_bytes += more

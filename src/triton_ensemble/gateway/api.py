@@ -97,18 +97,14 @@ class Handlers:
         if call and call.refusal:
             await call.make_response(call.refusal)(scope, receive, send)
         elif call and call.respond:
-            response = await _respond(call, call.respond)
+            call.watch()
+            try:
+                response = await call.respond()
+            except Refusal as refusal:
+                response = call.make_response(refusal)
             await response(scope, receive, send)
         else:
             await self._app(scope, receive, send)
-
-
-async def _respond(call: Call, respond: Callable[[], Awaitable[Response]]) -> Response:
-    call.watch()
-    try:
-        return await respond()
-    except Refusal as refusal:
-        return call.make_response(refusal)
 
 
 class Service(FastAPI):
@@ -116,7 +112,11 @@ class Service(FastAPI):
 
     def build_middleware_stack(self) -> ASGIApp:
         settings: Settings = self.state.settings
-        stack = super().build_middleware_stack()
+        owned, self.user_middleware = self.user_middleware, []
+        stack: ASGIApp = Handlers(super().build_middleware_stack())
+        self.user_middleware = owned
+        for middleware in reversed(owned):
+            stack = middleware.cls(stack, *middleware.args, **middleware.kwargs)
         calls = Calls(stack, self.state.gateway, self.state.handlers, settings.root_path)
         if not settings.cors:
             return calls
@@ -190,7 +190,6 @@ def service(module: ModuleType, inputs: type, answer: type, *routes: Route) -> F
     for error in (Refusal, HTTPException, RequestValidationError):
         app.exception_handler(error)(_answer_error)
     app.exception_handler(Exception)(_raise)
-    app.add_middleware(Handlers)
     app.state.handlers = handlers
     return app
 

@@ -50,6 +50,7 @@ class Gateway:
         self._max_rows = settings.sequence_rows if self.tensors.SEQUENTIAL else settings.max_rows
         self._takes_numbers = any(tensor.datatype != "BYTES" for tensor in inputs)
         self._sample = sample
+        self._late = Refusal(408, f"the request did not come in {settings.body_s:g} s")
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
@@ -108,7 +109,7 @@ class Gateway:
 
     async def read(self, call: Call, body: Body) -> None:
         """Read the body of a request; Refusal 400, 408, 413 or 429 if not all of it comes."""
-        await call.read(body.add, self._settings.body_s, self.admission.late())
+        await call.read(body.add, self._settings.body_s, self._late)
 
     async def predict(self, call: Call, body: Body) -> Response:
         """Answer a request whose body is complete; Refusal if it gets no outputs."""

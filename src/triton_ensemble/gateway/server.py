@@ -100,9 +100,6 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._is_last:
             return
-        if self._is_idle:
-            self._is_idle = False
-            self._limit(self._body_s)
         self._head_bytes += len(data)
         try:
             self._feed(data)
@@ -110,6 +107,9 @@ class Connection(HttpToolsProtocol):
             self._reject()
         if self._head_bytes > HEAD_BYTES:
             self._reject()
+        elif self._is_idle and not self.cycle:  # the rest of a head has to come in time
+            self._is_idle = False
+            self._limit(self._body_s)
 
     def _feed(self, data: bytes) -> None:
         while data:
@@ -211,6 +211,7 @@ class Connection(HttpToolsProtocol):
                 self.transport.close()
 
     def on_response_complete(self) -> None:
+        self._flush()  # the head of an answer to HEAD
         super().on_response_complete()
         if self._has_all:
             self._is_idle = True
@@ -227,7 +228,6 @@ class Connection(HttpToolsProtocol):
             data = _drop_chunks(data)
         if self._head is None and self.cycle.response_started:
             self._head = data
-            self.loop.call_soon(self._flush)
         else:
             self._flush(data)
 
