@@ -1,21 +1,15 @@
-"""A request has one answer, whether the owner has added a middleware or not."""
+"""Each request meets the owner's middleware, has one answer and one line in the log, whichever route it is for."""
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import shutil
-from collections import Counter
 from collections.abc import Iterator
-from http.client import HTTPResponse
-from socket import create_connection
 from typing import Any, NamedTuple
 
 import pytest
-from gateway_service import BOUNDARY, Service, form, gateway, wait_until
-from PIL import Image
-from support import Generate, Project, Server, first_fast, serve
+from gateway_service import BOUNDARY, Service, form, gateway, metric, wait_until
+from support import ROOT, Generate, serve
 
 OWN = """
 
@@ -25,194 +19,98 @@ async def mine(request, call_next):
     response.headers["X-Mine"] = "yes"
     return response
 """
-SETTINGS: dict[str, dict[str, str]] = {
-    "plain": {"MAX_BYTES": "20000", "MAX_ROWS": "9"},
-    "keys": {"API_KEYS": "secret", "ROOT_PATH": "/api"},
-    "pages": {"CORS": "https://a.example"},
-}
-OPENAI = {
-    "embeddings": {"input": "IMAGE", "output": "SCORE"},
-    "classify": {"input": "IMAGE", "probabilities": "SCORE", "label": "LABEL"},
-}
+PAGE = "https://a.example"
+SETTINGS = {"MAX_BYTES": "20000", "API_KEYS": "secret", "ROOT_PATH": "/api", "CORS": PAGE}
+OPENAI = {"embeddings": {"input": "IMAGE", "output": "SCORE"}}
 KEY = {"X-API-Key": "secret"}
 FORM = {"Content-Type": f'multipart/form-data; boundary="{BOUNDARY}"'}
-JSON = {"Content-Type": "application/json"}
+JSON = {"Content-Type": "application/json"} | KEY
+IMAGE = (ROOT / "examples/image-classification/samples/digit-7.jpg").read_bytes()
+GOOD = form(("IMAGE", "7.jpg", IMAGE))
+LONG = b" " * 20001
 
 
-class Asked(NamedTuple):
-    """A request; the length of a body is added, unless it comes in chunks."""
+class Case(NamedTuple):
+    """A request, a list as its body in chunks, and the status of its answer."""
 
-    body: bytes = b""
-    headers: dict[str, str] = JSON
-    line: str = "POST /predict HTTP/1.1"
-
-    def raw(self) -> bytes:
-        named = {"Host": "a", **self.headers}
-        if "Transfer-Encoding" not in named:
-            named.setdefault("Content-Length", str(len(self.body)))
-        lines = [self.line, *(f"{name}: {value}" for name, value in named.items())]
-        return "\r\n".join([*lines, "", ""]).encode("latin-1") + self.body
+    status: int
+    body: Any = GOOD
+    headers: dict[str, str] = FORM | KEY
+    path: str = "/predict"
+    method: str = "POST"
 
 
-def embedding(body: bytes, headers: dict[str, str] = JSON, root: str = "") -> Asked:
-    return Asked(body, headers | KEY, f"POST {root}/v1/embeddings HTTP/1.1")
-
-
-def as_text(image: bytes) -> str:
-    """Return an image, made small, as a text in JSON can be one: PGM's plain form."""
-    whole = Image.open(io.BytesIO(image)).convert("L") if image else Image.new("L", (1, 1))
-    pixels = whole.resize((32, 32))
-    size = f"P2 {pixels.width} {pixels.height} 255"
-    return "\n".join([size, *map(str, pixels.tobytes())])
-
-
-def openai_requests(image: bytes) -> dict[str, Asked]:
-    text = as_text(image)
-    good = json.dumps({"input": text}).encode()
-    classify = "POST /v1/classify HTTP/1.1"
-    return {
-        "a vector": embedding(good),
-        "vectors as base64": embedding(
-            json.dumps({"input": [text] * 3, "encoding_format": "base64"}).encode()
-        ),
-        "classes": Asked(good, JSON | KEY, classify),
-        "classes without a key": Asked(good, JSON, classify),
-        "a vector behind a proxy": embedding(good, root="/api"),
-        "a vector for another page": embedding(good, JSON | {"Origin": "https://a.example"}),
-        "a vector and a query": Asked(good, JSON | KEY, "POST /v1/embeddings?a=b HTTP/1.1"),
-        "another length": embedding(json.dumps({"input": text, "dimensions": 7}).encode()),
-        "a text that is refused": embedding(b'{"input": ["a", "b"]}'),
-        "token ids": embedding(b'{"input": [[1, 2]]}'),
-        "no JSON of OpenAI": embedding(b"{"),
-        "many texts": embedding(b'{"input": [%s"a"]}' % (b'"a", ' * 64)),
-        "many bytes of texts": embedding(b" " * 20001),
-        "a form of texts": embedding(form(("input", "", b"a")), FORM),
-        "a vector by GET": Asked(b"", KEY, "GET /v1/embeddings HTTP/1.1"),
-    }
-
-
-def requests(image: bytes) -> dict[str, Asked]:
-    good = form(("IMAGE", "7.jpg", image))
-    some = form(("IMAGE", "7.jpg", image), ("IMAGE", "no.txt", b"text"))
-    chunks = b"%x\r\n%s\r\n0\r\nTrailer: a\r\n\r\n" % (len(good), good)
-    offer = {"Connection": "Upgrade", "Upgrade": "h2c"}
-    return {
-        "a form": Asked(good, FORM),
-        "a form with a key": Asked(good, FORM | KEY),
-        "a bearer": Asked(good, FORM | {"Authorization": "Bearer secret"}),
-        "a wrong key": Asked(good, FORM | {"X-API-Key": "other"}),
-        "chunks": Asked(chunks, FORM | KEY | {"Transfer-Encoding": "chunked"}),
-        "an offer of HTTP/2": Asked(good, FORM | KEY | offer),
-        "HTTP/1.0": Asked(good, FORM | KEY, "POST /predict HTTP/1.0"),
-        "an id": Asked(good, FORM | KEY | {"X-Request-ID": "mine"}),
-        "an id that is none": Asked(good, FORM | KEY | {"X-Request-ID": "a b"}),
-        "two ids": Asked(good, FORM | KEY | {"X-Request-ID": "mine", "x-request-id": "other"}),
-        "a row that is refused": Asked(some, FORM | KEY),
-        "all rows refused": Asked(form(("IMAGE", "no.txt", b"text")), FORM | KEY),
-        "an image is asked for": Asked(good, FORM | KEY | {"Accept": "image/*"}),
-        "no JSON": Asked(b"{", JSON | KEY),
-        "nothing": Asked(b"", JSON | KEY),
-        "another input": Asked(b'{"I": [["a"]]}', JSON | KEY),
-        "many rows": Asked(b'{"IMAGE": [%s["a"]]}' % (b'["a"], ' * 64), JSON | KEY),
-        "many bytes": Asked(b" " * 20001, JSON),
-        "many bytes in chunks": Asked(
-            b"4e21\r\n" + b" " * 20001 + b"\r\n0\r\n\r\n", JSON | {"Transfer-Encoding": "chunked"}
-        ),
-        "another type": Asked(b"a", KEY | {"Content-Type": "text/csv"}),
-        "compressed": Asked(b"a", JSON | KEY | {"Content-Encoding": "gzip"}),
-        "a trace": Asked(good, FORM | KEY | {"Traceparent": "\xe9"}),
-        "a query": Asked(good, FORM | KEY, "POST /predict?a=b HTTP/1.1"),
-        "behind a proxy": Asked(good, FORM | KEY, "POST /api/predict HTTP/1.1"),
-        "another page": Asked(good, FORM | KEY | {"Origin": "https://a.example"}),
-        "another page without a key": Asked(good, FORM | {"Origin": "https://a.example"}),
-        "a method": Asked(b"", {}, "GET /predict HTTP/1.1"),
-        "a path": Asked(b"", {}, "GET /nothing HTTP/1.1"),
-        "a head": Asked(b"", {}, "HEAD /healthz HTTP/1.1"),
-        **openai_requests(image),
-        "it waits to be asked": Asked(good, FORM | KEY | {"Expect": "100-continue"}),
-    }
-
-
-def asked(service: Service, request: Asked) -> tuple[int, dict[str, str], Any]:
-    """Return the status, headers and content of an answer, without what differs each time."""
-    with create_connection(("127.0.0.1", service.port), timeout=20) as connection:
-        connection.sendall(request.raw())
-        response = HTTPResponse(connection, method=request.line.partition(" ")[0])
-        response.begin()
-        content: Any = response.read()
-    headers = {name.lower(): value for name, value in response.getheaders()}
-    assert headers.pop("date")
-    given = headers["x-request-id"]
-    if re.fullmatch("[0-9a-f]{32}", given):
-        headers["x-request-id"] = "new"
-        content = content.replace(given.encode(), b"new")
-    if b"SCORE" in content:
-        content = json.loads(content) | {"SCORE": 0}  # with another batch its last digit may differ
-    elif b"created" in content:
-        content = json.loads(content) | {"created": 0}
-    return response.status, headers, content
-
-
-def lines(service: Service) -> list[str]:
-    return [line for line in service.log.read_text().splitlines() if line.startswith("{")]
-
-
-def new_line(service: Service, before: int) -> dict[str, Any]:
-    """Return the line of the log that follows so many, without what differs each time."""
-    wait_until(lambda: len(lines(service)) > before)
-    logged: dict[str, Any] = json.loads(lines(service)[before])
-    kept = {name: value for name, value in logged.items() if name not in ("ms", "bytes")}
-    return kept | {"id": re.sub("^[0-9a-f]{32}$", "new", kept["id"])}
+CASES = {
+    "a form": Case(200),
+    "a bearer": Case(200, headers=FORM | {"Authorization": "Bearer secret"}),
+    "a wrong key": Case(401, headers=FORM | {"X-API-Key": "other"}),
+    "chunks": Case(200, [GOOD[:9], GOOD[9:]]),
+    "an offer of HTTP/2": Case(200, headers=FORM | KEY | {"Connection": "Upgrade", "Upgrade": "h2c"}),
+    "it waits to be asked": Case(200, headers=FORM | KEY | {"Expect": "100-continue"}),
+    "an image is asked for": Case(200, headers=FORM | KEY | {"Accept": "image/*"}),
+    "a trace": Case(200, headers=FORM | KEY | {"Traceparent": "\xe9"}),
+    "a query": Case(200, path="/predict?a=b"),
+    "behind a proxy": Case(200, path="/api/predict"),
+    "a row that is refused": Case(200, form(("IMAGE", "7.jpg", IMAGE), ("IMAGE", "no.txt", b"text"))),
+    "nothing": Case(400, b"", JSON),
+    "many bytes": Case(413, LONG, JSON),
+    "many bytes in chunks": Case(413, [LONG], JSON),
+    "another type": Case(415, b"a", KEY | {"Content-Type": "text/csv"}),
+    "a text that is refused": Case(400, b'{"input": ["a", "b"]}', JSON, "/v1/embeddings"),
+    "no JSON of OpenAI": Case(422, b"{", JSON, "/v1/embeddings"),
+    "many bytes of texts": Case(413, LONG, JSON, "/v1/embeddings"),
+    "a form of texts": Case(415, path="/v1/embeddings"),
+    "a text behind a proxy": Case(400, b'{"input": ["a"]}', JSON, "/api/v1/embeddings"),
+    "a text without a key": Case(401, b'{"input": ["a"]}', {}, "/v1/embeddings"),
+    "a vector by GET": Case(405, None, KEY, "/v1/embeddings", "GET"),
+    "a path": Case(404, None, {}, "/nothing", "GET"),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def server(generate: Generate) -> Iterator[Server]:
+def service(generate: Generate) -> Iterator[Service]:
     project = generate.complete(extras=["gateway"], openai=OPENAI)
-    step = project / "steps/images.py"
-    step.write_text(step.read_text().replace('"PNG")', '"PNG", "PPM")'))
-    with serve(project) as server:
-        yield server
-
-
-@pytest.fixture(scope="module", params=first_fast(SETTINGS, 1))
-def services(
-    request: pytest.FixtureRequest, server: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[list[Service]]:
-    """Run a gateway as it is generated, and one to which the owner has added a middleware."""
-    other = Project(tmp_path_factory.mktemp("other") / "project")
-    shutil.copytree(server.project.path, other.path, symlinks=True)
-    app = other / "gateway/app.py"
+    app = project / "gateway/app.py"
     app.write_text(app.read_text() + OWN)
-    limits = {f"GATEWAY_{name}": value for name, value in SETTINGS[request.param].items()}
-    with (
-        gateway(server.project, server.urls["http"], **limits) as service,
-        gateway(other, server.urls["http"], **limits) as owned,
-    ):
-        yield [service, owned]
+    settings = {f"GATEWAY_{name}": value for name, value in SETTINGS.items()}
+    with serve(project) as server, gateway(project, server.urls["http"], **settings) as service:
+        yield service
 
 
-@pytest.mark.parametrize("name", requests(b""))
-def test_both_give_the_same_answer(services: list[Service], server: Server, name: str) -> None:
-    request = requests((server.project / "samples/digit-7.jpg").read_bytes())[name]
-    before = [len(lines(service)) for service in services]
-    (status, headers, content), owned = (asked(service, request) for service in services)
-    assert owned[1].pop("x-mine") == "yes"
-    assert (status, headers, content) == owned
-    assert status == 200 or name not in ("a vector", "vectors as base64", "classes")
-    if "/healthz" not in request.line:
-        logged = [new_line(*each) for each in zip(services, before, strict=True)]
-        assert logged[0] == logged[1]
+@pytest.mark.parametrize("name", CASES)
+def test_a_request_meets_the_middleware_and_is_logged(service: Service, name: str) -> None:
+    case, mine = CASES[name], re.sub(r"\W", "-", name)
+    given = case.headers | {"X-Request-ID": mine, "Origin": PAGE}
+    answer = service.ask(case.method, case.path, case.body, **given)
+    assert answer.status == case.status, answer.content
+    assert answer.headers["X-Mine"] == "yes"
+    assert answer.headers["Access-Control-Allow-Origin"] == PAGE
+    assert answer.headers.get_all("X-Request-ID") == [mine]
+    assert answer.status == 200 or answer.json()["id"] == mine
+    wait_until(lambda: f'"id":"{mine}"' in service.log.read_text())
+    [line] = [text for text in service.log.read_text().splitlines() if f'"id":"{mine}"' in text]
+    logged = json.loads(line)
+    path = case.path.partition("?")[0]
+    assert (logged["method"], logged["status"]) == (case.method, case.status)
+    assert path.endswith(logged["path"]) or logged["path"].endswith(path)
 
 
-def test_both_count_the_same(services: list[Service]) -> None:
-    """After all of the above."""
-    counted = []
-    for service in services:
-        text = service.ask("GET", "/metrics").content.decode()
-        found = re.findall(r"^gateway_(?:requests|rows)_total\{(.*?)\} (.*)$", text, re.MULTILINE)
-        total: Counter[str] = Counter()
-        for labels, count in found:
-            if "/healthz" not in labels:
-                total[labels.rpartition(",")[2]] += int(float(count))
-        counted.append(total)
-    assert counted[0] == counted[1]
+@pytest.mark.parametrize("given", ["a b", "a" * 129, ""])
+def test_an_id_that_is_none_has_another_in_its_place(service: Service, given: str) -> None:
+    answer = service.ask("GET", "/healthz", X_Request_ID=given)
+    assert re.fullmatch("[0-9a-f]{32}", str(answer.headers["X-Request-ID"]))
+
+
+def test_requests_are_counted_by_route_and_status(service: Service) -> None:
+    before = {
+        route: metric(service, "gateway_requests_total", route=route)
+        for route in ("/predict", "other")
+    }
+    service.ask("POST", "/predict", GOOD, **FORM, **KEY)
+    service.ask("POST", "/api/predict", GOOD, **FORM)
+    service.ask("GET", "/nothing")
+    counted = {
+        route: metric(service, "gateway_requests_total", route=route) - before[route]
+        for route in before
+    }
+    assert counted == {"/predict": 2, "other": 1}

@@ -42,26 +42,20 @@ async def serving(app: Any, state: ServerState, **settings: float) -> AsyncItera
 
 
 def said(
-    data: bytes,
+    *parts: bytes,
     app: Any = ALIVE,
-    *,
-    pause_s: float | None = None,
+    pause_s: float = 0,
     around: Any = Handlers,
     **settings: float,
 ) -> bytes:
-    """Return all that a connection answers until it is closed; with `pause_s` between parts of what is sent."""
+    """Return all that a connection answers until it is closed, with a pause after each part of what is sent."""
 
     async def main() -> bytes:
         async with serving(around(app), ServerState(), **settings) as address:
             reader, writer = await asyncio.open_connection(*address)
-            parts = (
-                [data]
-                if pause_s is None
-                else [data[i : i + 7000] for i in range(0, len(data), 7000)]
-            )
             for part in parts:
                 writer.write(part)
-                await asyncio.sleep(pause_s or 0)
+                await asyncio.sleep(pause_s)
             answer = await asyncio.wait_for(reader.read(), 5)
             writer.close()
         return answer
@@ -69,11 +63,17 @@ def said(
     return asyncio.run(main())
 
 
-def test_many_offers_of_another_protocol_end_the_connection_as_one_does() -> None:
-    assert (
-        said((b"GET / HTTP/1.1\r\nHost: a\r\n" + OFFER + b"\r\n") * 1000).count(b"HTTP/1.1 200")
-        == 1
-    )
+@pytest.mark.parametrize("offer", [b"", OFFER])
+def test_requests_that_do_not_wait_for_an_answer_end_the_connection(offer: bytes) -> None:
+    answer = said((b"GET / HTTP/1.1\r\nHost: a\r\n" + offer + b"\r\n") * 1000)
+    assert answer.count(b"HTTP/1.1 200") == answer.count(b"HTTP/1.1") == 1
+    assert b"\r\nconnection: close\r\n" in answer
+
+
+def test_what_follows_a_refusal_is_no_second_answer() -> None:
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    answer = said(head + b"4\r\nbodyX", max_bytes=1)
+    assert answer.count(b"HTTP/1.1") == answer.count(b"HTTP/1.1 413") == 1
 
 
 def test_an_offer_by_http_1_0_stays_one_answer() -> None:
@@ -106,13 +106,14 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 def test_an_offer_of_another_protocol_keeps_the_body() -> None:
     """Java's client offers HTTP/2 with each request, and uvicorn alone loses its body."""
     request = b"POST / HTTP/1.0\r\n" + OFFER + b"Content-Length: 4\r\n\r\nbody"
-    assert said(request, echo).endswith(b"\r\n\r\nbody")
+    for parts in ([request], [request[:30], request[30:]]):
+        assert said(*parts, app=echo, pause_s=0.01).endswith(b"\r\n\r\nbody")
 
 
 def test_fields_that_follow_a_body_are_not_headers() -> None:
     head = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
     body = b"4\r\nbody\r\n0\r\nTrailer-Field: a\r\n\r\n"
-    assert said(head + body, echo).endswith(b"\r\n\r\nbody")
+    assert said(head + body, app=echo).endswith(b"\r\n\r\nbody")
 
 
 @pytest.mark.parametrize("hosts", [b"", b"Host: a\r\nHost: b\r\n"])
@@ -127,7 +128,7 @@ async def stream(scope: Any, receive: Any, send: Any) -> None:
 
 
 def test_a_stream_to_http_1_0_ends_with_the_connection() -> None:
-    head, _, body = said(b"GET / HTTP/1.0\r\n\r\n", stream).partition(b"\r\n\r\n")
+    head, _, body = said(b"GET / HTTP/1.0\r\n\r\n", app=stream).partition(b"\r\n\r\n")
     assert b"chunked" not in head
     assert body == b"partpart"
 
@@ -196,13 +197,13 @@ def test_chunks_of_a_byte_are_handed_over_together(monkeypatch: pytest.MonkeyPat
     assert len(parts) < 1000
 
 
-@pytest.mark.parametrize("pause_s", [None, 0, 0.01])
+@pytest.mark.parametrize(("part", "pause_s"), [(1 << 20, 0), (7000, 0), (7000, 0.01)])
 @pytest.mark.parametrize("size", [60_000, 66_000, 200_000])
-def test_a_long_head_is_refused_however_it_comes(size: int, pause_s: float | None) -> None:
-    """At once, or in parts of 7,000 bytes."""
+def test_a_long_head_is_refused_however_it_comes(size: int, part: int, pause_s: float) -> None:
     head = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nA: %s\r\n\r\n" % (b"a" * size)
     status = b"200" if size < 64 << 10 else b"431"
-    assert said(head, pause_s=pause_s).startswith(b"HTTP/1.1 " + status)
+    parts = [head[i : i + part] for i in range(0, len(head), part)]
+    assert said(*parts, pause_s=pause_s).startswith(b"HTTP/1.1 " + status)
 
 
 @pytest.mark.parametrize(("level", "lines"), [(logging.INFO, 1), (logging.WARNING, 0)])
