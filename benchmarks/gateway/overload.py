@@ -1,6 +1,6 @@
 """Four times the load that the gateway has places for: what becomes of each request, how late, and the memory.
 
-python -m benchmarks.gateway.overload [digits | photo] [--minutes 5] [--workers 2] [--factor 4] [--apart]
+python -m benchmarks.gateway.overload [digits | photo] [--minutes 5] [--workers 2] [--factor 4]
 
 First as many clients as there are places, each of which asks again when it is answered: their p99 and rate are what
 it can do. Then requests at so many times that rate, whether earlier ones are answered or not.
@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import statistics
 import tempfile
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,11 @@ from urllib3 import encode_multipart_formdata
 from benchmarks.fusion.works import CORES, jpeg, pipeline, project
 from benchmarks.gateway.service import Service, gateway
 from benchmarks.generation import template
-from benchmarks.processes import family
+from benchmarks.processes import family, memory_mib
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.server.local_triton import BEHIND, LocalTriton
 
 RISES_S = 5.0  # until the rate is reached: thousands of connections are opened meanwhile
-KEPT_S = 60.0  # an idle connection, as load balancers keep one
 HUNG_S = 40.0  # after all deadlines of the gateway
 
 
@@ -38,7 +36,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, load: Load) -> None:
         self._load = load
-        self._began = self.idle_since = 0.0
+        self._began = 0.0
         self._answer = b""
 
     def connection_made(self, transport: Any) -> None:
@@ -54,11 +52,7 @@ class Connection(asyncio.Protocol):
         length = head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]
         if length and len(body) == int(length):
             self._end(head[9:12].decode())
-            self.idle_since = time.perf_counter()
             self._load.idle.append(self)
-
-    def close(self) -> None:
-        self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._began:
@@ -78,7 +72,7 @@ class Load:
         head = f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: {content_type}\r\n"
         self.request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
         self._port = port
-        self.idle: deque[Connection] = deque()
+        self.idle: list[Connection] = []
         self._connecting: set[asyncio.Future[None]] = set()
         self.seconds: dict[str, list[float]] = defaultdict(list)
 
@@ -101,8 +95,6 @@ class Load:
         return sum(map(len, self.seconds.values()))
 
     def _ask(self, began: float) -> None:
-        while self.idle and began - self.idle[0].idle_since > KEPT_S:
-            self.idle.popleft().close()
         if self.idle:
             self.idle.pop().ask(began)
         else:
@@ -122,16 +114,9 @@ class Load:
             connection.ask(began)
 
 
-def memory_mib(service: Service) -> float:
-    """Return what the processes of a gateway hold that no file is behind."""
-    statuses = (process / "status" for process in family(service.pid))
-    lines = [line for status in statuses for line in status.read_text().splitlines()]
-    return sum(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
-
-
-async def watched(service: Service, samples: list[float]) -> None:
+async def watch_memory(service: Service) -> None:
     while True:
-        samples.append(memory_mib(service))
+        print(f"{sum(map(memory_mib, family(service.pid))):.0f} MiB", flush=True)
         await asyncio.sleep(10)
 
 
@@ -151,15 +136,13 @@ async def measured(
     await calm.run(1e6, 20, clients=Settings.concurrency * options.workers)
     rate, unloaded = len(calm.seconds["200"]) / 20, p99_ms(calm.seconds["200"])
     print(f"{rate:.0f} answers/s, p99 {unloaded:.0f} ms with a client for each place", flush=True)
-    samples: list[float] = []
-    watch = asyncio.ensure_future(watched(service, samples))
+    watch = asyncio.ensure_future(watch_memory(service))
     await load.run(options.factor * rate, 60 * options.minutes)
     watch.cancel()
     for status, seconds in sorted(load.seconds.items()):
         last = max(seconds, default=0)
         print(f"{status}: {len(seconds)} requests, p99 {p99_ms(seconds):.0f} ms, last {last:.2f} s")
     print(f"p99 of admitted / unloaded: {p99_ms(load.seconds['200']) / unloaded:.2f}")
-    print("MiB, by 10 s:", *[round(sample) for sample in samples])
 
 
 def main() -> None:
@@ -170,19 +153,16 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--workers", type=int, default=CORES)
     parser.add_argument("--factor", type=float, default=4.0)
-    parser.add_argument("--apart", action="store_true", help="the last core is Triton's alone")
     options = parser.parse_args()
     answers = {**pipeline(options.work, 1, 1, 1), "extras": ["gateway"]}
     request = encode_multipart_formdata([("IMAGE", ("a.jpg", jpeg(answers)))])
     with tempfile.TemporaryDirectory() as folder:
         path = project(template(Path(folder, "template")), answers, Path(folder, "project"))
-        cores = os.sched_getaffinity(0)
-        tritons = {max(cores)} if options.apart else cores
-        os.sched_setaffinity(0, tritons)  # of what is started from here on, too
-        with LocalTriton(path / "model_repository", "served", niceness=BEHIND) as triton:
-            os.sched_setaffinity(0, (cores - tritons) or cores)
-            with gateway(path, triton.http_url, options.workers) as service:
-                uvloop.run(measured(service, request, options))
+        with (
+            LocalTriton(path / "model_repository", "served", niceness=BEHIND) as triton,
+            gateway(path, triton.http_url, options.workers) as service,
+        ):
+            uvloop.run(measured(service, request, options))
 
 
 if __name__ == "__main__":

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 from urllib.request import urlopen
 
+from benchmarks.processes import started
 from triton_ensemble.server.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,28 +30,16 @@ def gateway(project: Path, triton: str, workers: int, **settings: object) -> Ite
     port = free_ports({"http": 0})["http"]
     command = [sys.executable, "-m", "triton_ensemble", "gateway", f"--port={port}"]
     given = {f"GATEWAY_{name.upper()}": str(value) for name, value in settings.items()}
-    process = subprocess.Popen(
-        [*command, f"--workers={workers}"],
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": f"src:{ROOT / 'src'}", "TRITON_URL": triton, **given},
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        _wait(f"http://127.0.0.1:{port}/healthz", process)
-        yield Service(f"http://127.0.0.1:{port}", process.pid)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait()
-
-
-def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
-    while process.poll() is None:
-        try:
-            urlopen(url).close()
-        except OSError:
+    environment = {**os.environ, "PYTHONPATH": f"src:{ROOT / 'src'}", "TRITON_URL": triton, **given}
+    url, log = f"http://127.0.0.1:{port}", project / "gateway.log"
+    command.append(f"--workers={workers}")
+    with started(command, log, cwd=project, env=environment) as process:
+        while process.poll() is None:
+            with suppress(OSError):
+                urlopen(f"{url}/healthz").close()
+                break
             time.sleep(0.1)
         else:
-            time.sleep(2)  # the other workers start
-            return
-    raise RuntimeError("the gateway has ended; its last lines say why")
+            raise RuntimeError(f"the gateway has ended:\n{log.read_text()}")
+        time.sleep(2)  # the other workers start
+        yield Service(url, process.pid)

@@ -20,7 +20,7 @@ SETTINGS = Settings(memory_bytes=MOST * ERROR_BYTES + 8000)
 
 
 def hold(admission: Admission, values: int, *, typed: bool, kind: str = "application/json") -> Body:
-    body = admission.body({}, is_json=is_json({"content-type": kind}), is_typed=typed)
+    body = Body(admission, {}, is_json=is_json({"content-type": kind}), is_typed=typed)
     body.add(b"1," * values)
     return body
 
@@ -47,7 +47,7 @@ def test_a_request_lets_go_of_all_it_counted() -> None:
 
 
 def test_json_of_many_objects_is_refused_before_all_of_it_is_there() -> None:
-    body = Admission(SETTINGS).body({}, is_json=True, is_typed=False)
+    body = Body(Admission(SETTINGS), {}, is_json=True, is_typed=False)
     body.add(b"[]" * MOST)
     with pytest.raises(Refusal, match="too much memory"):
         body.add(b"[]" * (SETTINGS.memory_bytes // OBJECT_BYTES - MOST))
@@ -57,7 +57,7 @@ def test_json_of_many_objects_is_refused_before_all_of_it_is_there() -> None:
 def test_json_has_a_limit_of_its_own(is_json: bool, most: int) -> None:
     def begin(length: int) -> Body:
         headers = {"content-length": str(length)}
-        return Admission(Settings()).body(headers, is_json=is_json, is_typed=False)
+        return Body(Admission(Settings()), headers, is_json=is_json, is_typed=False)
 
     begin(most)
     with pytest.raises(Refusal, match=f"may have {most} bytes; send"):
@@ -69,7 +69,7 @@ def test_json_has_a_limit_of_its_own(is_json: bool, most: int) -> None:
     [b'"a":0,', b'"a" :0,', b'"\\":":0,', b'"aaa\\\\":0,', b'"\\\\\\\\":0,', b"0,", b"[[[],"],
 )
 def test_json_that_takes_long_is_refused_before_all_of_it_is_there(value: bytes) -> None:
-    body = Admission(Settings()).body({}, is_json=True, is_typed=False)
+    body = Body(Admission(Settings()), {}, is_json=True, is_typed=False)
 
     def send() -> None:
         for _ in range(16):
@@ -85,7 +85,7 @@ def test_a_long_text_of_json_is_a_text(depth: int, count: int) -> None:
     text = json.dumps([{"id": 1, "name": "a cat"}] * count)
     for _ in range(depth - 1):
         text = json.dumps(text)
-    body = Admission(Settings()).body({}, is_json=True, is_typed=False)
+    body = Body(Admission(Settings()), {}, is_json=True, is_typed=False)
     body.add(json.dumps({"TEXT": text}).encode())
 
 

@@ -205,28 +205,6 @@ class Admission:
         finally:
             self._waiting -= 1
 
-    def body(
-        self,
-        headers: Mapping[str, str],
-        *,
-        is_json: bool,
-        is_typed: bool,
-        is_own: bool = False,
-        is_stranger: bool = False,
-    ) -> Body:
-        """Return what holds the body of a request; Refusal 413 where its length alone is too much.
-
-        Of JSON the values count too, and where they are typed, pydantic reads them, on an own route by FastAPI. A stranger sends no valid key
-        although the gateway asks for keys.
-        """
-        body = Body(
-            self, is_json=is_json, is_typed=is_typed, is_own=is_own, is_stranger=is_stranger
-        )
-        length = headers.get("content-length", "")
-        if length.isdecimal():
-            body.check_length(int(length))
-        return body
-
     def hold(self, more: int, size: int) -> None:
         """Count memory of a request that takes `size` with it; Refusal 413 where that is too much, 429 where all requests' is."""
         self.held_bytes += more
@@ -275,25 +253,31 @@ class Admission:
 class Body:
     """The body of a request. It counts as memory until the request is answered.
 
-    JSON counts with its objects, many times the size of its text, and has a limit of its own. If it is typed, it also leaves room for an error of each
-    value: for a moment, and for one request at a time.
+    JSON counts with its objects, many times the size of its text, and has a limit of its own. If it is typed, pydantic reads
+    it, or FastAPI on a route of the owner: so it leaves room for an error of each value, for one request at a time.
+    A stranger sends no valid key although the gateway asks for keys.
     """
 
     def __init__(
         self,
         admission: Admission,
+        headers: Mapping[str, str],
         *,
         is_json: bool,
         is_typed: bool,
-        is_own: bool,
-        is_stranger: bool,
+        is_own: bool = False,
+        is_stranger: bool = False,
     ) -> None:
+        """Raise Refusal if the length alone is too much."""
         self._admission, self._is_stranger = admission, is_stranger
         self._is_json, self._is_typed = is_json, is_typed
         self._cell_units = OWN_UNITS if is_own else CELL_UNITS
         self._length = self._size = self._room = 0
         self._json_length = self._units = 0
         self._parts: list[bytes] = []
+        length = headers.get("content-length", "")
+        if length.isdecimal():
+            self.check_length(int(length))
 
     def add(self, part: bytes) -> None:
         """Keep a part; Refusal 413 or 429 if it does not fit."""

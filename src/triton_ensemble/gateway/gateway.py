@@ -95,11 +95,12 @@ class Gateway:
         self.keys.check(call)
         bodies.check(call.headers, None if call.is_openai else self._raw)
         is_json = bodies.is_json(call.headers)
-        return self.admission.body(call.headers, is_json=is_json, is_typed=call.is_openai)
+        return Body(self.admission, call.headers, is_json=is_json, is_typed=call.is_openai)
 
     def admit_other(self, call: Call) -> Body:
         """Return what holds the body of another request; Refusal 401 for a long one without a key, which its route may need."""
-        return self.admission.body(
+        return Body(
+            self.admission,
             call.headers,
             is_json=bodies.is_json(call.headers),
             is_typed=True,
