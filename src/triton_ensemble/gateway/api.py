@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import ExitStack, asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from triton_ensemble.client import Arrays, Package
 from triton_ensemble.gateway import describe, observe, page
@@ -61,29 +61,21 @@ class Calls:
         if not f"{scope['path']}/".startswith(f"{self._root}/"):  # a proxy may have dropped it
             scope["path"] = self._root + scope["path"]
         try:
-            await self._follow(call, handler)
+            await self._read(call, handler)
+            await self._app(scope, call.replay, call.send)
         except BaseException as error:
             await _refuse(call, error)
         finally:
             call.end(path if handler else getattr(scope.get("route"), "path", "other"))
 
-    async def _follow(self, call: Call, handler: Handler | None) -> None:
+    async def _read(self, call: Call, handler: Handler | None) -> None:
         gateway = self._gateway
-        messages: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
-
-        async def receive() -> Message:
-            return messages.pop() if messages else await call.receive()
-
-        with ExitStack() as stack:
-            try:
-                body = gateway.admit(call) if handler else gateway.admit_other(call)
-                stack.enter_context(closing(body))
-                await gateway.read(call, body)
-                messages[0]["body"] = body.content()
-                call.respond = partial(handler, call, body) if handler else None
-            except Refusal as refusal:  # which Handlers sends
-                call.refusal = refusal
-            await self._app(call.scope, receive, call.send)
+        try:
+            call.body = body = gateway.admit(call) if handler else gateway.admit_other(call)
+            await gateway.read(call, body)
+            call.respond = partial(handler, call, body) if handler else None
+        except Refusal as refusal:  # which Handlers sends
+            call.refusal = refusal
 
 
 class Handlers:

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from triton_ensemble.gateway import observe
+from triton_ensemble.gateway.admission import Body
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.server.key_file import explain, read_keys
@@ -103,7 +104,7 @@ class Call:
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.scope, self._receive, self._send = scope, receive, send
+        self.scope, self.receive, self._send = scope, receive, send
         self.method, self.path = scope["method"], scope["path"][:PATH_CHARS]
         # Of a header that is there twice the first counts, as it does to Starlette.
         self.headers = {n.decode("latin-1"): v.decode("latin-1") for n, v in scope["headers"][::-1]}
@@ -114,10 +115,11 @@ class Call:
         self.seen: dict[str, object] = {}  # what else the log says of it
         self.has_key: bool | None = None  # once its key has been compared
         self.failed: int | None = None  # the status of a stream that failed after it began as a 200
+        self.body: Body | None = None  # once it is admitted
         self.refusal: Refusal | None = None  # of its head or its body
         self.respond: Callable[[], Awaitable[Response]] | None = None  # if it asks the pipeline
         self.given_up: Refusal | None = None
-        self._is_over = self._is_watched = False
+        self._is_over = self._is_watched = self._is_replayed = False
         self.status, self._size = GONE, 0
         self._task: asyncio.Task[object] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -135,7 +137,7 @@ class Call:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._give_up, late)
         more = True
         while more:
-            message = await self._receive()
+            message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise Refusal(400, CUT)
             if part := message.get("body", b""):
@@ -143,9 +145,13 @@ class Call:
             more = message.get("more_body", False)
         self._timer.cancel()
 
-    async def receive(self) -> Message:
-        """Return the next message of the server: that the client has left, once the body is read."""
-        return await self._receive()
+    async def replay(self) -> Message:
+        """Return the body, which is empty if it is refused, and then what the server says."""
+        if self._is_replayed:
+            return await self.receive()
+        self._is_replayed = True
+        content = self.body.content() if self.body and not self.refusal else b""
+        return {"type": "http.request", "body": content, "more_body": False}
 
     def watch(self) -> None:
         """Give the request up once its client leaves, and Triton's request with it."""
@@ -154,7 +160,7 @@ class Call:
             self._timer = asyncio.get_running_loop().call_later(WATCH_S, self._begin_to_watch)
 
     def _begin_to_watch(self) -> None:
-        self._watch = asyncio.ensure_future(self.receive())
+        self._watch = asyncio.ensure_future(self.receive())  # nothing else follows a body
         self._watch.add_done_callback(lambda _: self._give_up(Refusal(GONE, "the client has left")))
 
     def _give_up(self, refusal: Refusal) -> None:
@@ -173,7 +179,7 @@ class Call:
 
     async def refuse(self, refusal: Refusal) -> None:
         """Send what answers a request that gets no outputs."""
-        await self.make_response(refusal)(self.scope, self._receive, self.send)
+        await self.make_response(refusal)(self.scope, self.receive, self.send)
 
     def make_response(self, refusal: Refusal) -> Response:
         """Return what answers a request that gets no outputs."""
@@ -183,6 +189,8 @@ class Call:
     def end(self, route: str) -> None:
         """Count the request, and log a line without its content: id, method, path, status, and what else was seen."""
         self._is_over = True
+        if self.body:
+            self.body.close()
         if self._timer:
             self._timer.cancel()
         if self._watch:
