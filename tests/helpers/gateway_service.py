@@ -141,7 +141,7 @@ def gateway(
     ):
         service = Service(port, process, Path(log.name))
         try:
-            _wait(service)
+            wait_until(lambda: _is_up(service), within_s=60)
             yield service
         finally:
             with suppress(ProcessLookupError):
@@ -149,12 +149,9 @@ def gateway(
             process.wait(60)
 
 
-def _wait(service: Service) -> None:
-    end = time.monotonic() + 60
-    while not service.is_alive():
-        assert service.process.poll() is None, service.log.read_text()
-        assert time.monotonic() < end
-        time.sleep(0.1)
+def _is_up(service: Service) -> bool:
+    assert service.process.poll() is None, service.log.read_text()
+    return service.is_alive()
 
 
 def metric(service: Service, name: str, **labels: str) -> float:
@@ -165,20 +162,17 @@ def metric(service: Service, name: str, **labels: str) -> float:
     return sum(float(line.rpartition(" ")[2]) for line in found)
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool], within_s: float = 30) -> None:
     """Wait until something is so; what can't be connected to is not."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + within_s
     while True:
         with suppress(OSError):
             if condition():
                 return
         assert time.monotonic() < end
-        time.sleep(0.1)
+        time.sleep(0.05)
 
 
 def wait_for(service: Service, name: str, value: float, **labels: str) -> None:
     """Wait until a metric has a value."""
-    end = time.monotonic() + 30
-    while (found := metric(service, name, **labels)) != value:
-        assert time.monotonic() < end, f"{name} is {found}"
-        time.sleep(0.05)
+    wait_until(lambda: metric(service, name, **labels) == value)

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from gateway_service import Service, gateway, started
+from gateway_service import Service, gateway, started, wait_until
 from support import NOWHERE, Generate, Project, first_fast, free_port
 
 TRITON = f"grpc://127.0.0.1:{NOWHERE}"
@@ -83,10 +83,7 @@ def test_port_0_is_a_free_one(project: Project) -> None:
     with started(project, "--port=0", TRITON_URL=TRITON) as process:
         assert process.stdout
         [port] = re.findall(rb"http://127.0.0.1:([1-9]\d+)", process.stdout.readline())
-        service, end = Service(int(port), process), time.monotonic() + 30
-        while not service.is_alive():
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        wait_until(Service(int(port), process).is_alive)
 
 
 @pytest.mark.slow
