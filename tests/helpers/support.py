@@ -21,6 +21,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from copier.errors import UserMessageError
+from jinja2 import StrictUndefined, UndefinedError
 
 from triton_ensemble import catalog
 from triton_ensemble.cli import main
@@ -29,9 +30,6 @@ from triton_ensemble.repository.sources import iter_adapter_files
 from triton_ensemble.server.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
-UNDEFINED = (
-    "'dict object' has no attribute "  # how Copier prints the line of a template about an answer
-)
 NOWHERE = "1"  # a port on which no server answers
 VENV = Path(sys.prefix)
 # uv of the machine, or that of `make setup`; None: there is none.
@@ -261,8 +259,15 @@ UNUSUAL: dict[str, dict[str, Any]] = NAMED["unusual"]
 OPEN_DIMS: dict[str, Any] = NAMED["open dims"]
 
 
+def explain_undefined(key: str) -> str:
+    """Return what Jinja says of a key that a mapping does not have, which is how the template refuses answers."""
+    with pytest.raises(UndefinedError) as caught:
+        str(StrictUndefined(obj={}, name=key))
+    return str(caught.value)
+
+
 def problem(error: UserMessageError) -> str:
-    """Return the template's own line, which Copier prints behind UNDEFINED, as a Python literal."""
-    prefix, line = str(error)[: len(UNDEFINED)], str(error)[len(UNDEFINED) :]
-    assert prefix == UNDEFINED, error
-    return str(ast.literal_eval(line))
+    """Return the template's own line, which Copier prints as an undefined key."""
+    line = str(ast.literal_eval(str(error).removeprefix(explain_undefined("")[:-2])))
+    assert str(error) == explain_undefined(line)
+    return line

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from answers_support import GOOD
-from support import COPIER, UNDEFINED, run, step
+from support import COPIER, explain_undefined, run, step
 
 
 @pytest.mark.parametrize(
@@ -31,5 +31,5 @@ def test_the_command_prints_one_line(
         str(COPIER), "copy", "--defaults", *options, str(template), "p", cwd=tmp_path, NO_COLOR="1"
     )
     assert (command.returncode, command.stdout) == (1, "")
-    assert command.stderr.splitlines() == [f"{UNDEFINED}{line!r}"]
+    assert command.stderr.splitlines() == [explain_undefined(line)]
     assert not (tmp_path / "p").exists()

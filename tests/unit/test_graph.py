@@ -14,9 +14,13 @@ from copier._main import Worker
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from jinja2.sandbox import SandboxedEnvironment
-from support import OPEN_DIMS, step
+from support import OPEN_DIMS, PIPELINES, UNUSUAL, step
 
-Graph = Callable[..., dict[str, Any]]
+from triton_ensemble.adapter.typed import read_typed
+from triton_ensemble.pipeline.graph import Graph
+from triton_ensemble.pipeline.rules import rules
+
+MakeGraph = Callable[..., dict[str, Any]]
 AWKWARD = [
     "input.1",
     "Sigmoid:0",
@@ -53,7 +57,7 @@ def environment(template: Path) -> SandboxedEnvironment:
 
 
 @pytest.fixture(scope="module")
-def graph(environment: SandboxedEnvironment) -> Graph:
+def graph(environment: SandboxedEnvironment) -> MakeGraph:
     """Return what makes the graph of some tensors and steps, all other answers being the defaults."""
     macro: Any = environment.get_template("hooks/graph/graph.jinja").module
 
@@ -81,6 +85,20 @@ def identifier(environment: SandboxedEnvironment) -> Callable[[str], str]:
     return lambda name: str(macros.identifier(name))
 
 
+@pytest.mark.parametrize("name", PIPELINES | UNUSUAL)
+def test_it_has_the_fields_that_python_reads(name: str) -> None:
+    made = rules().answer((PIPELINES | UNUSUAL)[name])["graph"]
+    for each in (made, *made["inner"]):
+        read_typed(each, Graph)
+
+
+def test_a_field_of_another_type_is_found() -> None:
+    made = rules().answer({})["graph"]
+    made["steps"][1]["outputs"][0]["dims"] = None
+    with pytest.raises(ValueError, match=re.escape("steps[1].outputs[0].dims is null, not a list")):
+        read_typed(made, Graph)
+
+
 def names(parts: list[dict[str, Any]]) -> list[str]:
     return [part["name"] for part in parts]
 
@@ -90,7 +108,7 @@ def wires(bindings: list[dict[str, Any]]) -> dict[str, str | None]:
     return {binding["name"]: binding["tensor"] for binding in bindings}
 
 
-def test_steps_stand_in_the_order_in_which_they_are_given(graph: Graph) -> None:
+def test_steps_stand_in_the_order_in_which_they_are_given(graph: MakeGraph) -> None:
     steps = [step("c", ["A"], ["B"]), step("a", ["B"], ["C"]), step("b", ["B"], ["D"])]
     pipeline = graph(dict.fromkeys("ABCD", "FP32[1]"), steps)
     assert names(pipeline["steps"]) == ["c", "a", "b"]
@@ -98,7 +116,7 @@ def test_steps_stand_in_the_order_in_which_they_are_given(graph: Graph) -> None:
     assert [each["after"] for each in pipeline["steps"]] == [["a", "b"], [], []]
 
 
-def test_what_no_step_writes_comes_in_and_what_no_step_reads_goes_out(graph: Graph) -> None:
+def test_what_no_step_writes_comes_in_and_what_no_step_reads_goes_out(graph: MakeGraph) -> None:
     steps = [step("a", ["A", "C"], ["B", "D"]), step("b", ["B", "C"], ["E"])]
     pipeline = graph(dict.fromkeys("ABCDE", "FP32[1]"), steps)
     assert names(pipeline["inputs"]) == ["A", "C"]
@@ -113,7 +131,7 @@ def arrows(
     return [line.strip() for line in drawing.splitlines() if kind in line]
 
 
-def test_a_fan_that_joins_again(graph: Graph, environment: SandboxedEnvironment) -> None:
+def test_a_fan_that_joins_again(graph: MakeGraph, environment: SandboxedEnvironment) -> None:
     arms = [step(f"arm{i}", ["A"], [f"B{i}"]) for i in range(3)]
     join = step("join", ["B0", "B1", "B2"], ["C"])
     pipeline = graph(dict.fromkeys(["A", "B0", "B1", "B2", "C"], "FP32[1]"), [*arms, join])
@@ -125,7 +143,7 @@ def test_a_fan_that_joins_again(graph: Graph, environment: SandboxedEnvironment)
     ]
 
 
-def test_a_model_has_its_own_names_for_tensors(graph: Graph) -> None:
+def test_a_model_has_its_own_names_for_tensors(graph: MakeGraph) -> None:
     a = step("a", {"input": "A"}, {"output": "B"})
     b = step("b", {"input": "B"}, {"output": {"tensor": "C", "dims": [-1]}})
     pipeline = graph(dict.fromkeys("ABC", "FP32[4]"), [a, b])
@@ -135,7 +153,7 @@ def test_a_model_has_its_own_names_for_tensors(graph: Graph) -> None:
     assert [binding["dims"] for binding in pipeline["outputs"]] == [[4]]
 
 
-def test_an_output_that_the_pipeline_drops(graph: Graph) -> None:
+def test_an_output_that_the_pipeline_drops(graph: MakeGraph) -> None:
     unused = {"type": "INT64", "dims": [2, 3]}
     pipeline = graph(
         {"A": "FP32[1]", "B": "FP32[1]"}, [step("a", ["A"], {"B": "B", "features": unused})]
@@ -156,14 +174,14 @@ def test_an_output_that_the_pipeline_drops(graph: Graph) -> None:
     ],
 )
 def test_the_images_are_those_that_the_extras_use(
-    graph: Graph, extras: list[str], suffixes: list[str]
+    graph: MakeGraph, extras: list[str], suffixes: list[str]
 ) -> None:
     pipeline = graph(dict.fromkeys("AB", "FP32[1]"), [step("s", ["A"], ["B"])], extras=extras)
     assert [image["suffix"] for image in pipeline["container"]["built"]] == suffixes
 
 
 def test_the_same_tensor_at_two_inputs_of_a_step(
-    graph: Graph, environment: SandboxedEnvironment
+    graph: MakeGraph, environment: SandboxedEnvironment
 ) -> None:
     pipeline = graph(
         dict.fromkeys("ABC", "FP32[1]"),
@@ -183,12 +201,14 @@ def test_the_same_tensor_at_two_inputs_of_a_step(
         ({"type": "BOOL", "dims": [2]}, "BOOL", [2]),
     ],
 )
-def test_ways_to_write_a_tensor(graph: Graph, given: Any, type: str, dims: list[int]) -> None:
+def test_ways_to_write_a_tensor(graph: MakeGraph, given: Any, type: str, dims: list[int]) -> None:
     pipeline = graph({"A": given, "B": "FP32[1]"}, [step("a", ["A"], ["B"])])
     assert (pipeline["inputs"][0]["type"], pipeline["inputs"][0]["dims"]) == (type, dims)
 
 
-def test_a_step_has_the_batch_size_of_the_ensemble_unless_it_says_otherwise(graph: Graph) -> None:
+def test_a_step_has_the_batch_size_of_the_ensemble_unless_it_says_otherwise(
+    graph: MakeGraph,
+) -> None:
     steps = [step("a", ["A"], ["B"]), step("b", ["B"], ["C"], max_batch_size=64)]
     pipeline = graph(dict.fromkeys("ABC", "FP32[1]"), steps, max_batch_size=16)
     assert [s["max_batch_size"] for s in pipeline["steps"]] == [16, 64]
@@ -196,13 +216,13 @@ def test_a_step_has_the_batch_size_of_the_ensemble_unless_it_says_otherwise(grap
 
 @pytest.mark.parametrize(("version", "folder"), [(-1, 1), (1, 1), (3, 3)])
 def test_a_model_has_a_folder_of_the_version_that_is_called(
-    graph: Graph, version: int, folder: int
+    graph: MakeGraph, version: int, folder: int
 ) -> None:
     steps = [step("a", ["A"], ["B"], version=version)]
     assert graph({"A": "FP32[1]", "B": "FP32[1]"}, steps)["models"][0]["versions"] == [folder]
 
 
-def test_torch_is_a_package_of_projects_that_serve_torchscript_only(graph: Graph) -> None:
+def test_torch_is_a_package_of_projects_that_serve_torchscript_only(graph: MakeGraph) -> None:
     def packages(backend: str) -> str:
         tensors = {"A": "FP32[1]", "B": "FP32[1]"}
         return json.dumps(graph(tensors, [step("a", ["A"], ["B"], backend)])["packages"])
@@ -213,7 +233,7 @@ def test_torch_is_a_package_of_projects_that_serve_torchscript_only(graph: Graph
     assert "torch" not in packages("python")
 
 
-def test_the_example_gives_its_code_as_long_as_its_steps_are_unchanged(graph: Graph) -> None:
+def test_the_example_gives_its_code_as_long_as_its_steps_are_unchanged(graph: MakeGraph) -> None:
     tensors = {"INPUT": "FP32[4]", "FEATURES": "FP32[4]", "OUTPUT": "FP32[2]"}
     steps = [
         step("prepare", ["INPUT"], ["FEATURES"]),
@@ -223,7 +243,7 @@ def test_the_example_gives_its_code_as_long_as_its_steps_are_unchanged(graph: Gr
     assert graph({**tensors, "INPUT": "FP32[5]"}, steps)["example"] == ""
 
 
-def test_the_example_stays_where_a_model_has_other_names_for_its_tensors(graph: Graph) -> None:
+def test_the_example_stays_where_a_model_has_other_names_for_its_tensors(graph: MakeGraph) -> None:
     """Of its code the model file alone does not fit; a Python step's own names are its arguments."""
     tensors = {"INPUT": "FP32[4]", "FEATURES": "FP32[4]", "OUTPUT": "FP32[2]"}
     prepare = step("prepare", ["INPUT"], ["FEATURES"])
@@ -235,7 +255,7 @@ def test_the_example_stays_where_a_model_has_other_names_for_its_tensors(graph: 
     assert named["stub_sample"]
 
 
-def test_what_a_python_step_takes(graph: Graph) -> None:
+def test_what_a_python_step_takes(graph: MakeGraph) -> None:
     """It takes inputs, then what Triton adds to the requests of a sequence; texts are NumPy's on a GPU too."""
     start = {"kind": "CONTROL_SEQUENCE_START", "fp32_false_true": [0, 1]}
     tensors = {
@@ -273,7 +293,7 @@ def test_what_a_python_step_takes(graph: Graph) -> None:
     ],
 )
 def test_instances_of_onnx_on_a_cpu_have_a_thread_each(
-    graph: Graph, fields: dict[str, Any], threads: str | None
+    graph: MakeGraph, fields: dict[str, Any], threads: str | None
 ) -> None:
     steps = [step("a", ["A"], ["B"], "onnxruntime", **{"device": "cpu", **fields})]
     model_settings = graph({"A": "FP32[1]", "B": "FP32[1]"}, steps, gpu_count=1)["models"][0][
@@ -283,7 +303,7 @@ def test_instances_of_onnx_on_a_cpu_have_a_thread_each(
     assert values == ([threads] if threads else [])
 
 
-def test_a_step_without_a_batch_dimension_may_have_a_queue_policy(graph: Graph) -> None:
+def test_a_step_without_a_batch_dimension_may_have_a_queue_policy(graph: MakeGraph) -> None:
     policy = {"allow_timeout_override": True, "default_timeout_us": 9}
     batching = {"default_queue_policy": policy}
     steps = [step("a", ["A"], ["B"], max_batch_size=0, batching=batching)]
@@ -301,13 +321,13 @@ def test_a_step_without_a_batch_dimension_may_have_a_queue_policy(graph: Graph) 
     ],
 )
 def test_the_labels_of_the_machine_with_a_gpu(
-    graph: Graph, answers: dict[str, Any], labels: list[str]
+    graph: MakeGraph, answers: dict[str, Any], labels: list[str]
 ) -> None:
     steps = [step("a", ["A"], ["B"])]
     assert graph({"A": "FP32[1]", "B": "FP32[1]"}, steps, **answers)["runner"] == labels
 
 
-def test_types_have_names_of_their_own(graph: Graph) -> None:
+def test_types_have_names_of_their_own(graph: MakeGraph) -> None:
     tensors = {name: "FP32[1]" for name in "ABCDE"}
     wiring = zip(["read_image", "readImage", "read.image", "1st"], "ABCD", "BCDE", strict=True)
     models = graph(tensors, [step(name, [a], [b]) for name, a, b in wiring])["python_steps"]
@@ -319,7 +339,7 @@ def test_types_have_names_of_their_own(graph: Graph) -> None:
     ]
 
 
-def test_the_models_that_a_step_calls(graph: Graph, environment: SandboxedEnvironment) -> None:
+def test_the_models_that_a_step_calls(graph: MakeGraph, environment: SandboxedEnvironment) -> None:
     """A step calls another by its name, whatever model serves it."""
     tensors = {name: "FP32[1]" for name in "ABCD"}
     steps = [
@@ -337,7 +357,7 @@ def test_the_models_that_a_step_calls(graph: Graph, environment: SandboxedEnviro
     assert called == {"a_x2d_gain": one, "words": {**words, "decoupled": True}}
 
 
-def test_a_step_that_is_only_called_is_no_part_of_the_ensemble(graph: Graph) -> None:
+def test_a_step_that_is_only_called_is_no_part_of_the_ensemble(graph: MakeGraph) -> None:
     """It has a model, and no tensor of the pipeline; clients see of what it does only the sequence that goes through."""
     tensor = {"type": "FP32", "dims": [1]}
     called = {"decoupled": True, "sequence": {"direct": {}}, "batching": False, "max_batch_size": 1}
@@ -355,7 +375,7 @@ def test_a_step_that_is_only_called_is_no_part_of_the_ensemble(graph: Graph) -> 
     assert not pipeline["sequential"]  # its code may have sequences of its own
 
 
-def test_awkward_names_of_tensors_survive(graph: Graph) -> None:
+def test_awkward_names_of_tensors_survive(graph: MakeGraph) -> None:
     pipeline = graph(dict.fromkeys([*AWKWARD, "B"], "FP32[1]"), [step("a", AWKWARD, ["B"])])
     assert names(pipeline["steps"][0]["inputs"]) == AWKWARD
     assert sorted(names(pipeline["inputs"])) == sorted(AWKWARD)
@@ -363,7 +383,7 @@ def test_awkward_names_of_tensors_survive(graph: Graph) -> None:
     assert len(set(arguments)) == len(AWKWARD)
 
 
-def test_numbers_are_names_too(graph: Graph) -> None:
+def test_numbers_are_names_too(graph: MakeGraph) -> None:
     pipeline = graph({389: "FP32[1]", 390: "FP32[1]"}, [step("a", [389], {0: 390})])
     assert wires(pipeline["steps"][0]["outputs"]) == {"0": "390"}
     assert (names(pipeline["inputs"]), names(pipeline["outputs"])) == (["389"], ["390"])
@@ -405,14 +425,14 @@ def test_no_two_names_have_the_same_identifier(
     assert not keyword.iskeyword(word)
 
 
-def test_a_request_of_zeros_has_dims_that_all_steps_take(graph: Graph) -> None:
+def test_a_request_of_zeros_has_dims_that_all_steps_take(graph: MakeGraph) -> None:
     """Where the interface leaves one open, it is that of a step, also of one in a nested ensemble."""
     pipeline = graph(**OPEN_DIMS)
     sizes = {tensor["name"]: tensor.get("sizes") for tensor in pipeline["inputs"]}
     assert sizes == {"A": [3, 4, 1], "B": [5], "C": None}
 
 
-def test_what_is_written_has_the_sizes_that_are_read(graph: Graph) -> None:
+def test_what_is_written_has_the_sizes_that_are_read(graph: MakeGraph) -> None:
     """Of an output with dims that vary, where a reader or the interface has other sizes than 1."""
     tensors = {"A": "FP32[1]", "B": "FP32[1, 5, -1]", "C": "FP32[-1]", "D": "FP32[-1]", "E": "FP32[1]"}  # fmt: skip
     writes = {"b": {"tensor": "B", "dims": [-1, -1, -1]}, "c": "C", "d": "D"}
@@ -424,7 +444,7 @@ def test_what_is_written_has_the_sizes_that_are_read(graph: Graph) -> None:
     assert [output.get("sizes") for output in two["outputs"]] == [None]
 
 
-def test_an_output_of_a_shared_model_has_the_sizes_of_all_its_readers(graph: Graph) -> None:
+def test_an_output_of_a_shared_model_has_the_sizes_of_all_its_readers(graph: MakeGraph) -> None:
     """One model writes for the step that it is of, and for another that uses it."""
     tensors = {"A": "FP32[4]", "B": "FP32[-1]", "C": "FP32[3]", "D": "FP32[4]", "E": "FP32[1]"}
     one = step("one", {"a": "A"}, {"b": "B"})
@@ -436,7 +456,7 @@ def test_an_output_of_a_shared_model_has_the_sizes_of_all_its_readers(graph: Gra
 
 @pytest.mark.parametrize(("writes", "reads", "sizes"), [(4, 0, [2]), (0, 4, [3, 2])])
 def test_sizes_are_known_where_one_of_two_steps_has_a_batch_dimension(
-    graph: Graph, writes: int, reads: int, sizes: list[int]
+    graph: MakeGraph, writes: int, reads: int, sizes: list[int]
 ) -> None:
     """The first dim of the other is that of the rows."""
     tensors = {"A": "FP32[3, 4]", "B": "FP32[3, 2]", "C": "FP32[3, 1]"}
@@ -453,7 +473,7 @@ def test_sizes_are_known_where_one_of_two_steps_has_a_batch_dimension(
 
 
 def test_what_the_client_calls_tensors_and_the_ensemble(
-    graph: Graph, environment: SandboxedEnvironment
+    graph: MakeGraph, environment: SandboxedEnvironment
 ) -> None:
     """The client calls them as steps do, but for words that its methods have."""
     tensors = {"timeout": "FP32[1]", "timeout_": "FP32[1]", "a.b": "STRING[2]", "class": "BF16[1]"}
@@ -486,7 +506,7 @@ def test_what_the_client_calls_tensors_and_the_ensemble(
 
 
 @pytest.mark.slow
-def test_a_chain_of_a_thousand_steps(graph: Graph) -> None:
+def test_a_chain_of_a_thousand_steps(graph: MakeGraph) -> None:
     tensors = {f"T{i}": "FP32[1]" for i in range(1001)}
     steps = [step(f"s{i}", [f"T{i}"], [f"T{i + 1}"]) for i in range(1000)]
     pipeline = graph(tensors, steps)
@@ -495,7 +515,7 @@ def test_a_chain_of_a_thousand_steps(graph: Graph) -> None:
 
 
 @pytest.mark.slow
-def test_a_fan_of_two_thousand_tensors(graph: Graph) -> None:
+def test_a_fan_of_two_thousand_tensors(graph: MakeGraph) -> None:
     arms = [f"T{i}" for i in range(2000)]
     tensors = dict.fromkeys(["A", "B", *arms], "FP32[1]")
     pipeline = graph(tensors, [step("split", ["A"], arms), step("join", arms, ["B"])])

@@ -6,7 +6,7 @@ import json
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
-from typing import TypeVar, cast, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 T = TypeVar("T")
 NAMES = {str: "a text", int: "an integer", bool: "true or false", list: "a list", dict: "an object"}
@@ -26,7 +26,9 @@ def read_typed(value: object, kind: type[T], where: str = "") -> T:
     """Return a value of JSON as a TypedDict, a dataclass, or a type of their fields. Other fields stay, or are left out."""
     origin, inner = get_origin(kind) or kind, get_args(kind)
     result: object
-    if is_dataclass(kind):
+    if kind is Any:
+        result = value
+    elif is_dataclass(kind):
         result = kind(**_fields(value, kind, where))
     elif is_typeddict(kind):
         result = {**_test_candidate(value, dict, where), **_fields(value, kind, where)}

@@ -10,12 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from triton_ensemble.answers import Answers
 from triton_ensemble.change.kept import CONFLICTS, KEPT
 from triton_ensemble.change.owned import FOLLOWS, OwnedCode
 from triton_ensemble.change.project import Change
 from triton_ensemble.change.table import table
 from triton_ensemble.environment.lock import FACTS, LOCK, list_missing
+from triton_ensemble.pipeline.graph import Binding, Graph, Step
 from triton_ensemble.pipeline.rules import RefusedAnswers
 
 SPARSE = "some are outside your sparse checkout; to commit those too: git add --all --sparse"
@@ -97,9 +97,7 @@ def _describe_interface(change: Change) -> str:
     return re.sub(r"\n+", "\n", text).strip()
 
 
-def _list_unfit_tests(
-    change: Change, owned: OwnedCode, before: Answers, now: Answers
-) -> Iterator[str]:
+def _list_unfit_tests(change: Change, owned: OwnedCode, before: Graph, now: Graph) -> Iterator[str]:
     """Yield a line for each step that is called otherwise now, and each test of the owner's that imports it."""
     tests = {p for p in owned.imports if p.startswith("tests/") and p not in change.files.contents}
     described = _describe_steps(before)
@@ -109,7 +107,7 @@ def _list_unfit_tests(
                 yield f"{path}: {step} {words} now; change its test"
 
 
-def _list_unfit_scripts(change: Change, before: Answers, now: Answers) -> Iterator[str]:
+def _list_unfit_scripts(change: Change, before: Graph, now: Graph) -> Iterator[str]:
     """Yield a line for each model whose script stays, although the file that it makes is of another backend now."""
     stubs = {model["module"]: model["stub"] for model in before["made_models"]}
     for model in now["made_models"]:
@@ -130,17 +128,18 @@ def _list_unfit_lines(change: Change) -> Iterator[str]:
             yield from (f"{path}: {what}: {line.strip()}" for line in lines if len(lines) == 1)
 
 
-def _describe_steps(graph: Answers) -> dict[str, str]:
+def _describe_steps(graph: Graph) -> dict[str, str]:
     """Return what each Python step takes, returns and calls, in words, by its file."""
     return {f"steps/{step['module']}.py": _describe_step(step) for step in graph["python_steps"]}
 
 
-def _describe_step(step: Answers) -> str:
+def _describe_bindings(bindings: Iterable[Binding]) -> list[str]:
+    return [f"{each['argument']} {each['type']}{each['dims']}" for each in bindings]
+
+
+def _describe_step(step: Step) -> str:
     position = ["a SequencePosition"] * ("sequence" in step)
-    takes, returns = (
-        [f"{each['argument']} {each['type']}{each['dims']}" for each in step[side]]
-        for side in ("takes", "outputs")
-    )
+    takes, returns = map(_describe_bindings, (step["takes"], step["outputs"]))
     verb = "yields" if step["decoupled"] else "returns"
     words = [f"takes {', '.join(position + takes)}", f"{verb} {', '.join(returns)}"]
     return " and ".join(words + [f"calls {', '.join(step['called'])}"] * bool(step["called"]))

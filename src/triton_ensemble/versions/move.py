@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from triton_ensemble.change.stage import Stage
+from triton_ensemble.pipeline.graph import Graph
 from triton_ensemble.project import Project
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.change import Changes, bring
@@ -74,7 +75,7 @@ def _move(pipeline: Pipeline, name: str, changes: Iterable[str], roll: str) -> s
 
 def _tell_server(pipeline: Pipeline, name: str, changes: Iterable[str]) -> str:
     """Let the server load what has changed, by the model control API; NotMoved where that is not for it."""
-    graph = pipeline.answered["graph"]
+    graph: Graph = pipeline.answered["graph"]
     ensembles = [each["name"] for each in reversed(graph["ensembles"])]  # those inside come first
     changed = {path.split("/")[1] for path in changes if path.startswith("model_repository/")}
     callers = sorted(changed - {name} - {*ensembles})

@@ -12,6 +12,7 @@ import yaml
 from triton_ensemble.answers import FILE, Answers, UnreadableAnswers, load_yaml, read_answers
 from triton_ensemble.check.pipeline.check import read_saved_answers
 from triton_ensemble.pipeline.file import Place, set_values, steps_of
+from triton_ensemble.pipeline.graph import Step
 from triton_ensemble.pipeline.render import File, render
 from triton_ensemble.pipeline.rules import RefusedAnswers, rules
 from triton_ensemble.reading import read_bytes
@@ -121,7 +122,7 @@ class Pipeline:
     @property
     def models(self) -> dict[str, list[str]]:
         """The names of the steps that each model serves."""
-        models = self.answered["graph"]["models"]
+        models: list[Step] = self.answered["graph"]["models"]
         return {m["name"]: [s["name"] for s in m.get("steps", [m])] for m in models}
 
     @property

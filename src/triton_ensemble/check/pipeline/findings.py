@@ -12,6 +12,7 @@ from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.places import Where, find_place, split_lists
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.config import read_models
+from triton_ensemble.pipeline.graph import Graph
 from triton_ensemble.pipeline.render import render_configs, render_manifests
 from triton_ensemble.pipeline.rules import Rules
 
@@ -30,8 +31,9 @@ def write_repository(folder: Path, answered: Answers, configs: dict[str, str]) -
 
     `answered` are the answers they are rendered from, with `graph`.
     """
-    graph = answered["graph"]
-    versions = {each["name"]: each["versions"] for each in graph["models"] + graph["ensembles"]}
+    graph: Graph = answered["graph"]
+    versions = {each["name"]: each["versions"] for each in graph["models"]}
+    versions |= {each["name"]: each["versions"] for each in graph["ensembles"]}
     for name, config in configs.items():
         for version in versions.get(name, [1]):
             (folder / name / str(version)).mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ from triton_ensemble.check.pipeline.rules import problems_of_ensemble, problems_
 from triton_ensemble.check.pipeline.rules.openai import openai
 from triton_ensemble.check.pipeline.rules.stages import stages
 from triton_ensemble.pipeline.file import steps_of, tensors_of
+from triton_ensemble.pipeline.graph import Graph
 from triton_ensemble.pipeline.rules import Problem, Rules
 
 Place = tuple[str | int, ...]
@@ -45,7 +46,7 @@ def list_problems(answers: Answers, rules: Rules) -> Iterator[Problem]:
 
 def _check_wiring(answers: Answers, rules: Rules, whole: bool) -> Iterator[Problem]:
     """Yield what is wrong with how steps hang together, and then what only a file says, in steps without such a problem."""
-    graph = answers["graph"]
+    graph: Graph = answers["graph"]
     own = [*problems_of_ensemble(graph, answers)] if whole else []
     comparable = all(each.where[-1] != "reshape" for each in own)  # with what steps have
     found = own + rules.problems_of_wiring(answers, whole and comparable)

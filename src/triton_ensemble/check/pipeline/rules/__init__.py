@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
+from typing import cast
 
 from triton_ensemble.answers import Answers
 from triton_ensemble.check.pipeline.rules import wiring
@@ -19,9 +20,10 @@ from triton_ensemble.check.pipeline.rules.rows import rows
 from triton_ensemble.check.pipeline.rules.settings import release, settings, use
 from triton_ensemble.check.pipeline.rules.tensors import tensors
 from triton_ensemble.check.pipeline.rules.warmups import warmup
+from triton_ensemble.pipeline.graph import Graph, Step
 from triton_ensemble.pipeline.rules import Problem
 
-Rule = Callable[[Answers, Answers, Answers], Iterator[Problem]]
+Rule = Callable[[Step, Graph, Answers], Iterator[Problem]]
 OF_MODELS: tuple[Rule, ...] = (
     use,
     release,
@@ -35,23 +37,22 @@ OF_MODELS: tuple[Rule, ...] = (
     devices,
     tensors,
 )
-OF_ENSEMBLES: tuple[Rule, ...] = (config_of_ensemble,)
 OF_PIPELINES = (wiring.interface, wiring.tensors, wiring.decoupled, wiring.fused, rows)
 
 
-def problems_of_ensemble(graph: Answers, answers: Answers) -> Iterator[Problem]:
+def problems_of_ensemble(graph: Graph, answers: Answers) -> Iterator[Problem]:
     """Yield the first problem of the tensors of an ensemble, each alone."""
-    own = {**graph, "adopted": graph["given"].get("adopted")}
+    own = cast(Step, {**graph, "adopted": graph["given"].get("adopted")})
     for problem in _first((tensors,), own, graph, answers):
         yield problem.move_into([], "the ensemble ")
 
 
-def problems_of_file(graph: Answers, answers: Answers, whole: bool) -> Iterator[Problem]:
+def problems_of_file(graph: Graph, answers: Answers, whole: bool) -> Iterator[Problem]:
     """Yield the first problem of each step and of the ensemble, then the problems of the ensembles inside.
 
     `whole`: all steps are there, and nothing else is wrong, so that these have to hang together.
     """
-    for problem in _first(OF_ENSEMBLES, graph["given"], graph, answers):
+    for problem in islice(config_of_ensemble(graph), 1):
         yield problem.move_into(["ensemble"], "ensemble: ")
     for step in graph["steps"]:
         # One that shares a model has the problems of that one's; of a model that there is not, none is known.
@@ -67,5 +68,5 @@ def problems_of_file(graph: Answers, answers: Answers, whole: bool) -> Iterator[
             yield problem.move_into(["steps", inner["name"]], f"step {inner['name']}, inside: ")
 
 
-def _first(rules: Iterable[Rule], *of: Answers) -> Iterator[Problem]:
-    return islice(chain.from_iterable(rule(*of) for rule in rules), 1)
+def _first(rules: Iterable[Rule], step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
+    return islice(chain.from_iterable(rule(step, graph, answers) for rule in rules), 1)

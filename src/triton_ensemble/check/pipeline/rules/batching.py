@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triton_ensemble.answers import Answers
+from triton_ensemble.pipeline.graph import Graph, Step
 from triton_ensemble.pipeline.rules import Problem, problem
 
 
-def batching(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+def batching(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
     """A model has rows and one scheduler, which a config would drop otherwise."""
     given, sequence = step.get("batching"), step.get("sequence", {})
     settings = given if isinstance(given, dict) else {}
@@ -20,7 +21,7 @@ def batching(step: Answers, graph: Answers, answers: Answers) -> Iterator[Proble
         yield problem("direct-oldest", "sequence")
 
 
-def sequence(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+def sequence(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
     """Inputs that Triton adds to the requests of a sequence are not the model's own."""
     given, inputs = step.get("sequence", {}), {each["name"] for each in step["inputs"]}
     for place, key in (("control_input", "name"), ("state", "input_name")):

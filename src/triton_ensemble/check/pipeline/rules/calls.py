@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from triton_ensemble.answers import Answers
+from triton_ensemble.pipeline.graph import Graph, Step
 from triton_ensemble.pipeline.rules import Problem, nearest, problem
 
 
-def calls(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+def calls(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
     """Only a Python step calls, only steps, and none that waits for it."""
     by_name = {each["name"]: each for each in graph["steps"]}
     if step["calls"] and step["backend"] != "python":
@@ -20,7 +21,7 @@ def calls(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
         yield problem("calls-cycle", "calls", cycle=" -> ".join(cycle))
 
 
-def _find_cycle(step: Answers, by_name: Mapping[str, Answers]) -> list[str]:
+def _find_cycle(step: Step, by_name: Mapping[str, Step]) -> list[str]:
     """Return the shortest way from a step back to its own model; empty where there is none.
 
     Models that call each other wait for each other without end, once each instance of one does. The

@@ -7,23 +7,24 @@ from collections.abc import Iterator, Sequence
 
 from triton_ensemble import catalog
 from triton_ensemble.answers import Answers
+from triton_ensemble.pipeline.graph import Graph, Step
 from triton_ensemble.pipeline.rules import Problem, problem
 
 TEXT_OR_COMMENT = re.compile(r"\"(\\.|[^\"\\])*\"|'(\\.|[^'\\])*'|#[^\n]*")
 INNERMOST_BLOCK = re.compile(r"[{<\[][^{}<>\[\]]*[}>\]]")
 
 
-def config(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+def config(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
     """The text of a model."""
     written = ["name", "max_batch_size", *step["settings"]]
     written += ["platform"] * bool(step["platform"]) + ["backend"] * (step["backend"] != "auto")
     yield from _problems(step["config"], written)
 
 
-def config_of_ensemble(given: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+def config_of_ensemble(graph: Graph) -> Iterator[Problem]:
     """The text of the ensemble."""
     written = ["name", "platform", "max_batch_size", "ensemble_scheduling", *graph["settings"]]
-    yield from _problems(given.get("config", ""), written)
+    yield from _problems(graph["given"].get("config", ""), written)
 
 
 def _problems(text: str, written: Sequence[str]) -> Iterator[Problem]:

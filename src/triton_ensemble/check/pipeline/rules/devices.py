@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from triton_ensemble.answers import Answers
 from triton_ensemble.check.dims import is_same_dims
+from triton_ensemble.pipeline.graph import Graph, Step
 from triton_ensemble.pipeline.rules import Problem, nearest, problem
 
 
-def devices(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+def devices(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
     """There are GPUs for a step that asks for them, and the config has those that it names."""
     groups, gpus = step["groups"], step.get("gpus", [])
     if gpus and groups:
@@ -22,7 +23,7 @@ def devices(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem
             yield problem("no-gpu", *place, "device")
 
 
-def engine(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+def engine(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
     """An engine is built for sizes of every dim that varies; its other sizes equal the dims."""
     if "trtexec" not in step:
         return

@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from triton_ensemble.answers import Answers
+from triton_ensemble.pipeline.graph import SIDES, Binding, Graph, Side
 from triton_ensemble.pipeline.rules import Problem, nearest, problem
 
 
 class Role(NamedTuple):
     """The kind of tensor that a field of a route names: an input or output of certain types, a single value or a vector."""
 
-    side: str
+    side: Side
     types: tuple[str, ...]
     is_vector: bool = False
 
-    def fits(self, tensor: Answers) -> bool:
+    def fits(self, tensor: Binding) -> bool:
         """Return whether a tensor of the graph is of this kind."""
         dims = tensor["dims"]
         return tensor["type"] in self.types and len(dims) == 1 and (self.is_vector or dims == [1])
@@ -38,13 +39,13 @@ ROLES = {
 }  # fmt: skip
 
 
-def openai(graph: Answers, answers: Answers) -> Iterator[Problem]:
+def openai(graph: Graph, answers: Answers) -> Iterator[Problem]:
     """Each tensor that a route names exists in the pipeline, with a type and dims that the route can fill or return."""
     routes = answers.get("openai") or {}
     if routes and (why := _explain_why_not(graph, answers)):
         yield problem("openai-without", "openai", why=why[0], write=why[1])
         return
-    sides = {side: {each["name"]: each for each in graph[side]} for side in ("inputs", "outputs")}
+    sides = {side: {each["name"]: each for each in graph[side]} for side in SIDES}
     for route, tensors in routes.items():
         for field, role in ROLES[route].items():
             have, name = sides[role.side], str(tensors.get(field, ""))
@@ -67,7 +68,7 @@ def openai(graph: Answers, answers: Answers) -> Iterator[Problem]:
                 yield problem("openai-needed", "openai", route, route=route, name=name)
 
 
-def _explain_why_not(graph: Answers, answers: Answers) -> tuple[str, str] | None:
+def _explain_why_not(graph: Graph, answers: Answers) -> tuple[str, str] | None:
     """Return why no route can be served, and what to write instead."""
     if "gateway" not in answers["extras"]:
         return "the project has no gateway", "add `gateway` to `extras`, or drop `openai`"

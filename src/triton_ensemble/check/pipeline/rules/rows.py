@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, permutations
 from typing import NamedTuple
 
 from triton_ensemble.answers import Answers
 from triton_ensemble.check.dims import is_same_dims
+from triton_ensemble.pipeline.graph import Binding, Graph, Side, Step
 from triton_ensemble.pipeline.rules import Problem, problem
 
-USES = (("has", "inputs"), ("has", "outputs"), ("writes", "outputs"), ("reads", "inputs"))
+USES: tuple[tuple[str, Side], ...] = (
+    ("has", "inputs"),
+    ("has", "outputs"),
+    ("writes", "outputs"),
+    ("reads", "inputs"),
+)
 
 
 class Use(NamedTuple):
     """How the ensemble `has` a tensor, behind its reshape, or how a step `reads` or `writes` it."""
 
-    owner: Answers
+    owner: Step | Graph
     verb: str
-    side: str
-    binding: Answers
+    side: Side
+    binding: Binding
     dims: list[int]
 
     @property
@@ -38,26 +44,27 @@ class Use(NamedTuple):
         return f"{self.binding['type']}{self.dims}{' in each row' * self.batches}"
 
 
-Uses = Mapping[str, list[Use]]  # by tensor
+Uses = Mapping[str | None, list[Use]]  # by tensor
 
 
-def rows(graph: Answers) -> Iterator[Problem]:
+def rows(graph: Graph) -> Iterator[Problem]:
     """The first problem of each step, of a pipeline whose dims are right, with or without a batch dimension."""
     uses: Uses = defaultdict(list)
     for verb, side in USES:
-        for owner in [graph] if verb == "has" else graph["steps"]:
+        owners: Iterable[Step | Graph] = [graph] if verb == "has" else graph["steps"]
+        for owner in owners:
             for each in owner[side] if owner.get("declare", True) else ():
                 reshape = each["reshape"] if verb == "has" else None
                 if each["tensor"] is not None:
                     dims = each["dims"] if reshape is None else reshape
                     uses[each["tensor"]].append(Use(owner, verb, side, each, dims))
     found: dict[str, Problem] = {}
-    for step, each in chain(_find_lost_rows(graph, uses), _find_changed_rows(graph, uses)):
-        found.setdefault(step, each)
-    yield from (each.move_into_step(step) for step, each in found.items())
+    for step, wrong in chain(_find_lost_rows(graph, uses), _find_changed_rows(graph, uses)):
+        found.setdefault(step, wrong)
+    yield from (wrong.move_into_step(step) for step, wrong in found.items())
 
 
-def _find_lost_rows(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]:
+def _find_lost_rows(graph: Graph, uses: Uses) -> Iterator[tuple[str, Problem]]:
     """Triton takes the batch dimension off for a model that has none, and of several rows answers none."""
     pairs = chain.from_iterable(permutations(each, 2) for each in uses.values())
     for one, two in sorted(pairs, key=lambda pair: pair[0].side):
@@ -67,7 +74,7 @@ def _find_lost_rows(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]
         if step is graph or one.batches == two.batches:
             continue
         if not is_same_dims(flat.dims, [-1, *batched.dims]):
-            if two.verb != "reads" and not step["adopted"] and graph["max_batch_size"] > 1:
+            if two.verb != "reads" and not step.get("adopted") and graph["max_batch_size"] > 1:
                 words |= {"verb": one.verb, "own": str(one)}
                 yield step["name"], problem("single-rows", *at, **words)
         elif flat is two and "sequence" in step and flat.dims[0] > 1:
@@ -77,9 +84,9 @@ def _find_lost_rows(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]
             yield step["name"], problem("more-rows", *at, **words)
 
 
-def _find_changed_rows(graph: Answers, uses: Uses) -> Iterator[tuple[str, Problem]]:
+def _find_changed_rows(graph: Graph, uses: Uses) -> Iterator[tuple[str, Problem]]:
     """A Python step that batches writes as many rows as it reads, also where the dims of others have the rows."""
-    written: dict[str, int] = {}
+    written: dict[str | None, int] = {}
     for step in graph["steps"]:
         if not step["max_batch_size"] or step["backend"] != "python" or step["adopted"]:
             continue

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 from triton_ensemble import catalog
 from triton_ensemble.answers import Answers
+from triton_ensemble.pipeline.graph import Graph, Step
 from triton_ensemble.pipeline.rules import Problem, problem
 
 
-def use(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+def use(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
     """The ensemble may hand a model its rows, and asks for a version that it serves."""
     rows, most = step["max_batch_size"], graph["max_batch_size"]
     if 0 < rows < most and not step["aside"]:
         yield problem("rows", "max_batch_size", most=most, max_batch_size=rows)
     if step["version"] not in (-1, *step["versions"]):
-        words = {"version": step["version"], "versions": step["versions"]}
-        yield problem("version", "version", **words)
+        yield problem("version", "version", version=step["version"], versions=step["versions"])
 
 
-def release(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+def release(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
     """The release has a backend for what the file is."""
     release = answers["triton_release"]
     for later, row in catalog.table("releases").items():
@@ -28,7 +28,7 @@ def release(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem
                 yield problem("release", "file", feature=feature, since=later, release=release)
 
 
-def settings(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+def settings(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
     """Its file, and whether it declares its tensors."""
     backend, file, adopted = step["backend"], step["file"], step["adopted"]
     if backend == "python" and file != "model.py" and not adopted:

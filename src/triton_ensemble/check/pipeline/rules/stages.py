@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from triton_ensemble.answers import Answers
 from triton_ensemble.pipeline.file import steps_of
+from triton_ensemble.pipeline.graph import Graph
 from triton_ensemble.pipeline.rules import Problem, nearest, problem
 
 
-def stages(graph: Answers, answers: Answers) -> Iterator[Problem]:
+def stages(graph: Graph, answers: Answers) -> Iterator[Problem]:
     """Yield what of the stages the image of the pipeline can't be."""
     inside = [each for _, each in steps_of(answers)]
     names = [each["name"] for each in inside if "model" not in each and "steps" not in each]
@@ -33,7 +34,6 @@ def stages(graph: Answers, answers: Answers) -> Iterator[Problem]:
             yield problem("stage-models", "stages", stage["name"], stage=stage["name"], name=name)
         for name, versions in stage["models"].items():
             if missing := set(versions) - set(models.get(name, versions)):
-                words = {"stage": stage["name"], "name": name, "version": min(missing)}
-                yield problem(
-                    "stage-version", "stages", stage["name"], "steps", name, "versions", **words
-                )
+                place = ("stages", stage["name"], "steps", name, "versions")
+                words = {"stage": stage["name"], "name": name}
+                yield problem("stage-version", *place, version=min(missing), **words)

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from triton_ensemble import catalog
 from triton_ensemble.answers import Answers
 from triton_ensemble.check.dims import segments
+from triton_ensemble.pipeline.graph import Graph, Side, Step
 from triton_ensemble.pipeline.rules import Problem, problem
 
-OTHER = {"inputs": "outputs", "outputs": "inputs"}
+OTHER: dict[Side, Side] = {"inputs": "outputs", "outputs": "inputs"}
 
 
-def tensors(owner: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+def tensors(owner: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
     """A tensor has the fields of its side; a reshape keeps the values, labels lie beside the config."""
     fields = catalog.table("bindings")
     for at, each in ((side, each) for side in OTHER for each in owner[side]):
@@ -29,9 +30,9 @@ def tensors(owner: Answers, graph: Answers, answers: Answers) -> Iterator[Proble
             yield problem("reshape-segments" if -1 in dims else "reshape-values", *place, **words)
         if reshape == [] and not owner["max_batch_size"]:
             yield problem("reshape-scalar", at, name, "reshape", name=name)
-        if "/" in each.get("labels", "") and not owner["adopted"]:
+        if "/" in (each.get("labels") or "") and not owner["adopted"]:
             yield problem("labels-folder", at, name, "labels", labels=each["labels"])
 
 
-def _is_optional(tensor: str | None, graph: Answers) -> bool:
-    return bool(graph["tensors"].get(tensor, {}).get("optional"))
+def _is_optional(tensor: str | None, graph: Graph) -> bool:
+    return bool(graph["tensors"].get(tensor or "", {}).get("optional"))

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from triton_ensemble.answers import Answers
 from triton_ensemble.check.dims import is_same_dims
+from triton_ensemble.pipeline.graph import Graph, Step
 from triton_ensemble.pipeline.rules import Problem, nearest, problem
 
 
-def warmup(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]:
+def warmup(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
     """A warmup has the inputs of the model, with its dims, also where the config leaves them out."""
     names = [each["name"] for each in step["inputs"]]
     for i, each in enumerate(step.get("warmup", [])):
@@ -25,5 +26,5 @@ def warmup(step: Answers, graph: Answers, answers: Answers) -> Iterator[Problem]
             if name not in given and not own["optional"]:
                 yield problem("warmup-missing", *place, "inputs", name=name)
             if dims and own["dims"] and not is_same_dims(dims, own["dims"]):
-                at, words = [*place, "inputs", name, "dims"], {"name": name, "dims": own["dims"]}
-                yield problem("warmup-dims", *at, given=dims, **words)
+                at, words = [*place, "inputs", name, "dims"], {"name": name}
+                yield problem("warmup-dims", *at, given=dims, dims=own["dims"], **words)

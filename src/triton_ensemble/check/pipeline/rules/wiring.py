@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble.answers import Answers
+from triton_ensemble.pipeline.graph import Graph
 from triton_ensemble.pipeline.rules import Problem, problem
 
 
-def interface(graph: Answers) -> Iterator[Problem]:
+def interface(graph: Graph) -> Iterator[Problem]:
     """Steps read each input of the ensemble, and no step writes it."""
     for name in (each["name"] for each in graph["inputs"]):
         if name in graph["writers"]:
@@ -17,36 +17,38 @@ def interface(graph: Answers) -> Iterator[Problem]:
             yield problem("input-unread", "inputs", name, name=name)
 
 
-def tensors(graph: Answers) -> Iterator[Problem]:
+def tensors(graph: Graph) -> Iterator[Problem]:
     """A step reads or writes each tensor."""
     for name in graph["tensors"]:
         if name not in graph["readers"] and name not in graph["writers"]:
             yield problem("tensor-unused", "tensors", name, name=name)
 
 
-def decoupled(graph: Answers) -> Iterator[Problem]:
+def decoupled(graph: Graph) -> Iterator[Problem]:
     """A decoupled step answers as often as it likes, so what comes of it meets nothing else.
 
     Neither in a step nor among the outputs, which clients read.
     """
     origin: dict[str, str] = {}  # of each tensor, the decoupled step that it comes of
-    clients = {"read": [each["tensor"] for each in graph["outputs"]], "written": []}
-    for step in (*graph["steps"], clients):
+    reads = [(step, step["read"]) for step in graph["steps"]]
+    for step, read in (*reads, (None, [each["name"] for each in graph["outputs"]])):
         first: dict[str, str] = {}
-        for tensor in step["read"]:
+        for tensor in read:
             first.setdefault(origin.get(tensor, ""), tensor)
         source = next(filter(None, first), "")
         for other in (each for each in first if each != source):
             words = {"source": source, "one": first[source], "other": first[other]}
-            if step is clients:
+            if step is None:
                 yield problem("decoupled-outputs", "outputs", first[other], **words)
             else:
                 found = problem("decoupled-step", "inputs", first[other], **words)
                 yield found.move_into_step(step["name"])
-        origin |= dict.fromkeys(step["written"], step["name"] if step.get("decoupled") else source)
+        if step:
+            own = step["name"] if step.get("decoupled") else source
+            origin |= dict.fromkeys(step["written"], own)
 
 
-def fused(graph: Answers) -> Iterator[Problem]:
+def fused(graph: Graph) -> Iterator[Problem]:
     """A step that asks to be fused is."""
     for name, why in graph["unfused"]:
         yield problem("unfused", "fuse", why=why).move_into_step(name)
