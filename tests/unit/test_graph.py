@@ -375,6 +375,18 @@ def test_a_step_that_is_only_called_is_no_part_of_the_ensemble(graph: MakeGraph)
     assert not pipeline["sequential"]  # its code may have sequences of its own
 
 
+def test_a_step_has_the_sizes_of_the_model_inside_that_serves_it(graph: MakeGraph) -> None:
+    read = {"tensor": "D", "dims": [7]}
+    inside = [step("m", {"x": "B"}, {"y": "D"}, fuse=False), step("v", {"D": read}, ["C"])]
+    tensors = dict.fromkeys("ABCDE", "FP32[-1]")
+    steps = [
+        step("a", ["A"], ["B"]),
+        step("inner", ["B"], ["C"], "ensemble", tensors=tensors, steps=inside),
+        {"name": "w", "model": "m", "inputs": {"x": "C"}, "outputs": {"y": "E"}},
+    ]
+    assert graph(tensors, steps)["steps"][-1]["outputs"][0]["sizes"] == [7]
+
+
 def test_awkward_names_of_tensors_survive(graph: MakeGraph) -> None:
     pipeline = graph(dict.fromkeys([*AWKWARD, "B"], "FP32[1]"), [step("a", AWKWARD, ["B"])])
     assert names(pipeline["steps"][0]["inputs"]) == AWKWARD
