@@ -11,11 +11,11 @@ ROOT = Path(__file__).resolve().parents[1]
 Answers = dict[str, Any]
 
 
-def chain(steps: int) -> Answers:
-    """Return the answers of steps that each read what the one before writes."""
+def chain(steps: int, **fields: Any) -> Answers:
+    """Return the answers of steps that each read what the one before writes, with more fields for each."""
     return {
         "tensors": {f"T{i}": "FP32[4]" for i in range(steps + 1)},
-        "steps": [step(i, [f"T{i}"], [f"T{i + 1}"]) for i in range(steps)],
+        "steps": [step(i, [f"T{i}"], [f"T{i + 1}"]) | fields for i in range(steps)],
     }
 
 

@@ -25,29 +25,9 @@ TEXT = "The food was great, but we waited for an hour."
 CORES = len(os.sched_getaffinity(0))
 Answers = dict[str, Any]
 
-TRIVIAL = """class Step:
-    def __init__(self, context):
-        pass
-
-    def __call__(self, {name}):
-        return {{"{result}": {name}}}
-"""
 SEPARATE = {"fuse": False}
 FUSED = {"fuse": True}
 NO_DELAY = {"batching": {"max_queue_delay_us": 0}}
-
-
-def trivial(steps: int, **fields: Any) -> Answers:
-    """A chain of steps that return their input, 16 bytes."""
-    return {
-        "project_name": "served",
-        "tensors": {f"T{i}": "FP32[4]" for i in range(steps + 1)},
-        "steps": [
-            {"name": f"s{i}", "backend": "python", "inputs": [f"T{i}"], "outputs": [f"T{i + 1}"]}
-            | fields
-            for i in range(steps)
-        ],
-    }
 
 
 def pipeline(work: str, *instances: int, ensemble: bool = True, **fields: Any) -> Answers:
@@ -76,14 +56,9 @@ def model_file(answers: Answers) -> str:
 def project(source: str, answers: Answers, folder: Path) -> Path:
     """A generated project with the code of its steps, its repository complete."""
     copier.run_copy(source, folder, data=answers, defaults=True, quiet=True)
-    for step in answers["steps"] if answers.get("starting_pipeline", "my-own") == "my-own" else ():
-        name = step["name"]
-        code = HERE / "photo" / f"{name}.py"
-        where = folder / ("steps" if step["backend"] == "python" else "models") / f"{name}.py"
-        if code.exists():
-            shutil.copy(code, where)
-        else:
-            where.write_text(TRIVIAL.format(name=step["inputs"][0], result=step["outputs"][0]))
+    if answers["starting_pipeline"] == "my-own":
+        for code in (HERE / "photo").glob("*.py"):
+            shutil.copy(code, folder / ("models" if code.stem == "classify" else "steps"))
     for made in sorted(folder.parent.glob("*/model_repository/*/1/**/model.onnx"))[:1]:
         own = folder / "model_repository" / model_file(answers)
         own.parent.mkdir(parents=True, exist_ok=True)

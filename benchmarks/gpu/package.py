@@ -15,7 +15,7 @@ import onnx
 from onnx import numpy_helper
 
 from benchmarks.fusion import works
-from benchmarks.generation import ROOT, template
+from benchmarks.generation import ROOT, chain, template
 
 PACKAGES = """nvidia-pytriton numpy tritonclient grpcio protobuf python-rapidjson pyyaml jinja2 tqdm
 markupsafe jinja2-ansible-filters tokenizers pillow typing-extensions fastapi starlette uvicorn h11
@@ -84,8 +84,9 @@ def list_projects() -> dict[str, works.Answers]:
             found[f"{kind}-{variant}"] = answers = works.pipeline(kind, *[instances] * 3, **fields)
             answers["steps"][1].update({"device": "cpu"} if variant == "cpu" else ON_GPU)
     for variant, fields in CHAINS.items():
-        found[f"ten-{variant}"] = answers = works.trivial(10, **(works.FUSED | fields))
+        found[f"ten-{variant}"] = answers = chain(10, **(works.FUSED | fields))
         answers["tensors"] = dict.fromkeys(answers["tensors"], "FP32[150528]")  # 224 x 224 x 3
+        answers["project_name"] = "served"
     found["ten-torch-claims"]["steps"][0].update(WARMUP)
     return {name: {**answers, "gpu_count": 1} for name, answers in found.items()}
 

@@ -12,18 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from tritonclient.http import (  # type: ignore[import-untyped]
-    InferenceServerClient,
-    InferInput,
-    InferRequestedOutput,
-)
+from tritonclient.http import InferenceServerClient  # type: ignore[import-untyped]
 
 from benchmarks.fusion.works import CORES
 from benchmarks.peers.environments import LIBRARIES, ROOT, SERVERS, environment
 from benchmarks.peers.serving import Forms, Reads, Served, over_http, program, wait
 from benchmarks.peers.works import HERE, Projects, Work
 from benchmarks.processes import started
-from benchmarks.wrk import Request
+from benchmarks.wrk import Request, http_request
 from triton_ensemble.server.ports import free_ports
 
 JSON = {"Content-Type": "application/json"}
@@ -46,12 +42,7 @@ def in_json(path: str, around: Any) -> Forms:
 
 def tensor(model: str, name: str, outputs: Sequence[str], row: bytes) -> Request:
     """Return the request of a row over Triton's protocol, as its own client sends it."""
-    given = InferInput(name, [1, 1], "BYTES")
-    given.set_data_from_numpy(np.array([[row]], np.object_))
-    wanted = [InferRequestedOutput(output, binary_data=True) for output in outputs]
-    body, length = InferenceServerClient.generate_request_body([given], outputs=wanted)
-    headers = {"Inference-Header-Content-Length": str(length)}
-    return Request(f"/v2/models/{model}/infer", bytes(body), headers)
+    return http_request(model, name, np.array([[row]], np.object_), outputs)
 
 
 def tensors(work: Work, body: bytes, json_length: int) -> dict[str, Any]:

@@ -129,7 +129,8 @@ def test_an_item_measures_on_the_cpu_and_says_so(tmp_path: Path, name: str, note
     (tmp_path / "template").mkdir()
     source, folder = template(tmp_path / "template"), tmp_path / "projects" / name
     package.make_project(source, name, package.list_projects()[name], folder)
-    configs = [path.read_text() for path in folder.glob("model_repository/s[0-9]*/config.pbtxt")]
+    configs = [path.read_text() for path in folder.glob("model_repository/step*/config.pbtxt")]
+    assert configs
     assert all("KIND_GPU" in text for text in configs)
     for field in ("rate_limiter", "gpus: [ 0 ]"):
         assert all((field in text) == (name == "ten-torch-claims") for text in configs), field
