@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support import Generate, Project, call, mounted
+from support import SOURCES, Generate, Project, call, mounted, variables
 from update_support import ONE, TWO, answers, managed
 
 from triton_ensemble.change.owned import FOLLOWS
@@ -22,25 +24,25 @@ START: dict[str, Any] = {
     "extras": ["gateway"],
 }
 CONFIG = "model_repository/one/config.pbtxt"
-# A kill of this process at a move of a file, the nth one. The second half of an update is this program again.
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from triton_ensemble.change import update
-from triton_ensemble.cli import main
 
-def move(path, target, left=list(range(int(sys.argv[1])))):
-    if not left:
-        os.kill(os.getpid(), signal.SIGKILL)
-    left.pop()
-    return moves[move_name](path, target)
 
-moves = {name: getattr(Path, name) for name in ("rename", "replace")}
-for move_name in moves:
-    setattr(Path, move_name, lambda path, target, name=move_name: (globals().update(move_name=name), move(path, target))[1])
-update._replace = lambda command, environment: os.execve(sys.executable, [*sys.orig_argv[:4], *command[3:]], environment)
-main(sys.argv[2:])
-"""
+def break_off(
+    at: int, by: int = signal.SIGKILL, file: str = "", sources: Path = SOURCES
+) -> dict[str, str]:
+    """Return variables with which a command breaks off at a move of a file, or at a file of this name."""
+    path = f"src:{sources}:{Path(__file__).with_name('breaks')}"
+    return variables(PYTHONPATH=path, BREAK_AT=str(at), BREAK_BY=str(int(by)), BREAK_FILE=file)
+
+
+def run_broken(
+    project: Project, *words: str, at: int, **more: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of the toolkit that breaks off, as `break_off` says."""
+    command = (sys.executable, "-m", "triton_ensemble", *words)
+    environment = break_off(at, **more)
+    return subprocess.run(
+        command, cwd=project.path, env=environment, capture_output=True, text=True
+    )
 
 
 @pytest.fixture

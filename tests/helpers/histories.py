@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import copier
 import yaml
-from apply_support import KILLED
+from apply_support import run_broken
 from support import Project, Said, call, run, step, succeed
 from update_support import managed
 from wheels import pack_wheel
@@ -32,12 +32,7 @@ from triton_ensemble.reading import iter_files
 ANSWERS = ".copier-answers.yml"
 VERSIONS = ("v1.0.0", "v1.1.0", "v1.2.0", "v1.3.0")
 CONFLICTS = ".apply/conflicts/"
-# Break off at the latest when all files are moved, and once: what failed is undone.
-IF_BROKEN = 'if (not left or Path(target).name == "last") and not left.extend(range(9999)):'
-KILL, FAIL = (
-    "os.kill(os.getpid(), signal.SIGKILL)",
-    'raise OSError(28, "No space left on device", "a file")',
-)
+FULL_DISK = 0  # in place of a signal
 # What a broken command may leave: edits that are kept twice, and the text that was applied.
 ASIDE = (".apply/kept/", ".apply/last/", ".apply/pipeline.yml", ".apply/.gitignore")
 EXTRAS = sorted(catalog.table("extras").keys() - {"ray"})
@@ -379,20 +374,24 @@ class History:
         self.state, self.text = new, (self.project / "pipeline.yml").read_bytes()
         return said
 
+    @property
+    def sources(self) -> Path:
+        """The toolkit of the project's version."""
+        return self.fresh.source(self.state.version) / "src"
+
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run the toolkit of the project's version."""
-        path = f"src:{self.fresh.source(self.state.version) / 'src'}"
+        path = f"src:{self.sources}"
         command = (sys.executable, *words)
         return run(*command, cwd=self.project.path, PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1")
 
     def break_off(self, *words: str) -> None:
         """A command is killed, or fails, as it moves a file: all is as it was, at once or when it is undone."""
         before = self.contents()
-        kill = self.random.choice([KILL, KILL, FAIL])
-        program = KILLED.replace("if not left:", IF_BROKEN).replace(KILL, kill)
+        by = self.random.choice([signal.SIGKILL, signal.SIGKILL, FULL_DISK])
         at = self.random.randrange(40)
-        self.log.append(f"  broken off at {at}: {words} {kill}")
-        process = self.run("-c", program, str(at), *words)
+        self.log.append(f"  broken off at {at}: {words} {by}")
+        # At the latest when all files are moved.
+        process = run_broken(self.project, *words, at=at, by=by, file="last", sources=self.sources)
         with alone(self.project.path) as was_killed:
             FIGURES["undone"] += was_killed
         if process.returncode == -signal.SIGKILL:
@@ -414,7 +413,7 @@ class History:
         now = managed(self.project)
         words = (self.random.choice(["apply", "update"]), "--undo")
         if self.random.random() < 0.3:
-            self.run("-c", KILLED, str(self.random.randrange(40)), *words)
+            run_broken(self.project, *words, at=self.random.randrange(40), sources=self.sources)
             with alone(self.project.path) as was_killed:
                 FIGURES["killed undos"] += was_killed
         elif (said := self.run("-m", "triton_ensemble", *words)).returncode:

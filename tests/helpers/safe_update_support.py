@@ -73,6 +73,7 @@ class Origin:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         write(folder, **{f"hooks/{name}": text for name, text in HOOKS.items()})
+        shutil.copytree(ROOT / "hooks/catalog", folder / "hooks/catalog")
         (folder / "template/vendor").mkdir(parents=True)
         shutil.copyfile(ROOT / "template" / WHEEL, folder / "template" / WHEEL)
         self.release("v1.0.0", **FILES)

@@ -16,7 +16,6 @@ import yaml
 from apply_support import (  # noqa: F401
     COMMAND,
     CONFIG,
-    KILLED,
     START,
     answer,
     apply,
@@ -24,6 +23,7 @@ from apply_support import (  # noqa: F401
     edit,
     owned,
     read,
+    run_broken,
     small_disk,
     state,
     without_text,
@@ -604,7 +604,7 @@ def test_no_link_leads_what_is_applied_out_of_the_project(project: Project, name
 
 def kill(project: Project, at: int, *words: str) -> bool:
     """Kill a command at a move of a file; return whether it had so many."""
-    process = project.run(sys.executable, "-c", KILLED, str(at), *words)
+    process = run_broken(project, *words, at=at)
     assert process.returncode in (0, -signal.SIGKILL), process.stderr
     return process.returncode != 0
 
@@ -648,18 +648,14 @@ def test_a_killed_undo_is_all_or_nothing(project: Project, at: int) -> None:
         assert without_text(managed(project)) == without_text(before)
 
 
-def test_an_interruption_changes_nothing(project: Project) -> None:
+def test_an_interruption_changes_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     answer(project, max_batch_size=4)
     before = state(project)
-    code = (
-        "import os, signal, sys; from triton_ensemble import cli; from triton_ensemble.change import project as p; "
-        "between = p.compare_renderings; "
-        "p.compare_renderings = lambda *a, **k: (os.kill(os.getpid(), signal.SIGINT), between(*a, **k))[1]; "
-        "sys.exit(cli.main(['apply']))"
+    monkeypatch.setattr(
+        "triton_ensemble.change.project.compare_renderings",
+        lambda *_: signal.raise_signal(signal.SIGINT),
     )
-    process = project.run(sys.executable, "-c", code)
-    assert process.returncode == 130
-    assert process.stderr == "interrupted; the project is as it was\n"
+    assert call(project, "apply") == Said(130, "", "interrupted; the project is as it was\n")
     assert state(project) == before
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import copier
 import jinja2
 import pytest
-from apply_support import KILLED, small_disk  # noqa: F401
+from apply_support import break_off, run_broken, small_disk  # noqa: F401
 from package_index import add_wheel
 from safe_update_support import (  # noqa: F401
     COMMAND,
@@ -573,7 +573,7 @@ def conflicted(project: Project, origin: Origin) -> Project:
 
 def kill(project: Project, at: int) -> None:
     """Kill an update at a move of a file; nothing shows git that it was there but the files that it moved."""
-    process = project.run(sys.executable, "-c", KILLED, str(at), "update")
+    process = run_broken(project, "update", at=at)
     assert process.returncode == -signal.SIGKILL, process.stderr
     assert list(project.path.glob(f"{PREFIX}*/old-[0-9]*"))
     assert PREFIX not in project.changes()
@@ -599,9 +599,8 @@ def test_files_that_were_moved_go_back(conflicted: Project, at: int) -> None:
 
 @pytest.mark.slow
 def test_one_that_had_moved_nothing_says_so(conflicted: Project) -> None:
-    kill_first = "from triton_ensemble.change.stage import Stage; Stage._prepare = lambda *_: os.kill(os.getpid(), 9); main(sys"
-    code = KILLED.replace("main(sys", kill_first)
-    assert conflicted.run(sys.executable, "-c", code, "1", "update").returncode == -signal.SIGKILL
+    killed = run_broken(conflicted, "update", at=99, file="journal.json")
+    assert killed.returncode == -signal.SIGKILL
     assert undo(conflicted).stderr == "a command that was killed had changed no file\n"
     assert not list(conflicted.path.glob(f"{PREFIX}*"))
 
@@ -661,8 +660,8 @@ def test_the_way_back_is_one_too(conflicted: Project) -> None:
 @pytest.mark.slow
 def test_one_that_runs_is_not_undone(conflicted: Project) -> None:
     """Its journal is locked."""
-    code = KILLED.replace("signal.SIGKILL", "signal.SIGSTOP")
-    process = subprocess.Popen([sys.executable, "-c", code, "1", "update"], cwd=conflicted.path)
+    stopped = break_off(1, signal.SIGSTOP)
+    process = subprocess.Popen(COMMAND, cwd=conflicted.path, env=stopped)
     while not (tuple(conflicted.path.glob(f"{PREFIX}*/old-[0-9]*"))):
         assert process.poll() is None
     second = update(conflicted)

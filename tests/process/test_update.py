@@ -14,7 +14,7 @@ import copier
 import pexpect  # type: ignore[import-untyped]
 import pytest
 import yaml
-from apply_support import KILLED
+from apply_support import run_broken
 from delivery_support import borrow
 from support import AUTHOR, COPIER, SOURCES, Project, mark_ready, run, step, succeed
 from update_support import (  # noqa: F401
@@ -160,7 +160,7 @@ def test_a_command_undoes_an_update_that_was_killed(
     project = copy(**answers(ONE, TWO))
     before = managed(project)
     release(origin, "v1.1.0", managed="Makefile.jinja", types="src/step_types.py.jinja")
-    killed = project.run(sys.executable, "-c", KILLED, "3", "update")
+    killed = run_broken(project, "update", at=3)
     assert killed.returncode == -signal.SIGKILL
     assert project.changes()
     venv = tmp_path / "venv"
