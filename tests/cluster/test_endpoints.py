@@ -5,14 +5,22 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import ssl
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
+import grpc  # type: ignore[import-untyped]
 import nbformat
 import pytest
-from cluster.endpoints import ENDPOINTS, Certificate, certificate
 from cluster.manifests import built
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
@@ -20,6 +28,92 @@ from support import SOURCES, UNUSUAL, Generate, Project, run, succeed
 
 from triton_ensemble.project import Project as Facts
 from triton_ensemble.server.local_triton import LocalTriton
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A certificate for localhost, which is the one to trust, and its key: paths of PEM files."""
+
+    chain: Path
+    key: Path
+
+
+def certificate(folder: Path) -> Certificate:
+    """Return a certificate that is made in a folder."""
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    files = ["-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "cert.pem"]
+    succeed(run("openssl", "req", "-x509", *files, *subject, cwd=folder))
+    return Certificate(folder / "cert.pem", folder / "key.pem")
+
+
+@contextmanager
+def rest(server: str, made: Certificate, token: str) -> Iterator[str]:
+    """Yield the URL of an endpoint before a Triton at `http://host:port`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if self.headers.get("Authorization") != f"Bearer {token}":
+                self._answer(401, {}, b"no such token")
+                return
+            behind = HTTPConnection(urlsplit(server).netloc)
+            behind.request(self.command, self.path, body, dict(self.headers))
+            response = behind.getresponse()
+            self._answer(response.status, dict(response.getheaders()), response.read())
+            behind.close()
+
+        do_POST = do_GET
+
+        def _answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
+            self.send_response(status)
+            for name, value in (headers | {"Content-Length": str(len(body))}).items():
+                if name != "Transfer-Encoding":
+                    self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.chain, made.key)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as proxy:
+        proxy.socket = context.wrap_socket(proxy.socket, server_side=True)
+        Thread(target=proxy.serve_forever, daemon=True).start()
+        yield f"https://localhost:{proxy.server_port}"
+        proxy.shutdown()
+
+
+@contextmanager
+def rpc(server: str, made: Certificate, token: str) -> Iterator[str]:
+    """Yield the URL of an endpoint before a Triton at `grpc://host:port`."""
+
+    class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
+        def service(self, call: Any) -> Any:
+            """Hand on messages as they are, whatever the method: one in a stream is as good as one alone."""
+            method = channel.stream_stream(call.method)
+            known = ("authorization", f"Bearer {token}") in call.invocation_metadata
+            return grpc.stream_stream_rpc_method_handler(
+                (lambda messages, _: method(messages)) if known else _refused
+            )
+
+    channel = grpc.insecure_channel(urlsplit(server).netloc)
+    proxy = grpc.server(ThreadPoolExecutor(4), handlers=[Handler()])
+    pair = (made.key.read_bytes(), made.chain.read_bytes())
+    port = proxy.add_secure_port("localhost:0", grpc.ssl_server_credentials([pair]))
+    proxy.start()
+    yield f"grpcs://localhost:{port}"
+    proxy.stop(None)
+    channel.close()
+
+
+def _refused(_: Any, context: grpc.ServicerContext) -> None:
+    context.abort(grpc.StatusCode.UNAUTHENTICATED, "no such token")
+
+
+ENDPOINTS: dict[str, Callable[[str, Certificate, str], Any]] = {"rest": rest, "grpc": rpc}
+
 
 TOKEN = "sha256~not-the-cluster's"
 

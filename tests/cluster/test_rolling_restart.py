@@ -6,12 +6,85 @@ Two local Tritons stand for two pods; cluster/rolling.py has what a cluster does
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
-from cluster.load import LOST, REQUESTS
-from cluster.restarts import Counts, lines, measured, total
+from cluster import load
+from cluster.load import LOST, REQUESTS, RETRIES
 from cluster.rolling import PRE_STOP, PROBES, Cluster
 from support import Generate, Project
+
+AFTER_S = 15.0  # until the last pod has ended, but for requests in flight
+Counts = dict[str, dict[str, Any]]
+
+
+@asynccontextmanager
+async def serve_for_load(project: Path, cluster: Cluster, factor: float) -> AsyncIterator[Counts]:
+    """Let processes ask through the Service for as long as a block lasts; then what is yielded has their counts."""
+    urls = [
+        f"{scheme}://{await cluster.balancer.listen(port)}"
+        for scheme, port in (("http", 8000), ("grpc", 8001))
+    ]
+    command = (sys.executable, load.__file__, str(project), *urls, f"--factor={factor}")
+    pipe = asyncio.subprocess.PIPE
+    started = [
+        await asyncio.create_subprocess_exec(*command, *new, stdin=pipe, stdout=pipe)
+        for new in ([], ["--new"])
+    ]
+    counts: Counts = {}
+    try:
+        for process in started:
+            assert process.stdout
+            await process.stdout.readline()
+        yield counts
+        for process in started:
+            output, _ = await process.communicate(b"")
+            _add(counts, json.loads(output))
+    finally:
+        for process in started:
+            if process.returncode is None:
+                process.kill()
+
+
+def _add(counts: Counts, rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        mine = counts.setdefault(
+            row.pop("name"), {"reasons": Counter(), REQUESTS: 0, RETRIES: 0, LOST: 0}
+        )
+        for key, value in row.items():
+            mine[key] += Counter(value) if key == "reasons" else value
+
+
+def total(counts: Counts, what: str) -> int:
+    """Return what all clients together have counted."""
+    return sum(row[what] for row in counts.values())
+
+
+def lines(counts: Counts) -> Iterator[str]:
+    """Yield a line for each kind of client, and one for all."""
+    for name, row in counts.items():
+        reasons = "; ".join(f"{n} {text}" for text, n in row["reasons"].most_common(3))
+        yield f"  {name}: {row[REQUESTS]} requests, {row[RETRIES]} retries, {row[LOST]} lost {reasons}"
+    sums = ", ".join(f"{total(counts, what)} {what}" for what in (REQUESTS, RETRIES, LOST))
+    yield f"  together: {sums}"
+
+
+async def measured(
+    project: Path, cluster: Cluster, restarts: int = 1, factor: float = 1.0
+) -> Counts:
+    """Return what becomes of requests while all pods are replaced, so many times."""
+    async with serve_for_load(project, cluster, factor) as counts:
+        for _ in range(restarts):
+            await cluster.restart()
+        await asyncio.sleep(AFTER_S * factor)
+    return counts
+
 
 # Of all times: the manifest's, the cluster's, and those of the client's pauses.
 SCALED = 0.2

@@ -22,7 +22,14 @@ from support import (
     succeed,
     variables,
 )
-from tune_support import instances
+from tritonclient import grpc  # type: ignore[import-untyped]
+
+
+def instances(url: str) -> int:
+    """Return how many the server has of the step."""
+    with grpc.InferenceServerClient(url.removeprefix("grpc://")) as client:
+        return int(client.get_model_config("only").config.instance_group[0].count)
+
 
 WAITS = step_code(
     """
