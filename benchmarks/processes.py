@@ -41,7 +41,7 @@ def memory_mib(process: Path) -> float:
 
 @contextmanager
 def started(command: Sequence[str], log: Path, **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """Run a command with its output in a log, unless `options` say otherwise; then end it and all that it has started."""
+    """Run a command with its output in a log, unless `options` say otherwise. Then end it and all that it has started."""
     with log.open("w") as file:
         output = {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": file, **options}
         process = subprocess.Popen(command, text=True, start_new_session=True, **output)

@@ -69,7 +69,7 @@ def project(source: str, answers: Answers, folder: Path) -> Path:
 
 
 def jpeg(answers: Answers) -> bytes:
-    """A handwritten digit; or 224 x 224, as compressible as a photograph."""
+    """Return a handwritten digit, or 224 x 224 pixels that are as compressible as a photograph."""
     if answers["starting_pipeline"] != "my-own":
         return (EXAMPLES["digits"] / "samples" / "digit-7.jpg").read_bytes()
     pixels = np.random.default_rng(0).integers(0, 255, (28, 28, 3), np.uint8)

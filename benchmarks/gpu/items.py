@@ -33,7 +33,7 @@ Row = dict[str, Any]
 
 
 def attempt(what: str, rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield rows; where they fail, a row that says why."""
+    """Yield rows, or a row that says why they fail."""
     try:
         yield from ({"what": what, **row} for row in rows)
     except (OSError, RuntimeError) as error:
@@ -113,7 +113,7 @@ def work(kind: str) -> Iterator[Row]:
 
 
 def toolkit(command: str) -> Iterator[Row]:
-    """Run a command of the toolkit in the project of texts; yield its last lines."""
+    """Run a command of the toolkit in the project of texts. Yield its last lines."""
     project = PROJECTS / ("texts-model" if find_spec("torch") else "texts-cpu")
     whole = [sys.executable, "-m", "triton_ensemble", command, *COMMANDS[command]]
     done = subprocess.run(whole, cwd=project, text=True, stdout=-1, stderr=subprocess.STDOUT)

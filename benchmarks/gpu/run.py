@@ -24,7 +24,7 @@ Items = Mapping[str, tuple[float, Sequence[str]]]  # limits, and programs that p
 
 
 def measure(items: Items, file: Path, machine: Any, seconds: float, **options: Any) -> Results:
-    """Run each item that the file does not have of this card; write the file after each."""
+    """Run each item that the file does not have of this card. Write the file after each."""
     end = time.monotonic() + seconds
     results: Results = json.loads(file.read_text()) if file.exists() else {"items": {}}
     if results.get("machine", machine)[CARD] != machine[CARD]:
@@ -43,7 +43,7 @@ def measure(items: Items, file: Path, machine: Any, seconds: float, **options: A
 
 
 def run_item(command: Sequence[str], limit_s: float, **options: Any) -> dict[str, Any]:
-    """Run an item, and end whatever it has started; the rows that it has printed are kept."""
+    """Run an item, and end whatever it has started. The rows that it has printed are kept."""
     begin, state = time.monotonic(), "measured"
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
@@ -78,7 +78,7 @@ def describe_machine(commit: str) -> dict[str, str]:
 
 
 def unpack(archive: Path, folder: Path) -> dict[str, str]:
-    """Unpack the archive; return the environment in which its Python also finds this one's packages."""
+    """Unpack the archive. Return the environment in which its Python also finds this one's packages."""
     with tarfile.open(archive) as file:
         file.extractall(folder)
     paths = [*(path for path in sys.path if path.endswith("-packages")), str(folder)]

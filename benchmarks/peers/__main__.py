@@ -58,7 +58,7 @@ def measured(served: Served, level: int, seconds: int) -> dict[str, float]:
 def turn(
     peer: Peer, projects: Projects, expected: list[Answer], options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Start a peer, compare its answers, load it, and end it; return the figures."""
+    """Start a peer, compare its answers, load it, and end it. Return the figures."""
     start = time.perf_counter()
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -112,7 +112,7 @@ def run(options: argparse.Namespace, folder: Path) -> Parts:
 def rounds(
     options: argparse.Namespace, all_projects: dict[str, Projects], results: Results
 ) -> None:
-    """Give each peer its turns, the order turning; who fails once is not asked again in that work."""
+    """Give each peer its turns, the order turning. A peer that fails once is not asked again in that work."""
     expected = {name: expectations(projects) for name, projects in all_projects.items()}
     for i in range(options.rounds):
         start = i * len(options.peers) // options.rounds

@@ -17,7 +17,7 @@ LIBRARIES = {"LD_LIBRARY_PATH": sysconfig.get_config_var("LIBDIR")}
 
 
 class PeerError(RuntimeError):
-    """Says in one line why a peer can't be measured; the others can."""
+    """Says in one line why a peer can't be measured. The others can."""
 
 
 def environment(name: str) -> Path:

@@ -74,7 +74,7 @@ POST = "curl -f -H 'Content-Type: application/json' http://127.0.0.1:PORT/"
 
 
 class Tool(NamedTuple):
-    """Commands one after the other, PORT filled in; then `serve` beside `ask`, if there are any."""
+    """Commands one after the other, PORT filled in, then `serve` beside `ask`, if there are any."""
 
     name: str
     commands: list[str]

@@ -58,7 +58,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def verbatim(file: Path, target: Path) -> None:
-    """Write a template of a file: all of it raw; of one that is no text, the file."""
+    """Write a template of a file: all of it raw, or the file itself if it is not text."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         text = file.read_text()

@@ -1,6 +1,8 @@
 """The steps called in a loop, without a server: what no server of one process can exceed. For serving.Program.
 
-python loop.py ROW ...; rows are files. As many rows are computed at once as are asked at once, up to 8.
+python loop.py ROW ...
+
+Rows are files. As many rows are computed at once as are asked at once, up to 8.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class Loop:
 
 
 def written(work: Work, folder: Path) -> list[str]:
-    """Write the rows into a folder; return the files."""
+    """Write the rows into a folder. Return the files."""
     files = [folder / f"row-{i}" for i in range(len(work.rows))]
     for file, row in zip(files, work.rows, strict=True):
         file.write_bytes(row)

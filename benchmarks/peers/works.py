@@ -41,7 +41,7 @@ class Work(NamedTuple):
 
 
 def works() -> dict[str, Work]:
-    """Return all works by name; each text is asked in turn, and the same image again and again."""
+    """Return all works by name. Each text is asked in turn, and the same image again and again."""
     images = ("images", "IMAGE", ("LABEL", "SCORE"))
     texts = (HERE / "texts.txt").read_bytes().splitlines()
     found = [Work(name, *images, [jpeg(pipeline(name, 1, 1, 1))]) for name in ("digits", "photo")]
@@ -82,7 +82,7 @@ def _plain(value: Any) -> Any:
 
 
 def differs(answer: Answer, expected: Answer) -> str:
-    """Return what is not the same, or nothing; sums in another order may differ in the fifth digit."""
+    """Return what is not the same, or nothing. Sums in another order may differ in the fifth digit."""
     if answer.keys() != expected.keys():
         return f"has {', '.join(answer)} and not {', '.join(expected)}"
     for name, values in expected.items():

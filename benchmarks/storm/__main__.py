@@ -91,7 +91,7 @@ def answers(batching: bool) -> dict[str, Any]:
 
 @contextmanager
 def serving(*, batching: bool = True) -> Iterator[LocalTriton]:
-    """Serve the storm's ensemble; without `batching` the step that reads the text has no dynamic batching."""
+    """Serve the storm's ensemble. Without `batching` the step that reads the text has no dynamic batching."""
     with tempfile.TemporaryDirectory() as folder:
         project, source = Path(folder) / MODEL, template(Path(folder) / "template")
         copier.run_copy(source, project, data=answers(batching), defaults=True, quiet=True)
@@ -138,7 +138,7 @@ def end_of_response(response: Response, wanted: bytes | None) -> str:
 
 
 def rows_of(numbers: random.Random) -> list[Row]:
-    """Mostly one row, so that many share a batch; most texts are short, a few have up to `LONGEST_TEXT` characters."""
+    """Mostly one row, so that many share a batch. Most texts are short, a few have up to `LONGEST_TEXT` characters."""
     return [
         Row(
             f"{i}-" + "é" * int(LONGEST_TEXT ** numbers.random()),

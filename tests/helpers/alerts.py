@@ -85,7 +85,7 @@ def healthy(pipeline: str, *models: str) -> dict[str, str]:
 
 
 def only(pipeline: str, answered: float = 0, failed: float = 0) -> dict[str, str]:
-    """Return what an ensemble counts, besides health checks; failed requests twice, as Triton does."""
+    """Return what an ensemble counts, besides health checks. Failed requests count twice, as in Triton."""
     return {
         success(pipeline): steady(answered + HEALTH_CHECKS),
         failure(pipeline, "OTHER"): steady(2 * failed),

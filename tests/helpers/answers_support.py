@@ -1,4 +1,4 @@
-"""Shared by tests: bad answers: one line that says where, what and what to write instead; nothing is written."""
+"""Shared by tests: bad answers: one line that says where, what and what to write instead, and nothing is written."""
 
 from __future__ import annotations
 

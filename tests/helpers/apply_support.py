@@ -54,7 +54,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def apply(project: Project, *options: str) -> str:
-    """Apply pipeline.yml, which must succeed or leave a conflict; return what is printed."""
+    """Apply pipeline.yml, which must succeed or leave a conflict. Return what is printed."""
     said = call(project, "apply", *options)
     assert said.status == ("merge .apply/conflicts/" in said.out), said
     assert said.err == "", said
@@ -68,7 +68,7 @@ def read(project: Project) -> dict[str, Any]:
 
 
 def answer(project: Project, **data: Any) -> None:
-    """Write other answers into pipeline.yml; it is not committed."""
+    """Write other answers into pipeline.yml. It is not committed."""
     text = yaml.safe_dump(read(project) | data, sort_keys=False)
     (project / "pipeline.yml").write_text(text)
 

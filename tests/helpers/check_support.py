@@ -18,7 +18,7 @@ PYTHON = f'backend: "python"\n{IN}{OUT}{CPU}'  # 4 lines
 
 
 def step(model: str, inputs: str = "IN=IN", outputs: str = "OUT=OUT", version: int = -1) -> str:
-    """Return a step of an ensemble; tensors are `MODEL'S=ENSEMBLE'S`, a line for each."""
+    """Return a step of an ensemble. Tensors are `MODEL'S=ENSEMBLE'S`, a line for each."""
     maps = "".join(
         f'{side}_map {{ key: "{own}" value: "{tensor}" }}\n'
         for side, pairs in (("input", inputs), ("output", outputs))
@@ -321,7 +321,7 @@ FINE: dict[str, Files] = {
 
 
 def write(folder: Path, files: Files, prefix: str = "") -> Path:
-    """Write configs by the model's name, with a version 1 and, for Python, a model.py; other files, and folders, by path."""
+    """Write configs by the model's name, with a version 1 and, for Python, a model.py, and other files and folders by path."""
     folder.mkdir(exist_ok=True)
     for name, text in files.items():
         path = folder / name.replace("@", prefix)

@@ -41,5 +41,5 @@ def module(project: Project) -> Iterator[ModuleType]:
 
 
 def regions() -> set[str]:
-    """Return the clients' shared memory that this process maps; in /dev/shm stands that of others too."""
+    """Return the clients' shared memory that this process maps. /dev/shm has that of others too."""
     return set(re.findall(r"/dev/shm/client-.*", Path("/proc/self/maps").read_text()))

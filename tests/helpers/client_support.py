@@ -46,7 +46,7 @@ class Served:
         self.urls = {"http": triton.http_url, "grpc": triton.grpc_url, "asyncio": triton.grpc_url}
 
     def call(self, transport: str, name: str, *arguments: Any, **given: Any) -> Any:
-        """Call a method of a client, with `options` for its constructor; return all answers where they are several."""
+        """Call a method of a client, with `options` for its constructor. Return all answers if there are several."""
         options = given.pop("options", {})
         if transport == "asyncio":
             return asyncio.run(self._run_awaitable(name, options, arguments, given))

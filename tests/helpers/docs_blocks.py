@@ -29,7 +29,7 @@ def read_blocks(text: str, *languages: str) -> list[str]:
 def find_failures(
     page: Path, evaluators: defaultdict[str, Evaluator], **names: Any
 ) -> Iterator[str]:
-    """Run the blocks of a page; yield `file:line: what is wrong` for each that fails.
+    """Run the blocks of a page. Yield `file:line: what is wrong` for each that fails.
 
     `evaluators` has, for each language, the function that runs a block. The blocks of a page share `names`.
     """

@@ -32,7 +32,7 @@ class Gatekeeper:
         return graph
 
     def line(self, answers: dict[str, Any]) -> str:
-        """Return the first line on what is wrong with answers; empty where nothing is."""
+        """Return the first line on what is wrong with answers, or nothing."""
         problems = list_problems(DEFAULTS | answers, self.rules)
         return next(map(self.rules.line, problems), "")
 

@@ -104,7 +104,7 @@ class HandMade:
     from_git: bool = False  # what is adopted has no empty folders
 
     def write(self, folder: Path) -> Path:
-        """Write the files; a path that ends with / is an empty folder."""
+        """Write the files. A path that ends with / is an empty folder."""
         for name, content in self.files.items():
             path = folder / name
             if name.endswith("/"):

@@ -289,7 +289,7 @@ class History:
         shutil.rmtree(self.project / CONFLICTS, ignore_errors=True)
 
     def take_back(self) -> None:
-        """The last commit; a pipeline.yml that it had and that was not applied is applied."""
+        """Take the last commit back. A pipeline.yml that it had and that was not applied is applied."""
         self.commit()
         if len(self.states) > 1:
             succeed(run("git", "reset", "-q", "--hard", "HEAD~1", cwd=self.project.path))
@@ -409,7 +409,7 @@ class History:
         return {p: data for p, data in self.project.contents().items() if not p.startswith(ASIDE)}
 
     def undo(self) -> None:
-        """The last change, unless its files were edited since; the first try may be killed."""
+        """Undo the last change, unless its files were edited since. The first try may be killed."""
         now = managed(self.project)
         words = (self.random.choice(["apply", "update"]), "--undo")
         if self.random.random() < 0.3:
@@ -447,7 +447,7 @@ class History:
         assert not other, other
 
     def check_lines(self, before: Contents, said: str) -> None:
-        """Each line of the owner's is somewhere still; and a file whose lines are kept aside is named."""
+        """Check that each line of the owner's is somewhere still. A file whose lines are kept aside is named."""
         here = mine(without_answers(managed(self.project)).values())
         kept = mine(p.read_bytes() for p in iter_files(self.project / ".apply/kept"))
         lost = mine(before.values()) - here - kept
@@ -488,7 +488,7 @@ def expected(
 
 
 def merged(mine: bytes, old: bytes, new: bytes, name: str) -> bytes:
-    """The three-way merge, in which the owner's lines stay; the text of the one who changed it alone."""
+    """Return the three-way merge, in which the owner's lines stay, or the only text that was changed."""
     if old in (mine, new):
         return new if mine == old else mine
     if name.endswith((".json", ".ipynb", ".whl", "vendor/requirements.txt")):

@@ -1,4 +1,4 @@
-"""Shared by tests: any kind of value at any place of the answers: accepted, or refused in one line; never a traceback, never a config that does not parse."""
+"""Shared by tests: any kind of value at any place of the answers: accepted, or refused in one line, with no traceback and no config that does not parse."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def write_files(folder: Path) -> Path:
 
 
 def write_hostile(folder: Path, seed: object) -> tuple[Path, list[str]]:
-    """Write a project with a few hostile files; return its repository, and what was done to which path."""
+    """Write a project with a few hostile files. Return its repository, and what was done to which path."""
     repository = write_files(folder)
     rng, done = random.Random(str(seed)), []
     for _ in range(rng.randint(1, 3)):

@@ -417,7 +417,7 @@ CHARACTERS = "\u00a0\u0664é\x1c\0\\\"'#+-_.,;:<>[]{}01xe"
 
 
 def slip(chance: Random, draft: Draft) -> Files:
-    """Change a token, a line or a block of a config; of the texts that do not parse, keep one in four."""
+    """Change a token, a line or a block of a config. Of the texts that do not parse, keep one in four."""
     files, path = draft.texts(), f"{chance.choice(sorted(draft.configs))}/config.pbtxt"
     while True:
         parts = re.findall(chance.choice([TOKEN, TOKEN, ".*\n", BLOCK]), files[path].decode())
@@ -714,7 +714,7 @@ FIRST = [change_dims, change_type, add_reshape, allow_ragged, make_optional, nes
 
 
 def mutate(chance: Random, draft: Draft) -> tuple[str, Files]:
-    """Return the kind of a mutant of a draft, and its files; every fifth has another change before that."""
+    """Return the kind of a mutant of a draft, and its files. Every fifth has another change before that."""
     kind = chance.choice(sorted(KINDS))
     if chance.random() < 0.2:
         chance.choice(FIRST)(chance, draft)

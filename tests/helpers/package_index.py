@@ -1,4 +1,4 @@
-"""Shared by tests: a package index on this machine, laid out as PyTorch's own; its wheels hold next to nothing."""
+"""Shared by tests: a package index on this machine, laid out as PyTorch's own. Its wheels hold next to nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NONE: dict[str, str] = {}
 def add_wheel(
     index: Path, name: str, version: str, tag: str = "py3-none-any", more: Mapping[str, str] = NONE
 ) -> str:
-    """Write a wheel with `more` files into an index, and its link into the page of the package; return its digest."""
+    """Write a wheel with `more` files into an index, and its link into the page of the package. Return its digest."""
     module = name.replace("-", "_")
     path, info = index / name / f"{module}-{version}-{tag}.whl", f"{module}-{version}.dist-info"
     path.parent.mkdir(exist_ok=True)
@@ -41,7 +41,7 @@ def add_wheel(
 
 @contextmanager
 def serve_index(folder: Path) -> Iterator[str]:
-    """Serve an index for as long as a `with` block lasts; yield its address."""
+    """Serve an index for as long as a `with` block lasts. Yield its address."""
     port = free_port()
     command = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)]
     with subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL) as server:

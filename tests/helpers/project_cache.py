@@ -45,7 +45,7 @@ class ProjectCache:
                 (self._folder / "template.part").rename(self.template)
 
     def copy(self, answers: dict[str, Any], folder: Path, *, repository: bool) -> Project:
-        """Copy the project of these answers to a folder; with `repository`, after `make repository`."""
+        """Copy the project of these answers to a folder. With `repository`, after `make repository`."""
         name = hashlib.sha256(json.dumps([answers, repository]).encode()).hexdigest()[:20]
         known = self._folder / name
         if not known.exists():

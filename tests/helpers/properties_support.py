@@ -103,7 +103,7 @@ def infer(
 
 
 def reasons(client: triton_http.InferenceServerClient) -> dict[str, str]:
-    """Return why each model is not ready; empty where it is."""
+    """Return why each model is not ready, or an empty text if it is."""
     return {
         model["name"]: "" if model.get("state") == "READY" else model.get("reason", "not loaded")
         for model in client.get_model_repository_index()

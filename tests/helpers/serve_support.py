@@ -26,7 +26,7 @@ class TritonPythonModel:
 
 
 def write_model(repository: Path, name: str, config: str, **files: str) -> Path:
-    """Write a model with one version; return its version folder."""
+    """Write a model with one version. Return its version folder."""
     version = repository / name / "1"
     version.mkdir(parents=True)
     (repository / name / "config.pbtxt").write_text(config)

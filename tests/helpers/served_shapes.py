@@ -226,7 +226,7 @@ SHAPES = {make.__name__: make for make in (chain, fan, nested, sequence, decoupl
 
 
 def drafted(shape: str, prefix: str = "") -> Draft:
-    """Return the shape, with a file for each model's version; the names of models begin with the prefix."""
+    """Return the shape, with a file for each model's version. The names of models begin with the prefix."""
     draft = SHAPES[shape]()
     for name, config in draft.configs.items():
         config.name = prefix + name

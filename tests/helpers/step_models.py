@@ -30,7 +30,7 @@ def write_step(
     batch: int = 8,
     **manifest: Any,
 ) -> Path:
-    """Write a model whose step has the body `call`; tensors are `NAME TYPE DIMS [FLAG ...]`, with `;` between them."""
+    """Write a model whose step has the body `call`. Tensors are `NAME TYPE DIMS [FLAG ...]`, with `;` between them."""
     version = repository / name / "1"
     (version / "steps").mkdir(parents=True)
     write_adapter(version)

@@ -66,13 +66,13 @@ def run(*command: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[st
 
 
 def succeed(process: subprocess.CompletedProcess[str]) -> str:
-    """Return what a command printed; fail, with all of it, unless the command succeeded."""
+    """Return what a command printed. Fail, with all of it, unless the command succeeded."""
     assert process.returncode == 0, f"{process.args}\n{process.stdout}\n{process.stderr}"
     return process.stdout
 
 
 def validate(schema: str, *files: Path, options: tuple[str, ...] = ()) -> None:
-    """Fail unless files keep to a schema that check-jsonschema carries; it runs in this process."""
+    """Fail unless files keep to a schema that check-jsonschema carries. It runs in this process."""
     from check_jsonschema.cli import main
 
     names = [str(file) for file in files]
@@ -166,7 +166,7 @@ def call(project: Project, *words: str, **more: str) -> Said:
 
 @contextmanager
 def mounted(folder: Path, *options: str) -> Iterator[None]:
-    """Mount something at a folder for as long as a `with` block lasts; skip the test where the user may not."""
+    """Mount something at a folder for as long as a `with` block lasts. Skip the test where the user may not."""
     if run("mount", *options, str(folder), cwd=folder).returncode:
         pytest.skip("this user may not mount a disk")
     try:
@@ -223,7 +223,7 @@ def write_adapter(version: Path) -> None:
 
 
 class Generate(Protocol):
-    """Generate a project from answers; those not given are the defaults."""
+    """Generate a project from answers. Those not given are the defaults."""
 
     def __call__(self, **answers: Any) -> Project: ...
 
@@ -236,7 +236,7 @@ MATRIX = [pytest.mark.slow, pytest.mark.matrix]
 
 
 def first_fast(cases: Iterable[Any], count: int = 2) -> list[Any]:
-    """Return the cases of a test as parameters; all but the first run in `make test-slow`."""
+    """Return the cases of a test as parameters. All but the first run in `make test-slow`."""
     rest = pytest.mark.slow
     return [pytest.param(c, marks=[rest] * (i >= count)) for i, c in enumerate(cases)]
 

@@ -97,7 +97,7 @@ WORDS = {
 
 
 def set_up(project: Path, patch: pytest.MonkeyPatch, environment: str = ".venv") -> Path:
-    """Make a folder a project whose own environment runs, as after `make setup`; return the environment."""
+    """Make a folder a project whose own environment runs, as after `make setup`. Return the environment."""
     (project / "vendor").mkdir(exist_ok=True)
     for name in (".copier-answers.yml", f"vendor/triton_ensemble-{__version__}-py3-none-any.whl"):
         (project / name).touch()

@@ -1,4 +1,4 @@
-"""Shared by tests: an update: what a project owns stays as it is; the rest becomes what a fresh copy would be."""
+"""Shared by tests: an update: what a project owns stays as it is. The rest becomes what a fresh copy would be."""
 
 from __future__ import annotations
 

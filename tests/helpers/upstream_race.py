@@ -24,7 +24,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def find_reruns(config: pytest.Config) -> list[str]:
-    """Return the test of each rerun, of all xdist workers; a worker itself has none."""
+    """Return the test of each rerun, of all xdist workers. A worker itself has none."""
     reporter: TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
     return [report.nodeid for report in reporter.stats.get("rerun", [])] if reporter else []
 

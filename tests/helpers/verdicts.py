@@ -65,7 +65,7 @@ class Judge:
         shutil.rmtree(self.folder)
 
     def start(self, *flags: str) -> str:
-        """Start a server; return the end of its log if it ends at once."""
+        """Start a server. Return the end of its log if it ends at once."""
         ports = free_ports({"http": 0, "grpc": 0, "metrics": 0})
         self.repository.mkdir(exist_ok=True)
         command = [
@@ -107,7 +107,7 @@ class Judge:
         self.known = {}
 
     def why_not(self, files: Files, top: str) -> str:
-        """Return why Triton does not serve a repository; empty where it loads all models and answers.
+        """Return why Triton does not serve a repository. The text is empty if it loads all models and answers.
 
         Models stay loaded for the next one, as long as their files stay as they are.
         """
@@ -276,7 +276,7 @@ class Judge:
         return {"sequence_id": "a" if by_text else 7, "sequence_start": True, "sequence_end": True}
 
     def unloaded(self, gone: set[str]) -> bool:
-        """Unload models, ensembles before those that they name, and remove their folders; return whether that is done."""
+        """Unload models, ensembles before those that they name, and remove their folders. Return whether that is done."""
         gone_first = sorted(
             gone, key=lambda folder: (is_model(self.known[folder], folder), len(folder))
         )

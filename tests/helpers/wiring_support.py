@@ -12,7 +12,7 @@ ALL = {"ensemble": {"all_outputs": True}}
 
 
 def wired(*steps: Any, **answers: Any) -> dict[str, Any]:
-    """Return answers of these steps; tensors of one letter are FP32[4]."""
+    """Return answers of these steps. Tensors of one letter are FP32[4]."""
     letters = {
         name: "FP32[4]" for s in steps for side in ("inputs", "outputs") for name in names(s, side)
     }

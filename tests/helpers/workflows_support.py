@@ -16,7 +16,7 @@ OWN = sorted(ROOT.glob(".github/workflows/*.yml"))
 
 @pytest.fixture(scope="module")
 def of_ci(generate: Generate) -> Callable[..., Project]:
-    """Return what generates a project of these answers; tests only read it."""
+    """Return what generates a project of these answers. Tests only read it."""
     return functools.cache(generate)
 
 
@@ -25,5 +25,5 @@ def workflows(project: Project) -> list[str]:
 
 
 def read(path: Path) -> dict[Any, Any]:
-    """Return a workflow; its `on` is YAML's true."""
+    """Return a workflow. Its `on` is YAML's true."""
     return dict(yaml.safe_load(path.read_text()))

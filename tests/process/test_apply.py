@@ -98,7 +98,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 def test_a_typical_change_takes_one_command(
     name: str, project: Project, generate: Generate
 ) -> None:
-    """The files are those of a new project of these answers; what their owner has stays as it was."""
+    """The files are those of a new project of these answers. What their owner has stays as it was."""
     before, stub = owned(project), (project / "models/two.py").read_bytes()
     answer(project, **CHANGES[name])
     text = (project / "pipeline.yml").read_bytes()
@@ -117,7 +117,7 @@ def test_a_typical_change_takes_one_command(
 def test_a_changed_test_that_no_longer_fits_is_named(
     project: Project, default_project: Project, generate: Generate
 ) -> None:
-    """A generated test is renewed; one that its owner changed, or that came with an example, stays and is named."""
+    """A generated test is renewed. One that its owner changed, or that came with an example, stays and is named."""
     answer(project, steps=[ONE | {"sequence": {"direct": {}}}, TWO])
     assert "tests/test_steps.py:" not in apply(project)
     edit(project, "tests/test_steps.py")
@@ -135,7 +135,7 @@ def test_a_changed_test_that_no_longer_fits_is_named(
 def test_a_model_script_of_another_backend_is_renewed_or_named(
     project: Project, default_project: Project, generate: Generate
 ) -> None:
-    """A stub is renewed; a script that its owner changed, or that came with an example, stays and is named."""
+    """A stub is renewed. A script that its owner changed, or that came with an example, stays and is named."""
     answer(project, steps=[ONE, step("two", ["B"], ["C"], "pytorch")])
     assert "models/two.py: " not in apply(project)
     assert "torch.jit.save" in (project / "models/two.py").read_text()
@@ -152,7 +152,7 @@ def test_a_model_script_of_another_backend_is_renewed_or_named(
 
 
 def refuse(project: Project, *words: str, **more: str) -> str:
-    """Run a command that fails and changes nothing; return its one line."""
+    """Run a command that fails and changes nothing. Return its one line."""
     before = state(project)
     said = call(project, *words, **more)
     assert said.status == 1, said
@@ -175,7 +175,7 @@ def test_the_gpus_of_a_vllm_follow_until_its_script_is_changed(generate: Generat
 
 
 def test_a_change_touches_what_it_must(default_project: Project, generate: Generate) -> None:
-    """A batch size is in each config and in the client; a setting of a step is in its config alone."""
+    """A batch size is in each config and in the client. A setting of a step is in its config alone."""
     configs = [path for path in default_project.files() if path.endswith("config.pbtxt")]
     most = {".copier-answers.yml", "pipeline.yml", "src/image_classification/tensors.py"}
     assert changed_files(generate(), max_batch_size=16) == {*most, *configs}
@@ -232,7 +232,7 @@ def changes_of_default(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def changed_files(project: Project, **data: Any) -> set[str]:
-    """Apply other answers; return the paths of the files that differ then."""
+    """Apply other answers. Return the paths of the files that differ then."""
     before = managed(project)
     answer(project, **data)
     apply(project)
@@ -357,7 +357,7 @@ def test_edits_of_managed_files_are_merged(project: Project) -> None:
 
 
 def conflict(project: Project, size: int = 4) -> str:
-    """Change a line that pipeline.yml changes too, then apply; return what that says."""
+    """Change a line that pipeline.yml changes too, then apply. Return what that says."""
     text = (project / CONFIG).read_text()
     old = f"max_batch_size: {read(project).get('max_batch_size', 8)}\n"
     assert old in text
@@ -603,7 +603,7 @@ def test_no_link_leads_what_is_applied_out_of_the_project(project: Project, name
 
 
 def kill(project: Project, at: int, *words: str) -> bool:
-    """Kill a command at a move of a file; return whether it had so many."""
+    """Kill a command at a move of a file. Return whether it had so many."""
     process = run_broken(project, *words, at=at)
     assert process.returncode in (0, -signal.SIGKILL), process.stderr
     return process.returncode != 0
@@ -817,7 +817,7 @@ def test_make_applies_and_undoes(project: Project) -> None:
 
 @pytest.mark.slow
 def test_a_change_that_needs_a_package_can_be_taken_back_without_it(project: Project) -> None:
-    """Applying installs nothing; the command that needs the package stops until its owner has chosen one."""
+    """Applying installs nothing. The command that needs the package stops until its owner has chosen one."""
     (project / ".venv/bin").mkdir(parents=True)
     python = project / ".venv/bin/python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')

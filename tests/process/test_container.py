@@ -1,4 +1,4 @@
-"""What the answers make of the container: base image, flags, shared memory; and the files that say so. Its tests on an engine are in docker/."""
+"""What the answers make of the container: base image, flags, shared memory, and the files that say so. Its tests on an engine are in docker/."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def follower(project: Project, git_template: Path) -> Follower:
 
 
 def run_commands(block: Example) -> str:
-    """Run each line, in a session only what follows `$`; its other lines must be printed."""
+    """Run each line, in a session only what follows `$`. Its other lines must be printed."""
     printed, is_session = "", block.parsed.startswith("$ ")
     for line in block.parsed.replace("\\\n", "").splitlines():
         if not is_session or line.startswith("$ "):

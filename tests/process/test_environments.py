@@ -1,4 +1,4 @@
-"""The environment of a project: made by uv if the machine has it, else by venv and pip; of a Python that fits."""
+"""The environment of a project: made by uv if the machine has it, else by venv and pip, of a Python that fits."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def project(default_project: Project, tmp_path: Path) -> Project:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """Return a PATH whose Pythons do not fit; a fitting one comes later, under a name that make tries first."""
+    """Return a PATH whose Pythons do not fit. A fitting one comes later, under a name that make tries first."""
     for folder in ("unfit", "other"):
         (tmp_path / folder).mkdir()
     for name in PYTHONS:
@@ -113,7 +113,7 @@ def test_a_named_python_has_to_fit(project: Project, path: str, maker: str) -> N
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """Serve a package index of one wheel, `only-here`; yield its address, and the line of a lock."""
+    """Serve a package index of one wheel, `only-here`. Yield its address, and the line of a lock."""
     folder = tmp_path_factory.mktemp("index")
     digest = add_wheel(folder, "only-here", "1.0")
     with serve_index(folder) as address:
@@ -298,7 +298,7 @@ print(list_options(sys.argv[2:], os.environ), os.environ.get("STAGE"))' "$@"
 
 
 def show(folder: Path, program: str) -> str:
-    """Write a program that make takes for a Python; return the variable that names it."""
+    """Write a program that make takes for a Python. Return the variable that names it."""
     path = folder / "show"
     path.write_text(program)
     path.chmod(0o755)

@@ -1,6 +1,6 @@
 """Random histories of a project: no change loses a line of its owner.
 
-What is owned stays as its owner left it; a managed file becomes what `git merge-file` makes of the owner's edits
+What is owned stays as its owner left it. A managed file becomes what `git merge-file` makes of the owner's edits
 and the template's change, so a conflict is named only where both changed the same lines. Where a managed file goes or
 moves, each line of its owner's is somewhere else, and the file is named. A change that fails or is killed leaves nothing.
 Without a conflict or a file that moves, `copier update` by hand gives the same files.
@@ -24,7 +24,7 @@ SEED = os.environ.get("SEED", "0")
 
 @pytest.fixture(scope="module")
 def fresh(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fresh]:
-    """Return what makes projects; say in the end what was tried, for `pytest -s`."""
+    """Return what makes projects. Say in the end what was tried, for `pytest -s`."""
     origin = versions(template, tmp_path_factory.mktemp("versions") / "template")
     yield Fresh(origin, tmp_path_factory.mktemp("fresh"))
     print(f"\nseed {SEED}: {dict(FIGURES)}")

@@ -63,7 +63,7 @@ def make(project: Project, environments: Path, *words: str, **more: str) -> Any:
 
 
 def versions(lock: str) -> set[tuple[str, str]]:
-    """Return packages with their versions; one may have several, by Python version."""
+    """Return packages with their versions. One may have several, by Python version."""
     return {*re.findall(r"^([\w.-]+)==(\S+)", lock, re.MULTILINE)}
 
 
@@ -125,7 +125,7 @@ def test_set_up_asks_before_it_installs_cuda_for_a_cpu(generate: Generate, tmp_p
 def test_torch_for_a_cpu(
     generate: Generate, environments: Path, torch_index: str, tmp_path: Path
 ) -> None:
-    """The local backend's torch is of the index that pipeline.yml names; all else is not, and no NVIDIA package is there."""
+    """The local backend's torch is of the index that pipeline.yml names. All else is not, and no NVIDIA package is there."""
     project = generate(**TORCHSCRIPT, torch_index=torch_index)
     assert "NVIDIA" not in succeed(make(project, environments, "lock"))
     lock = (project / LOCK).read_text()
@@ -161,7 +161,7 @@ def test_torch_without_an_index_says_what_it_costs(generate: Generate, environme
 
 @pytest.mark.slow
 def test_an_update_renews_the_locks(git_template: Path, environments: Path, tmp_path: Path) -> None:
-    """What was locked before keeps its version; where no index answers, a line says what is left to do."""
+    """What was locked before keeps its version. Where no index answers, a line says what is left to do."""
     answers = (
         "--data",
         "starting_pipeline=my-own",

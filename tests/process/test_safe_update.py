@@ -321,7 +321,7 @@ def test_a_summary_that_can_not_be_written_stops_an_update(
 def test_a_project_in_a_folder_of_a_repository_is_updated_alone(
     project: Project, origin: Origin, tmp_path: Path
 ) -> None:
-    """Whatever else is changed or staged there; and a template may be named from the project."""
+    """Whatever else is changed or staged there, a template may be named from the project."""
     edit(project, "tools/one.py")
     (tmp_path / "all").mkdir()
     shutil.rmtree(project / ".git")
@@ -572,7 +572,7 @@ def conflicted(project: Project, origin: Origin) -> Project:
 
 
 def kill(project: Project, at: int) -> None:
-    """Kill an update at a move of a file; nothing shows git that it was there but the files that it moved."""
+    """Kill an update at a move of a file. Nothing shows git that it was there but the files that it moved."""
     process = run_broken(project, "update", at=at)
     assert process.returncode == -signal.SIGKILL, process.stderr
     assert list(project.path.glob(f"{PREFIX}*/old-[0-9]*"))

@@ -1,4 +1,4 @@
-"""An update: what a project owns stays as it is; the rest becomes what a fresh copy would be."""
+"""An update: what a project owns stays as it is. The rest becomes what a fresh copy would be."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ def test_refused_answers_change_nothing(copy: Copy) -> None:
 
 
 def rows(project: Project) -> list[str]:
-    """Run `make update`; return its table, without blanks in front, where lines that go on are one."""
+    """Run `make update`. Return its table, without blanks in front, where lines that go on are one."""
     printed = succeed(make_update(project))
     first, *rest = printed.splitlines()
     assert "files changed" in first
@@ -357,7 +357,7 @@ def test_a_new_step_is_named_as_a_stub(copy: Copy) -> None:
 
 @pytest.mark.slow
 def test_changes_of_mind_about_the_example(copy: Copy) -> None:
-    """Real names of a model's tensors change two configs; what others import is called nothing else."""
+    """Real names of a model's tensors change two configs. What others import is called nothing else."""
     project = copy()
     names = (("pixels: PIXELS", "float_input: PIXELS"), ("logits: LOGITS", "probabilities: LOGITS"))
     replaced(project, "pipeline.yml", *names)

@@ -369,7 +369,7 @@ def test_each_type_comes_back_as_it_went(
 
 @transports
 def test_what_tritonclient_would_send_as_something_else(types: Served, transport: str) -> None:
-    """It makes the text `b'x'` of NumPy's own bytes; numbers that are none stay so."""
+    """It makes the text `b'x'` of NumPy's own bytes. Numbers that are none stay so."""
     cells = [[list(np.array([b"x", b"yz"]))]] * 3
     answer = types.call(transport, "types", **(GIVEN | {"class_": cells, "H": [np.inf, np.nan, 1]}))
     assert answer.import_.tolist() == [[[b"x", b"yz"]]] * 3
@@ -611,7 +611,7 @@ def test_a_retry_waits_longer_each_time_and_ends(default_project: Project) -> No
 
 @pytest.mark.slow
 def test_the_package_is_usable_alone(generate: Generate, tmp_path: Path) -> None:
-    """It is installed from the project's folder, without the rest; what that leaves there is no part of it."""
+    """It is installed from the project's folder, without the rest. What that leaves there is no part of it."""
     project = generate()
     project.commit()
     install = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")

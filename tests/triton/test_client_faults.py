@@ -26,7 +26,7 @@ def server(project: Project) -> Iterator[Served]:
 
 
 def forget_shared_memory(server: Served) -> None:
-    """Make the server forget its regions; it may still hold that of a request that it has just answered."""
+    """Make the server forget its regions. It may still hold that of a request that it has just answered."""
     with grpc.InferenceServerClient(server.urls["grpc"].rpartition("/")[2]) as client:
         for _ in range(50):
             with contextlib.suppress(InferenceServerException):

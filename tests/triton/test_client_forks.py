@@ -43,7 +43,7 @@ def server(generate: Generate) -> Iterator[Served]:
 
 
 def start(call: Callable[[], Any]) -> Callable[[], Any]:
-    """Start a call in a forked process; return what waits for its result, or for the text of its error."""
+    """Start a call in a forked process. Return what waits for its result, or for the text of its error."""
     receiver, sender = FORK.Pipe(duplex=False)
 
     def send_result() -> None:

@@ -30,7 +30,7 @@ def line(text: str) -> str:
 
 
 def commands(program: str, picture: Path = FIRST_MINUTE) -> list[str]:
-    """Return what was typed whole that begins with a program; while it is typed, it is shown in part."""
+    """Return what was typed whole that begins with a program. While it is typed, it is shown in part."""
     typed = [text for text in shown(picture) if text.startswith(f"{PROMPT}{program}")]
     return [text.removeprefix(PROMPT) for text in sorted(typed, key=len)[-1:]]
 

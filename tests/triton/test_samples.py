@@ -1,4 +1,4 @@
-"""`make sample` records requests; where there are none, what is made up is a stub, and may be refused."""
+"""`make sample` records requests. Where there are none, what is made up is a stub, and may be refused."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_zeros_of_a_large_tensor_are_its_shape(generate: Generate) -> None:
 
 @pytest.mark.slow
 def test_a_strict_step_refuses_what_is_made_up_and_the_tests_fail(texts: Project) -> None:
-    """Without a request, unit tests of what reads texts are skipped; tests and `make infer` say what to do."""
+    """Without a request, unit tests of what reads texts are skipped. Tests and `make infer` say what to do."""
     pytests = ("-m", "pytest", "-q", "-rsf", "-p", "no:cacheprovider", "tests")
     process = texts.run(sys.executable, *pytests)
     assert process.returncode == 1

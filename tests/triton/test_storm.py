@@ -23,7 +23,7 @@ from benchmarks.storm.requests import BAD_STRING, KINDS
 def test_malformed_requests_leave_others_alone(
     batching: bool, kinds: list[str], ends: set[str]
 ) -> None:
-    """A bad string alone fails others, those of its batch; without batches, none."""
+    """A bad string alone fails others, those of its batch. Without batches, none."""
     with serving(batching=batching) as triton:
         report = asyncio.run(storm(triton, 4, 50, kinds))
     assert {*report.good} == ends, report.wrong()

@@ -122,7 +122,7 @@ def ensemble(*steps: tuple[str, str, str]) -> Any:
 
 
 def test_the_critical_path_takes_longest() -> None:
-    """It is the one with a nested ensemble, of two branches that join; steps are in no order."""
+    """It is the one with a nested ensemble, of two branches that join. Steps are in no order."""
     took = {"fast": 1.0, "slow": 2.0, "deep": 1.5, "join": 1.0}
     times = {name: ModelTimes(name, 1, 1.0, 0.0, us, 1, 0.1, 0) for name, us in took.items()}
     configs = {

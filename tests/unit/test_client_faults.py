@@ -38,7 +38,7 @@ def answering(answer: Callable[[socket.socket], None]) -> Iterator[tuple[str, li
 
 
 def received(connection: socket.socket) -> bytes:
-    """Return the head of a request that has come whole; nothing at the end."""
+    """Return the head of a request that has come whole, or nothing at the end."""
     data = b""
     while b"\r\n\r\n" not in data:
         if not (more := connection.recv(1 << 20)):

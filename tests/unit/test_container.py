@@ -1,4 +1,4 @@
-"""What the answers make of the container: base image, flags, shared memory; and the files that say so. Its tests on an engine are in docker/."""
+"""What the answers make of the container: base image, flags, shared memory, and the files that say so. Its tests on an engine are in docker/."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ def test_a_variable_that_is_wrong(large: Generated, given: dict[str, str], line:
 
 
 def test_containers_can_read_what_they_mount(generate: Generate) -> None:
-    """Whatever the umask was; a link stays as it is, wherever it leads."""
+    """Whatever the umask was, a link stays as it is, wherever it leads."""
     project = generate()
     folder = project / "model_repository"
     (folder / "nowhere").symlink_to("missing")

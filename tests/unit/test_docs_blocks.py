@@ -30,7 +30,7 @@ def check_pipeline(block: Example) -> str:
 
 
 def check_sample(block: Example) -> str:
-    """Read a sample as the toolkit does; the files that it names are empty."""
+    """Read a sample as the toolkit does. The files that it names are empty."""
     folder = block.namespace["folder"]
     for name in re.findall(r'"file": "(.*?)"', block.parsed):
         (folder / name).touch()
@@ -49,7 +49,7 @@ def check_text(block: Example) -> str:
 
 
 def check_tree(block: Example) -> str:
-    """Find each `name  what it is` of a drawing of folders; a folder's files stand below it."""
+    """Find each `name  what it is` of a drawing of folders. A folder's files stand below it."""
     root = ROOT if block.parsed.startswith("copier.yml") else block.namespace["project"]
     folder, missing = "", []
     for line in block.parsed.removeprefix("myproj/\n").splitlines():
@@ -83,7 +83,7 @@ def read_phrases() -> list[str]:
 
 
 def check_message(block: Example) -> str:
-    """Compare the sentences of a message with the code; tables, whose figures vary, have none."""
+    """Compare the sentences of a message with the code. Tables, whose figures vary, have none."""
     lines = [line for line in block.parsed.splitlines() if "  " not in line.strip()]
     left = text = " ".join(line for line in lines if len(re.findall("[a-z'_]{2,}", line)) > 3)
     if not text and not re.search(r"^ *[\d.]+ ", block.parsed, re.MULTILINE):

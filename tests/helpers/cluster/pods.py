@@ -64,7 +64,7 @@ class Pod:
         return f"{scheme}://{self.address}:{self.ports[port]}"
 
     def start(self) -> None:
-        """Start the container; its output is in `log`."""
+        """Start the container. Its output is in `log`."""
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [*self._command, *self._flags],
@@ -114,7 +114,7 @@ class Pod:
                 run.kill()
 
     async def end(self, grace_s: float) -> bool:
-        """Stop the container with SIGTERM, after `grace_s` with SIGKILL; return whether that was needed."""
+        """Stop the container with SIGTERM, after `grace_s` with SIGKILL. Return whether that was needed."""
         self.process.terminate()
         try:
             await asyncio.wait_for(asyncio.to_thread(self.process.wait), grace_s)
@@ -137,7 +137,7 @@ class Pod:
         return PATHS.sub(f"{self._root}/", text).replace("127.0.0.1", self.address)
 
     def _fill(self, project: Path) -> list[str]:
-        """Make the container's files; return the flags that another machine, and other pods on it, need."""
+        """Make the container's files. Return the flags that another machine, and other pods on it, need."""
         opt = self._root / "opt"
         (self._root / "tmp").mkdir()
         opt.mkdir()

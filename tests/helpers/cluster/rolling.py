@@ -52,7 +52,7 @@ class Kubelet:
         stop: Callable[[bool], bool] = lambda passed: False,
         each: Callable[[bool], None] | None = None,
     ) -> None:
-        """Ask a probe until `stop`; tell `each` what its threshold makes of it. RuntimeError at too many failures."""
+        """Ask a probe until `stop`. Tell `each` what its threshold makes of it. RuntimeError at too many failures."""
         probe = self.pod.container[name]
         failures, threshold = 0, probe["failureThreshold"]
         while self.pod.process.poll() is None:
@@ -80,7 +80,7 @@ class Kubelet:
             self._task.result()
 
     async def end(self) -> bool:
-        """End the pod as a deletion does; return whether the grace period was too short."""
+        """End the pod as a deletion does. Return whether the grace period was too short."""
         self._task.cancel()
         self._set(False)
         grace_s = self.pod.spec["terminationGracePeriodSeconds"] * self._factor

@@ -29,7 +29,7 @@ def running(pod: Pod, probe: Mapping[str, Any], timeout_s: float) -> Iterator[Po
 
 
 def smoke_tests(project: Project, pod: Pod) -> str:
-    """Return what the smoke tests print through the ports that the pod names; they pass."""
+    """Return what the smoke tests print through the ports that the pod names. They pass."""
     urls = {"TRITON_URL": pod.url("http"), "TRITON_GRPC_URL": pod.url("grpc")}
     metrics = f"{pod.url('metrics')}/metrics"
     command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_live.py")

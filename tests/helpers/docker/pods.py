@@ -23,7 +23,7 @@ TOKEN = "/var/run/secrets/eks.amazonaws.com/serviceaccount"
 def running(
     pod: dict[str, Any], image: str, user: str, *options: str
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Start the container of a pod; yield it, and the address of each port by name. `options` are Docker's."""
+    """Start the container of a pod. Yield it, and the address of each port by name. `options` are Docker's."""
     [container] = pod["containers"]
     empty = tempfile.mkdtemp()  # what an optional Secret that is not there is mounted as
     os.chmod(empty, 0o755)

@@ -1,7 +1,7 @@
 """Stand-ins for images that a machine without a container registry can't pull, made of Debian's packages and PyPI's.
 
 `triton`, for NVIDIA's. What is NVIDIA's: the server, release 24.10, its Python backend and its cache, from the wheel
-`nvidia-pytriton` of this environment; paths, user and entry point. What is not: Debian instead of Ubuntu, its Python
+`nvidia-pytriton` of this environment, and paths, user and entry point. What is not: Debian instead of Ubuntu, its Python
 instead of that of the release, no GPU, and ONNX Runtime served by the Python backend of this template's local Triton.
 
 `prometheus`, for its own: Debian's package, with the paths and the user of the image.
@@ -69,7 +69,7 @@ def pip_conf() -> Iterator[Path]:
 
 
 def build(name: str, context: Path, **arguments: str) -> str:
-    """Return the image of a folder with a Dockerfile; make it unless one of the same files and arguments is there."""
+    """Return the image of a folder with a Dockerfile. Make it unless one of the same files and arguments is there."""
     digest = hashlib.sha256(repr(arguments).encode())
     for path in sorted(path for path in context.rglob("*") if path.is_file()):
         digest.update(str(path.relative_to(context)).encode() + path.read_bytes())

@@ -92,7 +92,7 @@ class Service:
             connection.close()
 
     def load(self, requests: int, at_once: int, wait_ms: float = 0) -> list[Answer | OSError]:
-        """Send requests of one row, so many at once; each asks for another number near `wait_ms`."""
+        """Send requests of one row, so many at once. Each asks for another number near `wait_ms`."""
 
         def one(number: int) -> Answer | OSError:
             try:
@@ -110,7 +110,7 @@ class Service:
 
 
 def wrong(answers: list[Answer | OSError], wait_ms: float = 0) -> list[Any]:
-    """Return what was answered, and is not what was asked for; errors are no wrong answers."""
+    """Return what was answered, and is not what was asked for. Errors are not wrong answers."""
     pairs = [(n, a) for n, a in enumerate(answers) if isinstance(a, Answer) and a.status == 200]
     return [
         (n, found) for n, a in pairs
@@ -119,7 +119,7 @@ def wrong(answers: list[Answer | OSError], wait_ms: float = 0) -> list[Any]:
 
 
 def statuses(answers: list[Answer | OSError]) -> Counter[Any]:
-    """Return how often each status was answered; an answer that did not come counts by its error."""
+    """Return how often each status was answered. An answer that did not come counts by its error."""
     return Counter(a.status if isinstance(a, Answer) else type(a).__name__ for a in answers)
 
 
@@ -135,7 +135,7 @@ def only_reported(answers: list[Answer | OSError]) -> bool:
 
 
 def eventually(holds: Callable[[], Any], timeout_s: float = 180) -> Any:
-    """Return what holds, as soon as it does; fail after so many seconds."""
+    """Return what holds, as soon as it does. Fail after so many seconds."""
     end = time.monotonic() + timeout_s
     while not (found := holds()):
         assert time.monotonic() < end
