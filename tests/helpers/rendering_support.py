@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,6 @@ from support import (
     step,
 )
 
-if sys.version_info >= (3, 11):
-    pass
-else:
-    pass
 TEN: dict[str, Any] = {
     "project_name": "ten",
     "tensors": {f"T{i}": "FP32[1]" for i in range(11)},
