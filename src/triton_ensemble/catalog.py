@@ -21,6 +21,8 @@ class Backend:
     """A row of backends.yml, whose head says what each column means."""
 
     file: str = ""
+    needs_file: bool = False
+    file_varies: bool = False
     device: str = ""
     local: str = ""
     declares: str = ""
@@ -30,6 +32,8 @@ class Backend:
     until: str = ""
     must_declare: bool = False
     gpu: bool = False
+    llm: bool = False
+    is_offered: bool = True
     optional: str = "always"
     without: tuple[str, ...] = ()
 

@@ -18,8 +18,6 @@ from triton_ensemble.config import ModelConfig, enum_name
 Fields = dict[str, Any]
 
 DEVICES = {"KIND_AUTO": "auto", "KIND_CPU": "cpu", "KIND_GPU": "gpu", "KIND_MODEL": "model"}
-# Backends whose default file name is one for all models; the others' depends on their parameters.
-FILES_BY_BACKEND = ("python", "onnxruntime", "tensorrt", "pytorch", "dali", "openvino")
 FIELDS_OF_GROUPS = {"name", "kind", "count", "gpus"}
 TENSORRT_ALONE = ("is_shape_tensor", "is_non_linear_format_io")
 
@@ -232,8 +230,8 @@ def _read_optimization(config: ModelConfig, rest: ModelConfig, _: Defaults) -> F
 
 def _read_default_model_filename(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     rest.ClearField("default_model_filename")
-    backend, file = find_backend(config), config.default_model_filename
-    same = backend in FILES_BY_BACKEND and file == catalog.backends()[backend].file
+    row, file = catalog.backends().get(find_backend(config)), config.default_model_filename
+    same = row is not None and not row.file_varies and file == row.file
     return {} if same else _unless_empty("file", file)
 
 

@@ -25,7 +25,6 @@ from triton_ensemble.project import ProjectError
 
 Said = dict[str, Any]
 FILE, AGAIN, NEW = "a model that you have", "=", "a new tensor"
-NOT_OFFERED = {"ensemble", "tensorflow", "auto", "identity"}  # a text may name them
 SPACE = "(space chooses, Enter ends)"
 STAND_IN = "_ FP32[1]"  # for the side of a line that is not answered yet
 
@@ -138,7 +137,8 @@ def _backend(draft: Draft) -> Asked:
 
 
 def _backends() -> list[str]:
-    return [each for each in catalog.backends() if each not in {"python", *NOT_OFFERED}]
+    rows = catalog.backends().items()
+    return [name for name, row in rows if row.is_offered and name != "python"]
 
 
 def _path(draft: Draft) -> Asked:

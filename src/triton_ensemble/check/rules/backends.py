@@ -18,10 +18,7 @@ from triton_ensemble.config import Model, Problem, did_you_mean
 from triton_ensemble.config.versions import folder_of_version
 from triton_ensemble.reading import DATA_BYTES, read_bytes
 
-# Those that Triton knows by a platform too, and then wants it to be theirs.
-PAIRED = ("onnxruntime", "pytorch", "tensorflow", "tensorrt")
 TEST_BACKENDS = ("repeat", "square")  # in Triton's containers
-FILE_VARIES = ("fil", "tensorflow", "tensorrtllm")  # by what else the config says
 BACKEND = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*|\$\{\w+\}")  # or to be filled in
 PYTHON_FILE = re.compile(r"(\.\./[0-9]+/)?([\w-]+/)*[\w-]+\.py", re.ASCII)
 FIL_FILES = ("xgboost", "xgboost_json", "xgboost_ubj", "lightgbm", "treelite_checkpoint")
@@ -51,6 +48,7 @@ def backend(model: Model) -> Iterator[Problem]:
     """A config, or the model's file, names a backend that Triton finds."""
     name, platform = model.config.backend, model.config.platform
     platforms = catalog.read_backends_by_platform()
+    paired = {*platforms.values()} - {"ensemble"}  # which Triton knows by a platform too
     if platform and not name and platform not in platforms:
         what = f"unexpected platform type '{platform}' for {model.name}"
         instead = did_you_mean(platform, platforms, f'write backend: "{platform}" instead')
@@ -61,7 +59,7 @@ def backend(model: Model) -> Iterator[Problem]:
             "with no backend in model configuration"
         )
         yield model.problem(what, 'write backend: "..."', "backend", missing=True)
-    elif name in PAIRED and platform and platforms.get(platform) != name:
+    elif platform and name in paired and platforms.get(platform) != name:
         what = f"unexpected 'platform' and 'backend' pair, got:{platform}, {name}"
         yield model.problem(what, "take the platform out", "platform")
     elif name and not BACKEND.fullmatch(name):
@@ -146,7 +144,7 @@ def model_file(model: Model) -> Iterator[Problem]:
 def find_wanted_file(model: Model) -> str:
     """Return the name of the file in a version's folder; empty where it is not known."""
     known = catalog.backends().get(model.backend)
-    default = known.file if known and model.backend not in FILE_VARIES else ""
+    default = known.file if known and not known.file_varies else ""
     if model.config.runtime.endswith(".py"):
         default = model.config.runtime
     if default and model.config.platform == "torch_aoti":

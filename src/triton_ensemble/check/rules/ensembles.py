@@ -16,7 +16,6 @@ FORBIDDEN = {
     "optimization": "optimization should not be specified",
     "model_warmup": "model_warmup can not be specified",
 }
-BY_PLATFORM = (None, "tensorflow")  # Triton knows the others by their files, whatever the platform
 CHAIN = (step_text("a", "X=X", "Y=M"), step_text("a", "X=M", "Y=Y"))
 
 
@@ -40,12 +39,15 @@ def ensemble_platform(ensemble: Ensemble) -> Iterator[Problem]:
     what = f"Ensemble model '{ensemble.name}' must have platform type 'ensemble' and empty backend type"
     if ensemble.config.backend:
         yield ensemble.problem(what, "take the backend out", "backend")
-    elif (
-        catalog.read_backends_by_file().get(ensemble.config.default_model_filename)
-        not in BY_PLATFORM
-    ):
+    elif _is_taken_for_a_backend(ensemble.config.default_model_filename):
         instead = "take the file name out, by which Triton takes it for a backend's"
         yield ensemble.problem(what, instead, "default_model_filename")
+
+
+def _is_taken_for_a_backend(file: str) -> bool:
+    """Return whether Triton finds a backend by a model file, whatever the platform."""
+    backend = catalog.read_backends_by_file().get(file)
+    return backend is not None and not catalog.backends()[backend].platform
 
 
 @error(
