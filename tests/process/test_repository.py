@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, mounted, run, succeed
+from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, mounted, run, step, succeed
 
 STEPS = (ROOT / "docs/steps.md").read_text()
 
@@ -214,3 +214,14 @@ def test_a_stage_that_there_is_not_is_refused_at_once(made: Project, command: st
     assert said.returncode
     assert said.stderr.startswith(f"{line}\n")
     assert "Triton" not in said.stdout
+
+
+def test_a_backend_of_your_own_lies_beside_the_configs_of_its_models(generate: Generate) -> None:
+    steps = [step("one", ["A"], ["B"], "mine"), step("two", ["B"], ["C"], "python")]
+    project = generate(tensors=dict.fromkeys("ABC", "FP32[1]"), steps=steps)
+    library = project / "backends/mine/libtriton_mine.so"
+    library.parent.mkdir(parents=True)
+    library.write_text("code")
+    succeed(project.make("repository"))
+    [copied] = project.path.glob("model_repository/*/libtriton_mine.so")
+    assert (copied.parent.name, copied.read_text()) == ("one", "code")

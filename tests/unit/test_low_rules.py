@@ -352,3 +352,23 @@ def test_a_step_that_asks_an_ensemble_for_some_outputs(
         "a": A,
     }
     assert rules(files, tmp_path) & {"outputs-asked"} == found
+
+
+@pytest.mark.parametrize(
+    ("library", "found"),
+    [
+        ("model_repository/m/libtriton_my_python.so", set()),
+        ("model_repository/m/1/libtriton_my_python.so", set()),
+        ("backends/my_python/libtriton_my_python.so", set()),
+        ("model_repository/m/libtriton_python.so", {"backend-misspelt"}),
+    ],
+)
+def test_a_backend_with_its_library_is_your_own(
+    tmp_path: Path, library: str, found: set[str]
+) -> None:
+    files = {"m": A.replace("python", "my_python"), "m/1/weights": ""}
+    repository = examples.write(files, tmp_path)
+    path = tmp_path / library
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    assert {each.rule for each in check(repository)} == found

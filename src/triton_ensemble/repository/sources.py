@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from triton_ensemble.config.repository import model_config
 from triton_ensemble.project import Project
 from triton_ensemble.repository import adopted, published
 
@@ -30,6 +31,7 @@ def list_tree_sources(project: Project) -> dict[Path, Path]:
     pairs = (
         *_step_code(project),
         *_iter_model_data(project),
+        *_iter_backend_files(project),
         *adopted.copies(project),
     )
     return dict(pairs)
@@ -82,6 +84,15 @@ def _step_code(project: Project) -> Iterator[tuple[Path, Path]]:
 def _iter_model_data(project: Project) -> Iterator[tuple[Path, Path]]:
     for path, name in project.model_data.items():
         yield project.repository / path, project.root / "models" / name
+
+
+def _iter_backend_files(project: Project) -> Iterator[tuple[Path, Path]]:
+    """Yield the files of `backends/NAME/` for each model of that backend, whose library Triton finds beside the config."""
+    own = {path.name: path for path in (project.root / "backends").glob("*") if path.is_dir()}
+    for name in project.models if own else ():
+        backend = model_config(project.repository, name).backend
+        for source in _files(own[backend]) if backend in own else ():
+            yield project.repository / name / source.relative_to(own[backend]), source
 
 
 def _files(folder: Path, pattern: str = "*") -> Iterator[Path]:
