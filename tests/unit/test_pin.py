@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from triton_ensemble.container import pin
+from triton_ensemble.container import kinds, pin
 
 DIGEST = "sha256:" + 64 * "a"
 OTHER = "sha256:" + 64 * "b"
@@ -53,7 +53,7 @@ IMAGES = {
     "-mounted": f"ghcr.io/o/m-mounted@{OTHER}",
     "-gateway": f"ghcr.io/o/m-gateway@{DIGEST}",
     "-models": f"ghcr.io/o/m-models@{OTHER}",
-    "-ray": "m-ray:123",
+    "-mine": "m-mine:123",
 }
 
 
@@ -123,7 +123,7 @@ def test_a_project_without_manifests_is_told_so(
     file.unlink()
     assert pin.pin_all("m", IMAGES) == 1
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("pipeline.yml: extras lacks kubernetes, kserve and ray; add one")
+    assert line.startswith("pipeline.yml: extras lacks kubernetes, kserve")
 
 
 @pytest.mark.parametrize("image", [f"@{DIGEST}", "m@sha256:", f"m@{DIGEST[:-1]}"])
@@ -152,7 +152,11 @@ NAMES = "images is not a list of entries with a name"
         ("a: &a {images: [{name: m}]}\n<<: *a", FORM),
         ("a: &a {newTag: b}\nimages: [{<<: *a, name: m}]", FORM),
         ("resources: [base]", "images lacks m; add an entry `name: m`"),
-        (f"{BEFORE}resources: [../ray/service.yaml]", "images lacks m-ray; add"),
+        *(
+            (f"{BEFORE}resources: [../../{image.listed}]", f"images lacks m{image.suffix}; add")
+            for image in kinds.IMAGES.values()
+            if image.listed and image.suffix not in BEFORE
+        ),
         (BEFORE.replace("m-gateway", "g") + "components: [components/gateway]", "images lacks m-g"),
         ("a: &a b\nimages: [{name: m, newTag: *a}]", FORM),
         ("images: [&a {name: m, newTag: a}, *a]", FORM),

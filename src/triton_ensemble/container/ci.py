@@ -3,7 +3,7 @@
 .github/workflows/ci.yml and .gitlab-ci.yml call this command, whose actions run one after the other:
 
   build REPOSITORY  build each image, and push it by digest. The digests are then in $GITHUB_ENV or
-                    images.env, as IMAGE, GATEWAY_IMAGE, MOUNTED_IMAGE, MODELS_IMAGE and RAY_IMAGE
+                    images.env, each as a variable, such as IMAGE and GATEWAY_IMAGE
   test              run `make test-docker` on the server's images
   sign, tag         sign the digests with cosign; tag them as the commit is tagged
   push BUCKET       push the model repository, by the role AWS_ROLE_ARN or by keys
@@ -22,31 +22,14 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from triton_ensemble.container.images import list_words, make_readable
+from triton_ensemble.container.kinds import IMAGES, SERVER, Image
 from triton_ensemble.container.settings import Settings
 from triton_ensemble.project import Project, ProjectError
 
-
-class Image(NamedTuple):
-    """An image that CI builds: the variable with its name, its suffix, and as what the toolkit builds it."""
-
-    variable: str
-    suffix: str
-    built_as: str
-    models: str = "copied"
-
-
-SERVER = Image("IMAGE", "", "IMAGE")
-GATEWAY = Image("GATEWAY_IMAGE", "-gateway", "GATEWAY_IMAGE")
-MOUNTED = Image("MOUNTED_IMAGE", "-mounted", "IMAGE", "mounted")
-MODELS = Image("MODELS_IMAGE", "-models", "IMAGE", "alone")
-RAY = Image("RAY_IMAGE", "-ray", "RAY_IMAGE")
-IMAGES = (SERVER, GATEWAY, MOUNTED, MODELS, RAY)
-# The image of an extra, by the folder or file that the extra has.
-OF_EXTRAS = {GATEWAY: "deploy/gateway.Dockerfile", MOUNTED: "deploy/kserve", RAY: "deploy/ray"}
-BY_NAME = {"mounted": MOUNTED, "models": MODELS}
+# Those that the variable IMAGES may ask for.
+BY_NAME = {image.suffix[1:]: image for image in IMAGES.values() if image.models != SERVER.models}
 ROOM_GB = 30
 # Tools of GitHub's machines that no job uses; Triton's image needs their room.
 UNUSED = [
@@ -92,10 +75,7 @@ def choose_images() -> Iterator[Image]:
     if unknown := [name for name in wanted if name not in BY_NAME]:
         raise ProjectError(f"IMAGES: there is no image {unknown[0]}; write mounted, models or both")
     named = {BY_NAME[name] for name in wanted}
-    for image in IMAGES:
-        path = OF_EXTRAS.get(image)
-        if image == SERVER or image in named or (path and Path(path).exists()):
-            yield image
+    yield from (image for image in IMAGES.values() if image.is_used or image in named)
 
 
 def build(arguments: argparse.Namespace) -> int:
@@ -161,7 +141,7 @@ def read_tag() -> str:
 
 def list_built() -> list[tuple[str, str]]:
     """Return the variables of the images that `build` has built, and their names with digests."""
-    names = [(image.variable, read(image.variable)) for image in IMAGES]
+    names = [(variable, read(variable)) for variable in IMAGES]
     built = [(variable, name) for variable, name in names if "@" in name]
     if not built:
         raise ProjectError("IMAGE has no digest; run `triton-ensemble ci build` before")
@@ -172,7 +152,7 @@ def test(arguments: argparse.Namespace) -> int:
     """Test the image with the models, and the one without."""
     built = dict(list_built())
     call("make", "test-docker", REQUIRE_DOCKER="1")
-    if mounted := built.get(MOUNTED.variable):
+    if mounted := built.get("MOUNTED_IMAGE"):
         call("make", "test-docker", REQUIRE_DOCKER="1", MODELS="mounted", IMAGE=mounted)
     return 0
 

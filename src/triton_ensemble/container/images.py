@@ -1,9 +1,9 @@
-"""Build the images of this project: of Triton with the models, of the gateway, of a Ray node.
+"""Build the images of this project: Triton with the models, and the images of extras, such as the gateway.
 
 If a name has a digest, NAME@sha256:..., the image is pulled instead. These variables, in the environment or
 on make's command line, say what to build:
 
-  IMAGE, GATEWAY_IMAGE, RAY_IMAGE  the names; default: the project's, with a number of this folder
+  IMAGE, GATEWAY_IMAGE ...         the names; default: the project's, with a number of this folder
   TRITON_IMAGE, PYTHON_IMAGE       the images to start from
   MODELS                           copied (default), mounted: leave them out, alone: nothing else
   PIP_CONF, CA_BUNDLE              files with which pip reaches your package index; no layer has them
@@ -21,30 +21,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from triton_ensemble.container.compose import ContainerError
+from triton_ensemble.container.kinds import IMAGES, SERVER
 from triton_ensemble.container.settings import Settings
 from triton_ensemble.project import Project
 from triton_ensemble.repository import stubs
 
-DOCKERFILES = {
-    "IMAGE": "deploy/Dockerfile",
-    "GATEWAY_IMAGE": "deploy/gateway.Dockerfile",
-    "RAY_IMAGE": "deploy/ray/Dockerfile",
-}
-BASES = {"IMAGE": "TRITON_IMAGE", "GATEWAY_IMAGE": "PYTHON_IMAGE", "RAY_IMAGE": "IMAGE"}
-COMMANDS = {"image": "IMAGE", "gateway-image": "GATEWAY_IMAGE", "ray-image": "RAY_IMAGE"}
 MOUNTED = ("model_repository", "deploy/monitoring")
 READABLE = stat.S_IRGRP | stat.S_IROTH
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Build the image of a command; return its exit status."""
-    project, variable = Project.load(Path.cwd()), COMMANDS[arguments.command]
-    project.check_extra(arguments.command.removesuffix("-image"))
-    settings, status = Settings.read(project), 0
-    # A Ray node starts from the image with the models, which is fetched if it has a digest.
-    if variable == "IMAGE" or (variable == "RAY_IMAGE" and "@" not in settings.images["IMAGE"]):
-        status = build_with_models(settings)
-    return status if status or variable == "IMAGE" else build(settings, variable)
+    project, extra = Project.load(Path.cwd()), arguments.command.removesuffix("-image")
+    project.check_extra(extra)
+    settings = Settings.read(project)
+    image = next((i for i in IMAGES.values() if i.extra == extra and i.built_as != "IMAGE"), SERVER)
+    # An image may start from that with the models, which is fetched if it has a digest.
+    needs_models = image.base == SERVER.variable and "@" not in settings.images[image.base]
+    status = build_with_models(settings) if image == SERVER or needs_models else 0
+    return status if status or image == SERVER else build(settings, image.variable)
 
 
 def build_with_models(settings: Settings) -> int:
@@ -82,8 +77,9 @@ def list_words(settings: Settings, variable: str) -> list[str]:
     image = settings.images[variable]
     if "@" in image:
         return [*settings.docker, "pull", "--quiet", image]
-    words = [*settings.docker, "build", "--file", DOCKERFILES[variable], "--tag", image]
-    arguments = {BASES[variable]: settings.images[BASES[variable]]}
+    words = [*settings.docker, "build", "--file", IMAGES[variable].file, "--tag", image]
+    base = IMAGES[variable].base
+    arguments = {base: settings.images[base]}
     if variable == "IMAGE":
         words += ["--target", settings.models]
         arguments |= {"TORCH_INDEX": settings.torch_index} if settings.torch_index else {}

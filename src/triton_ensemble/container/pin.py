@@ -1,6 +1,6 @@
-"""Write the images of IMAGE, GATEWAY_IMAGE, MOUNTED_IMAGE, MODELS_IMAGE and RAY_IMAGE by digest into deploy/.
+"""Write the images that CI builds, such as IMAGE and GATEWAY_IMAGE, by digest into deploy/.
 
-The variables are in the environment or on make's command line: IMAGE=NAME@sha256:... An entry of `images` in
+Their variables are in the environment or on make's command line: IMAGE=NAME@sha256:... An entry of `images` in
 a kustomization.yaml is named as the project, with a suffix. The suffix `-mounted` is the image without
 models: it is the entry without a suffix where the models come from elsewhere. The rest of the file stays
 as it is.
@@ -19,16 +19,12 @@ from typing import Any
 
 import yaml
 
+from triton_ensemble import catalog
+from triton_ensemble.container.kinds import IMAGES
 from triton_ensemble.project import Project
 
 # The variables that have the digests of images, by the suffixes of their entries.
-VARIABLES = {
-    "": "IMAGE",
-    "-gateway": "GATEWAY_IMAGE",
-    "-mounted": "MOUNTED_IMAGE",
-    "-models": "MODELS_IMAGE",
-    "-ray": "RAY_IMAGE",
-}
+VARIABLES = {image.suffix: image.variable for image in IMAGES.values()}
 PINNED = re.compile(r"[^@\s]+@sha256:[0-9a-f]{64}")
 MOUNTED = {
     "deploy/kserve/base",
@@ -39,9 +35,7 @@ MOUNTED = {
 NEEDED = {
     "deploy/kserve/base": "",
     "deploy/kubernetes/base": "",
-    "deploy/kubernetes/components/gateway": "-gateway",
-    "deploy/kubernetes/components/image-volume": "-models",
-    "deploy/ray/service.yaml": "-ray",
+    **{image.listed: image.suffix for image in IMAGES.values() if image.listed},
 }
 
 
@@ -129,6 +123,14 @@ def run(arguments: argparse.Namespace) -> int:
     return pin_all(Project.load(Path.cwd()).cluster_name, images)
 
 
+def list_clusters() -> list[str]:
+    """Return the extras with a kustomization.yaml, which names images."""
+    extras = catalog.table("extras").items()
+    return [
+        name for name, row in extras if f"deploy/{name}/kustomization.yaml" in row.get("owned", ())
+    ]
+
+
 def pin_all(name: str, images: Mapping[str, str]) -> int:
     """Pin the images that have a digest, print where; return the exit status."""
     by_suffix = {suffix: image for suffix, image in images.items() if "@" in image}
@@ -141,7 +143,8 @@ def pin_all(name: str, images: Mapping[str, str]) -> int:
             print(f"pin: {image} {lacks}; write IMAGE=NAME@sha256:...", file=sys.stderr)
             return 1
     if not (paths := sorted(Path("deploy").glob("*/kustomization.yaml"))):
-        lacks = "pipeline.yml: extras lacks kubernetes, kserve and ray; add one"
+        *most, last = list_clusters()
+        lacks = f"pipeline.yml: extras lacks {', '.join(most)} and {last}; add one"
         print(f"{lacks}, and run the command again", file=sys.stderr)
         return 1
     for path in paths:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from triton_ensemble.container.kinds import IMAGES
 from triton_ensemble.environment.needs import is_on, read_torch_index
 from triton_ensemble.project import Project, ProjectError
 from triton_ensemble.variables import read_docker, split_words
@@ -126,11 +127,10 @@ def list_images(project: Project) -> dict[str, str]:
         for variable, image in project.images.items()
     }
     return {
-        "IMAGE": f"{name}:{number}",
-        "GATEWAY_IMAGE": f"{name}-gateway:{number}",
-        "RAY_IMAGE": f"{name}-ray:{number}",
-        **used,
-    }
+        image.variable: f"{name}{image.suffix}:{number}"
+        for image in IMAGES.values()
+        if image.built_as == image.variable
+    } | used
 
 
 def _check_models(root: Path, models: str) -> str:
