@@ -112,6 +112,11 @@ def as_rows(cells: Iterable[list[str | None]]) -> str:
     return "".join(f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in row)}|\n" for row in cells)
 
 
+def write_index(text: str) -> str:
+    """Return the index of the documentation without pages that are gone."""
+    return re.sub(r"(?<=\n)([a-z-]+)\n", lambda m: m[0] * (ROOT / f"docs/{m[1]}.md").exists(), text)
+
+
 def write_copier(text: str) -> str:
     """Return copier.yml, which keeps what projects own of the extras."""
     kept = [
@@ -136,6 +141,7 @@ def write_matrix(text: str) -> str:
 WRITERS = {
     "docs/questions.md": write_questions,
     "copier.yml": write_copier,
+    "docs/index.md": write_index,
     "pyproject.toml": write_packages,
     ".github/workflows/test.yml": write_matrix,
     ".github/workflows/gpu.yml": write_matrix,

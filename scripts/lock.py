@@ -22,6 +22,8 @@ from packaging.requirements import Requirement
 from packaging.tags import Tag, compatible_tags, cpython_tags, mac_platforms
 from packaging.utils import parse_wheel_filename
 
+from triton_ensemble import catalog
+
 ROOT = Path(__file__).parent.parent
 LOCKS = ROOT / "locks"
 # The local Triton needs numpy<2, which has no wheel for Python 3.13. What does without it runs on newer Pythons too.
@@ -76,12 +78,14 @@ MACHINES = {
     ("darwin", "arm64"): [*mac_platforms((15, 0), "arm64")],
     ("win32", "AMD64"): ["win_amd64"],
 }
-RAY = ["ray[serve]==2.60.0 ; sys_platform == 'linux'"]
-OWN = {
-    "gateway": ("gateway", GATEWAY),
-    "push": ("push", PUSH),
-    "ray": ("ray", [*GATEWAY, *RAY]),
+EXTRAS = catalog.table("extras")
+# Of extras whose environment has the gateway's packages too.
+BESIDE = {
+    name: row["packages"]
+    for name, row in EXTRAS.items()
+    if name != "gateway" and f"vendor/{name}.txt" in row["paths"]
 }
+OWN = {"gateway": GATEWAY, "push": PUSH} | {name: [*GATEWAY, *BESIDE[name]] for name in BESIDE}
 # Each has a lock of its own, for the projects that need it.
 PACKAGES = [
     "onnx",
@@ -240,7 +244,8 @@ def prune_entry(entry: str, files: dict[str, str]) -> str:
 def main() -> None:
     """Renew all versions; with `--keep`, only those of packages that no lock has yet."""
     demo, everything = [*RUN, *DEMO], ROOT / "requirements-dev.lock"
-    development = [*demo, *DEV, *PACKAGES, *DEVELOPMENT, *CLUSTER, *BROWSER, *PUSH, *GATEWAY, *RAY]
+    development = [*demo, *DEV, *PACKAGES, *DEVELOPMENT, *CLUSTER, *BROWSER, *PUSH, *GATEWAY]
+    development += [package for packages in BESIDE.values() for package in packages]
     compile_lock(everything, development, environment=ON_LINUX)
     compile_lock(ROOT / "requirements.lock", demo, everything, environment=ON_LINUX)
     compile_lock(ROOT / "requirements-docs.lock", DOCS, environment=ON_LINUX)
@@ -255,15 +260,15 @@ def main() -> None:
         versions.write_text(re.sub(r"\n    --hash.*", "", text))
         compile_lock(ROOT / "requirements-unit.lock", UNIT, versions, environment=ANYWHERE)
         pruned: dict[str, list[str]] = {}
-        for name, (command, packages) in OWN.items():
+        for name, packages in OWN.items():
             entries = compile_lock(Path(folder, name), packages, versions)
             files = read_files(Path(folder, name))
             pruned[name] = sorted(prune_entry(each, files) for each in entries)
-            text = HEAD.format(command) + "".join(pruned[name])
-            if name == "ray":  # it has all of the gateway's, and the wheel carries them once
+            text = HEAD.format(name) + "".join(pruned[name])
+            if name in BESIDE:  # it has all of the gateway's, and the wheel carries them once
                 own = (each for each in pruned[name] if each not in pruned["gateway"])
-                text = HEAD.format(command) + "".join(own) + INCLUDED
-            target = f"{name}.txt.jinja" if name == "ray" else f"{name}.txt"
+                text = HEAD.format(name) + "".join(own) + INCLUDED
+            target = f"{name}.txt.jinja" if name in BESIDE else f"{name}.txt"
             (ROOT / "template/vendor" / target).write_text(text)
         run = LOCKS / "run.txt"
         entries = compile_lock(run, RUN, versions)

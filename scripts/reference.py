@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from triton_ensemble import catalog
 from triton_ensemble.check.rules import RULES
 from triton_ensemble.cli import COMMANDS, main
 from triton_ensemble.pipeline.rules import rules
@@ -36,6 +37,11 @@ WRITTEN = """\
 
 """
 DRAWN = '<!-- skip: next "drawn by scripts/reference.py" -->\n'
+VARIABLES = "".join(
+    f"| {' | '.join(row['variables'])} |\n"
+    for row in catalog.table("extras").values()
+    if "variables" in row
+)
 CLI = f"""{WRITTEN}\
 # The command
 
@@ -50,8 +56,7 @@ These variables of the shell count, and `make` takes them in its command line to
 |---|---|---|
 | `TRITON_URL`, `TRITON_GRPC_URL`, `TRITON_METRICS_URL` | all that ask a server | a server that runs elsewhere |
 | `HTTP_PORT`, `GRPC_PORT`, `METRICS_PORT` | `serve`, and all that ask it | ports of Triton; 0 is a free one |
-| `GATEWAY_PORT`, `WORKERS` | `gateway` | its port and number of processes |
-| `RAY_PORT`, `RAY_REPLICAS`, `RAY_ADDRESS` | `ray`, `ray-test` | its port, the number of replicas, the cluster |
+{VARIABLES}\
 | `STORE` | all that need versions | the bucket that keeps the files of published versions |
 | `STRICT` | `check`, `infer`, `test`, `push` | stubs are errors |
 | `STAGE` | `serve`, and all that start a server | a stage of pipeline.yml; with make `ENV=prod` |

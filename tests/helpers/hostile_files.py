@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from triton_ensemble import catalog
 from triton_ensemble.check.examples import MODEL
 
 SPARSE_BYTES = 20 << 30
@@ -32,6 +33,13 @@ steps:
 - {name: p, backend: python, inputs: [X], outputs: [Y], requirements: [regex]}
 """
 MAPS = 'input_map { key: "X" value: "X" } output_map { key: "Y" value: "Y" }'
+# Owned files that decide what a part of the environment has, each with its part.
+PART_FILES = {
+    path: part
+    for row in catalog.table("extras").values()
+    for part, path in row.get("parts", {}).items()
+    if path in row.get("owned", ())
+}
 FILES = {
     ".copier-answers.yml": ANSWERS,
     "pipeline.yml": ANSWERS.replace("_commit: v1.0.0\n", ""),
@@ -42,7 +50,7 @@ FILES = {
     "deploy/compose.yaml": "services: {triton: {volumes: ['./model_repository:/models']}}\n",
     "deploy/serve.sh": "tritonserver --model-control-mode=poll\n",
     "deploy/kubernetes/kustomization.yaml": "components: [../../components/gateway]\n",
-    "deploy/tir/endpoint.yml": "name: m\n",
+    **{path: "name: m\n" for path in PART_FILES},
     "vendor/project.json": "{}",
     "model_repository/e/config.pbtxt": f'platform: "ensemble"\n{TENSORS}ensemble_scheduling {{ step {{ model_name: "p" {MAPS} }} }}',
     "model_repository/p/config.pbtxt": f'backend: "python"\n{TENSORS}',

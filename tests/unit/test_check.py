@@ -32,7 +32,7 @@ from wiring_support import REFUSED, WIRINGS
 from triton_ensemble import catalog
 from triton_ensemble.check.engine import check
 from triton_ensemble.check.examples import MODEL, model_code
-from triton_ensemble.check.rules import RULES
+from triton_ensemble.check.rules import OF_EXTRAS, RULES, rules_of
 from triton_ensemble.cli import main
 
 LOCAL = "24.10"  # the release of the local Triton
@@ -162,7 +162,8 @@ def test_each_rule_has_a_case() -> None:
         PROJECT_RULES
         | RELEASE_RULES
         | DEPLOYMENT.keys()
-        | {"components", "placeholder", "tir-image"}
+        | {"components", "placeholder"}
+        | {rule.id for topic in OF_EXTRAS for rule in rules_of(topic)}
         | UNIT_RULES
     )
     assert {case.rule for case in CASES} | elsewhere == RULES.keys()

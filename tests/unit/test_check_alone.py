@@ -302,28 +302,6 @@ class TestProject:
             ("pipeline-unreadable", "pipeline.yml", 2)
         ]
 
-    @pytest.mark.parametrize(
-        ("config", "steps", "line"),
-        [
-            (f"{A}model_metrics {{ }}\n", [], 4),
-            (A.replace("python", "tensorrtllm"), [], 1),
-            (f"{A}response_cache {{ enable: true }}\n", [], 1),
-        ],
-    )
-    def test_what_tirs_own_image_lacks(
-        self, tmp_path: Path, config: str, steps: list[Any], line: int
-    ) -> None:
-        files = project({"steps": steps}, **{"deploy/tir/endpoint.yml": "name: m\n"})
-        files["model_repository/m/config.pbtxt"] = config
-        assert ("tir-image", "config.pbtxt", line) in found(files, tmp_path)
-
-    def test_packages_that_tirs_own_image_lacks(self, tmp_path: Path) -> None:
-        steps = [{"name": "m", "backend": "python", "requirements": ["regex", "torch"]}]
-        files = project({"steps": steps}, **{"deploy/tir/endpoint.yml": "name: m\n"})
-        [finding] = [each for each in check(write(files, tmp_path)) if each.rule == "tir-image"]
-        assert (finding.file.name, finding.line) == ("endpoint.yml", 1)
-        assert "regex, torch, which step m needs" in finding.what
-
     def test_a_compose_file_of_another_form(self, tmp_path: Path) -> None:
         files = project({"steps": []}, **{"deploy/compose.yaml": "services: {triton: 5}\n"})
         assert "shared-memory" not in [rule for rule, *_ in found(files, tmp_path)]

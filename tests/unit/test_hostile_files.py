@@ -19,7 +19,7 @@ import yaml
 from answers_support import GOOD, one
 from drawing import SEED
 from hostile_answers_support import RICH, changed, places
-from hostile_files import DEEP, FILES, replace, write_files, write_hostile
+from hostile_files import DEEP, FILES, PART_FILES, replace, write_files, write_hostile
 from support import step
 
 from triton_ensemble import catalog
@@ -106,7 +106,7 @@ def test_a_file_that_goes_too_deep_is_no_traceback(tmp_path: Path, name: str) ->
         (".make-update-x/journal.json", "apply"),
         ("versions.json", "store s3://bucket/prefix"),
         ("model_repository/p/1/model.json", "sizes"),
-        ("deploy/tir/endpoint.yml", "tir"),
+        *PART_FILES.items(),
     ],
 )  # fmt: skip
 def test_no_command_waits_for_a_fifo(

@@ -65,11 +65,9 @@ def test_what_starts_a_command_is_valid_for_python_3_9(path: Path) -> None:
         ("test", {}, ["packages", "toolkit", "dev"]),
         ("shift", {"STORE": "s3://b"}, ["packages", "toolkit", "dev", "push"]),
         ("infer", {"STORE": "s3://b"}, ["packages", "toolkit", "push"]),
-        ("tir", {"PRINT": "1"}, ["packages", "toolkit", "tir"]),  # of a shell
-        ("tir", {"PRINT": "1", "MAKEFLAGS": "PRINT=1"}, ["packages", "toolkit"]),
         ("lock", {}, []),
-        ("setup ray", {}, ["packages", "toolkit", "ray"]),
-        ("setup", {"ARGS": "tir", "MAKEFLAGS": "w -- ARGS=tir"}, ["packages", "toolkit", "tir"]),
+        ("setup gateway", {}, ["packages", "toolkit", "gateway"]),
+        ("setup", {"ARGS": "push", "MAKEFLAGS": "w -- ARGS=push"}, ["packages", "toolkit", "push"]),
     ],
 )
 def test_a_command_has_the_packages_that_it_needs(
@@ -189,20 +187,6 @@ def test_a_line_names_the_variable_that_is_wrong(command: str, variable: str, li
 def test_strict_can_mean_no(monkeypatch: pytest.MonkeyPatch, text: str, is_on: bool) -> None:
     monkeypatch.setenv("STRICT", text)
     assert is_strict() is is_on
-
-
-def test_print_that_means_no_installs_what_tir_needs(
-    default_project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[list[str]] = []
-    monkeypatch.chdir(default_project.path)
-    monkeypatch.setattr(Environment, "list_outdated", lambda _, parts: asked.append(parts))
-    for name, value in {"MAKEFLAGS": "PRINT=0", "PRINT": "0"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("SETUP", raising=False)
-    with pytest.raises(ProjectError, match="extras does not have tir"):
-        run_target(["tir"], lambda words: 0)
-    assert asked == [["packages", "toolkit", "tir"]]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """The rules of the check: a module for each topic, a function for each rule."""
 
+from importlib import import_module
 from types import ModuleType
 
+from triton_ensemble import catalog
 from triton_ensemble.check.rule import REGISTERED, Rule
 from triton_ensemble.check.rules import (
     backends,
@@ -27,6 +29,11 @@ from triton_ensemble.check.rules import (
 
 __all__ = ["RULES", "TOPICS", "Rule", "rules_of"]
 
+OF_EXTRAS = [
+    import_module(f"triton_ensemble.{row['rules']}")
+    for row in catalog.table("extras").values()
+    if "rules" in row
+]
 # In the order in which they are asked, folders last: it depends on the errors in what is used which
 # of them are not. The docstring of a module is the title of its topic.
 TOPICS: tuple[ModuleType, ...] = (
@@ -46,6 +53,7 @@ TOPICS: tuple[ModuleType, ...] = (
     open_dims,
     served,
     deployment,
+    *OF_EXTRAS,
     project,
     samples,
     folders,

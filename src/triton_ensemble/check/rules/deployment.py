@@ -17,8 +17,6 @@ from triton_ensemble.check.rule import warning
 from triton_ensemble.config import Problem
 from triton_ensemble.reading import read_bytes, read_text
 
-TIR = "deploy/tir/endpoint.yml"
-RAY = "deploy/ray/kustomization.yaml"
 KUBERNETES = "deploy/kubernetes/kustomization.yaml"
 CHOSEN = "resources: [base]\ncomponents:\n  - components/{}\n"
 # What a component needs beside it.
@@ -45,11 +43,6 @@ ENTRIES = {
     "kubernetes/s3": ("configMapGenerator", "-s3"),
 }
 IMAGES = "images:\n  - name: m\n    newName: {}/m\n"
-# Every field that a release of the catalog adds, and one of those before, as model_config.proto has them.
-AFTER_24_02 = {
-    "is_non_linear_format_io",
-    *(f for row in catalog.releases().values() for f in row.adds),
-}
 PROJECT: Files = {FILE: "steps: []\n", "model_repository/m/config.pbtxt": A}
 CACHED: Files = {
     **PROJECT,
@@ -81,7 +74,7 @@ def cache_off(repository: Repository) -> Iterator[Problem]:
     """If a model has a cache, Triton is started with one."""
     serve = repository.root / "deploy" / "serve.sh"
     cached = [each.name for each in repository.models.values() if each.config.response_cache.enable]
-    if cached and serve.exists() and not _find_line(serve, r"--cache-(config|directory)\b"):
+    if cached and serve.exists() and not find_line(serve, r"--cache-(config|directory)\b"):
         what = f"{cached[0]} caches its answers, and Triton is started without a cache"
         yield Problem(serve, 1, what, "add `--cache-config=local,size=67108864`")
 
@@ -97,7 +90,7 @@ def cache_off(repository: Repository) -> Iterator[Problem]:
 def known_fault(repository: Repository) -> Iterator[Problem]:
     """The release is free of known faults that affect the project."""
     path = (repository.project or repository.root) / "pipeline.yml"
-    line, release = _find_line(path, "^triton_release:"), repository.release
+    line, release = find_line(path, "^triton_release:"), repository.release
     table, told = catalog.table("faults"), set()
     newest = max(row["before"] for row in table["faults"])
     steps = {step["name"]: json.dumps(step) for step in repository.answers["steps"]}
@@ -127,7 +120,7 @@ def shared_memory(repository: Repository) -> Iterator[Problem]:
     service = _find_triton_service(path)
     if python and service and not {"shm_size", "ipc"} & service.keys():
         what = f"Triton and the Python model {python[0]} share 64 MiB of memory at most"
-        yield Problem(path, _find_line(path, r"^  triton:"), what, "write `shm_size`, as 1g")
+        yield Problem(path, find_line(path, r"^  triton:"), what, "write `shm_size`, as 1g")
 
 
 @warning(
@@ -142,7 +135,7 @@ def repository_writable(repository: Repository) -> Iterator[Problem]:
     """A server that loads models while it runs can't write to the repository."""
     deploy = repository.root / "deploy"
     serve = deploy / "serve.sh"
-    if not (line := _find_line(serve, r"--model-control-mode[= ](explicit|poll)")):
+    if not (line := find_line(serve, r"--model-control-mode[= ](explicit|poll)")):
         return
     for path in sorted(deploy.glob("compose*.yaml")):
         for volume in (_find_triton_service(path) or {}).get("volumes", []):
@@ -156,13 +149,13 @@ def repository_writable(repository: Repository) -> Iterator[Problem]:
     "placeholder",
     of=projects,
     triton="`Failed to pull image`: no pod starts, because registry.example.com does not exist",
-    fails={**PROJECT, RAY: IMAGES.format("registry.example.com")},
-    passes={**PROJECT, RAY: IMAGES.format("ghcr.io")},
+    fails={**PROJECT, KUBERNETES: IMAGES.format("registry.example.com")},
+    passes={**PROJECT, KUBERNETES: IMAGES.format("ghcr.io")},
 )
 def placeholder(repository: Repository) -> Iterator[Problem]:
     """The images in `deploy/` are in a registry that exists."""
     for path in sorted(repository.root.glob("deploy/*/kustomization.yaml")):
-        if line := _find_line(path, r"^\s*newName: registry\.example\.com/"):
+        if line := find_line(path, r"^\s*newName: registry\.example\.com/"):
             what = "there is no registry at registry.example.com"
             yield Problem(path, line, what, "write the name of the image that you pushed")
 
@@ -193,41 +186,9 @@ def components(repository: Repository) -> Iterator[Problem]:
                 what = f"{own} uses the entry NAME{end} of {key}, which is missing"
                 yield Problem(path, line, what, f"add it under `{key}:`")
             serve = path.with_name("serve.yaml")
-            if name == "ray/availability" and (
-                at := _find_line(serve, r"^\s*min_replicas: [01]\b")
-            ):
+            if name == "ray/availability" and (at := find_line(serve, r"^\s*min_replicas: [01]\b")):
                 what = "availability lets nobody drain the node of a single replica"
                 yield Problem(serve, at, what, "write min_replicas: 2")
-
-
-@warning(
-    "tir-image",
-    of=projects,
-    triton="`deploy/tir/endpoint.yml` names no image, and TIR's newest own one is 24.02: it lacks packages of steps, some backends and "
-    "later fields of a config, and starts Triton without a cache",
-    fails={**CACHED, TIR: "name: m\n"},
-    passes={**CACHED, TIR: "name: m\nimage: namespace/m:1\n"},
-)
-def tir_image(repository: Repository) -> Iterator[Problem]:
-    """TIR's own image has what the models need."""
-    path = repository.root / TIR
-    if not path.exists() or _find_line(path, "^image:"):
-        return
-    instead = f"make a custom image, and name it as `image` in {TIR}"
-    for model in repository.models.values():
-        for field in model.fields.walk():
-            if field.name in AFTER_24_02:
-                what = f"{field.name} came after Triton 24.02, which is TIR's newest image"
-                yield Problem(model.path, field.line, what, instead)
-        if catalog.backends().get(model.config.backend, catalog.Backend()).image:
-            what = f"TIR's own image lacks the backend {model.config.backend}"
-            yield Problem(model.path, 1, what, instead)
-        if model.config.response_cache.enable:
-            yield Problem(model.path, 1, "TIR's own image caches no answers", instead)
-    for step in repository.answers.get("steps") or []:
-        if step.get("backend") == "python" and (packages := step.get("requirements")):
-            what = f"TIR's own image lacks {', '.join(packages)}, which step {step['name']} needs"
-            yield Problem(path, 1, what, instead)
 
 
 def _kustomization(path: Path) -> tuple[dict[str, int], set[str]]:
@@ -240,7 +201,7 @@ def _kustomization(path: Path) -> tuple[dict[str, int], set[str]]:
     except (OSError, *NO_YAML, AttributeError, KeyError, TypeError):
         return {}, set()  # kubectl says what is wrong
     found = [match for p in listed if (match := re.search(r"(\w+/)components/([\w-]+)$", p))]
-    lines = {m[1] + m[2]: _find_line(path, rf"^[^#]*components/{m[2]}(?![\w-])") for m in found}
+    lines = {m[1] + m[2]: find_line(path, rf"^[^#]*components/{m[2]}(?![\w-])") for m in found}
     return lines, entries
 
 
@@ -253,7 +214,7 @@ def _find_triton_service(path: Path) -> dict[str, Any] | None:
     return service if isinstance(service, dict) else None
 
 
-def _find_line(path: Path, pattern: str) -> int:
+def find_line(path: Path, pattern: str) -> int:
     """Return the first line of a file that has the pattern, from 1 on; 0: none."""
     try:
         lines = read_text(path).splitlines()
