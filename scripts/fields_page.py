@@ -7,6 +7,7 @@ Words and examples are in scripts/fields_page.yml.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from copy import deepcopy
 from difflib import ndiff
@@ -23,7 +24,12 @@ from triton_ensemble.pipeline.rules import rules
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "fields.md"
 GIVEN = yaml.safe_load(Path(__file__).with_suffix(".yml").read_text(encoding="utf-8"))
-FIELDS, KINDS = catalog.table("fields"), catalog.table("kinds")
+FIELDS, KINDS = catalog.fields(), catalog.table("kinds")
+STEP = GIVEN["sections"]["step"]
+STEP["fields"] |= {
+    name: [row.get("default"), row["words"]] for name, row in catalog.field_rows().items()
+}
+STEP["fields"] = {name: STEP["fields"][name] for name in FIELDS["step"] if name in STEP["fields"]}
 HEAD = """\
 <!-- Written by scripts/fields_page.py, from the catalogue and scripts/fields_page.yml. -->
 <!-- skip: start "tests/unit/test_reference_pages.py compares this page with its script" -->
@@ -59,6 +65,17 @@ def answers_with(example: str) -> Answers:
     return answers
 
 
+def list_examples(section: dict[str, Any]) -> list[str]:
+    """Return the examples of a section, with an example of each row whose field is in none of them."""
+    given: list[str] = section.get("examples", [])
+    more = (
+        f"steps:\n  - name: classify\n    {name}: {json.dumps(row['example'])}\n"
+        for name, row in catalog.field_rows().items()
+        if section == STEP and not any(f"    {name}:" in example for example in given)
+    )
+    return [*given, *more]
+
+
 def configs(answers: Answers) -> dict[str, str]:
     """Return each config.pbtxt by its model, as the template renders it."""
     return render_configs(rules(), rules().answer(answers))
@@ -83,7 +100,7 @@ def _page() -> Iterator[str]:
         yield "| field | may be | by default | |\n|---|---|---|---|\n"
         for field, (default, words) in section["fields"].items():
             yield f"| `{field}` | {_may_be(FIELDS[table][field])} | {_default(default)} | {words} |\n"
-        for example in section.get("examples", []):
+        for example in list_examples(section):
             yield f"\n```yaml\n{example}```\n\n"
             lines = "".join(_added(before, configs(answers_with(example))))
             yield f"```protobuf\n{lines}```\n" if lines else "It adds no line to a config.\n"

@@ -23,9 +23,9 @@ from triton_ensemble import catalog
 SCHEMA = Path(__file__).resolve().parents[1] / "template" / "vendor" / "pipeline.schema.json"
 TABLES = {
     name: catalog.table(name)
-    for name in ("backends", "examples", "extras", "fields", "kinds", "releases", "types")
+    for name in ("backends", "examples", "extras", "kinds", "releases", "types")
 }
-FIELDS, KINDS, TYPES = TABLES["fields"], TABLES["kinds"], list(TABLES["types"])
+FIELDS, KINDS, TYPES = catalog.fields(), TABLES["kinds"], list(TABLES["types"])
 TYPE_NAMES = {
     "flag": "boolean", "integer": "integer", "list": "array", "mapping": "object", "number": "number", "text": "string"
 }  # fmt: skip

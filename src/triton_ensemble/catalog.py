@@ -72,6 +72,22 @@ def table(name: str) -> dict[str, Any]:
 
 
 @cache
+def fields() -> dict[str, dict[str, str]]:
+    """Return the kind of each field of pipeline.yml, by the part of it that has the field."""
+    return {
+        part: {name: row["kind"] if isinstance(row, dict) else row for name, row in of.items()}
+        for part, of in table("fields").items()
+    }
+
+
+@cache
+def field_rows() -> dict[str, dict[str, Any]]:
+    """Return the rows of fields that a field of config.pbtxt says."""
+    rows = (item for of in table("fields").values() for item in of.items())
+    return {name: row for name, row in rows if isinstance(row, dict)}
+
+
+@cache
 def backends() -> dict[str, Backend]:
     """Return Triton's backends by name."""
     return {name: Backend(**_hashable(row)) for name, row in table("backends").items()}

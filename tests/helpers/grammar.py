@@ -13,9 +13,7 @@ from pipelines import Answers, bindings, interface, pipelines, spec
 
 from triton_ensemble import catalog
 
-FIELDS: dict[str, dict[str, str]] = {
-    k: v for k, v in catalog.table("fields").items() if k != "prompt"
-}
+FIELDS: dict[str, dict[str, str]] = {k: v for k, v in catalog.fields().items() if k != "prompt"}
 EACH = 4  # answers made from a pipeline
 SIDES = ("inputs", "outputs")
 TYPES = list(catalog.read_data_types())

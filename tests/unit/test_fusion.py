@@ -12,6 +12,7 @@ from gatekeeper import Gatekeeper
 from support import step
 from wiring_support import wired
 
+from triton_ensemble import catalog
 from triton_ensemble.catalog import table
 
 
@@ -416,9 +417,6 @@ def test_what_cannot_be_fused_is_refused_with_the_reason(keeper: Gatekeeper, nam
 IN_CONFIG = {
     "accelerator": "optimization",
     "batching": "dynamic_batching",
-    "cache": "response_cache",
-    "decoupled": "model_transaction_policy",
-    "file": "default_model_filename",
     "sequence": "sequence_batching",
     "versions": "version_policy",
     "warmup": "model_warmup",
@@ -440,5 +438,10 @@ OF_A_STEP = {
 def test_it_is_known_of_each_field_what_fusing_does_with_it() -> None:
     fusion = table("fusion")
     known = fusion["of_a_model"].keys() | fusion["unless_asked"].keys() | fusion["alike"].keys()
-    fields = {IN_CONFIG.get(field, field) for field in table("fields")["step"]}
-    assert fields - known == OF_A_STEP, "add the field to catalog/fusion.yml, or to OF_A_STEP here"
+    fields = {
+        IN_CONFIG.get(field, field)
+        for field in catalog.fields()["step"].keys() - catalog.field_rows().keys()
+    }
+    assert fields - known == OF_A_STEP, (
+        "add `fused` to its row in catalog/fields.yml, the field to catalog/fusion.yml, or to OF_A_STEP here"
+    )

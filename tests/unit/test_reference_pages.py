@@ -13,12 +13,14 @@ import yaml
 from support import ROOT
 
 from triton_ensemble import catalog
+from triton_ensemble.pipeline.rules import RefusedAnswers
 
 FIELDS_PAGE = runpy.run_path(str(ROOT / "scripts/fields_page.py"))
 LISTS = runpy.run_path(str(ROOT / "scripts/lists.py"))
 REFERENCE = runpy.run_path(str(ROOT / "scripts/reference.py"))
+list_examples = FIELDS_PAGE["list_examples"]
 SECTIONS: dict[str, dict[str, Any]] = FIELDS_PAGE["GIVEN"]["sections"]
-FIELDS = {name: of for name, of in catalog.table("fields").items() if name != "prompt"}
+FIELDS = {name: of for name, of in catalog.fields().items() if name != "prompt"}
 # Where a field of a table is written, with its value in place of `{}`.
 PLACES = {
     "answer": "{}",
@@ -69,7 +71,7 @@ def keys(value: Any) -> Iterator[str]:
 
 
 def test_each_field_below_the_answers_is_in_an_example() -> None:
-    examples = [text for section in SECTIONS.values() for text in section.get("examples", [])]
+    examples = [text for section in SECTIONS.values() for text in list_examples(section)]
     used = {key for text in examples for key in keys(yaml.safe_load(text))}
     wanted = {field for table, of in FIELDS.items() if table != "answer" for field in of}
     assert wanted - used == set()
@@ -80,3 +82,41 @@ def test_a_default_that_is_written_changes_no_config(table: str, written: str) -
     example = PLACES[table].replace("{}", written, 1)
     with_it = FIELDS_PAGE["configs"](FIELDS_PAGE["answers_with"](example))
     assert with_it == FIELDS_PAGE["configs"](FIELDS_PAGE["GIVEN"]["pipeline"])
+
+
+# Fields that say something of the project around the configs.
+NO_CONFIG = {
+    "adopted", "calls", "classify", "cpu", "dimensions", "embeddings", "flags", "fuse", "label",
+    "memory", "replicas", "requirements", "rerank", "shapes", "tokens",
+}  # fmt: skip
+
+
+def drop(value: Any, field: str) -> Any:
+    """Return a part of an example without a field."""
+    if isinstance(value, list):
+        return [drop(item, field) for item in value]
+    if isinstance(value, dict):
+        return {key: drop(item, field) for key, item in value.items() if key != field}
+    return value
+
+
+def changes_a_config(field: str, example: str) -> bool:
+    """Return whether an example has other configs without a field, or none because it needs the field."""
+    without = yaml.safe_dump(drop(yaml.safe_load(example), field))
+    configs, answers_with = FIELDS_PAGE["configs"], FIELDS_PAGE["answers_with"]
+    try:
+        return bool(configs(answers_with(without)) != configs(answers_with(example)))
+    except (RefusedAnswers, KeyError):
+        return True
+
+
+def test_each_field_changes_a_config_or_is_listed() -> None:
+    examples = [text for section in SECTIONS.values() for text in list_examples(section)]
+    used = {text: set(keys(yaml.safe_load(text))) for text in examples}
+    fields = {field for table, of in FIELDS.items() if table != "answer" for field in of}
+    silent = {
+        field
+        for field in fields
+        if not any(field in used[text] and changes_a_config(field, text) for text in examples)
+    }
+    assert silent == NO_CONFIG, "write how catalog/fields.yml renders it, or list it here"

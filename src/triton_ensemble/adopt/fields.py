@@ -157,11 +157,6 @@ def _read_sequence_batching(config: ModelConfig, rest: ModelConfig, _: Defaults)
     return _unless_empty("sequence", format_message(config).get("sequence_batching"))
 
 
-def _read_response_cache(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
-    rest.ClearField("response_cache")
-    return _unless_empty("cache", config.response_cache.enable)
-
-
 def _read_version_policy(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     rest.ClearField("version_policy")
     policy = config.version_policy
@@ -199,11 +194,6 @@ def _warmup(sample: Any, declared: dict[str, Any]) -> Fields:
     }
 
 
-def _read_metric_tags(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
-    rest.ClearField("metric_tags")
-    return _unless_empty("metric_tags", dict(sorted(config.metric_tags.items())))
-
-
 def _parameters(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     rest.ClearField("parameters")
     texts = {key: value.string_value for key, value in sorted(config.parameters.items())}
@@ -228,16 +218,23 @@ def _read_optimization(config: ModelConfig, rest: ModelConfig, _: Defaults) -> F
     return _unless_empty("accelerator", by_name)
 
 
-def _read_default_model_filename(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
-    rest.ClearField("default_model_filename")
-    row, file = catalog.backends().get(find_backend(config)), config.default_model_filename
-    same = row is not None and not row.file_varies and file == row.file
-    return {} if same else _unless_empty("file", file)
+def _read_rows(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
+    """Return the fields that have rows, but for the name of the file that the backend loads anyway."""
+    fields = Fields()
+    for name in catalog.field_rows():
+        fields |= _read_row(name, config, rest)
+    backend = catalog.backends().get(find_backend(config))
+    if backend and not backend.file_varies and fields.get("file") == backend.file:
+        del fields["file"]
+    return fields
 
 
-def _read_transaction_policy(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
-    rest.ClearField("model_transaction_policy")
-    return _unless_empty("decoupled", config.model_transaction_policy.decoupled)
+def _read_row(name: str, config: ModelConfig, rest: ModelConfig) -> Fields:
+    """Return a field that has a row."""
+    field, _, inner = catalog.field_rows()[name]["config"].partition(".")
+    value = format_message(config).get(field)
+    rest.ClearField(field)
+    return _unless_empty(name, value.get(inner) if value and inner else value)
 
 
 def _unless_empty(name: str, value: Any) -> Fields:
@@ -265,14 +262,11 @@ OF_MODEL: tuple[Translator, ...] = (
     _read_instance_group,
     _read_dynamic_batching,
     _read_sequence_batching,
-    _read_response_cache,
     _read_version_policy,
     _read_model_warmup,
-    _read_metric_tags,
     _parameters,
     _read_optimization,
-    _read_default_model_filename,
-    _read_transaction_policy,
+    _read_rows,
     _declare,
 )
 
@@ -282,13 +276,15 @@ def read_fields(config: ModelConfig, defaults: Defaults) -> Fields:
     rest, fields = _copy_without_head(config), max_batch_size(config, defaults)
     for translate in OF_MODEL:
         fields |= translate(config, rest, defaults)
-    return fields | _format_verbatim(rest)
+    fields |= _format_verbatim(rest)
+    return {name: fields[name] for name in catalog.fields()["step"] if name in fields}
 
 
 def read_ensemble(config: ModelConfig, defaults: Defaults) -> Fields:
     """Return an ensemble's own settings; whether it is decoupled follows from its models."""
-    rest, fields = _copy_without_head(config), Fields()
-    for translate in (_read_response_cache, _read_version_policy, _parameters):
+    rest = _copy_without_head(config)
+    fields = _read_row("cache", config, rest)
+    for translate in (_read_version_policy, _parameters):
         fields |= translate(config, rest, defaults)
     limit = config.ensemble_scheduling.max_inflight_requests
     fields |= _unless_empty("max_inflight_requests", limit)

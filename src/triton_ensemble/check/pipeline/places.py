@@ -8,6 +8,7 @@ from typing import Any
 
 from google.protobuf import text_format  # type: ignore[import-untyped, unused-ignore]
 
+from triton_ensemble import catalog
 from triton_ensemble.answers import Answers
 from triton_ensemble.config import Field
 from triton_ensemble.config.fields import fields_of
@@ -19,21 +20,19 @@ ANSWERS = {
     "allow_ragged_batch": "ragged",
     "count": "instances",
     "data_type": "type",
-    "default_model_filename": "file",
     "dynamic_batching": "batching",
     "enable": "cache",
     "input": "inputs",
     "instance_group": "instances",
     "kind": "device",
     "label_filename": "labels",
-    "model_transaction_policy": "decoupled",
     "model_version": "version",
     "model_warmup": "warmup",
     "optimization": "accelerator",
     "output": "outputs",
-    "response_cache": "cache",
     "sequence_batching": "sequence",
     "version_policy": "versions",
+    **{row["config"].split(".")[0]: name for name, row in catalog.field_rows().items()},
 }
 # Answers that are lists, in the order of the config, and those whose entries have names.
 LISTED = {
