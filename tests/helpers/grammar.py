@@ -99,8 +99,9 @@ class Scene:
 
     def value(self, kind: str, field: str) -> Any:
         self.tried.add((kind, field))
-        own = OF_FIELD.get((kind, field)) or OF_KIND[FIELDS[kind][field]]
-        return own(self)
+        of = FIELDS[kind][field]
+        own = OF_FIELD.get((kind, field)) or OF_KIND.get(of)
+        return own(self) if own else self.list_of(of.removeprefix("list of "))
 
     def list_of(self, kind: str, most: int = 2) -> Any:
         values = [OF_KIND[kind](self) for _ in range(self.random.randint(1, most))]
@@ -385,7 +386,6 @@ OF_KIND: dict[str, Value] = {
     "sequence": Scene.sequence,
     "versions": Scene.versions,
     "positive": Scene.natural,
-    "list of warmup": lambda s: s.list_of("warmup"),
     "accelerators": Scene.accelerators,
     "trtexec": lambda s: s.one(True, s.mapping("trtexec")),
     "engine shapes": lambda s: {s.one("x", *s.step.get("inputs", {})): s.mapping("engine shape")},
@@ -409,7 +409,6 @@ OF_KIND: dict[str, Value] = {
     "control": Scene.control,
     "control kind": Scene.control_kind,
     "config type": Scene.config_type,
-    "list of state": lambda s: s.list_of("state"),
     "list of initial state": lambda s: s.list_of("initial state", 1 + s.rarely()),
     "warmup inputs": Scene.warmups,
     "data": lambda s: s.one("zero", "zero", "random", s.own_file(), "../x", "/etc/passwd"),

@@ -285,7 +285,9 @@ def test_each_field_of_the_grammar_is_documented() -> None:
     page = "".join(
         (ROOT / f"docs/{name}.md").read_text() for name in ("pipeline", "gateway", "stages")
     )
-    fields = {field for row in catalog("fields").values() for field in row}
+    # docs/fields.md has the words of those with a row.
+    of_parts = catalog("fields").values()
+    fields = {name for of in of_parts for name, row in of.items() if isinstance(row, str)}
     lacking = {field for field in fields if not re.search(rf"[`{{ ]{field}[`:,}}]", page)}
     assert lacking == set(), (
         "add these fields to docs/pipeline.md, docs/gateway.md or docs/stages.md"
