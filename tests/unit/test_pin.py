@@ -123,7 +123,7 @@ def test_a_project_without_manifests_is_told_so(
     file.unlink()
     assert pin.pin_all("m", IMAGES) == 1
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("pipeline.yml: extras lacks kubernetes, kserve")
+    assert line.startswith("pipeline.yml: extras lacks kubernetes")
 
 
 @pytest.mark.parametrize("image", [f"@{DIGEST}", "m@sha256:", f"m@{DIGEST[:-1]}"])

@@ -1,7 +1,7 @@
 """Write the images that CI builds, such as IMAGE and GATEWAY_IMAGE, by digest into deploy/.
 
-Their variables are in the environment or on make's command line: IMAGE=NAME@sha256:... An entry of `images` in
-a kustomization.yaml is named as the project, with a suffix. The suffix `-mounted` is the image without
+Their variables are in the environment or on make's command line: IMAGE=NAME@sha256:... An entry of `images`
+in a kustomization.yaml is named as the project, with a suffix. The suffix `-mounted` is the image without
 models: it is the entry without a suffix where the models come from elsewhere. The rest of the file stays
 as it is.
 """
