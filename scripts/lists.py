@@ -20,6 +20,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from pprint import pformat
+from textwrap import fill
 from typing import Any
 
 import yaml
@@ -112,6 +113,20 @@ def as_rows(cells: Iterable[list[str | None]]) -> str:
     return "".join(f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in row)}|\n" for row in cells)
 
 
+def write_backends(text: str) -> str:
+    """Return the page of pipeline.yml with the backends."""
+    names = ", ".join(
+        f"{name} (until {row.until})" if row.until else name
+        for name, row in catalog.backends().items()
+        if name not in ("auto", "ensemble")
+    )
+    return re.sub(
+        r"(?m)^`backend` is [^`]* (or a name of your own\..*\n(?:.+\n)*)",
+        lambda found: fill(f"`backend` is {names}, {found[1]}", 120) + "\n",
+        text,
+    )
+
+
 def write_index(text: str) -> str:
     """Return the index of the documentation without pages that are gone."""
     return re.sub(r"(?<=\n)([a-z-]+)\n", lambda m: m[0] * (ROOT / f"docs/{m[1]}.md").exists(), text)
@@ -142,6 +157,7 @@ WRITERS = {
     "docs/questions.md": write_questions,
     "copier.yml": write_copier,
     "docs/index.md": write_index,
+    "docs/pipeline.md": write_backends,
     "pyproject.toml": write_packages,
     ".github/workflows/test.yml": write_matrix,
     ".github/workflows/gpu.yml": write_matrix,
