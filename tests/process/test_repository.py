@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, mounted, run, step, succeed
 
+from triton_ensemble.server.local_repository import LocalRepository
+
 STEPS = (ROOT / "docs/steps.md").read_text()
 
 
@@ -216,7 +218,10 @@ def test_a_stage_that_there_is_not_is_refused_at_once(made: Project, command: st
     assert "Triton" not in said.stdout
 
 
-def test_a_backend_of_your_own_lies_beside_the_configs_of_its_models(generate: Generate) -> None:
+def test_a_backend_of_your_own_lies_beside_the_configs_of_its_models(
+    generate: Generate, tmp_path: Path
+) -> None:
+    """The local Triton has a stand-in, and does not load what may need a GPU."""
     steps = [step("one", ["A"], ["B"], "mine"), step("two", ["B"], ["C"], "python")]
     project = generate(tensors=dict.fromkeys("ABC", "FP32[1]"), steps=steps)
     library = project / "backends/mine/libtriton_mine.so"
@@ -225,3 +230,5 @@ def test_a_backend_of_your_own_lies_beside_the_configs_of_its_models(generate: G
     succeed(project.make("repository"))
     [copied] = project.path.glob("model_repository/*/libtriton_mine.so")
     assert (copied.parent.name, copied.read_text()) == ("one", "code")
+    LocalRepository(project / "model_repository", tmp_path / "local", {"mine", "python"})
+    assert {path.name for path in (tmp_path / "local/one").iterdir()} == {"1", "config.pbtxt"}

@@ -52,9 +52,12 @@ class LocalRepository:
         }
         stand_ins = {"", *catalog.VERBATIM_PLATFORMS}  # or it is known by its file
         stand_ins |= {*project.stand_ins} if project else set()
+        libraries = dict[str, Path]()  # which Triton would load in place of the stand-in
         for name, config in configs.items():
-            is_stand_in = config.backend in stand_ins and config.platform != "ensemble"
-            if is_stand_in and (known := sizes(configs, name)):
+            if config.backend not in stand_ins or config.platform == "ensemble":
+                continue
+            libraries[name] = repository / name / f"libtriton_{config.backend}.so"
+            if known := sizes(configs, name):
                 config.parameters["sizes"].string_value = json.dumps(known)
         self.notes = [
             f"{name}: {'; '.join(dict.fromkeys(notes))}" for name, notes in adapted.items() if notes
@@ -66,9 +69,11 @@ class LocalRepository:
         changed = {
             name: config
             for name, config in configs.items()
-            if models[name].stage or _bytes(config) != before[name]
+            if models[name].stage
+            or _bytes(config) != before[name]
+            or (name in libraries and libraries[name].exists())
         }
-        _link(repository, folder, changed)
+        _link(repository, folder, changed, {*libraries.values()})
 
 
 def _problems(
@@ -198,8 +203,10 @@ def _set_instances(config: Any, gpus: int) -> Iterator[str]:
             group.count = most
 
 
-def _link(repository: Path, folder: Path, configs: dict[str, Any]) -> None:
-    """Fill `folder` with links to what `repository` has, but for the configs given."""
+def _link(
+    repository: Path, folder: Path, configs: dict[str, Any], left_out: Collection[Path]
+) -> None:
+    """Fill `folder` with links to what `repository` has, but for the configs given and what is left out."""
     folder.mkdir()
     for entry in repository.iterdir():
         if entry.name not in configs:
@@ -207,7 +214,7 @@ def _link(repository: Path, folder: Path, configs: dict[str, Any]) -> None:
             continue
         (folder / entry.name).mkdir()
         for part in entry.iterdir():
-            if part.name != "config.pbtxt":
+            if part.name != "config.pbtxt" and part not in left_out:
                 (folder / entry.name / part.name).symlink_to(part)
         text = text_format.MessageToString(configs[entry.name])
         (folder / entry.name / "config.pbtxt").write_text(text)
