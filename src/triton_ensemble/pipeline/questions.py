@@ -40,7 +40,9 @@ class Questions:
         answers: Answers = {"_copier_answers": known, "_copier_conf": {"data": given}, **given}
         for name, question in self._asked.items():
             if name in given and question.get("when") is not False:
-                answers[name] = known[name] = self._in_order(question, _cast(question["type"], given[name]))
+                answers[name] = known[name] = self._in_order(
+                    question, _cast(question["type"], given[name])
+                )
             elif name not in left_out:
                 answers[name] = known[name] = self._value(question, answers)
         return answers
@@ -58,7 +60,9 @@ class Questions:
         if not question.get("multiselect") or not isinstance(value, list):
             return value
         choices = [*yaml.safe_load(self._templates.render(question["choices"], {})).values()]
-        return sorted(value, key=lambda each: choices.index(each) if each in choices else len(choices))
+        return sorted(
+            value, key=lambda each: choices.index(each) if each in choices else len(choices)
+        )
 
     def select_recorded(self, answered: Answers) -> Answers:
         """Return the answers that Copier records: without questions that are computed or skipped."""
