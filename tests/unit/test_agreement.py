@@ -18,7 +18,7 @@ from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import findings_in, write_repository
 from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.pipeline.render import render_configs
-from triton_ensemble.pipeline.rules import Problem, Rules
+from triton_ensemble.pipeline.rules import Mistake, Rules
 
 ALL = {(kind, field) for kind, fields in FIELDS.items() for field in fields}
 MANY = 1500
@@ -60,7 +60,7 @@ class Verdicts:
     """What the answers' rules and the check say of answers."""
 
     answers: Answers
-    refusal: Problem | None  # the first
+    refusal: Mistake | None  # the first
     findings: list[Finding]
     graph: Answers
 
@@ -78,7 +78,7 @@ class Verdicts:
             return ""
         return f"the check finds nothing, but refused: {self.refusal}\n"
 
-    def is_of_no_config(self, refusal: Problem) -> bool:
+    def is_of_no_config(self, refusal: Mistake) -> bool:
         """Return whether the refused step has no config of its own, as it is fused, or another leaves an output out."""
         fused = [step["name"] for model in self.graph["shared_models"] for step in model["steps"]]
         left_out = refusal.args.get("who", "").startswith("step ")

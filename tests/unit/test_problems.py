@@ -20,7 +20,7 @@ from triton_ensemble.check.pipeline.check import check_pipeline
 from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.cli import main
-from triton_ensemble.pipeline.rules import Problem, rules
+from triton_ensemble.pipeline.rules import Mistake, rules
 
 Record = tuple[str, list[str | int], Answers]
 ONE = ["steps", "one"]
@@ -32,7 +32,7 @@ def records(given: Answers) -> list[Record]:
     return [record(each) for each in list_problems(GOOD | given, rules())]
 
 
-def record(problem: Problem) -> Record:
+def record(problem: Mistake) -> Record:
     args = problem.args.items()
     return problem.rule, problem.where, {name: arg for name, arg in args if name not in TABLES}
 

@@ -13,7 +13,7 @@ from hostile_answers_support import CHOSEN, changed
 from jsonschema import Draft7Validator
 from support import ROOT
 
-from triton_ensemble.pipeline.rules import Problem, Rules
+from triton_ensemble.pipeline.rules import Mistake, Rules
 
 SCHEMA = ROOT / "template" / "vendor" / "pipeline.schema.json"
 # What no JSON Schema says: rules, and kinds of values that have words of their own.
@@ -81,7 +81,7 @@ def test_it_agrees_with_the_rules_of_answers(
     assert len(given) / 10 < broken < len(given) * 9 / 10
 
 
-def is_beyond(problem: Problem) -> bool:
+def is_beyond(problem: Mistake) -> bool:
     """Return whether a problem is about what no schema of JSON can say."""
     is_null_key = problem.where[-1:] == ["None"]  # in JSON it is the text "null"
     kind = problem.args.get("kind")

@@ -19,7 +19,7 @@ import anyio
 from tritonclient.grpc import aio  # type: ignore[import-untyped]
 
 from triton_ensemble.client import Array, Arrays, AsyncClient, Options, Package
-from triton_ensemble.gateway.refusal import check_rows, problem
+from triton_ensemble.gateway.refusal import check_rows, find_fault
 from triton_ensemble.gateway.settings import IN_FLIGHT
 from triton_ensemble.gateway.triton_http import Statistics, TritonHttp
 
@@ -335,7 +335,7 @@ class Predictor:
         tensors = self._client.tensors
         batch = bool(tensors.MAX_BATCH_SIZE)
         for name in inputs.keys() & tensors.INPUTS.keys():
-            found = problem(name, tensors.INPUTS[name], inputs[name], batch=batch)
+            found = find_fault(name, tensors.INPUTS[name], inputs[name], batch=batch)
             if found and inputs[name] is not None:
                 rows = range(0) if found.row is None else range(found.row, found.row + 1)
                 raise self._client.InvalidInput(found.text, rows) from None

@@ -85,14 +85,14 @@ TYPES = {
 Shape = tuple[int, ...]
 
 
-class Problem(NamedTuple):
+class Fault(NamedTuple):
     """A fault of an input, and the row that has it."""
 
     text: str
     row: int | None
 
 
-def problem(name: str, tensor: Tensor, value: object, *, batch: bool) -> Problem | None:
+def find_fault(name: str, tensor: Tensor, value: object, *, batch: bool) -> Fault | None:
     """Return what is wrong with the lists that are given for a tensor; None where that is something else."""
     rows = list(enumerate(value)) if batch and isinstance(value, list) else [(None, value)]
     first: Shape | None = None
@@ -101,14 +101,14 @@ def problem(name: str, tensor: Tensor, value: object, *, batch: bool) -> Problem
         shape, wrong = _look(content, tensor.datatype)
         if wrong:
             text = f"{where}: {_show(wrong[0])} is no {_describe_wanted(tensor.datatype)}"
-            return Problem(text, row)
+            return Fault(text, row)
         if shape is None:
             text = f"its lists are not of one length; write lists of shape {list(tensor.dims)}"
-            return Problem(f"{where}: {text}", row)
+            return Fault(f"{where}: {text}", row)
         first = shape if first is None else first
         if shape != first:
             text = f"has shape {list(shape)}, and row 0 {list(first)}; send rows of other shapes by themselves"
-            return Problem(f"{where}: {text}", row)
+            return Fault(f"{where}: {text}", row)
     return None
 
 

@@ -19,8 +19,8 @@ from triton_ensemble.pipeline.templates import Templates
 from triton_ensemble.terminal import OneLine
 
 
-class Problem(NamedTuple):
-    """A problem that a rule of the template finds in answers (hooks/problems.jinja), without words."""
+class Mistake(NamedTuple):
+    """A mistake that a rule finds in answers (hooks/problems.jinja, check/pipeline/rules), without its words."""
 
     rule: str
     where: list[str | int]  # the path to it in the answers
@@ -29,11 +29,11 @@ class Problem(NamedTuple):
     place: list[str]  # how a sentence names it
     inner: list[str] | None = None
 
-    def move_into(self, where: list[str | int], place: str) -> Problem:
+    def move_into(self, where: list[str | int], place: str) -> Mistake:
         """Return the problem of a part as a problem of the whole: where the part is, and how a sentence names it."""
         return self._replace(where=where + self.where, place=[place, *self.place])
 
-    def move_into_step(self, name: str) -> Problem:
+    def move_into_step(self, name: str) -> Mistake:
         """Return the problem as a problem of a step of the pipeline."""
         return self.move_into(["steps", name], f"step {name}: ")
 
@@ -72,23 +72,23 @@ class Rules:
             raise RefusedAnswers(self.line(problems[0]))
         return answers
 
-    def problems_of_form(self, given: Answers) -> list[Problem]:
+    def problems_of_form(self, given: Answers) -> list[Mistake]:
         """Return what is wrong with the form of answers."""
         return problems_in(
             self.templates.macro("questions", "answers_problems")(given, list(given))
         )
 
-    def problems_of_wiring(self, answers: Answers, whole: bool = True) -> list[Problem]:
+    def problems_of_wiring(self, answers: Answers, whole: bool = True) -> list[Mistake]:
         """Return what is wrong with a pipeline, of answers with `graph`; `whole`: it has all its steps."""
         wrong = self.templates.macro("validate/pipeline", "pipeline_problems")
         return problems_in(wrong(answers["graph"], answers, whole))
 
-    def format_problem(self, problem: Problem) -> tuple[str, str]:
+    def format_problem(self, problem: Mistake) -> tuple[str, str]:
         """Return where and what is wrong, and what to write instead."""
         what, instead = json.loads(self.templates.macro("problems", "in_words")(problem._asdict()))
         return what, instead
 
-    def line(self, problem: Problem) -> str:
+    def line(self, problem: Mistake) -> str:
         """Return a problem in one line."""
         return "; ".join(filter(None, self.format_problem(problem)))
 
@@ -107,9 +107,9 @@ class Rules:
         return self._graph_text
 
 
-def problem(rule: str, *where: str | int, near: str = "", **args: Any) -> Problem:
+def mistake(rule: str, *where: str | int, near: str = "", **args: Any) -> Mistake:
     """Return what a rule says of the part of what it looks at that is at a path."""
-    return Problem(rule, list(where), args, near, [])
+    return Mistake(rule, list(where), args, near, [])
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
@@ -117,9 +117,9 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     return str(rules().templates.macro("problems", "nearest")(word, list(choices)))
 
 
-def problems_in(lines: str) -> list[Problem]:
+def problems_in(lines: str) -> list[Mistake]:
     """Return the problems of which macros of the template print one a line."""
-    return [Problem(**json.loads(line)) for line in lines.splitlines() if line.strip()]
+    return [Mistake(**json.loads(line)) for line in lines.splitlines() if line.strip()]
 
 
 def rules(project: Path = Path()) -> Rules:

@@ -16,7 +16,7 @@ from triton_ensemble.check.pipeline.findings import find_in_configs
 from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.check.pipeline.places import name_place
 from triton_ensemble.check.pipeline.problems import list_problems
-from triton_ensemble.pipeline.rules import Problem, Rules
+from triton_ensemble.pipeline.rules import Mistake, Rules
 from triton_ensemble.pipeline.rules import rules as template_rules
 from triton_ensemble.project import is_stub_code
 
@@ -52,7 +52,7 @@ def check_answers(path: Path) -> list[Finding]:
     return sorted(_finding(path, lines, each, rules) for each in islice(problems, MOST))
 
 
-def _finding(path: Path, lines: PipelineLines, problem: Problem, rules: Rules) -> Finding:
+def _finding(path: Path, lines: PipelineLines, problem: Mistake, rules: Rules) -> Finding:
     rule = problem.args.get("id", RULE)
     return Finding(path, lines.find_line(problem.where), rule, *rules.format_problem(problem))
 

@@ -19,7 +19,7 @@ from triton_ensemble.check.pipeline.rules.openai import openai
 from triton_ensemble.check.pipeline.rules.stages import stages
 from triton_ensemble.pipeline.file import steps_of, tensors_of
 from triton_ensemble.pipeline.graph import Graph
-from triton_ensemble.pipeline.rules import Problem, Rules
+from triton_ensemble.pipeline.rules import Mistake, Rules
 
 Place = tuple[str | int, ...]
 TABLES = {"tensors", "steps"}  # answers of which a part may be wrong, while the rest hangs together
@@ -30,7 +30,7 @@ OF_RELEASE = "backend-gone"
 NEEDED = TABLES | {"ensemble", "flow", "gpu_count", "max_batch_size", "triton_release"}
 
 
-def list_problems(answers: Answers, rules: Rules) -> Iterator[Problem]:
+def list_problems(answers: Answers, rules: Rules) -> Iterator[Mistake]:
     """Yield what is wrong with the form of answers, then with how the parts hang together that have their form."""
     of_form = rules.problems_of_form(answers)
     yield from of_form
@@ -44,7 +44,7 @@ def list_problems(answers: Answers, rules: Rules) -> Iterator[Problem]:
             yield from _check_wiring(rules.answer_unchecked(sound), rules, whole=not gone)
 
 
-def _check_wiring(answers: Answers, rules: Rules, whole: bool) -> Iterator[Problem]:
+def _check_wiring(answers: Answers, rules: Rules, whole: bool) -> Iterator[Mistake]:
     """Yield what is wrong with how steps hang together, and then what only a file says, in steps without such a problem."""
     graph: Graph = answers["graph"]
     own = [*problems_of_ensemble(graph, answers)] if whole else []
@@ -67,7 +67,7 @@ def _check_wiring(answers: Answers, rules: Rules, whole: bool) -> Iterator[Probl
 
 def _check_configs(
     answers: Answers, rules: Rules, refused: set[Place], whole: bool
-) -> Iterator[Problem]:
+) -> Iterator[Mistake]:
     """Yield the first error of each step and ensemble that the check of the configs finds, unless it is refused anyway."""
     ensembles = {each["name"] for each in answers["graph"]["ensembles"]}
     errors = [
@@ -83,17 +83,17 @@ def _check_configs(
             yield _make_problem(each, where)
 
 
-def _make_problem(finding: Finding, where: Where) -> Problem:
+def _make_problem(finding: Finding, where: Where) -> Mistake:
     """Return what the check finds in a config in the words of pipeline.yml."""
     place, field = name_place(where)
     instead = finding.instead
     if "config" not in where:
         instead = put_in_words_of_answers(instead)
     words = {"what": f"{field}{': ' * bool(field)}{finding.what}", "instead": instead}
-    return Problem("in-config", where, {**words, "id": finding.rule}, "", place)
+    return Mistake("in-config", where, {**words, "id": finding.rule}, "", place)
 
 
-def _check_stages(answers: Answers, rules: Rules) -> Iterator[Problem]:
+def _check_stages(answers: Answers, rules: Rules) -> Iterator[Mistake]:
     """Yield what is wrong with the pipeline as it is in each stage, and not anyway."""
     given = {name: value for name, value in answers.items() if name != "graph"}
     for name in answers.get("stages") or {}:
@@ -102,7 +102,7 @@ def _check_stages(answers: Answers, rules: Rules) -> Iterator[Problem]:
             yield each.move_into(["stages", name], f"stage {name}: ")
 
 
-def _step(problem: Problem) -> Place:
+def _step(problem: Mistake) -> Place:
     """Return the place of the step that a problem is in."""
     return _step_at(problem.where)
 

@@ -21,9 +21,9 @@ from triton_ensemble.check.pipeline.rules.settings import release, settings, use
 from triton_ensemble.check.pipeline.rules.tensors import tensors
 from triton_ensemble.check.pipeline.rules.warmups import warmup
 from triton_ensemble.pipeline.graph import Graph, Step
-from triton_ensemble.pipeline.rules import Problem
+from triton_ensemble.pipeline.rules import Mistake
 
-Rule = Callable[[Step, Graph, Answers], Iterator[Problem]]
+Rule = Callable[[Step, Graph, Answers], Iterator[Mistake]]
 OF_MODELS: tuple[Rule, ...] = (
     use,
     release,
@@ -40,14 +40,14 @@ OF_MODELS: tuple[Rule, ...] = (
 OF_PIPELINES = (wiring.interface, wiring.tensors, wiring.decoupled, wiring.fused, rows)
 
 
-def problems_of_ensemble(graph: Graph, answers: Answers) -> Iterator[Problem]:
+def problems_of_ensemble(graph: Graph, answers: Answers) -> Iterator[Mistake]:
     """Yield the first problem of the tensors of an ensemble, each alone."""
     own = cast(Step, {**graph, "adopted": graph["given"].get("adopted")})
     for problem in _first((tensors,), own, graph, answers):
         yield problem.move_into([], "the ensemble ")
 
 
-def problems_of_file(graph: Graph, answers: Answers, whole: bool) -> Iterator[Problem]:
+def problems_of_file(graph: Graph, answers: Answers, whole: bool) -> Iterator[Mistake]:
     """Yield the first problem of each step and of the ensemble, then the problems of the ensembles inside.
 
     `whole`: all steps are there, and nothing else is wrong, so that these have to hang together.
@@ -68,5 +68,5 @@ def problems_of_file(graph: Graph, answers: Answers, whole: bool) -> Iterator[Pr
             yield problem.move_into(["steps", inner["name"]], f"step {inner['name']}, inside: ")
 
 
-def _first(rules: Iterable[Rule], step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
+def _first(rules: Iterable[Rule], step: Step, graph: Graph, answers: Answers) -> Iterator[Mistake]:
     return islice(chain.from_iterable(rule(step, graph, answers) for rule in rules), 1)

@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping
 
 from triton_ensemble.answers import Answers
 from triton_ensemble.pipeline.graph import Graph, Step
-from triton_ensemble.pipeline.rules import Problem, nearest, problem
+from triton_ensemble.pipeline.rules import Mistake, mistake, nearest
 
 
-def calls(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
+def calls(step: Step, graph: Graph, answers: Answers) -> Iterator[Mistake]:
     """Only a Python step calls, only steps, and none that waits for it."""
     by_name = {each["name"]: each for each in graph["steps"]}
     if step["calls"] and step["backend"] != "python":
-        yield problem("calls-backend", "calls")
+        yield mistake("calls-backend", "calls")
     for name in step["calls"]:
         if name not in by_name:
-            yield problem("calls-unknown", "calls", name, near=nearest(name, by_name), name=name)
+            yield mistake("calls-unknown", "calls", name, near=nearest(name, by_name), name=name)
     if cycle := _find_cycle(step, by_name):
-        yield problem("calls-cycle", "calls", cycle=" -> ".join(cycle))
+        yield mistake("calls-cycle", "calls", cycle=" -> ".join(cycle))
 
 
 def _find_cycle(step: Step, by_name: Mapping[str, Step]) -> list[str]:

@@ -8,26 +8,26 @@ from collections.abc import Iterator, Sequence
 from triton_ensemble import catalog
 from triton_ensemble.answers import Answers
 from triton_ensemble.pipeline.graph import Graph, Step
-from triton_ensemble.pipeline.rules import Problem, problem
+from triton_ensemble.pipeline.rules import Mistake, mistake
 
 TEXT_OR_COMMENT = re.compile(r"\"(\\.|[^\"\\])*\"|'(\\.|[^'\\])*'|#[^\n]*")
 INNERMOST_BLOCK = re.compile(r"[{<\[][^{}<>\[\]]*[}>\]]")
 
 
-def config(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
+def config(step: Step, graph: Graph, answers: Answers) -> Iterator[Mistake]:
     """The text of a model."""
     written = ["name", "max_batch_size", *step["settings"]]
     written += ["platform"] * bool(step["platform"]) + ["backend"] * (step["backend"] != "auto")
     yield from _problems(step["config"], written)
 
 
-def config_of_ensemble(graph: Graph) -> Iterator[Problem]:
+def config_of_ensemble(graph: Graph) -> Iterator[Mistake]:
     """The text of the ensemble."""
     written = ["name", "platform", "max_batch_size", "ensemble_scheduling", *graph["settings"]]
     yield from _problems(graph["given"].get("config", ""), written)
 
 
-def _problems(text: str, written: Sequence[str]) -> Iterator[Problem]:
+def _problems(text: str, written: Sequence[str]) -> Iterator[Mistake]:
     """Yield what is wrong with a text, beside the fields that the answers write, of which Triton takes only one each.
 
     Only Triton reads the inside of a field. Texts and comments are taken out first, then blocks,
@@ -41,9 +41,9 @@ def _problems(text: str, written: Sequence[str]) -> Iterator[Problem]:
         single, before = known["fields"].get(field) == "single", fields[:i]
         others = [each for each in (*written, *before) if each in known["schedulers"]]
         if field in known["answers"]:
-            yield problem("config-answer", "config", field=field, answer=known["answers"][field])
+            yield mistake("config-answer", "config", field=field, answer=known["answers"][field])
         if single and field in written:
-            yield problem("config-written", "config", field=field)
+            yield mistake("config-written", "config", field=field)
         if field in known["schedulers"] and others:
             batches, words = "dynamic_batching" in written, {"field": field, "other": others[0]}
-            yield problem("config-batching" if batches else "config-schedulers", "config", **words)
+            yield mistake("config-batching" if batches else "config-schedulers", "config", **words)

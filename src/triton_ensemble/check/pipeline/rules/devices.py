@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from triton_ensemble.answers import Answers
 from triton_ensemble.check.dims import is_same_dims
 from triton_ensemble.pipeline.graph import Graph, Step
-from triton_ensemble.pipeline.rules import Problem, nearest, problem
+from triton_ensemble.pipeline.rules import Mistake, mistake, nearest
 
 
-def devices(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
+def devices(step: Step, graph: Graph, answers: Answers) -> Iterator[Mistake]:
     """There are GPUs for a step that asks for them, and the config has those that it names."""
     groups, gpus = step["groups"], step.get("gpus", [])
     if gpus and groups:
-        yield problem("gpus-of-groups", "gpus")
+        yield mistake("gpus-of-groups", "gpus")
     if gpus and step.get("instances") == "none":
-        yield problem("gpus-of-none", "gpus")
+        yield mistake("gpus-of-none", "gpus")
     for i, group in enumerate(groups or [{}]):
         place: list[str | int] = ["instances", i] if groups else []
         if group.get("device", step["device"]) == "gpu" and not answers["gpu_count"]:
-            yield problem("no-gpu", *place, "device")
+            yield mistake("no-gpu", *place, "device")
 
 
-def engine(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
+def engine(step: Step, graph: Graph, answers: Answers) -> Iterator[Mistake]:
     """An engine is built for sizes of every dim that varies; its other sizes equal the dims."""
     if "trtexec" not in step:
         return
@@ -31,27 +31,27 @@ def engine(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
     shapes = given.get("shapes", {}) if isinstance(given, dict) else {}
     names, place = [each["name"] for each in step["inputs"]], ["trtexec", "shapes"]
     if step["engine"] != "tensorrt":
-        yield problem("trtexec-backend", "trtexec")
+        yield mistake("trtexec-backend", "trtexec")
     if "default_model_filename" in step["settings"]:
-        yield problem("trtexec-file", "file")
+        yield mistake("trtexec-file", "file")
     for name in map(str, shapes):
         if name not in names:
             words = {"near": nearest(name, names), "name": name, "names": ", ".join(names)}
-            yield problem("trtexec-unknown", *place, name, **words)
+            yield mistake("trtexec-unknown", *place, name, **words)
     for each in step["inputs"]:
         dims = each["dims"] if each["reshape"] is None else each["reshape"]
         yield from _check_shape(each["name"], dims, shapes.get(each["name"], {}))
 
 
-def _check_shape(name: str, dims: list[int], span: Answers) -> Iterator[Problem]:
+def _check_shape(name: str, dims: list[int], span: Answers) -> Iterator[Mistake]:
     place = ["trtexec", "shapes", name]
     if -1 in dims and not span:
         least = [abs(dim) for dim in dims]
-        yield problem("trtexec-open", *place[:2], name=name, dims=dims, least=least)
+        yield mistake("trtexec-open", *place[:2], name=name, dims=dims, least=least)
     for at, given in span.items():
         if not is_same_dims(given, dims):
-            yield problem("trtexec-dims", *place, at, name=name, dims=dims, at=at, given=given)
+            yield mistake("trtexec-dims", *place, at, name=name, dims=dims, at=at, given=given)
     if span and len({len(sizes) for sizes in span.values()}) == 1:
         spans = zip(span["min"], span["opt"], span["max"], strict=True)
         if not all(least <= best <= most for least, best, most in spans):
-            yield problem("trtexec-order", *place, name=name, **span)
+            yield mistake("trtexec-order", *place, name=name, **span)

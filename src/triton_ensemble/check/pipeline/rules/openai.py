@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from triton_ensemble.answers import Answers
 from triton_ensemble.pipeline.graph import SIDES, Binding, Graph, Side
-from triton_ensemble.pipeline.rules import Problem, nearest, problem
+from triton_ensemble.pipeline.rules import Mistake, mistake, nearest
 
 
 class Role(NamedTuple):
@@ -39,11 +39,11 @@ ROLES = {
 }  # fmt: skip
 
 
-def openai(graph: Graph, answers: Answers) -> Iterator[Problem]:
+def openai(graph: Graph, answers: Answers) -> Iterator[Mistake]:
     """Each tensor that a route names exists in the pipeline, with a type and dims that the route can fill or return."""
     routes = answers.get("openai") or {}
     if routes and (why := _explain_why_not(graph, answers)):
-        yield problem("openai-without", "openai", why=why[0], write=why[1])
+        yield mistake("openai-without", "openai", why=why[0], write=why[1])
         return
     sides = {side: {each["name"]: each for each in graph[side]} for side in SIDES}
     for route, tensors in routes.items():
@@ -54,18 +54,18 @@ def openai(graph: Graph, answers: Answers) -> Iterator[Problem]:
             if name and name not in have:
                 names = ", ".join(have)
                 near = nearest(name, have)
-                yield problem(
+                yield mistake(
                     "openai-unknown", *where, near=near, side=role.side, names=names, **words
                 )
             elif name and not role.fits(have[name]):
                 own = f"{have[name]['type']} with dims {have[name]['dims']}"
-                yield problem("openai-tensor", *where, own=own, want=str(role), **words)
+                yield mistake("openai-tensor", *where, own=own, want=str(role), **words)
             elif name and role.side == "outputs" and have[name]["optional"]:
-                yield problem("openai-optional", *where, **words)
+                yield mistake("openai-optional", *where, **words)
         sent = {str(name) for name in tensors.values()}
         for name, tensor in sides["inputs"].items():
             if name not in sent and not tensor["optional"]:
-                yield problem("openai-needed", "openai", route, route=route, name=name)
+                yield mistake("openai-needed", "openai", route, route=route, name=name)
 
 
 def _explain_why_not(graph: Graph, answers: Answers) -> tuple[str, str] | None:

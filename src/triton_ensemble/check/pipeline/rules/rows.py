@@ -10,7 +10,7 @@ from typing import NamedTuple
 from triton_ensemble.answers import Answers
 from triton_ensemble.check.dims import is_same_dims
 from triton_ensemble.pipeline.graph import Binding, Graph, Side, Step
-from triton_ensemble.pipeline.rules import Problem, problem
+from triton_ensemble.pipeline.rules import Mistake, mistake
 
 USES: tuple[tuple[str, Side], ...] = (
     ("has", "inputs"),
@@ -47,7 +47,7 @@ class Use(NamedTuple):
 Uses = Mapping[str | None, list[Use]]  # by tensor
 
 
-def rows(graph: Graph) -> Iterator[Problem]:
+def rows(graph: Graph) -> Iterator[Mistake]:
     """The first problem of each step, of a pipeline whose dims are right, with or without a batch dimension."""
     uses: Uses = defaultdict(list)
     for verb, side in USES:
@@ -58,13 +58,13 @@ def rows(graph: Graph) -> Iterator[Problem]:
                 if each["tensor"] is not None:
                     dims = each["dims"] if reshape is None else reshape
                     uses[each["tensor"]].append(Use(owner, verb, side, each, dims))
-    found: dict[str, Problem] = {}
+    found: dict[str, Mistake] = {}
     for step, wrong in chain(_find_lost_rows(graph, uses), _find_changed_rows(graph, uses)):
         found.setdefault(step, wrong)
     yield from (wrong.move_into_step(step) for step, wrong in found.items())
 
 
-def _find_lost_rows(graph: Graph, uses: Uses) -> Iterator[tuple[str, Problem]]:
+def _find_lost_rows(graph: Graph, uses: Uses) -> Iterator[tuple[str, Mistake]]:
     """Triton takes the batch dimension off for a model that has none, and of several rows answers none."""
     pairs = chain.from_iterable(permutations(each, 2) for each in uses.values())
     for one, two in sorted(pairs, key=lambda pair: pair[0].side):
@@ -76,15 +76,15 @@ def _find_lost_rows(graph: Graph, uses: Uses) -> Iterator[tuple[str, Problem]]:
         if not is_same_dims(flat.dims, [-1, *batched.dims]):
             if two.verb != "reads" and not step.get("adopted") and graph["max_batch_size"] > 1:
                 words |= {"verb": one.verb, "own": str(one)}
-                yield step["name"], problem("single-rows", *at, **words)
+                yield step["name"], mistake("single-rows", *at, **words)
         elif flat is two and "sequence" in step and flat.dims[0] > 1:
-            yield step["name"], problem("sequence-rows", *at, **words)
+            yield step["name"], mistake("sequence-rows", *at, **words)
         elif flat is two and "sequence" not in step and flat.dims[0] > step["max_batch_size"]:
             words |= {"count": flat.dims[0], "most": step["max_batch_size"]}
-            yield step["name"], problem("more-rows", *at, **words)
+            yield step["name"], mistake("more-rows", *at, **words)
 
 
-def _find_changed_rows(graph: Graph, uses: Uses) -> Iterator[tuple[str, Problem]]:
+def _find_changed_rows(graph: Graph, uses: Uses) -> Iterator[tuple[str, Mistake]]:
     """A Python step that batches writes as many rows as it reads, also where the dims of others have the rows."""
     written: dict[str | None, int] = {}
     for step in graph["steps"]:
@@ -99,7 +99,7 @@ def _find_changed_rows(graph: Graph, uses: Uses) -> Iterator[tuple[str, Problem]
             for use in uses[each["tensor"]]:
                 if _count(use, each["dims"]) not in (-1, rows):
                     words = {"tensor": each["tensor"], "rows": rows, **use.words}
-                    yield step["name"], problem("rows-kept", "outputs", each["name"], **words)
+                    yield step["name"], mistake("rows-kept", "outputs", each["name"], **words)
 
 
 def _count(use: Use, dims: list[int]) -> int:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from triton_ensemble.answers import Answers
 from triton_ensemble.pipeline.file import steps_of
 from triton_ensemble.pipeline.graph import Graph
-from triton_ensemble.pipeline.rules import Problem, nearest, problem
+from triton_ensemble.pipeline.rules import Mistake, mistake, nearest
 
 
-def stages(graph: Graph, answers: Answers) -> Iterator[Problem]:
+def stages(graph: Graph, answers: Answers) -> Iterator[Mistake]:
     """Yield what of the stages the image of the pipeline can't be."""
     inside = [each for _, each in steps_of(answers)]
     names = [each["name"] for each in inside if "model" not in each and "steps" not in each]
@@ -19,7 +19,7 @@ def stages(graph: Graph, answers: Answers) -> Iterator[Problem]:
         for name in there.get("steps", {}):
             if name not in names:
                 where = ("stages", stage, "steps", name)
-                yield problem(
+                yield mistake(
                     "stage-step",
                     *where,
                     near=nearest(name, names),
@@ -28,12 +28,12 @@ def stages(graph: Graph, answers: Answers) -> Iterator[Problem]:
                     names=", ".join(names),
                 )
         if there.get("gpu_count") and not answers["gpu_count"]:
-            yield problem("stage-gpu", "stages", stage, "gpu_count", stage=stage)
+            yield mistake("stage-gpu", "stages", stage, "gpu_count", stage=stage)
     for stage in graph["stages"]:
         for name in sorted(stage["models"].keys() ^ models.keys())[:1]:
-            yield problem("stage-models", "stages", stage["name"], stage=stage["name"], name=name)
+            yield mistake("stage-models", "stages", stage["name"], stage=stage["name"], name=name)
         for name, versions in stage["models"].items():
             if missing := set(versions) - set(models.get(name, versions)):
                 place = ("stages", stage["name"], "steps", name, "versions")
                 words = {"stage": stage["name"], "name": name}
-                yield problem("stage-version", *place, version=min(missing), **words)
+                yield mistake("stage-version", *place, version=min(missing), **words)

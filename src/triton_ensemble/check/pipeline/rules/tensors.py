@@ -8,12 +8,12 @@ from triton_ensemble import catalog
 from triton_ensemble.answers import Answers
 from triton_ensemble.check.dims import segments
 from triton_ensemble.pipeline.graph import Graph, Side, Step
-from triton_ensemble.pipeline.rules import Problem, problem
+from triton_ensemble.pipeline.rules import Mistake, mistake
 
 OTHER: dict[Side, Side] = {"inputs": "outputs", "outputs": "inputs"}
 
 
-def tensors(owner: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
+def tensors(owner: Step, graph: Graph, answers: Answers) -> Iterator[Mistake]:
     """A tensor has the fields of its side; a reshape keeps the values, labels lie beside the config."""
     fields = catalog.table("bindings")
     for at, each in ((side, each) for side in OTHER for each in owner[side]):
@@ -21,17 +21,17 @@ def tensors(owner: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
         for field in fields[OTHER[at]]:
             if field not in fields[at] and each.get(field):
                 words = {"field": field, "name": name, "side": at, "only": OTHER[at]}
-                yield problem("wrong-side", at, name, field, **words)
+                yield mistake("wrong-side", at, name, field, **words)
         if at == "outputs" and each["optional"] and not _is_optional(each["tensor"], graph):
-            yield problem("optional-output", at, name, "optional", name=name)
+            yield mistake("optional-output", at, name, "optional", name=name)
         if reshape is not None and segments(dims) != segments(reshape):
             words = {"name": name, "dims": dims, "reshape": reshape}
             place = (at, name, "reshape")
-            yield problem("reshape-segments" if -1 in dims else "reshape-values", *place, **words)
+            yield mistake("reshape-segments" if -1 in dims else "reshape-values", *place, **words)
         if reshape == [] and not owner["max_batch_size"]:
-            yield problem("reshape-scalar", at, name, "reshape", name=name)
+            yield mistake("reshape-scalar", at, name, "reshape", name=name)
         if "/" in (each.get("labels") or "") and not owner["adopted"]:
-            yield problem("labels-folder", at, name, "labels", labels=each["labels"])
+            yield mistake("labels-folder", at, name, "labels", labels=each["labels"])
 
 
 def _is_optional(tensor: str | None, graph: Graph) -> bool:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from triton_ensemble.answers import Answers
 from triton_ensemble.check.dims import is_same_dims
 from triton_ensemble.pipeline.graph import Graph, Step
-from triton_ensemble.pipeline.rules import Problem, nearest, problem
+from triton_ensemble.pipeline.rules import Mistake, mistake, nearest
 
 
-def warmup(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
+def warmup(step: Step, graph: Graph, answers: Answers) -> Iterator[Mistake]:
     """A warmup has the inputs of the model, with its dims, also where the config leaves them out."""
     names = [each["name"] for each in step["inputs"]]
     for i, each in enumerate(step.get("warmup", [])):
@@ -19,12 +19,12 @@ def warmup(step: Step, graph: Graph, answers: Answers) -> Iterator[Problem]:
         for name in given:
             if name not in names:
                 words = {"near": nearest(name, names), "name": name, "names": ", ".join(names)}
-                yield problem("warmup-unknown", *place, "inputs", name, **words)
+                yield mistake("warmup-unknown", *place, "inputs", name, **words)
         for own in step["inputs"]:
             name, said = own["name"], given.get(own["name"], {})
             dims = said.get("dims", []) if isinstance(said, dict) else []
             if name not in given and not own["optional"]:
-                yield problem("warmup-missing", *place, "inputs", name=name)
+                yield mistake("warmup-missing", *place, "inputs", name=name)
             if dims and own["dims"] and not is_same_dims(dims, own["dims"]):
                 at, words = [*place, "inputs", name, "dims"], {"name": name}
-                yield problem("warmup-dims", *at, given=dims, dims=own["dims"], **words)
+                yield mistake("warmup-dims", *at, given=dims, dims=own["dims"], **words)

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triton_ensemble.pipeline.graph import Graph
-from triton_ensemble.pipeline.rules import Problem, problem
+from triton_ensemble.pipeline.rules import Mistake, mistake
 
 
-def interface(graph: Graph) -> Iterator[Problem]:
+def interface(graph: Graph) -> Iterator[Mistake]:
     """Steps read each input of the ensemble, and no step writes it."""
     for name in (each["name"] for each in graph["inputs"]):
         if name in graph["writers"]:
-            yield problem("input-written", "inputs", name, name=name, writer=graph["writers"][name])
+            yield mistake("input-written", "inputs", name, name=name, writer=graph["writers"][name])
         if name not in graph["readers"]:
-            yield problem("input-unread", "inputs", name, name=name)
+            yield mistake("input-unread", "inputs", name, name=name)
 
 
-def tensors(graph: Graph) -> Iterator[Problem]:
+def tensors(graph: Graph) -> Iterator[Mistake]:
     """A step reads or writes each tensor."""
     for name in graph["tensors"]:
         if name not in graph["readers"] and name not in graph["writers"]:
-            yield problem("tensor-unused", "tensors", name, name=name)
+            yield mistake("tensor-unused", "tensors", name, name=name)
 
 
-def decoupled(graph: Graph) -> Iterator[Problem]:
+def decoupled(graph: Graph) -> Iterator[Mistake]:
     """A decoupled step answers as often as it likes, so what comes of it meets nothing else.
 
     Neither in a step nor among the outputs, which clients read.
@@ -39,16 +39,16 @@ def decoupled(graph: Graph) -> Iterator[Problem]:
         for other in (each for each in first if each != source):
             words = {"source": source, "one": first[source], "other": first[other]}
             if step is None:
-                yield problem("decoupled-outputs", "outputs", first[other], **words)
+                yield mistake("decoupled-outputs", "outputs", first[other], **words)
             else:
-                found = problem("decoupled-step", "inputs", first[other], **words)
+                found = mistake("decoupled-step", "inputs", first[other], **words)
                 yield found.move_into_step(step["name"])
         if step:
             own = step["name"] if step.get("decoupled") else source
             origin |= dict.fromkeys(step["written"], own)
 
 
-def fused(graph: Graph) -> Iterator[Problem]:
+def fused(graph: Graph) -> Iterator[Mistake]:
     """A step that asks to be fused is."""
     for name, why in graph["unfused"]:
-        yield problem("unfused", "fuse", why=why).move_into_step(name)
+        yield mistake("unfused", "fuse", why=why).move_into_step(name)
