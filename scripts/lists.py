@@ -37,7 +37,7 @@ HEAD = """\
 """
 REGISTERED = ROOT / "src/triton_ensemble/environment/extras.py"
 COMMANDS = """\
-\"""The commands of extras, and the parts of an environment that they need. Written by scripts/lists.py.\"\"\"
+\"""The commands and images of extras, and the parts of an environment that they need. Written by scripts/lists.py.\"\"\"
 
 # fmt: off
 from __future__ import annotations
@@ -47,6 +47,7 @@ from typing import Any
 COMMANDS: dict[str, dict[str, Any]] = {}
 PARTS: dict[str, str] = {}
 PINNED: dict[str, list[str]] = {}
+IMAGES: dict[str, dict[str, Any]] = {}
 """
 # Templates of their own write these tests.
 TESTS = {"tests/test_reference.py", "tests/test_steps.py"}
@@ -165,7 +166,7 @@ WRITERS = {
 
 
 def write_commands() -> str:
-    """Return the module that has the commands of extras, since no YAML can be read before there is an environment."""
+    """Return the module that has the commands and images of extras, since no YAML can be read before there is an environment."""
     commands = {
         name: row for extra in EXTRAS.values() for name, row in extra.get("commands", {}).items()
     }
@@ -177,7 +178,14 @@ def write_commands() -> str:
         for name, path in parts.items()
         if not path.startswith("vendor/")
     }
-    return COMMANDS.format(pformat(commands, width=120, sort_dicts=False), parts, pinned)
+    # If two extras have the same image, the row of the last counts.
+    images = {
+        variable: {**image, "extra": extra, "folder": row["paths"][0]}
+        for extra, row in EXTRAS.items()
+        for variable, image in row.get("images", {}).items()
+    }
+    tables = [pformat(each, width=120, sort_dicts=False) for each in (commands, images)]
+    return COMMANDS.format(tables[0], parts, pinned, tables[1])
 
 
 def pages() -> dict[Path, str]:

@@ -487,7 +487,7 @@ def test_answers_come_as_they_are_made(stream: Served, transport: str) -> None:
         ([-1], "InvalidInput", "N: below 0"),
         ([100], "ServerFailure", "step count failed"),
         ([1, 1, 1], "InvalidInput", "batch-size must be <= 2"),
-        ([0.5], "InvalidInput", "N is INT32: float64 is none"),
+        ([0.5], "InvalidInput", "N is INT32: the values are float64; convert them"),
     ],
 )
 def test_a_stream_that_fails(

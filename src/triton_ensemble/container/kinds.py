@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from triton_ensemble import catalog
+from triton_ensemble.environment.extras import IMAGES as OF_EXTRAS
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Image:
     listed: str = ""
     optional: bool = False
     extra: str = ""
+    folder: str = ""  # of the extra
 
     @property
     def built_as(self) -> str:
@@ -29,14 +30,10 @@ class Image:
     @property
     def is_used(self) -> bool:
         """Whether the project in the current folder has it without being asked for it."""
-        has_extra = not self.extra or Path(catalog.table("extras")[self.extra]["paths"][0]).exists()
-        return has_extra and not self.optional
+        return Path(self.folder).exists() and not self.optional
 
 
 SERVER = Image("IMAGE")
-# By variable; if two extras have the same image, the row of the last counts.
 IMAGES = {SERVER.variable: SERVER} | {
-    variable: Image(variable, extra=extra, **image)
-    for extra, row in catalog.table("extras").items()
-    for variable, image in row.get("images", {}).items()
+    variable: Image(variable, **image) for variable, image in OF_EXTRAS.items()
 }

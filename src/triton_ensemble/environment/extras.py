@@ -1,4 +1,4 @@
-"""The commands of extras, and the parts of an environment that they need. Written by scripts/lists.py."""
+"""The commands and images of extras, and the parts of an environment that they need. Written by scripts/lists.py."""
 
 # fmt: off
 from __future__ import annotations
@@ -46,3 +46,22 @@ COMMANDS: dict[str, dict[str, Any]] = {'gateway': {'module': 'gateway.command',
               'shell': {'RAY_REPLICAS': '--replicas'}}}
 PARTS: dict[str, str] = {'gateway': 'vendor/gateway.txt', 'tir': 'deploy/tir/endpoint.yml', 'ray': 'vendor/ray.txt'}
 PINNED: dict[str, list[str]] = {'tir': ['e2enetworks==1.4.9']}
+IMAGES: dict[str, dict[str, Any]] = {'GATEWAY_IMAGE': {'suffix': '-gateway',
+                   'file': 'deploy/gateway.Dockerfile',
+                   'base': 'PYTHON_IMAGE',
+                   'listed': 'deploy/kubernetes/components/gateway',
+                   'extra': 'gateway',
+                   'folder': 'deploy/gateway.Dockerfile'},
+ 'MOUNTED_IMAGE': {'suffix': '-mounted', 'models': 'mounted', 'extra': 'kserve', 'folder': 'deploy/kserve'},
+ 'MODELS_IMAGE': {'suffix': '-models',
+                  'models': 'alone',
+                  'optional': True,
+                  'listed': 'deploy/kubernetes/components/image-volume',
+                  'extra': 'kubernetes',
+                  'folder': 'deploy/kubernetes'},
+ 'RAY_IMAGE': {'suffix': '-ray',
+               'file': 'deploy/ray/Dockerfile',
+               'base': 'IMAGE',
+               'listed': 'deploy/ray/service.yaml',
+               'extra': 'ray',
+               'folder': 'deploy/ray'}}
