@@ -45,10 +45,11 @@ $(VENV)/.ready: requirements.lock | $(UV)
 
 # What all other commands but `make docs` need, and the package of src/, editable. Tests start thousands of processes, some
 # with PYTHONDONTWRITEBYTECODE: what they import is compiled once, also what .ready has installed.
-$(VENV)/.dev: requirements-dev.lock pyproject.toml $(VENV)/.ready
+$(VENV)/.dev: requirements-dev.lock pyproject.toml tests/helpers/shared_work.pth $(VENV)/.ready
 	@echo "Installing test tools and linters ..."
 	@$(INSTALL_LOCK) $<
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@ln -sf $(CURDIR)/tests/helpers/shared_work.py $(CURDIR)/tests/helpers/shared_work.pth $(@D)/lib/python3.*/site-packages/
 	@$(@D)/bin/python -m compileall -qq -j 0 src $(@D)/lib || true # a file for other Pythons may fail
 	@touch $@
 

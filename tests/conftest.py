@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
-import jinja2
+import copier._main
+import copier._template
+import jinja2.environment
 import pytest
+import shared_work
 import yaml
 from hypothesis import HealthCheck, settings
 from project_cache import Generator, ProjectCache
 from support import WITHOUT_PLUGINS, Generate, Project, run, succeed
+
+from triton_ensemble.repository import model_files
 
 # Test modules are compiled once, also where Python is told to write no code: pytest takes 10 s to rewrite all of them.
 WRITES_NO_CODE, sys.dont_write_bytecode = sys.dont_write_bytecode, False
@@ -67,41 +69,18 @@ def _no_settings_of_the_user(
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _read_texts_once() -> Iterator[None]:
-    """Let this process compile each template once and read each YAML text once, which is nine tenths of a copy."""
-    compiled, known = jinja2.Environment.compile, dict[Any, CodeType]()
-    load, values = yaml.safe_load, dict[str, bytes]()
+def _processes_repeat_no_work(pytestconfig: pytest.Config) -> Any:
+    """Compile each hook and build each model file once for all processes; read a YAML text and check out a template once in each.
 
-    def compile_once(
-        self: Any, source: Any, name: str | None = None, filename: str | None = None, **more: Any
-    ) -> Any:
-        if more or not isinstance(source, str):
-            return compiled(self, source, name, filename, **more)
-        self.preprocess(source, name, filename)  # Copier's extension has state
-        key = self.lexer, type(self), *self.extensions, self.autoescape, name, source
-        if key not in known:
-            known[key] = compiled(self, source, name, filename)
-        return rename_file(known[key], filename or "<template>")
-
-    def load_once(stream: Any) -> Any:
-        if not isinstance(stream, str):
-            return load(stream)
-        if stream not in values:
-            values[stream] = pickle.dumps(load(stream))
-        return pickle.loads(values[stream])
-
+    What the paths and files of a copy are rendered with is computed once too, without a git process for each.
+    Together that is most of a copy, and an update is three.
+    """
+    assert pytestconfig.cache
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jinja2.Environment, "compile", compile_once)
-        patch.setattr(yaml, "safe_load", load_once)
+        patch.setenv(shared_work.VARIABLE, str(pytestconfig.cache.mkdir("templates")))
+        for module in (copier._main, copier._template, jinja2.environment, model_files, yaml):
+            shared_work.CHANGES[module.__name__](module)
         yield
-
-
-def rename_file(code: CodeType, filename: str) -> CodeType:
-    """Return the code as compiled from this file, which may be a copy of another."""
-    if code.co_filename == filename:
-        return code
-    inner = (rename_file(c, filename) if isinstance(c, CodeType) else c for c in code.co_consts)
-    return code.replace(co_filename=filename, co_consts=tuple(inner))
 
 
 @pytest.fixture(scope="session")

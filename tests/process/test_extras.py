@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import shared_work
 from support import ROOT, run, succeed
 
 # The package, the template's folder, the page and the tests of each.
@@ -34,7 +35,7 @@ def test_an_extra_is_gone_with_its_folders_and_its_row(extra: str, tmp_path: Pat
     # Some tests list the files of a repository, and generate projects from its commit.
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "Remove it"]):
         succeed(run("git", *words, cwd=copy))
-    variables = {"PYTHONPATH": str(copy / "src")}
+    variables = {"PYTHONPATH": str(copy / "src"), shared_work.VARIABLE: ""}
     for script in ("lists", "check_page"):
         succeed(run(sys.executable, f"scripts/{script}.py", cwd=copy, **variables))
     tests = [copy / f"tests/unit/test_{name}.py" for name in TESTS.split()]
