@@ -38,10 +38,10 @@ class UnreadableAnswers(Exception):
 
 
 class UniqueKeyLoader(yaml.SafeLoader):
-    """YAML's own types, where a key that stands twice is an error: YAML forbids it, PyYAML takes the last."""
+    """YAML's own types, with an error for a key that stands twice: YAML forbids it, but PyYAML takes the last."""
 
     def compose_mapping_node(self, anchor: Any) -> Any:
-        """Return a mapping before others are merged into it; MarkedYAMLError where a key stands twice."""
+        """Return a mapping before others are merged into it. Raise MarkedYAMLError if a key stands twice."""
         node = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in node.value:
@@ -53,7 +53,10 @@ class UniqueKeyLoader(yaml.SafeLoader):
         return node
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
-        """Return what a node says; MarkedYAMLError, with its place, for what looks like another number or date."""
+        """Return the value of a node.
+
+        Raise MarkedYAMLError, with the place, if the value looks like another number or date.
+        """
         try:
             said = super().construct_object(node, deep)
         except ValueError as error:
@@ -66,9 +69,9 @@ class UniqueKeyLoader(yaml.SafeLoader):
 
 
 def read_answers(path: Path) -> tuple[Answers, yaml.MappingNode]:
-    """Return the answers of a pipeline.yml, and where they stand.
+    """Return the answers of a pipeline.yml, and their places in it.
 
-    UnreadableAnswers where it has none, OSError where it can't be read.
+    Raise UnreadableAnswers if it has none, or OSError if it can't be read.
     """
     content = read_bytes(path)
     try:
@@ -94,7 +97,10 @@ def read_answers(path: Path) -> tuple[Answers, yaml.MappingNode]:
 
 
 def load_yaml(content: bytes) -> Any:
-    """Return what a text says; an error of NO_YAML if it is not YAML, goes too deep or says too many values."""
+    """Return the value of a YAML text.
+
+    Raise an error of NO_YAML if the text is not YAML, goes too deep or says too many values.
+    """
     return _parse(content, LOADER)[0]
 
 
@@ -121,7 +127,10 @@ def _parse(text: str | bytes, kind: Any) -> tuple[Any, yaml.Node | None]:
 
 
 def _count(node: Any, known: dict[int, int]) -> int:
-    """Return how many values a node has, an alias counted where it stands; MarkedYAMLError if they are too many."""
+    """Return how many values a node has, with an alias counted at each use.
+
+    Raise MarkedYAMLError if they are too many.
+    """
     if not isinstance(node, yaml.CollectionNode):
         return 1
     if id(node) not in known:
@@ -135,7 +144,7 @@ def _count(node: Any, known: dict[int, int]) -> int:
 
 
 def _error(what: str, instead: str, node: yaml.Node) -> yaml.MarkedYAMLError:
-    """Return an error of ours at a node; its note, which PyYAML's own errors do not have, says what to write."""
+    """Return our own error at a node. Its note says what to write, which PyYAML's own errors do not."""
     return yaml.MarkedYAMLError(None, None, shorten(what), node.start_mark, instead)
 
 
@@ -153,7 +162,7 @@ def yaml_problem(error: yaml.YAMLError) -> tuple[int, str, str]:
 
 
 def answers_of(repository: Path) -> Answers:
-    """Return the answers of the project around a model repository; empty outside a project."""
+    """Return the answers of the project around a model repository, or an empty mapping outside a project."""
     try:
         found = load_yaml(read_bytes(repository.parent / FILE))
     except (OSError, *NO_YAML):
@@ -174,7 +183,10 @@ def list_changed_answers(given: Answers, made: Answers) -> list[str]:
 
 
 def _is_same(one: Any, other: Any, question: str) -> bool:
-    """Return whether two answers to a question are the same; Copier writes `extras` in the order of their choices."""
+    """Return whether two answers to a question are the same.
+
+    The order of `extras` does not count, because Copier writes them in the order of their choices.
+    """
     if question == "extras" and isinstance(one, list) and isinstance(other, list):
         return sorted(map(str, one)) == sorted(map(str, other))
     return bool(one == other)

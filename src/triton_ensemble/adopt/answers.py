@@ -55,9 +55,10 @@ class Adoption:
 
 
 def answers_of(ensemble: Model, models: Models, calls: Mapping[str, Sequence[str]]) -> Fields:
-    """Return the answers from which the template generates equal configs; Refused for an unknown type.
+    """Return the answers from which the template generates equal configs.
 
-    `models` are the ensemble's models. `calls` has, by caller, the models that are only called by others.
+    `models` are the ensemble's models. `calls` has, by caller, the models that are only called by others. Raise Refused
+    for an unknown type.
     """
     configs = [model.config for name, model in models.items() if name != ensemble.name]
     batch = ensemble.config.max_batch_size
@@ -157,7 +158,7 @@ def _entry(known: Fields, writer: Fields, readers: list[Fields]) -> Fields:
 
 
 def _short(entry: Fields) -> str | Fields:
-    """Return `TYPE[dims]` where that is all."""
+    """Return `TYPE[dims]` if an entry has nothing else, or the entry."""
     if entry.keys() == {"type", "dims"} and entry["dims"]:
         return f"{entry['type']}[{', '.join(map(str, entry['dims']))}]"
     return entry
@@ -180,7 +181,7 @@ def _override(side: str, of_use: Fields, of_tensor: Fields) -> Fields:
 
 
 def _uses(uses: list[Use], table: dict[str, Fields], defines: bool) -> list[str] | Fields:
-    """Return the tensors of a side of a step: a list where each has the model's own name, else a mapping.
+    """Return the tensors of a side of a step: a list if each has the model's own name, or else a mapping.
 
     Only the step that defines a model says what the model declares.
     """
@@ -221,7 +222,7 @@ def _inner(ensemble: Model, adoption: Adoption) -> Fields:
 
 
 def _interface(ensemble: Model, steps: list[Step], table: dict[str, Any]) -> Fields:
-    """Return `inputs` and `outputs`, where they are not what no step writes and what no step reads."""
+    """Return `inputs` and `outputs` if they differ from what no step writes and what no step reads."""
     written = {tensor for step in steps for tensor in step.message.output_map.values()}
     read = {tensor for step in steps for tensor in step.message.input_map.values()}
     fields: Fields = {}

@@ -43,7 +43,7 @@ class ModelConfig:
         self._add("output", tensor)
 
     def _add(self, side: str, tensor: Config) -> None:
-        """Add a tensor; ValueError, as in Triton, where the config declares it otherwise."""
+        """Add a tensor, or raise ValueError as Triton does if the config declares it otherwise."""
         tensors = {each["name"]: each for each in self._config[side]}
         known = tensors.setdefault(tensor["name"], {})
         for field, value in tensor.items():

@@ -42,7 +42,7 @@ class Calls:
         return needed, calls
 
     def list_missing(self, models: Models) -> set[str]:
-        """Return the folders that these models name by steps or in code, and that are none of them."""
+        """Return the folders that these models name by steps or in code, but that are not among these models."""
         steps = {step.model_name for model in models.values() for step in model.steps}
         return steps.union(*(self.named.get(name, ()) for name in models)) - models.keys()
 

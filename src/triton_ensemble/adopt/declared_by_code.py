@@ -24,7 +24,10 @@ TIMEOUT_S = 60.0
 
 
 def complete_by_code(models: Models, may_run: bool) -> dict[str, tuple[str, str]]:
-    """Complete configs in place; of others return what is wrong and what to do, by the model's name."""
+    """Complete configs in place.
+
+    Return, by the model's name, what is wrong with a config that stays incomplete and what to do.
+    """
     failed: dict[str, tuple[str, str]] = {}
     for model in models.values():
         declares_all = model.config.input and model.config.output
@@ -57,7 +60,7 @@ def _code(model: Model) -> Path:
 
 
 def _complete(model: Model) -> str:
-    """Complete a config; return why the code can't be asked, or an empty text."""
+    """Complete a config, and return why the code can't be asked, or an empty text."""
     command = [sys.executable, "-B", "-m", ask_code.__name__, str(_code(model).resolve())]
     given = format_json(model.config).encode()
     try:

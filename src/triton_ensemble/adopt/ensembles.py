@@ -157,7 +157,7 @@ def sort_steps(ensemble: Model) -> list[Any]:
 
 
 def all_outputs(ensemble: Model) -> Fields:
-    """Return `all_outputs` where Triton answers only requests that ask for all of them.
+    """Return `all_outputs` if Triton answers only requests that ask for all of them.
 
     That is so for an output that a step reads too, and for outputs of different inputs that no step joins.
     """

@@ -24,7 +24,7 @@ TENSORRT_ALONE = ("is_shape_tensor", "is_non_linear_format_io")
 
 @dataclass(frozen=True)
 class Defaults:
-    """The answers that a step has where it says nothing."""
+    """The answers that a step has if it says nothing."""
 
     gpu_count: int
     max_batch_size: int
@@ -38,7 +38,7 @@ class Defaults:
 
 
 def find_backend(config: ModelConfig) -> str:
-    """Return the backend by its own name, `ensemble`, or `auto` where Triton takes it from the model file."""
+    """Return the backend by its own name, `ensemble`, or `auto` if Triton takes it from the model file."""
     return config.backend or _find_platform_backend(config) or "auto"
 
 
@@ -48,7 +48,7 @@ def _find_platform_backend(config: ModelConfig) -> str:
 
 
 def format_message(message: Any) -> Fields:
-    """Return what a protobuf message sets, as YAML has it; enums by name."""
+    """Return the fields that a protobuf message sets, as YAML has them, with enums by name."""
     fields: Fields = {}
     for field, value in message.ListFields():
         if field.message_type and field.message_type.GetOptions().map_entry:
@@ -100,7 +100,7 @@ def _declare(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
 
 
 def max_batch_size(config: ModelConfig, defaults: Defaults) -> Fields:
-    """Return `max_batch_size` where it is not the default."""
+    """Return `max_batch_size` if it is not the default."""
     same = config.max_batch_size == defaults.max_batch_size
     return {} if same else {"max_batch_size": config.max_batch_size}
 
@@ -118,7 +118,10 @@ def _read_instance_group(config: ModelConfig, rest: ModelConfig, defaults: Defau
 
 
 def _instances(group: Any, config: ModelConfig) -> Fields:
-    """Return the fields of an instance group; without a count a Python model has one instance, other backends choose."""
+    """Return the fields of an instance group.
+
+    If it has no count, a Python model has one instance, and other backends choose.
+    """
     default = 1 if find_backend(config) == "python" else "auto"
     count = group.count if group.count > 0 else default
     return {
@@ -129,7 +132,10 @@ def _instances(group: Any, config: ModelConfig) -> Fields:
 
 
 def _read_dynamic_batching(config: ModelConfig, rest: ModelConfig, defaults: Defaults) -> Fields:
-    """Return the fields of dynamic batching; without a batch dimension Triton ignores it, and the grammar lacks a field for it."""
+    """Return the fields of dynamic batching.
+
+    Without a batch dimension, Triton ignores it and the grammar lacks a field for it.
+    """
     default = config.max_batch_size > 1 and not config.HasField("sequence_batching")
     if not config.max_batch_size:
         return {}
@@ -281,7 +287,7 @@ def read_fields(config: ModelConfig, defaults: Defaults) -> Fields:
 
 
 def read_ensemble(config: ModelConfig, defaults: Defaults) -> Fields:
-    """Return an ensemble's own settings; whether it is decoupled follows from its models."""
+    """Return an ensemble's own settings, without `decoupled`, which follows from its models."""
     rest = _copy_without_head(config)
     fields = _read_row("cache", config, rest)
     for translate in (_read_version_policy, _parameters):

@@ -32,9 +32,10 @@ def files_of(model: Model) -> list[Path]:
 def _walk(
     path: Path, model: Model, around: tuple[str, ...], left: Iterator[int], linked: set[str]
 ) -> Iterator[Path]:
-    """Yield a file, or the files in a folder; `around`: the folders that it was reached through, without links.
+    """Yield a file, or the files in a folder.
 
-    Only one link to a folder is followed: copies of more would double at each level.
+    `around` are the folders that it was reached through, without links. Only one link to a folder is followed, because
+    copies of more would double at each level.
     """
     real = os.path.realpath(path)
     if is_outside(path, model.folder.parent):
@@ -53,7 +54,7 @@ def _walk(
 
 
 def empty_versions(model: Model) -> Iterator[str]:
-    """Iterate over the version folders without a file, also where git has dropped them."""
+    """Yield the version folders without a file, including those that git has dropped."""
     filled = {path.parts[0] for path in files_of(model)}
     yield from sorted({str(version) for version in model.versions} - filled)
 
@@ -66,7 +67,10 @@ def needs_folder(ensemble: Model) -> bool:
 
 
 def copy_files(models: Iterable[Model], project: Path) -> None:
-    """Copy the files of models to models/NAME/ of a project; Refused, and nothing copied, where one differs there."""
+    """Copy the files of models to models/NAME/ of a project.
+
+    Raise Refused, before anything is copied, if a file there differs.
+    """
     copies = [
         (model.folder / path, project / "models" / model.name / path)
         for model in models

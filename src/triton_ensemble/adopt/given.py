@@ -12,7 +12,7 @@ from triton_ensemble.config.syntax import parse
 
 
 def complete(models: Models) -> dict[str, list[str]]:
-    """Complete the models in place; return a line for each change, by the model's name."""
+    """Complete the models in place, and return a line for each change, by the model's name."""
     for model in models.values():
         if not {*model.folders} - {*NO_VERSIONS}:
             model.assumed_versions = tuple(_iter_named_versions(model, models)) or (1,)
@@ -56,7 +56,10 @@ def _drop_twins(model: Model) -> Iterator[str]:
 
 
 def _add_dims(model: Model) -> Iterator[str]:
-    """Give tensors the dims that TensorRT adds to a config, and that none adds where a project is served."""
+    """Give tensors the dims that TensorRT adds to a config.
+
+    Nothing adds them in the servers of a project.
+    """
     for tensor in (
         (*model.config.input, *model.config.output) if model.backend == "tensorrt" else ()
     ):

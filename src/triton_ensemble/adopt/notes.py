@@ -79,7 +79,7 @@ def _find_missing(model: Model) -> Iterator[str]:
 
 
 def _iter_named_files(model: Model) -> Iterator[str]:
-    """Iterate over the files that a config names, by their paths in the model's folder; some are empty."""
+    """Yield the paths of the files that a config names, in the model's folder. Some paths are empty."""
     if file := find_wanted_file(model):
         yield from (f"{version}/{file.lstrip('/')}" for version in model.loaded)
     yield from (tensor.label_filename for tensor in model.config.output)

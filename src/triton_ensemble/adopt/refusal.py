@@ -20,7 +20,7 @@ UNTRANSLATABLE = {"tensor-twice"}  # warnings: a table of tensors by name would 
 
 
 class Refused(Exception):
-    """Raised for a repository that Triton would refuse: where, what is wrong, what to write instead."""
+    """Raised for a repository that Triton would refuse. The line has the place, the mistake and the remedy."""
 
     def __init__(self, where: str, what: str, instead: str) -> None:
         super().__init__(escape_line(f"{where}: {what}; {instead}".replace("\n", " ")))
