@@ -29,7 +29,10 @@ def bottleneck(levels: Sequence[Level], fused: Collection[str] = ()) -> str:
 
 
 def _describe_slowest_step(level: Level, advice: str) -> str:
-    """Return a sentence on the slowest step of the model that an advice is about; empty if it has a single step."""
+    """Return a sentence on the slowest step of the model that an advice is about.
+
+    The text is empty if the model has a single step.
+    """
     for model in level.models:
         if model.steps and re.search(rf"(?<![\w.-]){re.escape(model.model)}(?![\w-])", advice):
             step = max(model.steps, key=model.steps.__getitem__)

@@ -38,7 +38,7 @@ class Address:
 
 
 class ClosedLoop:
-    """Callers that keep a server busy inside a `with` block; `bodies[i]` are the requests of one.
+    """Callers that keep a server busy inside a `with` block. `bodies[i]` are the requests of one caller.
 
     with ClosedLoop(address, bodies) as callers:
         load = callers.measure(5.0)
@@ -132,7 +132,7 @@ class ClosedLoop:
 
 
 def percentiles_us(seconds: Sequence[float], *percents: int) -> list[float]:
-    """Return percentiles in microseconds; 0 of nothing."""
+    """Return percentiles in microseconds, or 0 if there are no values."""
     return [float(each) for each in np.percentile(seconds or [0.0], percents) * 1e6]
 
 

@@ -45,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Measure the project in the working directory; return 1 where that is impossible."""
+    """Measure the project in the working directory. Return 1 if that is impossible."""
     project = Project.load(Path.cwd())
     try:
         base = _base(arguments, project)
@@ -73,7 +73,7 @@ def _base(arguments: Namespace, project: Project) -> Run | None:
 
 
 def _writable(path: Path) -> Path:
-    """Return `path`; OSError, before anything is measured, where its folder takes no file."""
+    """Return `path`, or raise OSError before anything is measured if its folder can't be written to."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(path.parent, os.W_OK):
         raise PermissionError(f"{path.parent}: can't be written to; name another by --out")
@@ -106,7 +106,10 @@ def _measure(server: ServerUnderLoad, arguments: Namespace) -> Run:
 
 
 def measure_levels(bench: Bench, concurrencies: Sequence[int], seconds: float) -> list[Level]:
-    """Measure and print levels, up to one in which no request is answered; RuntimeError where that is the first."""
+    """Measure and print levels, up to a level without an answered request.
+
+    Raise RuntimeError if that is the first level.
+    """
 
     def measure(concurrency: int) -> Level:
         with Progress(f"{concurrency:11} callers", WARM_UP_S + seconds):

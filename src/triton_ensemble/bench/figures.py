@@ -10,7 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Stream:
-    """Responses of a decoupled pipeline: a second; percentiles of the time to a request's first, and between two."""
+    """Responses of a decoupled pipeline: their number per second and percentiles of two times.
+
+    One is the time to the first response to a request, the other the time between two responses.
+    """
 
     per_s: float
     first_p50_us: float
@@ -21,10 +24,10 @@ class Stream:
 
 @dataclass(frozen=True)
 class Load:
-    """The measurement of `concurrency` callers: answers a second, latency percentiles, errors by text.
+    """The measurement of `concurrency` callers: answers per second, latency percentiles, errors by text.
 
-    An answer of a decoupled pipeline is complete with its last response; `stream` has the figures of its responses.
-    `own_cores` are the CPU cores that the callers themselves kept busy; Python uses one at most.
+    An answer of a decoupled pipeline is complete with its last response, and `stream` has the figures of its
+    responses. `own_cores` are the CPU cores that the callers themselves kept busy. Python uses one at most.
     """
 
     concurrency: int
@@ -76,8 +79,8 @@ class ModelTimes:
 class Level:
     """A load level: the load, the times of the models, and the server's mean time for a request.
 
-    `cores_busy` is the share of this machine's cores that any program used; None if the server runs
-    elsewhere. `critical_path` are the models that a request waits for one after the other.
+    `cores_busy` is the share of this machine's cores that any program used, or None if the server runs elsewhere.
+    `critical_path` are the models that a request waits for one after the other.
     """
 
     load: Load

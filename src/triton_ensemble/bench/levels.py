@@ -27,7 +27,7 @@ WARM_UP_S = 0.5
 
 
 class Bench:
-    """Measures load levels on a server with `requests` in rotation; ValueError where that is impossible."""
+    """Measures load levels on a server with `requests` in rotation. Raises ValueError if that is impossible."""
 
     def __init__(self, server: ServerUnderLoad, requests: Sequence[Row]) -> None:
         if not requests:

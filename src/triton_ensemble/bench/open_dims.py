@@ -29,7 +29,7 @@ def apart(run: Run, configs: Mapping[str, ModelConfig]) -> Iterator[str]:
 
 
 def open_inputs(config: ModelConfig) -> list[str]:
-    """Return the inputs whose dims vary, where these keep requests from a batch."""
+    """Return the inputs whose dims vary, if these keep requests from a batch."""
     if not config.HasField("dynamic_batching"):
         return []
     inputs = (tensor for tensor in config.input if not tensor.allow_ragged_batch)

@@ -1,4 +1,4 @@
-"""Numbers on the command line; a wrong one is an error of one line."""
+"""Numbers on the command line, with a one-line error for a wrong number."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ Number = TypeVar("Number", int, float)
 
 
 def positive(text: str) -> float:
-    """Return a number of seconds or milliseconds; ArgumentTypeError unless it is positive."""
+    """Return a number of seconds or milliseconds. Raise ArgumentTypeError unless it is positive."""
     return _positive(float, text)
 
 
 def count(text: str) -> int:
-    """Return a number of callers or rows; ArgumentTypeError unless it is positive and whole."""
+    """Return a number of callers or rows.
+
+    Raise ArgumentTypeError unless it is positive and whole.
+    """
     return _positive(int, text)
 
 

@@ -26,7 +26,7 @@ class Run:
 
     @staticmethod
     def read(path: Path) -> Run:
-        """Return the run of a file; ValueError if it has none."""
+        """Return the run of a file, or raise ValueError if it has none."""
         try:
             saved = json.loads(path.read_text())
             levels = [Level.restore(level) for level in saved["levels"]]

@@ -21,10 +21,11 @@ TIMEOUT_S = 10
 
 
 class ServerUnderLoad:
-    """A Triton that serves a project, inside a `with` block; RuntimeError if there is none at `url`.
+    """A Triton that serves a project, inside a `with` block.
 
-    `configs` are the ModelConfigs of the project's models as they are served, `calls` what they call
-    while they run. `local`: the server runs on this machine, for this program alone.
+    `configs` are the ModelConfigs of the project's models as they are served, and `calls` has the models that each
+    of them calls while it runs. If `local`, the server runs on this machine, for this program alone. Raises
+    RuntimeError if there is no such Triton at `url`.
     """
 
     def __init__(
@@ -54,14 +55,14 @@ class ServerUnderLoad:
         self.client.close()
 
     def metrics(self) -> str:
-        """Return the text of Triton's metrics; empty where they can't be read."""
+        """Return the text of Triton's metrics, or an empty text if they can't be read."""
         try:
             return get(self._metrics_url)
         except OSError:
             return ""
 
     def _config(self, model: str) -> ModelConfig:
-        """Return the config as it is served; as it is written, where the server keeps it to itself."""
+        """Return the config as it is served, or as it is written if the server keeps it to itself."""
         try:
             return self.client.get_model_config(model, client_timeout=TIMEOUT_S).config
         except InferenceServerException as error:
@@ -79,7 +80,7 @@ class ServerUnderLoad:
 
 
 def target(url: str) -> str:
-    """Return host:port for gRPC; for an address of HTTP, GRPC_PORT of the same host."""
+    """Return host:port for gRPC. For an address of HTTP, the port is GRPC_PORT of the same host."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https", "grpc", "grpcs") or not parts.hostname:
         raise RuntimeError(f"{url} is not a server; write grpc://host:port")

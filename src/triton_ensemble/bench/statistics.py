@@ -23,7 +23,7 @@ COMPUTE = ("compute_input", "compute_infer", "compute_output")
 def counters(server: ServerUnderLoad) -> Counters:
     """Return the counters of each model of the project since it was loaded, of all versions together.
 
-    Empty where the server keeps its statistics to itself.
+    They are empty if the server keeps its statistics to itself.
     """
     models: Counters = {}
     try:
@@ -82,7 +82,7 @@ def step_shares(
 
 
 def request_us(done: Counters, model: str) -> float:
-    """Return the server's mean time for a request to a model; 0 without requests."""
+    """Return the server's mean time for a request to a model, or 0 without requests."""
     counter = done.get(model, Counter())
     return counter["request_ns"] / max(counter["requests"], 1) / 1000
 
