@@ -2,4 +2,7 @@
 
 
 class ChangeError(Exception):
-    """Raised if a project's files can't be changed: where, what, what to do, one problem a line."""
+    """Raised if a project's files can't be changed.
+
+    Each problem is a line with the place, what is wrong and what to do.
+    """

@@ -36,19 +36,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Apply, check or undo; return 1 if that fails, or a conflict is left."""
+    """Apply, check or undo. Return 1 if that fails or a conflict is left."""
     if arguments.unless_ci:
         return apply_first(Path.cwd())
     return attempt(_check if arguments.check else undo_last if arguments.undo else _apply)
 
 
 def apply_first(root: Path) -> int:
-    """Apply a changed pipeline.yml before another command runs; return 1 after a line if that can't be done."""
+    """Apply a changed pipeline.yml before another command runs. Print a line and return 1 if that can't be done."""
     return attempt(_apply_first, root)
 
 
 def attempt(action: Callable[[Path], int | None], root: Path | None = None) -> int:
-    """Return 0; the status that an action returns; 1 after a line on why it was not done, 130 if it was interrupted."""
+    """Run an action on a project and return its status, or 0 if it has none.
+
+    If it was not done, print a line that says why, and return 1, or 130 if it was interrupted.
+    """
     root = root or Path.cwd()
     try:
         with interruptible():
@@ -64,7 +67,7 @@ def attempt(action: Callable[[Path], int | None], root: Path | None = None) -> i
 
 
 def _apply(root: Path) -> int:
-    """Bring the project in `root` to what its pipeline.yml says; return 1 if that leaves a conflict."""
+    """Bring the project in `root` to what its pipeline.yml says. Return 1 if that leaves a conflict."""
     if not any(root.glob(f"{PREFIX}*")) and not read_state(root).is_changed:
         if not is_remembered(root):
             _check_answers(root)
@@ -75,7 +78,7 @@ def _apply(root: Path) -> int:
 
 
 def _check_answers(root: Path) -> None:
-    """Raise ChangeError for what Copier can't refuse of a file of answers; remember a text that has none of it."""
+    """Raise ChangeError for mistakes in pipeline.yml that Copier can't refuse, or remember the text as correct."""
     from triton_ensemble.check.formats import format_text
     from triton_ensemble.check.pipeline.check import check_answers
     from triton_ensemble.pipeline.templates import RulesError

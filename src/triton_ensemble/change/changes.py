@@ -45,9 +45,9 @@ def compare_renderings(
     skipped: Collection[str] = (),
     markers: bool = False,
 ) -> Changes:
-    """Compare two renderings of the project in `root`; files whose owner it is are left alone.
+    """Compare two renderings of the project in `root`, except for the files that are `owned`.
 
-    A file that changed on one side alone gets that change. Where the owner and the rendering changed the same lines,
+    A file that changed on one side alone gets that change. If the owner and the rendering changed the same lines,
     the owner's stay, or both are between `markers`. Files that a sparse checkout has `skipped` are read from git's
     index.
     """
@@ -70,7 +70,7 @@ def compare_renderings(
 
 
 def _read_mine(root: Path, path: str, skipped: Collection[str]) -> bytes | None:
-    """Return a file as its owner has it, None if there is none."""
+    """Return a file as its owner has it, or None if there is none."""
     file = root / path
     if path in skipped and not file.exists():
         return git(root, "cat-file", "blob", f":./{path}")
@@ -129,9 +129,9 @@ def _find_moves(old: Files, new: Files) -> list[tuple[str, str]]:
 
 
 def _merge(mine: bytes, base: bytes, new: bytes, markers: bool) -> tuple[bytes, bool]:
-    """Merge three versions of a text by line; return it, and whether my lines replaced new ones.
+    """Merge three versions of a text by line. Return the text, and whether my lines replaced new ones.
 
-    With `markers`, both stand in the text then. A binary file stays mine.
+    With `markers`, the text then has both. A binary file stays mine.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -23,17 +23,17 @@ NO_FETCH = {"GIT_NO_LAZY_FETCH": "1"}
 
 
 def git(folder: Path, *arguments: str) -> bytes:
-    """Return what git prints in the owner's repository; ChangeError with git's own line."""
+    """Return what git prints in the owner's repository, or raise ChangeError with git's own line."""
     return _check(_run(folder, arguments, b"", os.environ | NO_FETCH))
 
 
 def list_skipped(root: Path) -> set[str]:
-    """Return the files that a sparse checkout leaves out; none if the project is not in git."""
+    """Return the files that a sparse checkout leaves out. The set is empty outside git."""
     return {entry[2:] for entry in _list_files(root, "-t") if entry.startswith("S ")}
 
 
 def list_ignored(root: Path, paths: Collection[str]) -> set[str]:
-    """Return which of some files git ignores; none if the project is not in git."""
+    """Return which of some files git ignores. The set is empty if the project is not in git."""
     options = ("--others", "--ignored", "--exclude-standard", "--", *paths)
     return _list_files(root, *options) if paths else set()
 
@@ -57,7 +57,7 @@ def parse_renames(said: bytes) -> Iterator[tuple[str, str]]:
 def git_aside(
     folder: Path, *arguments: str, given: bytes = b"", more: Environment = NOTHING
 ) -> bytes:
-    """Return what git prints out of the owner's repository; `more` is added to its environment."""
+    """Return what git prints outside the owner's repository. `more` is added to its environment."""
     return _check(run_aside(folder, *arguments, given=given, more=more))
 
 

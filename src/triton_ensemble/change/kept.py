@@ -49,7 +49,10 @@ def remember(root: Path) -> None:
 
 
 def keep_edits(root: Path, files: Mapping[str, bytes]) -> None:
-    """Keep edited files by their paths in the project; those kept there before get a number behind their name."""
+    """Keep edited files by their paths in the project.
+
+    Files that were kept there before get a number after their name.
+    """
     for path, content in files.items():
         target = prepare(root).parent / KEPT / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +72,7 @@ def list_conflicts(root: Path) -> Iterator[str]:
 def keep_text(stage: Stage, root: Path, made: Answers, rendered: bytes, name: str) -> None:
     """Write to a stage the text of pipeline.yml from which the files before the change were made, as TEXT or LEFT.
 
-    That is the text that was applied last, with its comments; if it is not known, the rendered one.
+    That is the text that was applied last, with its comments, or the rendered one if that text is not known.
     """
     for path in (prepare(root) / TEXT, root / TEXT):
         with suppress(OSError, UnreadableAnswers):
@@ -87,7 +90,7 @@ def keep_stage(stage: Stage, root: Path) -> None:
 
 
 def undo(root: Path) -> None:
-    """Undo the last change in the project in `root`; ChangeError if that can't be done.
+    """Undo the last change in the project in `root`, or raise ChangeError if that can't be done.
 
     If this is killed, the next command brings the files back, and applies the pipeline.yml that is there.
     """

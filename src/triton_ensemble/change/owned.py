@@ -39,7 +39,7 @@ class OwnedCode:
         self.imports = _read_imports(change.root)
 
     def suggest_renames(self) -> Iterator[str]:
-        """Yield what to run where a step was renamed and its code was not."""
+        """Yield the commands to run if a step was renamed and its code was not."""
         stubs = [path for path in self.new if self._change.files.statuses.get(path) == "A"]
         for folder in CODE:
             old, new = (
@@ -102,7 +102,10 @@ def _read_imports(root: Path) -> dict[str, set[str]]:
 
 
 def _list_imported(source: Path, module: str) -> set[str]:
-    """Return the modules that a module imports, and the names that it takes from them; nothing if it is not Python."""
+    """Return the modules that a module imports, and the names that it takes from them.
+
+    The set is empty if the source is not Python.
+    """
     modules: set[str] = set()
     for node in nodes(source.read_bytes()):
         if isinstance(node, ast.Import):

@@ -47,7 +47,7 @@ class ChangedProject:
 
     @cached_property
     def answers(self) -> Answers:
-        """The answers of pipeline.yml; an answer that it does not have stays as it was."""
+        """The answers of pipeline.yml. An answer that it does not have stays as it was."""
         return read_saved_answers(self.state.root / PIPELINE, self.rules) | self.state.given
 
     def render_made(self) -> dict[str, File]:
@@ -55,7 +55,7 @@ class ChangedProject:
         return self._render(self.rules.questions.select_answers(self.state.made), FILE)
 
     def change(self) -> Change:
-        """Return what becomes of the files; ChangeError with the findings if pipeline.yml has errors."""
+        """Return what becomes of the files, or raise ChangeError with the findings if pipeline.yml has errors."""
         path = self.state.root / PIPELINE
         # of the owner's other files too, which may follow pipeline.yml
         found = check_pipeline(path, is_own=True)
@@ -109,13 +109,13 @@ class Change:
         return self.of.state.made
 
     def read_before(self, path: str) -> bytes:
-        """Return a file as it was; empty if there was none."""
+        """Return a file as it was, or empty bytes if there was none."""
         if path in self.files.contents and path in self.old:
             return self.old[path].content
         return self.read_now(path)
 
     def read_now(self, path: str) -> bytes:
-        """Return a file as it is; empty if there is none."""
+        """Return a file as it is, or empty bytes if there is none."""
         file = self.root / path
         return read_bytes(file, DATA_BYTES) if file.is_file() else b""
 

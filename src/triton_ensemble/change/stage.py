@@ -40,7 +40,7 @@ JOURNAL = "journal.json"
 class Stage:
     """A folder in the project, which git does not see: `new` files by number, and copies of the `old` ones.
 
-    Its journal says what is brought where, from before the first file is changed until all are brought or undone.
+    Its journal says which file goes where, from before the first file is changed until all are brought or undone.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,10 +48,10 @@ class Stage:
 
     @contextmanager
     def write(self, root: Path, contents: Mapping[str, bytes | None]) -> Iterator[None]:
-        """Give a project other contents of files, None for a file that goes; undo it if that or the block fails.
+        """Give a project other contents of files, None for a file that goes. Undo it if that or the block fails.
 
-        They can be undone from then on, until the stage ends or is removed. A file that is replaced is missing at no
-        time, and a wheel, whose name is another in each version, goes last: without a Makefile and a wheel, a killed
+        The changes can be undone from then on, until the stage ends or is removed. A file that is replaced is missing
+        at no time. A wheel, whose name is another in each version, goes last: without a Makefile and a wheel, a killed
         update could not be undone.
         """
         wheels_last = sorted(
@@ -80,7 +80,7 @@ class Stage:
     def _prepare(
         self, root: Path, number: int, path: str, content: bytes | None
     ) -> tuple[str, str]:
-        """Copy the old file and write the new one; return a digest of each."""
+        """Copy the old file, write the new one, and return a digest of each."""
         target, old, new = root / path, self._old(number), self._new(number)
         if is_foreign(target, root):
             where = os.path.realpath(target.parent)
@@ -101,9 +101,9 @@ class Stage:
         self._journal.write_text("")
 
     def undo(self, root: Path) -> int:
-        """Put all files back, by renames; return how many they are. ChangeError if one was changed since.
+        """Put all files back, by renames, and return how many they are.
 
-        It can be killed itself, and called again.
+        It can be killed itself, and called again. Raise ChangeError if a file was changed since.
         """
         files = self._read(root)
         then = "`git restore {}` takes it back, or remove"
@@ -132,7 +132,7 @@ class Stage:
         return self.folder / f"old-{number}"
 
     def _read(self, root: Path) -> list[tuple[str, str, str]]:
-        """Return files with both digests; ChangeError if the journal is not of a change of `root`."""
+        """Return files with both digests, or raise ChangeError if the journal is not of a change of `root`."""
         try:
             files = [(path, before, after) for path, before, after in self._load()]
             is_ours = not any(is_foreign(root / path, root) for path, _, _ in files)
@@ -143,7 +143,7 @@ class Stage:
         return files
 
     def _load(self) -> Any:
-        """Return the content of the journal; nothing to undo if no file was changed yet."""
+        """Return the content of the journal, or an empty list if no file was changed yet."""
         try:
             return read_json(self._journal) if os.path.lexists(self._journal) else []
         except ValueError:
@@ -180,10 +180,10 @@ def make_stage(root: Path) -> Iterator[Stage]:
 
 @contextmanager
 def alone(root: Path, *, wait: bool = False) -> Iterator[bool]:
-    """Keep other commands from changing a project's files; yield whether a killed command is undone, with a line.
+    """Keep other commands from changing a project's files, and yield whether a killed command was undone.
 
-    If another command changes them now, wait for it or raise ChangeError. A program that replaces this one keeps others
-    away too.
+    Print a line if one was. If another command changes the files now, wait for it or raise ChangeError. A program that
+    replaces this one keeps others away too.
     """
     folder = os.open(root, os.O_RDONLY) if fcntl else -1
     try:
@@ -249,7 +249,7 @@ def _remove_empty_folders(root: Path, removed: str) -> None:
 
 
 def _compute_digest(path: Path) -> str:
-    """Return a digest that differs between files, links and executable files; empty if there is none."""
+    """Return a digest that differs between files, links and executable files, or an empty text if there is none."""
     if not os.path.lexists(path):
         return ""
     mode = path.lstat().st_mode
@@ -258,7 +258,7 @@ def _compute_digest(path: Path) -> str:
 
 
 def main() -> int:
-    """Undo what was killed in the current folder; 1 after a line if that can't be done."""
+    """Undo a killed command in the current folder. Print a line and return 1 if that can't be done."""
     try:
         with alone(Path.cwd()):
             return 0

@@ -38,7 +38,10 @@ class State:
 
 
 def read_state(root: Path) -> State:
-    """Read the answers of the project in `root`; ChangeError with the place if they can't be read."""
+    """Read the answers of the project in `root`.
+
+    Raise ChangeError with the place if that is impossible.
+    """
     try:
         given, _ = read_answers(root / PIPELINE)
     except UnreadableAnswers as error:

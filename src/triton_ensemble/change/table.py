@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 
 def table(change: Change, owned: OwnedCode) -> Iterator[str]:
-    """Yield the lines of the table, of at most 80 columns where the paths are that short."""
+    """Yield the lines of the table, of at most 80 columns if the paths are short enough."""
     rows = [*_iter_changed(change), *_yours(owned)]
     rows = sorted(_group_rows(rows), key=lambda row: (ORDER.index(row.what), row.path))
     width = max((len(row.what) for row in rows), default=0)
@@ -56,7 +56,7 @@ def _iter_changed(change: Change) -> Iterator[Row]:
 
 
 def _folders(old: str, new: str) -> tuple[str, str]:
-    """Return the folders that a file was moved between, as far as its path says; else the paths."""
+    """Return the folders that a file was moved between, as far as its path says, or else the paths."""
     was, now = PurePosixPath(old).parts, PurePosixPath(new).parts
     while was[-1:] == now[-1:]:
         was, now = was[:-1], now[:-1]

@@ -74,7 +74,7 @@ class Template:
         return ChangeError(f"{FILE}: _src_path {self.source}: {what}")
 
     def find_commit(self, version: str) -> str:
-        """Return the commit of a tag, a branch or a commit's name; ChangeError if there is none."""
+        """Return the commit of a tag, a branch or a commit's name, or raise ChangeError if there is none."""
         given = f"{version}^{{commit}}\n".encode()
         found = self._ask("cat-file", "--batch-check=%(objectname)", given=given)
         if "\n" in version or not re.fullmatch("[0-9a-f]{40,64}", found):
@@ -109,7 +109,7 @@ class Template:
         raise ChangeError(f"{FILE}: {named} {NO_VERSION}")
 
     def take(self, commit: str, folder: Path) -> Path:
-        """Write into vendor/ in a folder a version's wheel, its hash and the files in team/; return the wheel."""
+        """Write a version's wheel, its hash and the files in team/ into vendor/ in a folder, and return the wheel."""
         wheels = []
         listed = self._ask("ls-tree", "-r", "-z", commit, "--", VENDOR, "team/")
         for entry in filter(None, listed.split("\0")):
@@ -127,7 +127,10 @@ class Template:
         return wheels[0]
 
     def unpack(self, wheel: Path, folder: Path) -> None:
-        """Unpack a toolkit, whose templates need paths; ChangeError if it is not the one whose hash stands beside it."""
+        """Unpack a toolkit, because its templates need paths.
+
+        Raise ChangeError if its hash is not the one in the file beside it.
+        """
         content, hashes = wheel.read_bytes(), wheel.with_name("requirements.txt")
         if hashlib.sha256(content).hexdigest() not in hashes.read_text(errors="replace"):
             raise self.error(f"{wheel.name} does not have the hash in {hashes.name} beside it")
@@ -138,7 +141,7 @@ class Template:
             raise self.error(f"{wheel.name} is not a wheel: {error}") from error
 
     def read(self, commit: str, path: str) -> str:
-        """Return a text of a version, empty if there is none."""
+        """Return a text of a version, or an empty text if there is none."""
         found = self._ask("ls-tree", commit, "--", path)
         return self._ask("cat-file", "blob", f"{commit}:{path}") if found else ""
 
@@ -153,7 +156,7 @@ def _parse(name: str) -> Version | None:
 
 
 def find_address(source: str, root: Path) -> str:
-    """Return what git clones: a URL or an absolute path; ChangeError if a folder is not there."""
+    """Return what git clones, a URL or an absolute path, or raise ChangeError if a folder is not there."""
     for pattern, replacement in REPLACEMENTS.items():
         if match := re.fullmatch(pattern, source):
             source = match.expand(replacement)

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Update the project in the current folder; 1 if that fails, or a conflict is left."""
+    """Update the project in the current folder. Return 1 if that fails or a conflict is left."""
     if arguments.undo:
         return attempt(undo_last)
     if not arguments.prepared:
@@ -106,7 +106,7 @@ def _replace(command: list[str], environment: dict[str, str]) -> NoReturn:
 
 
 def _unpack(template: Template, new: str, work: Path) -> list[str]:
-    """Unpack the new toolkit, with packages that it needs and that are not here; return its module path."""
+    """Unpack the new toolkit, install packages that it needs and that are missing, and return its module path."""
     toolkit = work / "toolkit"
     template.unpack(template.take(new, work / "new"), toolkit)
     [metadata] = toolkit.glob("*.dist-info")
@@ -117,7 +117,10 @@ def _unpack(template: Template, new: str, work: Path) -> list[str]:
 
 
 def _install(packages: Sequence[str], lock: str, work: Path) -> None:
-    """Install packages into a folder, by the hashes of a lock if it has them all; ChangeError if that fails."""
+    """Install packages into a folder, by the hashes of a lock if it has them all.
+
+    Raise ChangeError if that fails.
+    """
     names = [re.split(r"[^\w.-]", each)[0] for each in packages]
     found = [re.search(rf"^{n}==.*\n(?: +--hash.*\n)+", lock, re.MULTILINE) for n in names]
     is_locked = None not in found

@@ -32,7 +32,7 @@ class Upgrade:
         [self._new_wheel] = (work / "new/vendor").glob("*.whl")
 
     def compare(self, markers: bool) -> Change:
-        """Return what becomes of the files; ChangeError if a version can't be rendered."""
+        """Return what becomes of the files, or raise ChangeError if a version can't be rendered."""
         project = ChangedProject(self._state, rules(self._work / "new"))
         made = {**self._state.made, "_commit": self._name}
         with self._start_rendering() as former:  # meanwhile this process renders the new version
@@ -85,12 +85,12 @@ def _list_vendored(wheel: Path) -> dict[str, File]:
 
 
 def _level(line: str) -> int:
-    """Return the level of a heading; a text is below all of them."""
+    """Return the level of a heading, or for other text a level below all headings."""
     return len(line) - len(line.lstrip("#")) or 7
 
 
 def _read_changelog(wheel: Path) -> list[str]:
-    """Return the lines of the changelog that are not empty; nothing if the wheel does not have one."""
+    """Return the lines of the changelog that are not empty, or an empty list if the wheel lacks it."""
     with zipfile.ZipFile(wheel) as archive:
         known = CHANGELOG in archive.namelist()
         return [*filter(None, archive.read(CHANGELOG).decode().splitlines())] if known else []
