@@ -1,4 +1,7 @@
-"""`python -m triton_ensemble` is the command `triton-ensemble`; `python WHEEL/triton_ensemble` sets up first."""
+"""Run the command `triton-ensemble` as `python -m triton_ensemble`.
+
+`python WHEEL/triton_ensemble` sets up the environment first.
+"""
 
 import os
 import sys

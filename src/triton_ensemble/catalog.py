@@ -40,7 +40,7 @@ class Backend:
 
 @dataclass(frozen=True)
 class DataType:
-    """A row of types.yml; `bytes` is None for strings, whose size varies."""
+    """A row of types.yml. `bytes` is None for strings, whose size varies."""
 
     wire: str
     numpy: str
@@ -106,7 +106,7 @@ def releases() -> dict[str, Release]:
 
 
 def read_backends_by_file() -> dict[str, str]:
-    """Return the backend that Triton takes for each model file where a config names none, in its order."""
+    """Return the backend that Triton takes for each model file if a config names none, in Triton's order."""
     return table("files")
 
 

@@ -134,7 +134,10 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _explain_unknown(word: str) -> str:
-    """Say of a word that is no command which one is meant, or which page has an extra of that name."""
+    """Return a line on a word that is not a command.
+
+    It says which command may be meant, or which page has an extra of that name.
+    """
     from triton_ensemble import catalog
 
     if extra := catalog.table("extras").get(word):
@@ -145,7 +148,7 @@ def _explain_unknown(word: str) -> str:
 
 
 def _explain_lost(module: str) -> str:
-    """Return a line on a package that the project's environment was made with and lacks now; empty for others."""
+    """Return a line on a package that the project's environment was made with but lacks now, or an empty text."""
     from triton_ensemble.launch import STATE
 
     name, lock = re.escape(module.split(".")[0].replace("_", "-")), Path("requirements.lock")
@@ -177,7 +180,7 @@ def _apply_first(parsed: argparse.Namespace) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line; the usage is in --help."""
+    """A parser that prints errors on one line. The usage is in --help."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message}\n")

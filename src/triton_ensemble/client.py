@@ -21,7 +21,7 @@ Arrays: TypeAlias = dict[str, Array]
 
 
 class Client(Protocol):
-    """The part of a project's client that the toolkit calls; the project's own client has the pipeline's types."""
+    """The part of a project's client that the toolkit calls. The project's own client has the pipeline's types."""
 
     def ready(self) -> bool:
         """Return whether the server is there and has loaded the ensemble."""
@@ -85,7 +85,7 @@ class Tensors(Protocol):
 
 
 class InvalidInput(Exception):
-    """The error that a client raises for a wrong request; `row` is the first refused row."""
+    """The error that a client raises for a wrong request. `row` is the first refused row."""
 
     row: int | None
 
@@ -159,7 +159,7 @@ class GrpcTransport(Protocol):
 
 
 class Runtime(Protocol):
-    """The part of a client that is the same in all projects; only some pipelines need `positions`."""
+    """The part of a client that is the same in all projects. Only some pipelines need `positions`."""
 
     batches: Batches
     bodies: Bodies
@@ -182,7 +182,7 @@ class Package(Protocol):
 
 
 def package(project: Project, module: str = "") -> Any:
-    """Import the project's client, or a module of it, from src/ where it is not installed."""
+    """Import the project's client, or a module of it, from src/ if it is not installed."""
     if importlib.util.find_spec(project.package) is None:
         sys.path.insert(0, str(project.root / "src"))
     return importlib.import_module(".".join(filter(None, (project.package, module))))
