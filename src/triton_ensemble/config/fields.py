@@ -1,4 +1,4 @@
-"""Where each field of a config.pbtxt is written, which the parsed message does not say."""
+"""Fields of a config.pbtxt and their lines in the file, which the parsed message does not have."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Field:
 
     @property
     def key(self) -> str:
-        """The key of an entry of a map; empty where it has none."""
+        """The key of an entry of a map, or an empty text if it has none."""
         return next((each.value for each in self.inside if each.name == "key"), "")
 
     @cached_property

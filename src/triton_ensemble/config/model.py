@@ -100,7 +100,7 @@ class Model:
 
     @cached_property
     def backend(self) -> str:
-        """The backend by its own name, `ensemble`, or empty where Triton can't find one."""
+        """The backend by its own name, `ensemble`, or an empty text if Triton can't find one."""
         if self.config.backend or self.config.platform:
             platforms = catalog.read_backends_by_platform()
             return str(self.config.backend or platforms.get(self.config.platform, ""))
@@ -132,18 +132,21 @@ class Model:
 
 
 def config_file(folder: Path, stage: str) -> Path:
-    """Return the config of a model in a stage: where Triton's `--model-config-name` looks for it."""
+    """Return the config of a model in a stage: the file that Triton's `--model-config-name` selects."""
     return folder / "configs" / f"{stage}.pbtxt" if stage else folder / CONFIG
 
 
 def read_models(repository: Path, stage: str = "") -> dict[str, Model | UnreadModel]:
-    """Read each folder of a repository, by its name, with its config in a stage; OSError where a folder can't be read."""
+    """Read each folder of a repository, by its name, with its config in a stage.
+
+    Raise OSError if a folder can't be read.
+    """
     folders = sorted(path for path in repository.iterdir() if path.is_dir())
     return {folder.name: read_model(folder, stage) for folder in folders}
 
 
 def read_model(folder: Path, stage: str = "") -> Model | UnreadModel:
-    """Read a model's config; OSError where the folder can't be read."""
+    """Read a model's config, or raise OSError if the folder can't be read."""
     own = stage if config_file(folder, stage).exists() else ""
     path = config_file(folder, own)
     if is_outside(path, folder, folder.parent):

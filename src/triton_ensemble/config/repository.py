@@ -10,7 +10,7 @@ from triton_ensemble.reading import read_json
 
 
 def model_config(repository: Path, model: str) -> ModelConfig:
-    """Return the config of a model; ValueError where it can't be read."""
+    """Return the config of a model, or raise ValueError if it can't be read."""
     read = read_model(repository / model)
     if isinstance(read, UnreadModel):
         problem = read.problem
@@ -19,13 +19,19 @@ def model_config(repository: Path, model: str) -> ModelConfig:
 
 
 def model_configs(repository: Path) -> dict[str, ModelConfig]:
-    """Return the config of each model that has one, by the model's name; ValueError where one can't be read."""
+    """Return the config of each model that has one, by the model's name.
+
+    Raise ValueError if one can't be read.
+    """
     names = sorted(path.parent.name for path in repository.glob("*/config.pbtxt"))
     return {name: model_config(repository, name) for name in names}
 
 
 def list_called_models(repository: Path) -> dict[str, list[str]]:
-    """Return the names of the models that each model calls by BLS while it runs; empty of adopted ones."""
+    """Return, by model, the names of the models that it calls by BLS while it runs.
+
+    Adopted models have no entry.
+    """
     called: dict[str, list[str]] = {}
     for path in repository.glob("*/*/step.json"):
         names = called.setdefault(path.parent.parent.name, [])

@@ -46,7 +46,10 @@ class ConfigSyntaxError(ValueError):
 
 
 def readable(text: str) -> str:
-    """Return a text as Python's parser reads what Triton's does; each field stays on its line."""
+    """Return a text in the form in which Python's parser reads what Triton's does.
+
+    Each field stays on its line.
+    """
     parts, end = list[str](), 0
     for quoted in QUOTED.finditer(text):
         parts += [_rewritten(text[end : quoted.start()]), _to_utf8(quoted[0])]
@@ -80,7 +83,7 @@ def _join_pair(pair: re.Match[str]) -> str:
 
 
 def parse(text: str) -> ModelConfig:
-    """Parse a readable text; ConfigSyntaxError where Triton's parser refuses it."""
+    """Parse a readable text, or raise ConfigSyntaxError if Triton's parser refuses it."""
     try:
         config = text_format.Parse(text, new_config())
     except text_format.ParseError as error:

@@ -59,7 +59,7 @@ for name, row in COMMANDS.items():
 
 
 def print_help() -> int:
-    """Print the targets that the Makefile of the current folder has; all of them if it is not there."""
+    """Print the targets that the Makefile of the current folder has, or all if it is not there."""
     makefile = Path("Makefile")
     found = (
         re.findall(r"^([a-z-]+):", makefile.read_text(encoding="utf-8"), re.M)

@@ -34,7 +34,7 @@ HEAVY = "an environment of over 5 GB"
 
 
 class LockError(RuntimeError):
-    """Raised if the locks can't be renewed: where, what, what to do."""
+    """Raised if the locks can't be renewed, with the place, what is wrong and what to do."""
 
 
 class Facts(TypedDict):
@@ -57,7 +57,7 @@ def list_lacking(lock: str, requirements: Iterable[str]) -> list[str]:
 
 
 def read_facts(path: Path) -> Facts:
-    """Return the facts of a project; LockError if they are damaged."""
+    """Return the facts of a project, or raise LockError if they are damaged."""
     try:
         return read_json(path, Facts)
     except (OSError, ValueError) as error:
@@ -66,7 +66,10 @@ def read_facts(path: Path) -> Facts:
 
 
 def list_missing(lock: Path, facts: Facts) -> list[str]:
-    """Return a project's declared requirements that its lock lacks; nothing if its owner removed the lock."""
+    """Return a project's declared requirements that its lock lacks.
+
+    The list is empty if the project's owner removed the lock.
+    """
     declared = dict.fromkeys(each for task in facts["packages"].values() for each in task)
     return list_lacking(lock.read_text(encoding="utf-8"), declared) if lock.exists() else []
 
@@ -87,7 +90,7 @@ def _normalize(name: str) -> str:
 
 
 def renew() -> None:
-    """Write both locks; LockError if pip can't fetch uv, or uv finds no versions."""
+    """Write both locks, or raise LockError if pip can't fetch uv, or uv finds no versions."""
     uv = os.environ.get("UV")
     if not uv:
         if not find_spec("pip"):  # an environment that uv has made does not have it
@@ -118,7 +121,10 @@ def _run(name: str, *command: str) -> None:
 
 
 def _choose_torch_index(pyproject: str) -> str:
-    """Return what tells uv of the index, and that it is for no other package; empty where the owner has such tables."""
+    """Return the tables that tell uv of the index, and that it is for no other package.
+
+    The text is empty if no index is named or the owner has such tables.
+    """
     url = read_torch_index(os.environ)
     if not url or "[tool.uv.sources]" in pyproject:
         return ""
@@ -128,7 +134,7 @@ def _choose_torch_index(pyproject: str) -> str:
 
 
 def _advice(facts: Facts) -> list[str]:
-    """Return a line where a project without GPUs has packages for them in its lock."""
+    """Return a line if a project without GPUs has packages for them in its lock."""
     count = len({*re.findall(r"^(nvidia-(?!pytriton)[\w-]+)==", LOCK.read_text(), re.MULTILINE)})
     if facts["gpu_count"] or not count:
         return []
@@ -149,13 +155,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Renew the locks; 1 after a line if that fails."""
+    """Renew the locks. Print a line and return 1 if that fails."""
     chosen = ("lacking", "set_up")
     return main([f"--{name}" for name in chosen if getattr(arguments, name)])
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Renew the locks; return 1 after a line if that fails, or if the owner has to choose first.
+    """Renew the locks. Print a line and return 1 if that fails, or if the owner has to choose first.
 
     After an update, with --lacking, return 0 then: the update is complete.
     """
@@ -169,7 +175,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _is_needed() -> bool:
-    """Say what the lock lacks; return whether it is anything. LockError where packages for GPUs were not chosen."""
+    """Print what the lock lacks, and return whether it lacks anything.
+
+    Raise LockError if it is not yet chosen whether packages for GPUs are wanted.
+    """
     if not FACTS.exists():  # a sparse checkout leaves it out
         return False
     facts = read_facts(FACTS)

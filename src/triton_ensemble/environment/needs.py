@@ -42,7 +42,7 @@ def read_given(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_torch_index(variables: Mapping[str, str]) -> str:
-    """Return the address of the index that PyTorch alone comes from: `torch_index`, unless a variable names another.
+    """Return the address of the package index for PyTorch alone: `torch_index`, unless a variable names another.
 
     The line of pipeline.yml counts before it is applied: without PyTorch there is no environment to apply it in.
     """
@@ -53,7 +53,7 @@ def read_torch_index(variables: Mapping[str, str]) -> str:
 
 
 def read_state(path: str | Path) -> dict[str, str]:
-    """Return what a file of JSON has; nothing if it can't be read."""
+    """Return the content of a JSON file, or an empty mapping if it can't be read."""
     try:
         return dict(json.loads(Path(path).read_bytes()))
     except (OSError, TypeError, ValueError):
@@ -72,7 +72,10 @@ def is_undo(words: Sequence[str], variables: Mapping[str, str]) -> bool:
 
 
 def list_parts(words: Sequence[str], variables: Mapping[str, str]) -> list[str]:
-    """Return the parts that a command needs, in the order of their installation; `setup ray` names one more."""
+    """Return the parts that a command needs, in the order of their installation.
+
+    `setup ray` names one more.
+    """
     given = read_given(variables)
     command, more = words[0], [*words[1:], *given.get("ARGS", "").split()]
     if command == "setup":

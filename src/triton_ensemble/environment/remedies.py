@@ -19,7 +19,7 @@ REMEDIES = {
 
 
 def explain(what: str, said: str, program: str = "the system") -> str:
-    """Return a line on what a program said, with a remedy; all that it said if none is known."""
+    """Return a line on what a program said, with a remedy, or all that it said if no remedy is known."""
     for pattern, remedy in REMEDIES.items():
         if lines := [line.strip() for line in said.splitlines() if re.search(pattern, line)]:
             return f"{what}: {lines[-1][:300]}; {remedy}"

@@ -38,7 +38,10 @@ def _check_part(name: str) -> str:
 
 
 def main() -> int:
-    """Put the client on the path and name what the lock lacks; 1 if that is what all commands of the toolkit need."""
+    """Put the client on the path and name what the lock lacks.
+
+    Return 1 if all commands of the toolkit need what it lacks.
+    """
     site_packages = Path(sysconfig.get_path("purelib"))
     site_packages.joinpath("project.pth").write_text(f"{Path('src').resolve()}\n")
     requires = importlib.metadata.requires("triton-ensemble") or []

@@ -60,7 +60,7 @@ COLUMNS = ["project", "version", "newest", "behind", "pipeline", "edited", "faul
 
 @dataclass
 class Row:
-    """The known facts of a project; None or an empty text: the fact is not known."""
+    """The known facts of a project. None or an empty text stands for an unknown fact."""
 
     project: str
     version: str = ""
@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a row for each project; return 1 after a line for each that could not be read."""
+    """Print a row for each project. Print a line for each that could not be read, and return 1 then."""
     with tempfile.TemporaryDirectory(prefix="fleet-", ignore_cleanup_errors=True) as work:
         rows = [_row(name, Path(work)) for name in _names(arguments.projects)]
     if arguments.format == "json":
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _names(words: Iterable[str]) -> Iterator[str]:
-    """Yield folders and URLs; a folder in a file is relative to the file."""
+    """Yield folders and URLs. A folder in a file is relative to the file."""
     for word in words:
         if not Path(word).is_file():
             yield word
@@ -139,7 +139,10 @@ def _read(name: str, root: Path, work: Path) -> Row:
 
 
 def _find_newest(root: Path, source: str, version: str) -> tuple[str, int | None]:
-    """Return the template's newest tag, and how many are newer than a version; pre-releases count for a pre-release."""
+    """Return the template's newest tag, and how many tags are newer than a version.
+
+    Pre-releases count only for a pre-release.
+    """
     for short, long in SOURCES.items():
         source = re.sub(f"^{re.escape(short)}", long, source)
     local = root / Path(source).expanduser()
@@ -184,7 +187,7 @@ def _list_edited(root: Path, work: Path) -> list[str] | None:
 
 
 def _output(root: Path, *command: str) -> str:
-    """Return what a command prints; nothing if there is none, or it fails."""
+    """Return what a command prints, or an empty text if the program can't be run."""
     with suppress(OSError):
         return subprocess.run(command, cwd=root, capture_output=True).stdout.decode()
     return ""
