@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, and write the step into pipeline.yml; return 130 after an interruption, without writing anything."""
+    """Ask, and write the step into pipeline.yml. Return 130 after an interruption, without writing anything."""
     check_packages()
     from triton_ensemble.guide.copying import copy_files
     from triton_ensemble.guide.prompt import TENSORS, Back, check_terminal
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _project() -> Draft:
-    """Return the pipeline of the project in this folder; ProjectError where there is none."""
+    """Return the pipeline of the project in this folder, or raise ProjectError if there is none."""
     try:
         given, _ = read_answers(PIPELINE)
     except UnreadableAnswers as error:

@@ -51,7 +51,10 @@ def copy_project(draft: Draft, folder: Path, address: str | None, version: str |
 
 
 def copy_files(sources: dict[str, Path], folder: Path) -> None:
-    """Copy the files of a model to its folder in models/; ProjectError if that is not in the project, or has no room."""
+    """Copy the files of a model to its folder in models/.
+
+    Raise ProjectError if that folder is not in the project, or has no room.
+    """
     try:
         check_copies(
             [(source, folder / name) for name, source in sources.items()], folder.parents[1]

@@ -1,4 +1,4 @@
-"""A pipeline while it is told: its answers, and where the models of its steps come from."""
+"""A pipeline while the user describes it: its answers, and the paths of its steps' models."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ OF_OUTPUTS = {
 
 
 class RefusedLine(ProjectError):
-    """Raised where the template refuses a line of the pipeline: what is wrong, what to write instead."""
+    """Raised if the template refuses a line of the pipeline, with what is wrong and what to write instead."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """The steps told so far, as answers; `origins` has the path of a step's model, where one was given."""
+    """The steps so far, as answers. `origins` has the path of a step's model, if the user gave one."""
 
     answers: Answers = field(default_factory=lambda: {"starting_pipeline": "my-own"})
     origins: dict[str, str] = field(default_factory=dict)
@@ -62,13 +62,16 @@ class Draft:
         return format_flow(self.answers) if self.steps else ""
 
     def parse_line(self, line: str) -> Answers:
-        """Return the tensors and steps that a line in the notation of `flow` adds; RefusedLine if it is none."""
+        """Return the tensors and steps that a line in the notation of `flow` adds.
+
+        Raise RefusedLine if it is not such a line.
+        """
         told = flow_parts(line, self.tensors)
         new = {t: spec for t, spec in told["tensors"].items() if t not in self.tensors}
         return {"tensors": new, "steps": told["steps"]}
 
     def add_line(self, line: str, settings: Answers, origin: str = "") -> Draft:
-        """Return the pipeline with one more step; RefusedLine where the template refuses it.
+        """Return the pipeline with one more step, or raise RefusedLine if the template refuses it.
 
         `settings` are fields of the step, and of its bindings, that a line does not have.
         """
@@ -82,9 +85,10 @@ class Draft:
         return Draft(accept_answers(answers), origins)
 
     def replace_text(self, text: str) -> Draft:
-        """Return the pipeline of another text; steps keep settings that a text can't express, unless their backend changes.
+        """Return the pipeline of another text.
 
-        A step with a new name continues the step that was in its place.
+        Steps keep settings that a text can't express, unless their backend changes. A step with a new name continues
+        the step that was in its place.
         """
         told = flow_parts(text)
         steps, origins = [], {}
@@ -99,7 +103,7 @@ class Draft:
         return Draft(accept_answers({**self.answers, **parts}), origins)
 
     def _find_earlier(self, name: str, place: int, names: set[str]) -> Answers:
-        """Return the earlier form of a step in a new text; empty if the step is new."""
+        """Return the earlier form of a step in a new text, or an empty mapping if the step is new."""
         named = [step for step in self.steps if step["name"] == name]
         there = [step for step in self.steps[place : place + 1] if step["name"] not in names]
         return next(iter(named or there), {})
@@ -128,7 +132,7 @@ class Draft:
 
     @classmethod
     def load(cls, path: Path) -> Draft:
-        """Read what was told before; ProjectError where the file has been damaged."""
+        """Read the pipeline that an earlier session saved, or raise ProjectError if the file is damaged."""
         try:
             content = load_yaml(read_bytes(path))
             return cls(
@@ -165,7 +169,7 @@ def add_settings(step: Answers, settings: Answers) -> Answers:
 
 
 def flow_parts(text: str, known: Answers | None = None) -> Answers:
-    """Return what a text in the notation of `flow` says; RefusedLine if it is none.
+    """Return the answers of a text in the notation of `flow`, or raise RefusedLine if it is not in this notation.
 
     A text that goes on after `known` tensors is a single line.
     """
@@ -177,9 +181,9 @@ def flow_parts(text: str, known: Answers | None = None) -> Answers:
 
 
 def accept_answers(answers: Answers, whole: bool = False) -> Answers:
-    """Return answers that the template accepts; RefusedLine where it does not.
+    """Return answers that the template accepts, or raise RefusedLine if it does not accept them.
 
-    Unless they are the `whole`, its outputs may have problems.
+    Unless they are the `whole` pipeline, its outputs may have problems.
     """
     first = next(list_problems(answers, rules()), None)
     if first and (whole or first.rule not in OF_OUTPUTS):

@@ -11,7 +11,7 @@ from triton_ensemble.pipeline.file import tensors_of
 
 
 def draw_steps(steps: Sequence[Answers]) -> str:
-    """Return a drawing from the first step to the last; empty without git.
+    """Return a drawing from the first step to the last, or an empty text without git.
 
     A step is a commit, and the steps that read from it are its parents, because git draws the last commit first.
     """
@@ -26,7 +26,10 @@ def draw_steps(steps: Sequence[Answers]) -> str:
 
 
 def _build_history(steps: Sequence[Answers]) -> str:
-    """Return commits as git imports them; the last, what clients get of the steps, comes first."""
+    """Return commits as git imports them.
+
+    The first one stands for the answer: what clients get of the steps.
+    """
     read = {tensor for step in steps for tensor in tensors_of(step, "inputs")}
     written = [tensor for step in steps for tensor in tensors_of(step, "outputs")]
     returned = [tensor for tensor in written if tensor not in read]

@@ -36,14 +36,17 @@ class GivenModel:
 
 
 def models_in(path: Path) -> list[Path]:
-    """Return the folders of a repository's models; empty where the path is none."""
+    """Return the folders of a repository's models, or an empty list if the path is not a repository."""
     if not path.is_dir() or (path / "config.pbtxt").is_file():
         return []
     return sorted(config.parent for config in path.glob("*/config.pbtxt"))
 
 
 def read_given_model(path: Path, defaults: Defaults) -> GivenModel:
-    """Read a model file, or a model's folder in a repository; ProjectError where it is neither."""
+    """Read a model file, or a model's folder in a repository.
+
+    Raise ProjectError if the path is neither.
+    """
     if path.is_dir():
         return _read_repository(path, defaults)
     if path.suffix not in READERS or not path.is_file():
@@ -72,7 +75,7 @@ def read_given_model(path: Path, defaults: Defaults) -> GivenModel:
 
 
 def _rows(path: Path, tensors: list[Tensor], batched: bool) -> Iterator[Tensor]:
-    """Iterate over tensors without the batch dimension; ProjectError where a model takes no batches."""
+    """Yield tensors without the batch dimension, or raise ProjectError if a model takes no batches."""
     for tensor in tensors:
         if not batched or tensor.dims is None:
             yield tensor

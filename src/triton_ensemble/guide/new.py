@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_packages(*more: str) -> None:
-    """Raise ProjectError where a package is missing that the guided commands need."""
+    """Raise ProjectError if a package is missing that the guided commands need."""
     try:
         for package in (*ASKS, *more):
             importlib.import_module(package)
@@ -54,7 +54,7 @@ def check_packages(*more: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, and make the project; return 130 after an interruption, with the answers saved."""
+    """Ask, and make the project. Return 130 after an interruption, with the answers saved."""
     check_packages("copier")
     from triton_ensemble.guide.copying import copy_project
     from triton_ensemble.guide.prompt import KEYS, TENSORS, check_terminal
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _free(folder: Path) -> Path:
-    """Return the folder of a project to be; ProjectError where there can be none."""
+    """Return the folder of a project to be, or raise ProjectError if a project can't be made there."""
     if not folder.name:
         folder = folder.absolute()
     try:
@@ -106,7 +106,10 @@ def _draft(saved: Path, told: dict[str, Any]) -> Draft:
 
 
 def _answers(given: list[str]) -> dict[str, Any]:
-    """Return answers of the command line, lists as YAML; ProjectError for a text that is not an answer."""
+    """Return answers of the command line, lists as YAML.
+
+    Raise ProjectError for a text that is not an answer.
+    """
     answers: dict[str, Any] = {}
     for text in given:
         name, separator, answer = text.partition("=")

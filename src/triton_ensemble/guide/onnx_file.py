@@ -39,7 +39,10 @@ def read(path: Path) -> tuple[list[Tensor], list[Tensor], list[Path]]:
 
 
 def _find_weights(path: Path, place: str) -> Path:
-    """Return the file of weights beside a model; ProjectError if it is not there, or lies elsewhere."""
+    """Return the file of weights beside a model.
+
+    Raise ProjectError if it is not there, or lies elsewhere.
+    """
     file = path.parent / place
     if ".." in Path(place).parts or is_outside(file, path.parent):
         what = f"its weights are in {place}, out of the model's folder"

@@ -1,4 +1,4 @@
-"""Where the template is that this package comes from."""
+"""The origin of the template that this package belongs to."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def template() -> tuple[str, str | None]:
 
 
 def _is_template(folder: Path) -> bool:
-    """Return whether a folder has the whole template; an installed package lacks the files that belong to a wheel."""
+    """Return whether a folder has the whole template.
+
+    An installed package lacks the files that belong to a wheel.
+    """
     return all(
         (folder / name).is_file() for name in ("copier.yml", "template/vendor/requirements.txt")
     )

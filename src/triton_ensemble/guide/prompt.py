@@ -15,11 +15,11 @@ KEYS = "Esc goes back, Ctrl-C saves and stops."
 
 
 class Back(Exception):
-    """Raised where the question before is to be asked again."""
+    """Raised to ask the question before once more."""
 
 
 def ask(question: questionary.Question) -> Any:
-    """Return the answer to a question; Back at Esc, KeyboardInterrupt at Ctrl-C."""
+    """Return the answer to a question. Raise Back at Esc, or KeyboardInterrupt at Ctrl-C."""
     keys = KeyBindings()
 
     @keys.add("escape", eager=True)
@@ -32,7 +32,7 @@ def ask(question: questionary.Question) -> Any:
 
 
 def ask_question(question: questionary.Question) -> Any:
-    """Return the answer to a question whose keys are its own; KeyboardInterrupt at Ctrl-C, and at Ctrl-D."""
+    """Return the answer to a question with its own keys. Raise KeyboardInterrupt at Ctrl-C and Ctrl-D."""
     try:
         return question.unsafe_ask()
     except EOFError:
@@ -40,6 +40,6 @@ def ask_question(question: questionary.Question) -> Any:
 
 
 def check_terminal(instead: str) -> None:
-    """Raise ProjectError where nobody can answer: what to do instead."""
+    """Raise ProjectError, with what to do `instead`, if there is no terminal to ask questions at."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ProjectError(f"asks questions, and needs a terminal; {instead}")

@@ -17,9 +17,9 @@ MAKE, CHANGE, MORE = "Yes: make the project", "Change the text", "Add a step"
 
 
 def ask_step(draft: Draft, before: Said) -> Said:
-    """Ask about one step, and return what is said of it: an empty name where there is none.
+    """Ask about one step, and return what is said of it, with an empty name if there is none.
 
-    `before` is what was said of it already; its last question is asked again. Raises Back at the first.
+    `before` is what was said of it already. Its last question is asked again. Raises Back at the first.
     """
     typed, said = dict(before), dict([*before.items()][:-1])
     while question := next((each for each in questions(draft, said) if each.key not in said), None):
@@ -38,7 +38,7 @@ def ask_step(draft: Draft, before: Said) -> Said:
 
 
 def ask_pipeline(draft: Draft, keep: Callable[[Draft], None]) -> Draft:
-    """Ask about steps until the user is done; call `keep` with the pipeline after each change."""
+    """Ask about steps until the user is done, and call `keep` with the pipeline after each change."""
     show(draft)
     history: list[tuple[Draft, Said]] = []
     said: Said = {}

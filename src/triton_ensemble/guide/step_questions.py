@@ -1,4 +1,4 @@
-"""The questions about one step, in their order; each is made from the answers to those before it."""
+"""The questions about one step, in their order. Each is made from the answers to those before it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def line_of(draft: Draft, said: Said, writes: str) -> str:
 
 
 def model_of(draft: Draft, said: Said) -> GivenModel | None:
-    """Return the model of a step, where it is there already."""
+    """Return the model of a step if it exists already, or None."""
     backend = str(said["backend"])
     if backend.startswith(AGAIN):
         return _again(draft, backend.removeprefix(AGAIN))
@@ -69,7 +69,7 @@ def model_of(draft: Draft, said: Said) -> GivenModel | None:
 
 
 def origin(said: Said) -> Path:
-    """Return where a step's model is."""
+    """Return the path of a step's model."""
     return Path(str(said.get("model") or said["path"])).expanduser()
 
 
@@ -271,7 +271,7 @@ def _output(taken: set[str], tensor: Tensor) -> str:
 
 
 def add_described_step(draft: Draft, said: Said) -> Draft:
-    """Return the pipeline with the step that was told; RefusedLine where the template refuses it."""
+    """Return the pipeline with the step that was described, or raise RefusedLine if the template refuses it."""
     model = model_of(draft, said)
     origin_of = str(origin(said).resolve()) if said["backend"] == FILE else ""
     line = line_of(draft, said, said["writes"])
@@ -282,14 +282,14 @@ def add_described_step(draft: Draft, said: Said) -> Draft:
 
 
 def check_files(draft: Draft) -> None:
-    """Raise ProjectError where a model's file has other tensors than its step."""
+    """Raise ProjectError if a model's file has other tensors than its step."""
     for step in draft.steps:
         if path := draft.origins.get(step["name"]):
             check_specs(draft, step, read_given_model(Path(path), defaults(draft)))
 
 
 def check_specs(draft: Draft, step: Answers, model: GivenModel) -> None:
-    """Raise ProjectError where a step has a tensor of another type or other dims than its model."""
+    """Raise ProjectError if a step has a tensor of another type or other dims than its model."""
     for side, tensors in (("inputs", model.inputs), ("outputs", model.outputs)):
         uses = bindings(step[side])
         for tensor in tensors:
@@ -303,6 +303,6 @@ def check_specs(draft: Draft, step: Answers, model: GivenModel) -> None:
 
 
 def files_of(draft: Draft, said: Said) -> dict[str, Path]:
-    """Return the files of a step's model, where one was named, by their paths in models/STEP/."""
+    """Return the files of a step's model, if one was named, by their paths in models/STEP/."""
     model = model_of(draft, said)
     return model.files if model else {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor by the model's own name; type and dims are None where the file does not have them."""
+    """A tensor by the model's own name. Type and dims are None if the file does not have them."""
 
     name: str
     type: str | None = None  # Triton's, as FP32
@@ -23,5 +23,5 @@ class Tensor:
 
     @property
     def spec(self) -> str:
-        """TYPE[dims], or empty where it is not known."""
+        """TYPE[dims], or an empty text if it is not known."""
         return "" if self.type is None or self.dims is None else f"{self.type}{self.dims}"

@@ -62,21 +62,24 @@ def _forward(archive: ZipFile) -> ast.FunctionDef:
 
 
 def _read(archive: ZipFile, name: str) -> bytes:
-    """Return a file of an archive; ValueError for one that is packed to fill the memory."""
+    """Return a file of an archive, or raise ValueError if it would unpack to more than DATA_BYTES."""
     if archive.getinfo(name).file_size > DATA_BYTES:
         raise ValueError(f"{name} is too large")
     return archive.read(name)
 
 
 def _count(returns: ast.expr | None) -> int:
-    """Return how many tensors an annotation says; a list's or a mapping's number is not known."""
+    """Return how many tensors an annotation says. The number of a list's or a mapping's is not known."""
     if isinstance(returns, ast.Subscript) and ast.unparse(returns.value) == "Tuple":
         return len(getattr(returns.slice, "elts", [0]))
     return 1
 
 
 def _read_traced(archive: ZipFile) -> dict[int, Tensor]:
-    """Return the type and dims of the tensors that a model was traced with, by position; the first dim varies."""
+    """Return the type and dims of the tensors that a model was traced with, by position.
+
+    The first dim varies.
+    """
     names = [name for name in archive.namelist() if name.endswith("/traced_inputs.pkl")]
     if not names:
         return {}
@@ -86,7 +89,7 @@ def _read_traced(archive: ZipFile) -> dict[int, Tensor]:
 
 
 class _Tensors(pickle.Unpickler):
-    """Reads tensors as their types and dims; nothing that the file names is imported or called."""
+    """Reads tensors as their types and dims, without an import or a call of what the file names."""
 
     def find_class(self, module: str, name: str) -> Any:
         if name.startswith("_rebuild_tensor"):

@@ -38,7 +38,10 @@ def add_step_text(text: str, told: Draft) -> str:
 
 
 def _one_line(value: Any) -> Any:
-    """Return a value that stands on one line, with quotes where YAML 1.1 would read a text as something else."""
+    """Return a value that stands on one line.
+
+    Texts that YAML 1.1 would read as something else get quotes.
+    """
     if isinstance(value, dict):
         mapping = CommentedMap({_one_line(key): _one_line(each) for key, each in value.items()})
         mapping.fa.set_flow_style()
