@@ -38,11 +38,11 @@ STATE, MADE = "ready.json", "made"
 
 
 class SetupError(Exception):
-    """Raised if the environment can't be made: where, what, what to do."""
+    """Raised if the environment can't be made, with the place, what is wrong and what to do."""
 
 
 def main(words: Sequence[str], *, is_applied: bool = False) -> int:
-    """Run a command inside of the project's environment; return 2 after a line if that can't be made."""
+    """Run a command inside the project's environment. Print a line and return 2 if that can't be made."""
     environment = Environment()
     if words[:1] in ([], ["help"]):
         from triton_ensemble.environment.help import print_help
@@ -77,7 +77,7 @@ class Environment:
         self.state = needs.read_state(os.path.join(self.folder, STATE))
 
     def set_up(self, words: Sequence[str], is_applied: bool) -> None:
-        """Make the parts that a command needs and that are not current; SetupError if that fails."""
+        """Make the parts that a command needs and that are not current, or raise SetupError if that fails."""
         if not (self.wheel and os.path.exists(needs.TOOLKIT)):
             what = f"{needs.TOOLKIT}: not found"
             raise SetupError(f"{what}; run this in the folder of a generated project")
@@ -103,7 +103,7 @@ class Environment:
         return [each for each in parts if self.compute_key(each) not in ("", self.state.get(each))]
 
     def compute_key(self, part: str) -> str:
-        """Return a hash of all that decides what a part has; empty if the project lacks it."""
+        """Return a hash of all that decides what a part has, or an empty text if the project lacks the part."""
         if not os.path.exists(needs.SOURCES[part]):
             return ""
         contents = [b"" if part in PINNED else Path(needs.SOURCES[part]).read_bytes()]
@@ -193,7 +193,7 @@ class Environment:
         _run(source, [*command, "--quiet", "--no-compile", *options], self._get_settings())
 
     def _run_inside(self, module: str, *words: str) -> None:
-        """Run a module of the wheel in the environment; it says itself what fails."""
+        """Run a module of the wheel in the environment. The module prints itself what fails."""
         variables = _add_path(self._get_settings(), self.wheel)
         if subprocess.run([self.python, "-m", module, *words], env=variables).returncode:
             raise SystemExit(2)
@@ -210,7 +210,7 @@ class Environment:
 
 
 def _find_python(uv: str) -> str:
-    """Return a Python for a new environment; empty if uv has to find one."""
+    """Return a Python for a new environment, or an empty text if uv has to find one."""
     if named := os.environ.get("PYTHON"):
         return _check(named, NAME_ONE)
     found = next(filter(_fits, (sys.executable, *PYTHONS)), "")
@@ -231,7 +231,10 @@ def _fits(python: str) -> bool:
 
 
 def _run(what: str, command: Sequence[str], variables: Mapping[str, str]) -> None:
-    """Run a command, and show its seconds on a terminal; SetupError with what it says if it fails."""
+    """Run a command, and show its seconds on a terminal.
+
+    Raise SetupError with what it says if it fails.
+    """
     unwrapped = {**variables, "COLUMNS": "9999"}  # remedies are found by whole lines
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         process = subprocess.Popen(command, env=unwrapped, stdout=output, stderr=output)

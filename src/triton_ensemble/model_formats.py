@@ -1,4 +1,4 @@
-"""Formats of model files, recognised by the bytes at both ends; a big file is not read as a whole."""
+"""Formats of model files, recognised by the bytes at both ends, without reading the whole file."""
 
 from __future__ import annotations
 

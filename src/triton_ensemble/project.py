@@ -22,7 +22,10 @@ STUB_MARK = "# A stub: "  # begins a line of a step or a script that the templat
 
 
 class ProjectError(OneLine, RuntimeError):
-    """Raised if a folder is not a generated project, or its facts are damaged: where, what, what to do."""
+    """Raised if a folder is not a generated project, or its facts are damaged.
+
+    The line has the place, what is wrong and what to do.
+    """
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ class Project(Facts):
         return [path for path in sorted(self.samples.glob("*.json")) if not is_stub(path)]
 
     def probe_file(self) -> Path | None:
-        """Return the sample that health checks send: `probe.json`, else the first; None if all are stubs."""
+        """Return the sample that health checks send: `probe.json`, or else the first. Return None if all are stubs."""
         files = self.sample_files()
         return next((path for path in files if path.stem == PROBE), files[0] if files else None)
 
@@ -129,7 +132,7 @@ class Project(Facts):
 
     @classmethod
     def load(cls, root: Path) -> Project:
-        """Read the facts of the project in `root`; ProjectError where there are none."""
+        """Read the facts of the project in `root`, or raise ProjectError if they are missing or damaged."""
         path = root.resolve() / FILE
         try:
             facts = read_typed(read_json(path), Facts)
@@ -144,7 +147,7 @@ class Project(Facts):
         return cls(root=root.resolve(), **vars(facts))
 
     def check_stage(self, stage: str) -> None:
-        """Raise ProjectError for a name that is not a stage of the pipeline; the empty one means no stage."""
+        """Raise ProjectError for a name that is not a stage of the pipeline. The empty name means no stage."""
         if stage and stage not in self.stages:
             known = ", ".join(self.stages)
             instead = f"write one of {known}" if known else "declare it in `stages`"
@@ -161,13 +164,16 @@ class Project(Facts):
 
     @classmethod
     def find(cls, repository: Path) -> Project | None:
-        """Return the project around a model repository; None outside a project."""
+        """Return the project around a model repository, or None outside a project."""
         root = repository.resolve().parent
         return cls.load(root) if (root / FILE).is_file() else None
 
 
 def read_named_file(folder: Path, name: str) -> bytes:
-    """Return the content of a file that a sample in a folder names; ValueError if it is not in the project."""
+    """Return the content of a file that a sample in a folder names.
+
+    Raise ValueError if it is not in the project.
+    """
     if _leaves_project(folder / name, folder):
         raise ValueError(f"{name} is not a file of the project; copy it to {folder.name}/")
     return read_bytes(folder / name, MODEL_BYTES)
@@ -197,7 +203,7 @@ def _find_root(folder: Path) -> list[Path]:
 
 
 def is_stub(sample: Path) -> bool:
-    """Return whether the template made up a sample; False for a file that is not JSON."""
+    """Return whether the template made up a sample. A file that is not JSON is not a stub."""
     try:
         content = read_json(sample)
     except (OSError, ValueError):

@@ -24,7 +24,10 @@ DEEPEST = 100  # folders in each other
 
 
 def read_bytes(path: Path, most: int = TEXT_BYTES) -> bytes:
-    """Return the content of a regular file; OSError for any other, and for one of more bytes than `most`."""
+    """Return the content of a regular file.
+
+    Raise OSError for any other file, and for a file of more than `most` bytes.
+    """
     status = path.stat()
     if stat.S_ISDIR(status.st_mode):
         raise _make_error(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -44,7 +47,7 @@ def read_text(path: Path, most: int = TEXT_BYTES) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; ValueError if it is not JSON, or goes too deep."""
+    """Return the content of a JSON file, or raise ValueError if it is not JSON or goes too deep."""
     try:
         return json.loads(read_bytes(path, DATA_BYTES).decode())
     except RecursionError:
@@ -82,7 +85,10 @@ def is_foreign(path: Path, project: Path) -> bool:
 
 
 def iter_files(folder: Path) -> Iterator[Path]:
-    """Yield the regular files in a folder and those below; OSError if they are too many or too deep. Links to folders are not followed."""
+    """Yield the regular files in a folder and those below, without following links to folders.
+
+    Raise OSError if they are too many or too deep.
+    """
     count = 0
     top = len(folder.parts)
     for root, folders, names in os.walk(folder):

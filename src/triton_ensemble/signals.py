@@ -12,7 +12,10 @@ STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if ha
 
 
 def handle(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> None:
-    """Handle each of them by `handler`. Python allows that in the main thread only; elsewhere nothing changes."""
+    """Handle each of them by `handler`.
+
+    Python allows that in the main thread only, so elsewhere nothing changes.
+    """
     if threading.current_thread() is threading.main_thread():
         for number in STOPS:
             signal.signal(number, handler)

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the files; return 1 after a line if the answers can't be read or are refused."""
+    """Write the files. Print a line and return 1 if the answers can't be read or are refused."""
     path: Path = arguments.answers
     try:
         made, _ = read_answers(path)

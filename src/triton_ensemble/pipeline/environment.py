@@ -39,7 +39,7 @@ class TrustedEnvironment(Environment):
 
 
 def read_yaml(text: str) -> Any:
-    """Return what a YAML text says, as the filter of Copier does, by libyaml where there is one."""
+    """Return the value of a YAML text, as the filter of Copier does, by libyaml if it is installed."""
     return yaml.load(text, LOADER)
 
 

@@ -18,7 +18,7 @@ Place = tuple[str | int, ...]  # keys and indexes, from the outermost on
 def set_values(text: str, edits: Mapping[Place, Any]) -> str:
     """Return the text of a YAML file with other values, which may be new keys of its mappings.
 
-    ValueError if that changes more, as where an alias repeats a step.
+    Raise ValueError if that changes more, for example if an alias repeats a step.
     """
     wanted = _expand_aliases(text)
     for path, value in edits.items():
@@ -90,7 +90,7 @@ def _dump_value(value: Any) -> str:
 
 
 def _find_insertion(text: str, mapping: Any, entry: str) -> tuple[int, str]:
-    """Return where a new key goes, below the last value of one line, and its text."""
+    """Return the position and the text of a new key, below the last value of one line."""
     if mapping.flow_style:
         return mapping.value[-1][1].end_mark.index, f", {entry}"
     keys = [key for key, value in mapping.value if _is_one_line(key, value)]

@@ -15,7 +15,10 @@ LAST_WORDS = {"optional", "as", *catalog.read_data_types()}
 
 
 def format_flow(answers: Mapping[str, Any]) -> str:
-    """Return the text of a pipeline: what the notation has of it, each type where its tensor is first named."""
+    """Return the text of a pipeline, as far as the notation goes.
+
+    A type stands at the first use of its tensor.
+    """
     tensors = {str(name): spec for name, spec in answers["tensors"].items()}
     lines = [" ".join(step_words(step, tensors)) for step in answers["steps"]]
     if answers.get("outputs"):
@@ -43,7 +46,7 @@ def uses(bindings: Any, tensors: Answers) -> Iterator[str]:
 
 
 def spec(bound: Answers, tensors: Answers) -> Iterator[str]:
-    """Give what a use says of its tensor; the type, unless a use before it has done so."""
+    """Yield what a use says of its tensor. It gives the type unless a use before it has done so."""
     typed = bound if bound.get("tensor") is None else tensors.pop(str(bound["tensor"]), None)
     if isinstance(typed, str):
         yield typed
@@ -56,7 +59,7 @@ def spec(bound: Answers, tensors: Answers) -> Iterator[str]:
 
 
 def name(given: Any) -> str:
-    """Return a name as it is, or as a JSON string where the notation would read it otherwise."""
+    """Return a name as it is, or as a JSON string if the notation would read it otherwise."""
     text = str(given)
     quoted = SEPARATORS.search(text) or LAST_WORDS & {*text.split(" ")[1:]}
     return json.dumps(text, ensure_ascii=False) if quoted else text

@@ -31,7 +31,7 @@ class Questions:
         return {name: made[name] for name in self.names if name in made}
 
     def default(self, question: str) -> Any:
-        """Return what a question has where nothing is answered."""
+        """Return the value of a question if nothing is answered."""
         return self._defaults[question]
 
     def values(self, given: Answers, left_out: Collection[str]) -> Answers:
@@ -48,7 +48,7 @@ class Questions:
         return answers
 
     def _value(self, question: Mapping[str, Any], context: Answers) -> Any:
-        """Return what a question has where nothing answers it."""
+        """Return the value of a question that is not answered."""
         if not isinstance(question["default"], str):
             return question["default"]
         text = self._templates.render(question["default"], context)
@@ -83,7 +83,7 @@ class Questions:
 
 
 def _cast(kind: str, value: Any) -> Any:
-    """Return a value of a question's type; a text is read as Copier reads it."""
+    """Return a value of a question's type. A text is read as Copier reads it."""
     if not isinstance(value, str) or kind == "str":
         return value
     return int(value) if kind == "int" else yaml.safe_load(value)

@@ -118,7 +118,7 @@ def write_files(files: Mapping[str, File], folder: Path) -> None:
 
 
 def list_templates(root: Path) -> Iterator[str]:
-    """Yield the paths of the files in template/ that are rendered; links lead to files of examples."""
+    """Yield the paths of the files in template/ that are rendered. Links lead to files of examples."""
     for folder, _, names in os.walk(root):
         for name in sorted(names):
             path = Path(folder, name).relative_to(root).as_posix()
@@ -144,7 +144,10 @@ def _content(rules: Rules, path: Path, context: Mapping[str, Any]) -> bytes:
 def _paths(
     rules: Rules, parts: list[str], context: Mapping[str, Any]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each path that the parts make, with the variables of its `yield` tags; none if a part is empty."""
+    """Yield each path that the parts make, with the variables of its `yield` tags.
+
+    Yield nothing if a part is empty.
+    """
     if not parts:
         yield "", context
         return

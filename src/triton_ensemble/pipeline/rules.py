@@ -30,7 +30,10 @@ class Mistake(NamedTuple):
     inner: list[str] | None = None
 
     def move_into(self, where: list[str | int], place: str) -> Mistake:
-        """Return the problem of a part as a problem of the whole: where the part is, and how a sentence names it."""
+        """Return the problem of a part as a problem of the whole.
+
+        `where` is the path to the part, and `place` is how a sentence names it.
+        """
         return self._replace(where=where + self.where, place=[place, *self.place])
 
     def move_into_step(self, name: str) -> Mistake:
@@ -39,7 +42,7 @@ class Mistake(NamedTuple):
 
 
 class RefusedAnswers(OneLine):
-    """Raised where the template refuses answers, with its line: where, what, what to write instead."""
+    """Raised if the template refuses answers, with its line: the place, what is wrong and what to write instead."""
 
 
 class Rules:
@@ -54,7 +57,7 @@ class Rules:
         self._graph_of = self._graph_text = ""
 
     def problem(self, given: Answers) -> str:
-        """Return the template's line on the first thing that it refuses of the answers; empty: it accepts them."""
+        """Return the template's line on the first answer that it refuses, or an empty text if it accepts all."""
         try:
             self.answer(given)
         except RefusedAnswers as refused:
@@ -64,7 +67,7 @@ class Rules:
     def answer(self, given: Answers) -> Answers:
         """Return the value of each question, `graph` among them, as `copier copy --defaults` has it.
 
-        RefusedAnswers where the template refuses them.
+        Raise RefusedAnswers if the template refuses them.
         """
         problems = self.problems_of_form(given)
         answers = {} if problems else self.answer_unchecked(given)
@@ -79,12 +82,12 @@ class Rules:
         )
 
     def problems_of_wiring(self, answers: Answers, whole: bool = True) -> list[Mistake]:
-        """Return what is wrong with a pipeline, of answers with `graph`; `whole`: it has all its steps."""
+        """Return what is wrong with a pipeline, of answers with `graph`. If `whole`, it has all its steps."""
         wrong = self.templates.macro("validate/pipeline", "pipeline_problems")
         return problems_in(wrong(answers["graph"], answers, whole))
 
     def format_problem(self, problem: Mistake) -> tuple[str, str]:
-        """Return where and what is wrong, and what to write instead."""
+        """Return the place and what is wrong, and what to write instead."""
         what, instead = json.loads(self.templates.macro("problems", "in_words")(problem._asdict()))
         return what, instead
 
@@ -113,7 +116,7 @@ def mistake(rule: str, *where: str | int, near: str = "", **args: Any) -> Mistak
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """Return the choice that a word may stand for; empty where none is like it."""
+    """Return the choice that a word may stand for, or an empty text if none is like it."""
     return str(rules().templates.macro("problems", "nearest")(word, list(choices)))
 
 

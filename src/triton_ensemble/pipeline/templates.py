@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RulesError(ProjectError):
-    """Raised where the template's rules can't be rendered: what is missing, how to get it."""
+    """Raised if the template's rules can't be rendered, with what is missing and how to get it."""
 
 
 class Templates:
