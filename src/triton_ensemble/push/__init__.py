@@ -4,4 +4,4 @@ NO_BOTO3 = "boto3 is not installed; in a project run: make push TO=s3://bucket/p
 
 
 class PushError(RuntimeError):
-    """Raised where the repository can't be pushed: a line for each reason, each with what to do."""
+    """Raised if the repository can't be pushed. Each line has a reason and what to do about it."""

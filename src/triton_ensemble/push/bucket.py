@@ -1,4 +1,4 @@
-"""A folder in a bucket, by boto3: what is there, and transfers; an error is one line."""
+"""A folder in a bucket, by boto3: its files, and transfers. Each error is one line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIGEST = "sha256"  # metadata of each object that is pushed
 
 
 class Bucket:
-    """The folder at an address. Each method raises PushError where the store refuses or can't be reached."""
+    """The folder at an address. Each method raises PushError if the store refuses or can't be reached."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -39,7 +39,10 @@ class Bucket:
         return [key[start:] for key in found[0]], [key[start:-1] for key in found[1]]
 
     def contents(self, folder: str) -> dict[str, Content | None]:
-        """Return the content of each file in a subfolder, by its path there; None for a subfolder that a push did not write."""
+        """Return the content of each file in a subfolder, by its path there.
+
+        The content is None for a file that a push did not write.
+        """
         start, found = self._key(f"{folder}/"), {}
         for page in self._pages(Prefix=start):
             for each in page.get("Contents", ()):
@@ -99,7 +102,10 @@ class Bucket:
     def upload(
         self, files: dict[str, tuple[Path, Content]], progress: Callable[[int], None]
     ) -> None:
-        """Upload files, several at a time, with checksums that the store compares; `progress` gets bytes."""
+        """Upload files, several at a time, with checksums that the store compares.
+
+        `progress` gets the number of bytes.
+        """
         from boto3.s3.transfer import TransferConfig
 
         def start(manager: Any, key: str, given: tuple[Path, Content], watch: list[Any]) -> Any:
@@ -153,7 +159,10 @@ class Bucket:
     def _transfer(
         self, config: Any, start: Callable[..., Any], files: dict[str, Any], progress: Any
     ) -> None:
-        """Start a transfer for each file, and wait; those not yet begun are given up when one fails."""
+        """Start a transfer for each file, and wait.
+
+        If one fails, the transfers that have not begun are given up.
+        """
         from boto3.s3.transfer import ProgressCallbackInvoker, create_transfer_manager
 
         watch = [ProgressCallbackInvoker(progress)]

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Push; return 1 after a line for each reason if that fails."""
+    """Push. Print a line for each reason and return 1 if that fails."""
     try:
         project, to = Project.load(Path.cwd()), _address(arguments.to)
         _push(project, to, _version(arguments.version))
@@ -113,7 +113,7 @@ def _format_summary(plan: Plan) -> str:
 
 
 def _suggest_servers(root: Path, there: Address) -> Iterator[str]:
-    """Yield what to write so that it is served, where nothing in deploy/ names a version."""
+    """Yield what to write so that the version is served, for a project whose files in deploy/ name none."""
     yield "None of your files in deploy/ names a version of it. To serve it, write"
     yield f"  MODEL_REPOSITORY={there} for the container of `make image MODELS=mounted`"
     if (root / "deploy/kubernetes").is_dir():

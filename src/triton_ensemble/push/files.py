@@ -38,7 +38,10 @@ class Content(NamedTuple):
 
 
 def files(project: Project) -> dict[str, Content]:
-    """Return the content of each file by its path in the repository; PushError for what a bucket would lose."""
+    """Return the content of each file by its path in the repository.
+
+    Raise PushError for files that a bucket would lose.
+    """
     found = {str(path.relative_to(project.repository)): path for path in _paths(project.repository)}
     foreign = list_foreign(found.values(), project.repository)
     problems = foreign or [*_find_empty_files(project, found), *_find_empty_folders(project)]

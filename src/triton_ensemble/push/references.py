@@ -14,7 +14,7 @@ LARGEST_BYTES = 1 << 20
 
 
 def rewrite(root: Path, address: Address, version: int) -> Iterator[str]:
-    """Let what names another version of the repository name this one; yield a line for each line that names it.
+    """Replace other versions of the repository by this one, and yield a line for each line that names it.
 
     The repository is known by bucket and prefix: a cluster may reach a store by another host than this machine.
     """

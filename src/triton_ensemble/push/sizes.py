@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the sizes; always 0, for they are advice."""
+    """Print the sizes. Return 0 in any case, because they are advice."""
     project = Project.load(Path.cwd())
     try:
         if arguments.short:

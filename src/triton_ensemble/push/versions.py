@@ -36,7 +36,7 @@ class Plan(NamedTuple):
 
 
 def plan(bucket: Bucket, files: dict[str, Content], wanted: int | None) -> Plan:
-    """Return what is to be done for these files; PushError where the wanted version can't have them."""
+    """Return what is to be done for these files, or raise PushError if the wanted version can't have them."""
     names, folders = bucket.names()
     complete = sorted(int(match[1]) for name in names if (match := LIST.fullmatch(name)))
     newest = complete[-1] if complete else 0
@@ -65,7 +65,7 @@ def run_push(
     repository: Path,
     progress: Callable[[int], None],
 ) -> None:
-    """Copy and upload, then write the list; `progress` gets bytes as they are done."""
+    """Copy and upload, then write the list. `progress` gets the number of bytes as they are done."""
     at, left = f"{plan.version}/", bucket.find_left_uploads(str(plan.version))
     bucket.delete(f"{at}{path}" for path in plan.stale)
     bucket.copy({f"{at}{path}": (s, files[path]) for path, s in plan.copied.items()}, progress)
@@ -82,7 +82,7 @@ def _list_of(files: dict[str, Content]) -> str:
 
 
 def _claim(bucket: Bucket, version: int, files: dict[str, Content]) -> bool:
-    """Take a version's number for these files; return False if another push has it for others."""
+    """Take a version's number for these files. Return False if another push has it for others."""
     name, own = f"{version}.claim", hashlib.sha256(_list_of(files).encode()).hexdigest()
     bucket.create(name, own)
     return bucket.read(name).decode(errors="replace") == own
@@ -109,7 +109,7 @@ def _same(bucket: Bucket, files: dict[str, Content], version: int) -> Plan:
 
 
 def _find_interrupted(bucket: Bucket, version: int) -> dict[str, Content]:
-    """Return what a push has left that did not end; PushError where others have put files there."""
+    """Return the files of a push that was interrupted, or raise PushError if others have put files there."""
     found = bucket.contents(str(version))
     foreign = sorted(path for path, content in found.items() if content is None)
     if foreign:

@@ -30,7 +30,7 @@ class AddressError(OneLine, ValueError):
 
 @dataclass(frozen=True)
 class Address:
-    """A folder in a bucket; `endpoint` is `http://HOST:PORT` or `https://HOST:PORT`, and empty for AWS."""
+    """A folder in a bucket. `endpoint` is `http://HOST:PORT` or `https://HOST:PORT`, and empty for AWS."""
 
     bucket: str
     prefix: str
@@ -38,7 +38,10 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Read an address; AddressError where Triton would read another one. A host without a scheme speaks HTTP."""
+        """Read an address, or raise AddressError if Triton would read another one.
+
+        A host without a scheme speaks HTTP.
+        """
         match = FORM.fullmatch(text)
         if not match or "://" in match["path"]:
             raise AddressError(f"{text}: is not an address in S3; write {FORMS}, the port too")
@@ -53,12 +56,12 @@ class Address:
 
     @classmethod
     def parse_target(cls, text: str) -> Address:
-        """Read an address to write to; where it names no host, it is at the endpoint of the environment."""
+        """Read an address to write to. If it names no host, it is at the endpoint of the environment."""
         endpoint = next(filter(None, map(os.environ.get, ENDPOINTS)), "")
         return cls.parse(text).use_endpoint(endpoint).check_characters()
 
     def check_characters(self) -> Address:
-        """Return this address; AddressError if Triton can't read its prefix at every endpoint."""
+        """Return this address, or raise AddressError if Triton can't read its prefix at every endpoint."""
         if PREFIX.fullmatch(self.prefix):
             return self
         what = f"the prefix {self.prefix!r} is none" if self.prefix else "a prefix is missing"
@@ -67,7 +70,10 @@ class Address:
         )
 
     def use_endpoint(self, endpoint: str) -> Address:
-        """Return the same folder at an endpoint, if the address does not name one; AddressError if that is not a URL."""
+        """Return the same folder at an endpoint, if the address does not name one.
+
+        Raise AddressError if the endpoint is not a URL.
+        """
         if self.endpoint or not endpoint:
             return self
         url = urlsplit(endpoint)

@@ -28,7 +28,7 @@ NO_KEY = f"there is no key; {GIVE_KEY}, or AWS_PROFILE"
 
 
 def explain_code(code: str, message: str) -> str:
-    """Return what an error's code means; its own message where the code is not known."""
+    """Return what an error's code means, or its own message if the code is not known."""
     return CODES.get(code) or " ".join(f"{code}: {message}".split())
 
 

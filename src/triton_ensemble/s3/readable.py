@@ -31,7 +31,7 @@ KEYS = ("Key", "Prefix")  # of files, and of folders
 
 
 def problem(text: str, environment: Mapping[str, str]) -> str | None:
-    """Return in one line why Triton can't load the repository at an address, None where nothing keeps it from that."""
+    """Return in one line why Triton can't load the repository at an address, or None if nothing prevents it."""
     try:
         address = Address.parse(text)
     except AddressError as error:
@@ -41,7 +41,7 @@ def problem(text: str, environment: Mapping[str, str]) -> str | None:
 
 
 def _refusal(address: Address, environment: Mapping[str, str]) -> str | None:
-    """Return what keeps Triton from loading what is at an address, None where another try may find it well."""
+    """Return the reason why Triton can't load what is at an address, or None if another try may succeed."""
     request = _request(address, environment, delimiter="/")
     try:
         with urlopen(request, timeout=TIMEOUT_S) as response:
@@ -70,7 +70,7 @@ def _refusal(address: Address, environment: Mapping[str, str]) -> str | None:
 
 
 def _request(address: Address, environment: Mapping[str, str], **more: str) -> Request:
-    """Return the request for a list of what is at an address, signed where the environment has a key."""
+    """Return the request for a list of what is at an address, signed if the environment has a key."""
     region = environment.get(problems.REGION) or "us-east-1"
     endpoint = address.endpoint or f"https://s3.{region}.amazonaws.com"
     asked = {**more, "list-type": "2", "max-keys": "1000", "prefix": _folder(address)}

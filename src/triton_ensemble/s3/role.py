@@ -46,7 +46,7 @@ def is_in_files(environment: Mapping[str, str]) -> bool:
 
 
 def find_key(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a role's key; RoleError if there is none."""
+    """Return the variables of a role's key, or raise RoleError if there is none."""
     failures = []
     for name, source in _sources(environment):
         try:
@@ -98,7 +98,10 @@ def _fetch_web_identity(token: Path, environment: Mapping[str, str]) -> dict[str
 
 
 def _fetch_machine_key(url: str) -> dict[str, str]:
-    """Return the fields of the key that the machine has; its metadata may be of version 1, which needs no token."""
+    """Return the fields of the key that the machine has.
+
+    Its metadata may be of version 1, which needs no token.
+    """
     headers = {}
     try:
         ttl = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
@@ -126,7 +129,7 @@ def _ask(
     body: bytes | None = None,
     timeout_s: float = LOCAL_TIMEOUT_S,
 ) -> bytes:
-    """Return an answer, not by a proxy; OSError if there is none."""
+    """Return an answer, without a proxy, or raise OSError if there is none."""
     request = Request(url, body, dict(headers or {}), method=method)
     with build_opener(ProxyHandler({})).open(request, timeout=timeout_s) as response:
         answer: bytes = response.read()
