@@ -1,1 +1,4 @@
-"""The project on a Ray cluster: a Serve application whose replicas are a gateway and a Triton each; needs Ray."""
+"""The project on a Ray cluster: a Serve application of which each replica is a gateway and a Triton.
+
+It needs Ray.
+"""

@@ -22,7 +22,7 @@ LOGS = Path(TEMPORARY, "ray/session_latest/logs/serve")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare where the proxy listens, and the number of replicas."""
+    """Declare the port of the proxy, the number of replicas, and the test."""
     parser.add_argument("--port", type=int, default=8090, help="default: 8090; 0 takes a free port")
     parser.add_argument(
         "--replicas", type=int, default=0, help="default: what deploy/ray/serve.yaml says"

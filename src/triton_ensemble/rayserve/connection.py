@@ -45,7 +45,7 @@ class Declared(NamedTuple):
         )
 
     def problem(self, given: Sequence[InferInput]) -> str:
-        """Return why Triton would refuse these inputs; empty where it would not."""
+        """Return why Triton would refuse these inputs, or an empty text if it would not."""
         names = [one.name() for one in given]
         for name in self.inputs.keys() - self.optional - {*names}:
             return f"{name} is missing"
@@ -87,7 +87,10 @@ class Connection:
         headers: object = None,
         **options: Any,
     ) -> InferResult:
-        """Return the answer to a request; InferenceServerException with gRPC's status where there is none."""
+        """Return the answer to a request.
+
+        Raise InferenceServerException with gRPC's status if there is none.
+        """
         async with aclosing(self._answers(model_name, inputs, client_timeout, options)) as answers:
             async for answer in answers:
                 return answer
@@ -214,7 +217,10 @@ def _tensor(given: InferInput) -> Any:
 
 
 def _result(response: Any) -> InferResult:
-    """Return a response as tritonclient has it; copied, as an array that lives on would keep the model loaded."""
+    """Return a response as tritonclient has it.
+
+    It is a copy, because an array that lives on would keep the model loaded.
+    """
     answer = service_pb2.ModelInferResponse(model_name=response.model.name)
     for name, tensor in response.outputs.items():
         shape = [int(size) for size in tensor.shape]

@@ -37,7 +37,7 @@ WITHOUT = {"http-max-input-size", "model-control-mode"}
 
 
 class InProcessTriton:
-    """Triton with the flags that the container's script `start` has; ValueError for a flag that is unknown here."""
+    """Triton with the flags of the container's script `start`. Raises ValueError for a flag that is unknown here."""
 
     grpc_url: str = "grpc://in-process"  # nothing listens there
 
@@ -68,7 +68,7 @@ class InProcessTriton:
         return self
 
     def _load(self) -> None:
-        """Load all models; by name, as that lets other threads run meanwhile."""
+        """Load all models by name, because that lets other threads run meanwhile."""
         self._server.start()
         self._server.load(self._model)
         rest = {m.name for m in self._server.models().values() if m.state != "READY"}
@@ -92,7 +92,10 @@ class InProcessTriton:
 
 
 def options(flags: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return the options of the Python API for flags of tritonserver; ValueError for a flag that the API lacks."""
+    """Return the options of the Python API for flags of tritonserver.
+
+    Raise ValueError for a flag that the API lacks.
+    """
     logged = dict.fromkeys(("log_info", "log_warn", "log_error"), True)
     chosen: dict[str, Any] = {**logged, **{group: {} for group in GROUPS.values()}}
     chosen["model_control_mode"] = tritonserver.ModelControlMode.EXPLICIT

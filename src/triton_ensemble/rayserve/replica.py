@@ -50,7 +50,10 @@ class Replica:
         self._exporter = Exporter(self._triton.metrics)
 
     async def check_health(self) -> None:
-        """Raise where the ensemble answers no inference: Serve then replaces the replica."""
+        """Raise RuntimeError if the ensemble answers no inference.
+
+        Serve then replaces the replica.
+        """
         before = await self._count_answers()
         async with self._client.AsyncClient(self._triton.grpc_url) as connection:
             ask = Predictor(self._client, connection, shared=False).first
@@ -65,7 +68,7 @@ class Replica:
             raise RuntimeError(f"{self._project.ensemble} does not answer: {problem}")
 
     async def _count_answers(self) -> float:
-        """Return how many requests the ensemble has answered; 0 where Triton does not say."""
+        """Return how many requests the ensemble has answered, or 0 if Triton does not say."""
         try:
             return count_answers(self._project, await asyncio.to_thread(self._triton.metrics))
         except OSError:

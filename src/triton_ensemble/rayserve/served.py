@@ -24,7 +24,7 @@ TRIES = 3  # starts of a replica, before what its Triton says is the answer
 
 @contextlib.contextmanager
 def serve_application(settings: Mapping[str, Any], port: int, replicas: int) -> Iterator[str]:
-    """Yield the URL of the application that settings describe; ServerError where it can't start."""
+    """Yield the URL of the application that settings describe, or raise ServerError if it can't start."""
     address = os.environ.get("RAY_ADDRESS", "local")
     own = {} if "RAY_ADDRESS" in os.environ else {"include_dashboard": False}
     # What all processes of Ray have to say is in its logs.
@@ -87,7 +87,7 @@ def _check_resources(options: Mapping[str, Any], replicas: int) -> None:
 
 
 def _answers(address: str) -> None:
-    """Raise ServerError where nothing listens at HOST:PORT: Ray itself would try for many minutes."""
+    """Raise ServerError if nothing listens at HOST:PORT, because Ray itself would try for many minutes."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), CONNECT_S).close()

@@ -1,4 +1,7 @@
-"""deploy/ray/serve.yaml as Ray Serve reads it. Ray ignores a key that it does not know; here it is an error."""
+"""deploy/ray/serve.yaml as Ray Serve reads it.
+
+Ray ignores a key that it does not know, but here it is an error.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ KNOWN = sorted({name for model in MODELS for name in model.model_fields})
 
 
 def read(project: Project) -> dict[str, Any]:
-    """Return the settings; ProjectError with the first that Ray does not know, or does not take."""
+    """Return the settings. Raise ProjectError with the first that Ray does not know or does not take."""
     try:
         settings = yaml.safe_load((project.root / FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:

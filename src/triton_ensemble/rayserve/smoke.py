@@ -22,7 +22,10 @@ TIMEOUT_S = 120
 
 
 def test(project: Project, url: str) -> int:
-    """Send each sample to the application at `url`, print what came of it; 1 where one is not answered rightly."""
+    """Send each sample to the application at `url`, and print what came of it.
+
+    Return 1 if one is not answered correctly.
+    """
     failed = 0
     for sample in samples(project):
         problem = _problem(project, sample, url)

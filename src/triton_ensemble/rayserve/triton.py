@@ -1,7 +1,7 @@
-"""The Triton of a replica: in its own process where NVIDIA's Python API can be imported, else a process beside it.
+"""The Triton of a replica: in its own process if NVIDIA's Python API can be imported, or else a process beside it.
 
-That one is the image's, started as the container does; elsewhere the local one. All models are
-loaded before it is ready, and none later: no request can load one.
+The process beside it is the image's Triton, started as the container does, or outside the image the local one. All
+models are loaded before it is ready, and none later: no request can load one.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Triton(Protocol):
     connections: Mapping[str, object]  # to a server of this process, by the host of `grpc_url`
 
     def __enter__(self) -> Triton:
-        """Start it; ServerError where it can't serve."""
+        """Start it, or raise ServerError if it can't serve."""
 
     def __exit__(self, *raised: object) -> None:
         """Stop it: requests in flight are answered first."""
 
     def metrics(self) -> str:
-        """Return its metrics, in the form of Prometheus; OSError where it does not answer."""
+        """Return its metrics, in the form of Prometheus, or raise OSError if it does not answer."""
 
 
 def choose_server(project: Project) -> Triton:
@@ -105,7 +105,7 @@ class Child:
 
 
 class ImageTriton:
-    """The image's Triton, started by its script; its log goes into the replica's."""
+    """The image's Triton, started by its script. Its log goes into the replica's."""
 
     def __init__(self, start: Path) -> None:
         self._start = start
@@ -136,7 +136,7 @@ class ImageTriton:
         self._guard.end()
 
     def wait(self, meanwhile: Callable[[], object]) -> None:
-        """Call `meanwhile` until it returns something true; ServerError when the server ends by itself."""
+        """Call `meanwhile` until it returns something true. Raise ServerError if the server ends by itself."""
         wait_alive(self._process, meanwhile, "; the log above says why")
 
     def _wait_until_ready(self) -> None:
