@@ -2,4 +2,4 @@
 
 
 class RepositoryError(RuntimeError):
-    """Raised where the model repository can't be completed: a line for each reason."""
+    """Raised if the model repository can't be completed, with a line for each reason."""

@@ -30,7 +30,7 @@ def iter_made_files(project: Project) -> Iterator[tuple[Path, Path]]:
 
 
 def problems(project: Project) -> Iterator[str]:
-    """Yield a line for each file that an adopted model lacks, with where to put it."""
+    """Yield a line for each file that an adopted model lacks, with the place to put it."""
     for name, model in project.adopted.items():
         folder = project.root / "models" / name
         for file in () if _script(project, model) else _find_missing_files(folder, model):
@@ -44,7 +44,7 @@ def problems(project: Project) -> Iterator[str]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield what a model is served with; its config is the template's."""
+    """Yield the files that a model is served with, except its config, which is the template's."""
     for root, folders, names in os.walk(folder):
         folders[:] = sorted({*folders} - {"__pycache__"})
         for name in sorted(names):
@@ -58,7 +58,7 @@ def _script(project: Project, model: Adopted) -> Path | None:
 
 
 def _find_missing_files(folder: Path, model: Adopted) -> Iterator[str]:
-    """Yield the model files that a model's folder lacks; version folders, where the file's name is not known."""
+    """Yield the model files that a model's folder lacks, or the version folders if the file's name is not known."""
     names = [path.name for path in folder.glob("[0-9]*") if path.is_dir()]
     present = [int(name) for name in names if name.isdecimal() and name == str(int(name))]
     for version in model.versions or (max(present, default=1),):

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Complete the repository; 1 and a line for each reason where that can't be."""
+    """Complete the repository. Print a line for each reason and return 1 if that is impossible."""
     project = Project.load(Path.cwd())
     if arguments.if_applied and is_changed(project.root):
         return 0

@@ -36,7 +36,7 @@ class Record:
         self._repository, self._file = repository, repository / ".built"
 
     def read(self) -> dict[Path, Built]:
-        """Return the files built so far; RepositoryError for a damaged record."""
+        """Return the files built so far, or raise RepositoryError for a damaged record."""
         try:
             entries = json.loads(self._file.read_text()) if self._file.exists() else {}
             at = self._repository
@@ -46,7 +46,10 @@ class Record:
             raise RepositoryError(f"{path}: is damaged; remove it") from None
 
     def write(self, built: dict[Path, Built]) -> None:
-        """Record the files that are built now, where they are others: a repository may be read-only, or its disk full."""
+        """Record the files that are built now, if they differ.
+
+        An equal record is not written again, because a repository may be read-only or its disk full.
+        """
         entries = {
             str(path.relative_to(self._repository)): (
                 str(target.relative_to(self._repository)),
@@ -69,7 +72,8 @@ def complete(
 ) -> None:
     """Copy step code, make missing model files, remove what was built for models that are gone.
 
-    Without `makes_models` no script of models/ runs, which may take long. RepositoryError where a source is missing, a script fails or a folder is none of the pipeline's.
+    Without `makes_models`, no script of models/ runs, which may take long. Raise RepositoryError if a source is
+    missing, a script fails or a folder does not belong to the pipeline.
     """
     record, managed = Record(project.repository), _list_managed(project)
     before = {path: built for path, built in record.read().items() if path not in managed}
@@ -109,7 +113,10 @@ def complete(
 def _take_engines(
     project: Project, plans: dict[Path, Path], built: dict[Path, Built], record: Record
 ) -> None:
-    """Copy engines, each with its record, beside the ONNX files that they are of; and leave none of another."""
+    """Copy engines, each with its record, beside the ONNX files that they are of.
+
+    Remove engines of other files.
+    """
     for target, plan in plans.items():
         current = engines.is_current(project, target, plan)
         for suffix in (".json", ".plan"):
@@ -146,7 +153,7 @@ def _find_missing_sources(
     makers: dict[Path, Path],
     built: Collection[Path],
 ) -> Iterator[str]:
-    """Yield a line for each missing source; a model file that its owner put there does not need a script."""
+    """Yield a line for each missing source. A model file that its owner put there does not need a script."""
     needed = {t: s for t, s in makers.items() if t in built or not t.exists()}
     targets = {source: target for target, source in (sources | needed).items()}
     for source, target in sorted(targets.items()):
@@ -163,9 +170,10 @@ def _refuse_foreign_folders(project: Project) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file where it differs; or link a large one, which takes no time and no room.
+    """Copy a file if it differs, or link a large one, which takes no time and no room.
 
-    No other is linked: who writes into model_repository/, as an update does, must not write into models/.
+    Smaller files are not linked: a program that writes into model_repository/, as an update does, must not write into
+    models/.
     """
     large = source.stat().st_size >= LARGE_BYTES
     if target.exists() and (target.samefile(source) or filecmp.cmp(source, target, shallow=large)):

@@ -33,7 +33,7 @@ class Gpu(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """The files and GPU from which an engine was built; the record is beside the engine, as JSON."""
+    """The files and GPU from which an engine was built. The record is beside the engine, as JSON."""
 
     onnx: str  # digest of the version folder that it was built of
     flags: tuple[str, ...]  # of trtexec
@@ -44,7 +44,7 @@ class Record:
 
     @classmethod
     def read(cls, plan: Path) -> Record | None:
-        """Return the record of an engine; None if it is missing or can't be read."""
+        """Return the record of an engine, or None if it is missing or can't be read."""
         try:
             content = json.loads(plan.with_suffix(".json").read_text())
             return cls(**content | {"flags": tuple(content["flags"])})
@@ -77,7 +77,10 @@ def onnx_digest(version: Path) -> str:
 
 
 def plans(project: Project) -> dict[Path, Path]:
-    """Return the engines of this release, by their targets in model_repository/; RepositoryError where two have one."""
+    """Return the engines of this release, by their targets in model_repository/.
+
+    Raise RepositoryError if two engines have the same target.
+    """
     found: dict[Path, Path] = {}
     release = project.root / FOLDER / project.release
     for name in project.engines:

@@ -32,10 +32,10 @@ def digest(script: Path) -> str:
 
 
 def make(script: Path, target: Path, root: Path) -> Iterator[Path]:
-    """Let a script write a model file; yield the place of each file before it is there, so that it can be recorded first.
+    """Let a script write a model file, and yield the place of each file before it is there, to be recorded first.
 
-    A build that fails or is interrupted leaves no file. A successful build may write others beside the model file, such as
-    weights; the model file comes last.
+    A build that fails or is interrupted leaves no file. A successful build may write others beside the model file, such
+    as weights. The model file comes last.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_unfinished(target.parent)

@@ -36,7 +36,7 @@ class Frozen(NamedTuple):
 
 
 def read(root: Path) -> Record:
-    """Return what versions.json says; RepositoryError where it is damaged."""
+    """Return the content of versions.json, or raise RepositoryError if it is damaged."""
     path = root / FILE
     try:
         record: Record = read_json(path) if path.exists() else {}
@@ -49,7 +49,10 @@ def read(root: Path) -> Record:
 
 
 def _describe_damage(content: bytes) -> str:
-    """Return what is wrong with a file that can't be read: git's conflict, where two branches published a version."""
+    """Return what is wrong with a file that can't be read.
+
+    That may be git's conflict, after two branches published a version.
+    """
     before, conflict, _ = content.partition(b"<<<<<<< ")
     if not conflict:
         return f"{FILE}: is damaged; restore it: git checkout {FILE}"
@@ -74,7 +77,7 @@ def digest(path: Path) -> str:
 
 
 def keep(root: Path, path: Path, name: str) -> str:
-    """Copy a file into the store, unless it is there; return its digest."""
+    """Copy a file into the store, unless it is there, and return its digest."""
     known = digest(path)
     place = _find_place(root, name, known)
     if not place.exists():
@@ -110,7 +113,7 @@ def _find_place(root: Path, name: str, known: str) -> Path:
 
 
 def find_kept_file(root: Path, name: str, known: str) -> Path:
-    """Return where the store has a file; RepositoryError where it is missing or is another."""
+    """Return the path of a file in the store, or raise RepositoryError if it is missing or is another."""
     place = _find_place(root, name, known)
     if problem := _problem(Frozen(place, known, name), root):
         raise RepositoryError(problem)
@@ -118,7 +121,10 @@ def find_kept_file(root: Path, name: str, known: str) -> Path:
 
 
 def freeze(root: Path, folder: Path) -> Files:
-    """Copy what the owner has in a version folder into the store; return the digests by path. RepositoryError for links out."""
+    """Copy what the owner has in a version folder into the store, and return the digests by path.
+
+    Raise RepositoryError for links out of the project.
+    """
     paths = [path for path in iter_files(folder) if not is_toolkits(path.relative_to(folder))]
     if foreign := list_foreign(paths, folder):
         raise RepositoryError("\n".join(foreign))

@@ -27,7 +27,10 @@ def stubs(project: Project) -> list[str]:
 
 
 def lines(project: Project) -> Iterator[str]:
-    """Yield a line for the stubs, and a line if sample requests are missing; nothing if the owner wrote everything."""
+    """Yield a line for the stubs, and a line if sample requests are missing.
+
+    Yield nothing if the owner wrote everything.
+    """
     if found := stubs(project):
         kind = "1 file is a stub" if len(found) == 1 else f"{len(found)} files are stubs"
         yield f"{kind}: {', '.join(found)}; fill in and delete the line `{STUB_MARK}...`"
@@ -46,7 +49,7 @@ def is_strict() -> bool:
 
 
 def main() -> int:
-    """Print the lines; return 1 if there are some and STRICT forbids them."""
+    """Print the lines. Return 1 if there are any and STRICT forbids them."""
     found = list(lines(Project.load(Path.cwd())))
     print(*found, sep="\n", end="\n" if found else "", file=sys.stderr)
     return int(bool(found) and is_strict())
