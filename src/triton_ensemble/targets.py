@@ -66,7 +66,10 @@ Step = Callable[[], int]
 
 
 def run_target(words: Sequence[str], call: Call) -> int:
-    """Run a target of the Makefile, which the wheel has started, until a part of it fails; return its exit status."""
+    """Run a target of the Makefile, which the wheel has started, until a part of it fails.
+
+    Return its exit status.
+    """
     given, command = dict(os.environ), words[0]
     options = list_options(words, os.environ)
     _add_packages(command)

@@ -35,7 +35,7 @@ class OneLine(Exception):
 
 
 class EscapedStream:
-    """A stream that escapes what it writes; else it is the stream that it wraps."""
+    """A stream that escapes what it writes. Otherwise it is the stream that it wraps."""
 
     def __init__(self, stream: Any) -> None:
         self._wrapped = stream  # tqdm compares streams by this name

@@ -10,7 +10,7 @@ from triton_ensemble.project import ProjectError
 
 
 def split_words(variable: str, text: str) -> list[str]:
-    """Return the words of a variable as a shell reads them; ProjectError if a quote is not closed."""
+    """Return the words of a variable as a shell reads them, or raise ProjectError if a quote is not closed."""
     try:
         return shlex.split(text)
     except ValueError as error:
@@ -23,7 +23,7 @@ def read_docker(variables: Mapping[str, str] = os.environ) -> list[str]:
 
 
 def read_port(variable: str, usual: int, variables: Mapping[str, str] = os.environ) -> int:
-    """Return the port that a variable names, or the usual one; ProjectError if it is not a port."""
+    """Return the port that a variable names, or the usual one. Raise ProjectError if it is not a port."""
     text = variables.get(variable) or str(usual)
     if not (text.isascii() and text.isdigit() and int(text) < 2**16):
         raise ProjectError(f"{variable} is {text}; write a port, 1 to 65535, or 0 for a free one")

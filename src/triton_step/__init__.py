@@ -1,4 +1,4 @@
-"""The part of the toolkit that a Python step may import; it is next to the step's code wherever Triton runs it."""
+"""The part of the toolkit that a Python step may import. It is next to the step's code wherever Triton runs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class InvalidRequest(ValueError):
 
 
 class SequencePosition(NamedTuple):
-    """Where a request stands in its sequence; a step of a sequence model gets it before the inputs."""
+    """The position of a request in its sequence. A step of a sequence model gets it before the inputs."""
 
     id: int | str
     start: bool
@@ -25,7 +25,7 @@ class SequencePosition(NamedTuple):
 
 
 class Counter:
-    """A number that only grows; Triton's /metrics shows it within a second."""
+    """A number that only grows. Triton's /metrics shows it within a second."""
 
     def __init__(self) -> None:
         self.value = 0.0
@@ -70,7 +70,10 @@ class Context:
 
 
 def text(array: NDArray[np.object_]) -> NDArray[np.object_]:
-    """Return the bytes of a STRING tensor as `str`, in an array of the same shape; InvalidRequest for bytes that are not UTF-8."""
+    """Return the bytes of a STRING tensor as `str`, in an array of the same shape.
+
+    Raise InvalidRequest for bytes that are not UTF-8.
+    """
     data: Any  # bytes, which NumPy's types do not say
     decoded = np.empty_like(array)
     for position, data in np.ndenumerate(array):

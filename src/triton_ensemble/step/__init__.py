@@ -4,4 +4,4 @@ from triton_ensemble.terminal import OneLine
 
 
 class StepError(OneLine, RuntimeError):
-    """Raised where a step can't be run: one line for its owner."""
+    """Raised if a step can't be run, with one line for its owner."""

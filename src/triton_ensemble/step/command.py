@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the step; 1 where it fails, 2 where it can't be run."""
+    """Run the step. Return 1 if it fails, or 2 if it can't be run."""
     project = Project.load(Path.cwd())
     try:
         step = find_served(project, arguments.name)
@@ -111,7 +111,7 @@ def _show(project: Project, arrays: Arrays) -> None:
 
 
 def _report_failure(project: Project, step: Served, error: Exception, debug: bool) -> int:
-    """Say what went wrong; with a traceback where the step's code raised what it did not mean to."""
+    """Print what went wrong, with a traceback if the step's code raised an error by mistake."""
     kind = type(error).__name__
     trace = from_owner(project, error.__traceback__)
     if kind not in ("InvalidRequest", "StepError") and (trace or isinstance(error, SyntaxError)):

@@ -60,9 +60,9 @@ class ForegroundStep:
     def run(
         self, tensors: Arrays, show: Callable[[Arrays], None], *, debug: bool = False
     ) -> list[Arrays]:
-        """Return the checked answers, several of a decoupled step and to rows of a sequence; raises whatever the step does.
+        """Return the checked answers: several of a decoupled step, and those to each row of a sequence.
 
-        `show` gets the step's inputs, of which steps of its model may make some first.
+        Raise whatever the step does. `show` gets the step's inputs, of which steps of its model may make some first.
         """
         if len(self._parts) == 1:
             show(self._select(self._parts[0][0], tensors))
@@ -107,7 +107,7 @@ class ForegroundStep:
         return [self._convert(outputs) for outputs in checked]
 
     def _read(self, part: StepManifest, known: Arrays) -> list[Any]:
-        """Return the arrays of a step's arguments, in its library; None for an optional input that is left out."""
+        """Return the arrays of a step's arguments, in its library, and None for an optional input that is left out."""
         names = self._names(part)
         tensors = [fake_triton.Tensor(n, known[n]) if n in known else None for n in names]
         return [tensor and self._arrays.read(tensor) for tensor in tensors]
@@ -139,7 +139,7 @@ async def _run_awaitable(returned: Any) -> Any:
 
 
 def _debug(code: Any, run: Callable[[], list[Arrays]]) -> list[Arrays]:
-    """Call `run` in the debugger, which stops where `code` begins."""
+    """Call `run` in the debugger, which stops at the beginning of `code`."""
     lines = [line for _, line in dis.findlinestarts(code) if line]
     first = next((line for line in lines if line > code.co_firstlineno), code.co_firstlineno)
     debugger = pdb.Pdb(skip=NOT_THE_OWNERS)
@@ -166,7 +166,7 @@ def _import_from(root: Path, folder: Path) -> None:
 
 
 def from_owner(project: Project, trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback from the owner's code on; None if the owner's code is not in it."""
+    """Return a traceback from the owner's code on, or None if the owner's code is not in it."""
     folders = [f"{project.root / name}/" for name in ("steps", "src")]
     while trace and not trace.tb_frame.f_code.co_filename.startswith(tuple(folders)):
         trace = trace.tb_next

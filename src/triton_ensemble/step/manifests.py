@@ -37,7 +37,7 @@ class Served(NamedTuple):
 
 
 def find_served(project: Project, name: str | None) -> Served:
-    """Return the Python step of a name; StepError for an unknown name, with the known ones."""
+    """Return the Python step of a name. Raise StepError, with the known names, if it is unknown."""
     known = {step.name: step for step in _all(project)}
     listed = ", ".join(known) or "none"
     if not known:

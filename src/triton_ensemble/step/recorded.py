@@ -28,7 +28,10 @@ class Recorded:
         self.path = project.root / "build" / "steps" / f"{step.name}.{sample.name}.json"
 
     def read(self) -> Sample | None:
-        """Return the request; None where it was never recorded, is too old, or a server is named that is to be asked."""
+        """Return the request, or None if it was never recorded or is too old.
+
+        Return None also if the environment names a server, which is to be asked.
+        """
         named = os.environ.get("TRITON_GRPC_URL") or os.environ.get("TRITON_URL")
         if named or not self.path.exists():
             return None
@@ -46,7 +49,7 @@ class Recorded:
                     yield path
 
     def write(self, tensors: Arrays) -> None:
-        """Keep the tensors, where the folder can be written to and JSON has all of their values."""
+        """Keep the tensors if the folder can be written to and JSON has all of their values."""
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_text(text(self._project, tensors), encoding="utf-8")

@@ -35,7 +35,10 @@ Configs = Mapping[str, Any]
 
 
 def sample_of_file(project: Project, step: Served, path: Path) -> Sample:
-    """Read a request of the pipeline, or of the model that serves a step, from a file; ValueError if it is neither."""
+    """Read a request of the pipeline, or of the model that serves a step, from a file.
+
+    Raise ValueError if it is neither.
+    """
     config = model_configs(project.repository)[step.model]
 
     def convert(arrays: Arrays) -> Arrays:
@@ -100,7 +103,10 @@ class Upstream:
         return grpc.InferenceServerClient(target(self._stack.enter_context(local).grpc_url))
 
     def tensors(self) -> Arrays:
-        """Return the inputs of the step's model, as a request has them; StepError where none of the pipeline leads to them."""
+        """Return the inputs of the step's model, as a request has them.
+
+        Raise StepError if nothing in the pipeline leads to them.
+        """
         if self.own:
             return self._inputs
         requests = split_requests(self._project, self._inputs)
@@ -126,7 +132,7 @@ class Upstream:
         return _reshape(self._configs[self._step.model], tensors)
 
     def _find_reaching(self, model: str, inputs: Arrays, flags: int) -> Arrays | None:
-        """Return what reaches the step's model if `model` is asked; None where that does not lead to it."""
+        """Return what reaches the step's model if `model` is asked, or None if that does not lead to it."""
         config = self._configs[model]
         if model == self._step.model:
             return inputs
@@ -145,7 +151,7 @@ class Upstream:
         return None
 
     def call(self, model: str, inputs: Arrays, sequence: int | str, flags: int) -> Arrays:
-        """Return a model's answer, the first of a decoupled one; RuntimeError where it refuses or fails."""
+        """Return a model's answer, the first of a decoupled one, or raise RuntimeError if it refuses or fails."""
         config = self._configs[model]
         position: dict[str, Any] = {}
         if config.HasField("sequence_batching"):
@@ -194,7 +200,10 @@ def _iter_models_before(configs: Configs, model: str, wanted: str) -> Iterator[s
 
 
 def _list_loaded(project: Project, models: list[str]) -> list[str]:
-    """Return models and the models that their steps call, each once; Triton loads what an ensemble needs."""
+    """Return models and the models that their steps call, each once.
+
+    Triton itself loads what an ensemble needs.
+    """
     called = list_called_models(project.repository)
     for model in models:  # grows meanwhile
         models += [name for name in called.get(model, []) if name not in models]
@@ -202,7 +211,10 @@ def _list_loaded(project: Project, models: list[str]) -> list[str]:
 
 
 def _path(configs: Configs, ensemble: str, wanted: str) -> list[Any]:
-    """Return the steps of an ensemble that lead to a model, in the order of the data, that with the model last; empty where none has it."""
+    """Return the steps of an ensemble that lead to a model, in the order of the data.
+
+    The step with the model is the last. The list is empty if no step has the model.
+    """
     steps = list(configs[ensemble].ensemble_scheduling.step)
     last = next((step for step in steps if _leads_to(configs, step.model_name, wanted)), None)
     path: list[Any] = []
